@@ -1,0 +1,55 @@
+//! What can be asked on the command line.
+
+use std::io::Write;
+
+use clap::{Parser, Subcommand};
+
+use crate::{demo::Demo, devices};
+
+/// Many small GPU operations, one submission.
+///
+/// SORTIE_DEVICE chooses the device: a part of its name, or its index in `sortie devices`.
+#[derive(Debug, Parser)]
+#[command(name = "sortie", version)]
+pub(crate) struct Sortie {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// List the devices that can compute, with their limits; * marks the one that would be opened
+    Devices,
+    /// Time many small dispatches, one submission each and as one batch, and check the answers
+    Demo(Demo),
+}
+
+impl Sortie {
+    /// Runs it, with the answer going to `out`.
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
+        match &self.verb {
+            Verb::Devices => devices::list(out),
+            Verb::Demo(demo) => demo.run(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Sortie::command().debug_assert();
+    }
+
+    #[test]
+    fn no_ops_and_no_items_are_refused_when_parsed() {
+        for line in [["sortie", "demo", "--ops", "0"], ["sortie", "demo", "--items", "0"]] {
+            let error = Sortie::try_parse_from(line).expect_err("0 is out of range");
+            assert_eq!(error.kind(), clap::error::ErrorKind::ValueValidation);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! `sortie demo`: what one submission instead of many does on this machine.
+//!
+//! Every op reads what the last one wrote, at its own place and its neighbour's, in wrapping integer arithmetic. So one op run too
+//! early, too late or twice changes the answer, and the answer must equal the CPU's to the bit.
+
+use std::{
+    error::Error,
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel};
+
+use crate::progress::Progress;
+
+const STEP_WGSL: &str = "
+    @group(0) @binding(0) var<storage, read> last: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> next: array<u32>;
+    @compute @workgroup_size(64)
+    fn step(@builtin(global_invocation_id) id: vec3<u32>) {
+        let n = arrayLength(&last);
+        if id.x < n { next[id.x] = 1664525u * last[id.x] + last[(id.x + 1u) % n] + 1013904223u; }
+    }";
+
+/// Both ways take turns, and the median of an odd number of rounds is one that happened.
+const ROUNDS: usize = 5;
+
+/// Time many small dispatches, one submission each and as one batch, and check the answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Demo {
+    /// A part of the device's name, or its index in `sortie devices`
+    #[arg(long)]
+    device: Option<String>,
+    /// How many dispatches
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    ops: u32,
+    /// How many numbers each dispatch works on
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
+    items: u32,
+}
+
+/// The kernel and the two buffers it goes to and fro between.
+struct Chain {
+    device: Device,
+    kernel: Kernel,
+    input: Vec<u32>,
+    buffers: [Buffer<u32>; 2],
+    ops: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    SubmissionEach,
+    OneBatch,
+}
+
+impl Demo {
+    pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+        let device = Device::open_with(DeviceOptions { device: self.device.clone(), ..Default::default() })?;
+        writeln!(out, "{} dispatches of {} items on {}", self.ops, self.items, device.info())?;
+        let mut progress = Progress::new();
+        let input: Vec<u32> = (0..self.items).collect();
+        let expected = reference(&input, self.ops as usize, &mut progress);
+        let chain = Chain::new(device, input, self.ops as usize)?;
+
+        let ways = [Way::SubmissionEach, Way::OneBatch];
+        let mut times = ways.map(|_| Vec::new());
+        // Round 0 warms up: it compiles, plans and fills the caches.
+        for round in 0..=ROUNDS {
+            for (way, times) in ways.iter().zip(&mut times) {
+                let (time, answer) = chain.run(*way, &mut progress)?;
+                check(*way, &answer, &expected)?;
+                if round > 0 {
+                    times.push(time);
+                }
+            }
+            progress.tick(|| format!("round {round} of {ROUNDS}"));
+        }
+
+        let [each, batch] = times.map(median);
+        let per_op = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(self.ops);
+        writeln!(out, "one submission each  {:>9.3} ms  {:>8.2} µs/op", millis(each), per_op(each))?;
+        writeln!(out, "one batch            {:>9.3} ms  {:>8.2} µs/op", millis(batch), per_op(batch))?;
+        let ratio = each.as_secs_f64() / batch.as_secs_f64();
+        writeln!(out, "one batch took 1/{ratio:.1} of the time (medians of {ROUNDS} rounds)")?;
+        writeln!(out, "both answers are equal, bit for bit, to the CPU's")?;
+        Ok(())
+    }
+}
+
+impl Chain {
+    fn new(device: Device, input: Vec<u32>, ops: usize) -> sortie::Result<Self> {
+        let kernel = device.kernel(STEP_WGSL)?;
+        let buffers = [device.zeros(input.len())?, device.zeros(input.len())?];
+        Ok(Self { device, kernel, input, buffers, ops })
+    }
+
+    /// The time from the first op recorded to the last one done, and the answer.
+    fn run(&self, way: Way, progress: &mut Progress) -> sortie::Result<(Duration, Vec<u32>)> {
+        let [first, second] = &self.buffers;
+        first.write(&self.input)?;
+        second.write(&vec![0; self.input.len()])?;
+        let start = Instant::now();
+        match way {
+            Way::SubmissionEach => self.submission_each(progress)?,
+            Way::OneBatch => self.one_batch()?,
+        }
+        let time = start.elapsed();
+        Ok((time, self.buffers[self.ops % 2].download()?))
+    }
+
+    fn submission_each(&self, progress: &mut Progress) -> sortie::Result<()> {
+        for op in 0..self.ops {
+            let mut batch = self.device.batch();
+            self.record(&mut batch, op);
+            batch.submit()?;
+            progress.tick(|| format!("{op} of {} submissions", self.ops));
+        }
+        Ok(())
+    }
+
+    fn one_batch(&self) -> sortie::Result<()> {
+        let mut batch = self.device.batch();
+        for op in 0..self.ops {
+            self.record(&mut batch, op);
+        }
+        batch.submit()
+    }
+
+    fn record(&self, batch: &mut Batch, op: usize) {
+        let (last, next) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);
+        batch.dispatch(&self.kernel, &[last, next], Grid::items(self.input.len()));
+    }
+}
+
+/// What the kernel computes, on the CPU.
+fn reference(input: &[u32], ops: usize, progress: &mut Progress) -> Vec<u32> {
+    let mut last = input.to_vec();
+    for op in 0..ops {
+        let neighbours = last.iter().cycle().skip(1);
+        last = last
+            .iter()
+            .zip(neighbours)
+            .map(|(own, neighbour)| own.wrapping_mul(1_664_525).wrapping_add(*neighbour).wrapping_add(1_013_904_223))
+            .collect();
+        progress.tick(|| format!("{op} of {ops} steps on the CPU, to compare with"));
+    }
+    last
+}
+
+fn check(way: Way, answer: &[u32], expected: &[u32]) -> Result<(), String> {
+    if answer.len() != expected.len() {
+        return Err(format!("{way:?} gave {} items instead of {}", answer.len(), expected.len()));
+    }
+    match answer.iter().zip(expected).position(|(answer, expected)| answer != expected) {
+        None => Ok(()),
+        Some(item) => {
+            Err(format!("{way:?} gave {} for item {item}, but the CPU gives {}", answer[item], expected[item]))
+        }
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_takes_each_item_and_its_neighbour_around_the_end() {
+        let step =
+            |own: u32, neighbour: u32| (u64::from(own) * 1_664_525 + u64::from(neighbour) + 1_013_904_223) as u32;
+        let reference = |input: &[u32], ops| reference(input, ops, &mut Progress::new());
+        assert_eq!(reference(&[7, u32::MAX, 0], 1), [step(7, u32::MAX), step(u32::MAX, 0), step(0, 7)]);
+        assert_eq!(reference(&[7], 1), [step(7, 7)]);
+        assert_eq!(reference(&[7, 9], 0), [7, 9]);
+        let once = reference(&[1, 2, 3], 1);
+        assert_eq!(reference(&[1, 2, 3], 2), reference(&once, 1));
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one_whatever_the_order() {
+        let median = |millis: &[u64]| median(millis.iter().copied().map(Duration::from_millis).collect());
+        assert_eq!(median(&[9, 1, 5]), Duration::from_millis(5));
+        assert_eq!(median(&[4]), Duration::from_millis(4));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_named_with_its_place() {
+        assert_eq!(check(Way::OneBatch, &[1, 2], &[1, 2]), Ok(()));
+        let error = check(Way::OneBatch, &[1, 3], &[1, 2]).expect_err("3 is not 2");
+        assert_eq!(error, "OneBatch gave 3 for item 1, but the CPU gives 2");
+        assert!(check(Way::OneBatch, &[], &[1]).is_err());
+    }
+}

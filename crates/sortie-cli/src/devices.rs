@@ -1,0 +1,101 @@
+//! `sortie devices`: what there is to run on.
+
+use std::{error::Error, io::Write};
+
+use sortie::{Device, DeviceInfo};
+
+const HEADINGS: [&str; 10] =
+    ["#", "name", "backend", "kind", "buffer", "binding", "storage buffers", "group", "immediates", "driver"];
+
+/// Lists all devices, the best first, and marks the one that [`Device::open`] takes.
+pub(crate) fn list(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let devices = Device::list();
+    // Opening is the only way to know: it also proves that the device answers.
+    let opened = Device::open();
+    if devices.is_empty() {
+        opened?;
+        return Ok(());
+    }
+    let chosen = opened.as_ref().ok().and_then(|device| devices.iter().position(|info| same(info, device.info())));
+    for line in table(&devices, chosen) {
+        writeln!(out, "{line}")?;
+    }
+    if let (Ok(device), None) = (&opened, chosen) {
+        writeln!(out, "* {}, which is not in the list", device.info())?;
+    }
+    opened?;
+    Ok(())
+}
+
+/// Limits may differ: the list has the adapter's, an open device those it was opened with.
+fn same(a: &DeviceInfo, b: &DeviceInfo) -> bool {
+    (&a.name, a.backend, &a.driver) == (&b.name, b.backend, &b.driver)
+}
+
+fn table(devices: &[DeviceInfo], chosen: Option<usize>) -> Vec<String> {
+    let rows = devices.iter().enumerate().map(|(index, info)| row(index, info, chosen == Some(index)));
+    align(&std::iter::once(HEADINGS.map(String::from)).chain(rows).collect::<Vec<_>>())
+}
+
+fn row(index: usize, info: &DeviceInfo, chosen: bool) -> [String; HEADINGS.len()] {
+    let limits = &info.limits;
+    [
+        format!("{index}{}", if chosen { "*" } else { "" }),
+        info.name.clone(),
+        info.backend.into(),
+        info.kind.to_string(),
+        bytes(limits.buffer_bytes),
+        bytes(limits.binding_bytes),
+        limits.storage_buffers.to_string(),
+        format!("{}, {}", limits.workgroup_invocations, bytes(limits.workgroup_bytes.into())),
+        bytes(limits.immediate_bytes.into()),
+        info.driver.clone(),
+    ]
+}
+
+/// Pads every column but the last to its widest cell.
+fn align<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let widths: [usize; N] =
+        std::array::from_fn(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// In the largest unit that leaves at least 1; one decimal where it is not whole.
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..UNITS.len()).rev().find(|power| count >> (10 * power) > 0).unwrap_or(0);
+    let unit = 1_u64 << (10 * power);
+    let tenths = u128::from(count % unit) * 10 / u128::from(unit);
+    let decimal = if tenths > 0 { format!(".{tenths}") } else { String::new() };
+    format!("{}{decimal} {}", count / unit, UNITS[power])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_the_largest_unit_that_fits() {
+        let shown = [0, 128, 1024, 1536, 128 << 20, (2 << 30) - 4, u64::MAX].map(bytes);
+        assert_eq!(shown, ["0 B", "128 B", "1 KiB", "1.5 KiB", "128 MiB", "1.9 GiB", "16777215.9 TiB"]);
+    }
+
+    #[test]
+    fn columns_line_up_and_lines_end_without_blanks() {
+        let rows = [["#", "name", ""], ["0*", "é", "x"]].map(|row| row.map(String::from));
+        assert_eq!(align(&rows), ["#   name", "0*  é     x"]);
+    }
+
+    #[test]
+    fn the_device_that_would_be_opened_is_marked() -> Result<(), sortie::Error> {
+        let options = sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() };
+        let info = Device::open_with(options)?.info().clone();
+        let lines = table(&[info.clone(), info], Some(1));
+        assert!(lines[1].starts_with("0   ") && lines[2].starts_with("1*  "), "{lines:#?}");
+        Ok(())
+    }
+}

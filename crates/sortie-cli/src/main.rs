@@ -1,0 +1,12 @@
+//! The `sortie` command: parses, runs, and tells how it went.
+
+mod command;
+mod demo;
+mod devices;
+mod progress;
+mod report;
+
+fn main() -> std::process::ExitCode {
+    let command = <command::Sortie as clap::Parser>::parse();
+    report::exit_code(command.run(&mut std::io::stdout().lock()))
+}

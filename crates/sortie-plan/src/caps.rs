@@ -1,0 +1,21 @@
+//! What the planner may do, and the one device limit that shows in a plan.
+//!
+//! A plan depends on the recording and on these values only, so a cache of plans is keyed by both.
+
+/// Switches and limits of planning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Caps {
+    /// Operations may run in another order than recorded, where that cannot show.
+    pub reorder: bool,
+    /// Scratch slots may share memory when they are never alive together.
+    pub reuse: bool,
+    /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
+    pub params_align: u32,
+}
+
+impl Default for Caps {
+    /// Everything allowed; 256 is the largest offset alignment that WebGPU lets a device ask for.
+    fn default() -> Self {
+        Self { reorder: true, reuse: true, params_align: 256 }
+    }
+}

@@ -1,0 +1,270 @@
+//! Which scratch slots share memory, and which must be zeroed.
+//!
+//! A slot is alive from the first wave that touches it to the last. Slots that are never alive together may take
+//! turns on one physical buffer, whole: every slot lies at offset 0 of its buffer.
+//!
+//! Invariant: no two slots that are touched in the same wave share a buffer, so sharing adds no hazard within a wave.
+//! And scratch reads as zero wherever it was not written: a slot whose first wave does not overwrite all of it is
+//! zeroed before that wave.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+use crate::order::Schedule;
+use crate::plan::{Clear, PhysicalId};
+use crate::{Access, Mode, Recording, SlotId, SlotKind};
+
+/// A free buffer more than this many times too large is left for a slot that needs it: taking it would make the next
+/// large slot need a second large buffer, while a new small one costs less than half of it.
+const ROOMY: u64 = 2;
+
+/// Buffers for all scratch slots that are used.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) placement: Vec<Option<PhysicalId>>,
+    pub(crate) physical: Vec<u64>,
+    pub(crate) clears: Vec<Clear>,
+}
+
+/// Places every scratch slot; without `reuse` each has a buffer of its own.
+pub(crate) fn place(recording: &Recording, schedule: &Schedule, reuse: bool) -> Memory {
+    let mut pool = Pool::default();
+    let mut placement = vec![None; recording.slots.len()];
+    let mut clears = Vec::new();
+    for life in lives(recording, schedule) {
+        let slot = life.slot.0 as usize;
+        let bytes = recording.slots[slot].bytes;
+        if reuse {
+            pool.release_before(life.first);
+        }
+        let (physical, first) = pool.take(bytes, life.last);
+        placement[slot] = Some(physical);
+        if life.shows_old_bytes() {
+            clears.push(Clear { wave: life.first, physical, bytes, first });
+        }
+    }
+    Memory { placement, physical: pool.bytes, clears }
+}
+
+/// When a slot is needed, and how its first wave treats what was there before.
+struct Life {
+    slot: SlotId,
+    first: u32,
+    last: u32,
+    overwritten: bool,
+    read: bool,
+}
+
+impl Life {
+    fn touch(&mut self, wave: u32, access: &Access, bytes: u64) {
+        self.last = wave;
+        if wave == self.first {
+            match access.mode {
+                Mode::Write => self.overwritten |= access.start == 0 && access.end >= bytes,
+                Mode::Read | Mode::ReadWrite => self.read = true,
+            }
+        }
+    }
+
+    fn shows_old_bytes(&self) -> bool {
+        self.read || !self.overwritten
+    }
+}
+
+/// The lives of all scratch slots that are used, by first wave.
+fn lives(recording: &Recording, schedule: &Schedule) -> Vec<Life> {
+    let mut lives = Vec::new();
+    let mut life_of: Vec<Option<usize>> = vec![None; recording.slots.len()];
+    for (number, wave) in (0..).zip(&schedule.waves) {
+        for op in &schedule.order[wave.ops.range()] {
+            for access in recording.accesses_of(&recording.ops[*op as usize]) {
+                let slot = access.slot.0 as usize;
+                let info = &recording.slots[slot];
+                if info.kind == SlotKind::External {
+                    continue;
+                }
+                let life = *life_of[slot].get_or_insert_with(|| {
+                    lives.push(Life {
+                        slot: access.slot,
+                        first: number,
+                        last: number,
+                        overwritten: false,
+                        read: false,
+                    });
+                    lives.len() - 1
+                });
+                lives[life].touch(number, access, info.bytes);
+            }
+        }
+    }
+    lives
+}
+
+/// Physical buffers, each either free or taken until some wave. A buffer is as large as its largest occupant.
+#[derive(Default)]
+struct Pool {
+    bytes: Vec<u64>,
+    /// By size, for best fit.
+    free: BTreeSet<(u64, PhysicalId)>,
+    /// By the last wave of the occupant, earliest on top.
+    taken: BinaryHeap<Reverse<(u32, PhysicalId)>>,
+}
+
+impl Pool {
+    /// Frees the buffers whose occupant's last wave is before `wave`.
+    fn release_before(&mut self, wave: u32) {
+        while let Some(Reverse((last, id))) = self.taken.peek().copied()
+            && last < wave
+        {
+            self.taken.pop();
+            self.free.insert((self.bytes[id.0 as usize], id));
+        }
+    }
+
+    /// A buffer of at least `bytes` until wave `last`, and whether it is a new one.
+    fn take(&mut self, bytes: u64, last: u32) -> (PhysicalId, bool) {
+        let found = self.best_fit(bytes);
+        let id = if let Some((size, id)) = found {
+            self.free.remove(&(size, id));
+            self.bytes[id.0 as usize] = size.max(bytes);
+            id
+        } else {
+            let id = u32::try_from(self.bytes.len()).expect("no more buffers than slots");
+            self.bytes.push(bytes);
+            PhysicalId(id)
+        };
+        self.taken.push(Reverse((last, id)));
+        (id, found.is_none())
+    }
+
+    /// The smallest free buffer with room, unless far too large; else the largest one without, which is enlarged for
+    /// less than a new one costs.
+    fn best_fit(&self, bytes: u64) -> Option<(u64, PhysicalId)> {
+        let split = (bytes, PhysicalId(0));
+        let roomy = bytes.saturating_mul(ROOMY);
+        let larger = self.free.range(split..).next();
+        let fitting = larger.filter(|(size, _)| *size <= roomy);
+        fitting.or_else(|| self.free.range(..split).next_back()).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, place};
+    use crate::draft::Draft;
+    use crate::order::order;
+    use crate::plan::{Clear, PhysicalId};
+    use crate::{Access, SlotId};
+
+    fn memory(draft: &Draft, reuse: bool) -> Memory {
+        place(&draft.recording, &order(&draft.recording, true), reuse)
+    }
+
+    /// One dispatch after another, each reading the slot before and overwriting its own.
+    fn chain(sizes: &[u64]) -> Draft {
+        let mut draft = Draft::new();
+        let mut previous = None;
+        for bytes in sizes {
+            let slot = draft.scratch(*bytes);
+            let mut accesses = vec![Access::write(slot, 0..*bytes)];
+            accesses.extend(previous);
+            draft.dispatch(&accesses);
+            previous = Some(Access::read(slot, 0..*bytes));
+        }
+        draft
+    }
+
+    fn update(slot: SlotId) -> [Access; 1] {
+        [Access::read_write(slot, 0..4)]
+    }
+
+    #[test]
+    fn a_chain_of_any_length_needs_two_buffers() {
+        let draft = chain(&[64; 100]);
+        assert_eq!(memory(&draft, true).physical, [64, 64]);
+        assert_eq!(memory(&draft, false).physical, [64; 100]);
+    }
+
+    #[test]
+    fn slots_touched_in_the_same_wave_have_buffers_of_their_own() {
+        // The second dispatch reads the first slot while it writes the second.
+        let memory = memory(&chain(&[64, 64]), true);
+        let [first, second] = memory.placement[..] else { unreachable!("two slots were recorded") };
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn free_buffers_are_fitted_enlarged_or_left_alone() {
+        // Sizes of slots alive one after the other, and of the buffers they come to lie on.
+        let table: [(&[u64], &[u64]); 5] = [
+            (&[64, 64], &[64]),
+            (&[64, 32], &[64]),
+            (&[64, 31], &[64, 31]),
+            (&[64, 100], &[100]),
+            (&[64, 31, 40, 20], &[64, 31]),
+        ];
+        for (sizes, buffers) in table {
+            let mut draft = Draft::new();
+            for bytes in sizes {
+                let slot = draft.scratch(*bytes);
+                draft.dispatch(&[Access::write(slot, 0..*bytes)]);
+                draft.barrier();
+            }
+            assert_eq!(memory(&draft, true).physical, buffers, "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn external_and_unused_slots_are_not_placed() {
+        let mut draft = Draft::new();
+        let external = draft.external(4);
+        draft.scratch(4);
+        draft.dispatch(&update(external));
+        let memory = memory(&draft, true);
+        assert_eq!(memory.placement, [None, None]);
+        assert!(memory.physical.is_empty());
+    }
+
+    #[test]
+    fn scratch_is_zeroed_unless_its_first_wave_overwrites_it_all() {
+        let slot = SlotId(0);
+        let table: [(&[Access], bool); 7] = [
+            (&[Access::write(slot, 0..8)], false),
+            (&[Access::write(slot, 0..4)], true),
+            (&[Access::write(slot, 4..8)], true),
+            (&[Access::read(slot, 0..8)], true),
+            (&[Access::read_write(slot, 0..8)], true),
+            (&[Access::read(slot, 0..8), Access::write(slot, 0..8)], true),
+            (&[Access::write(slot, 0..4), Access::write(slot, 0..8)], false),
+        ];
+        for (accesses, cleared) in table {
+            let mut draft = Draft::new();
+            draft.scratch(8);
+            draft.dispatch(accesses);
+            let clears = memory(&draft, true).clears;
+            assert_eq!(!clears.is_empty(), cleared, "{accesses:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_write_of_everything_does_not_save_the_clear() {
+        let mut draft = Draft::new();
+        let slot = draft.scratch(8);
+        draft.dispatch(&[Access::read(slot, 0..4)]);
+        draft.dispatch(&[Access::write(slot, 0..8)]);
+        assert_eq!(memory(&draft, true).clears.len(), 1);
+    }
+
+    #[test]
+    fn each_occupant_is_cleared_before_its_first_wave() {
+        let mut draft = Draft::new();
+        for _ in 0..2 {
+            let slot = draft.scratch(4);
+            draft.dispatch(&update(slot));
+            draft.barrier();
+        }
+        let clear = |wave, first| Clear { wave, physical: PhysicalId(0), bytes: 4, first };
+        let clears = memory(&draft, true).clears;
+        assert_eq!(clears, [clear(0, true), clear(1, false)]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Everything one batch asked for, as four flat lists.
+//!
+//! Recording is the hot path: each call appends to a list and mixes the entry into the fingerprint. The lists are
+//! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards, except
+//! that the last op may still be edited in place, since a dispatch is given its immediates after it was recorded.
+
+use crate::fingerprint::Hashes;
+use crate::{Access, Fingerprint, Op, SlotId, SlotInfo};
+
+/// A list of operations with what they refer to.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// The operations in the order they were asked for.
+    pub ops: Vec<Op>,
+    /// What the operations touch; each op has a [`Span`](crate::Span) of them.
+    pub accesses: Vec<Access>,
+    /// The memory they touch, numbered by first use.
+    pub slots: Vec<SlotInfo>,
+    /// Ids of the kernels used, as the caller numbers kernels everywhere.
+    pub kernels: Vec<u64>,
+    /// Covers all entries but the last op, which is still open to changes.
+    hashes: Hashes,
+}
+
+impl Recording {
+    /// An empty recording.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends an operation whose accesses, slots and kernel are there already.
+    #[inline]
+    pub fn push_op(&mut self, op: Op) {
+        if let Some(closed) = self.ops.last() {
+            self.hashes.op(closed);
+        }
+        self.ops.push(op);
+    }
+
+    /// Appends an access for the op to come.
+    #[inline]
+    pub fn push_access(&mut self, access: Access) {
+        debug_assert!(access.start < access.end, "empty access: {access:?}");
+        self.hashes.access(&access);
+        self.accesses.push(access);
+    }
+
+    /// Appends a slot and numbers it.
+    #[inline]
+    pub fn push_slot(&mut self, slot: SlotInfo) -> SlotId {
+        let id = SlotId(next_index(&self.slots));
+        self.hashes.slot(&slot);
+        self.slots.push(slot);
+        id
+    }
+
+    /// Appends a kernel id and returns its index, for [`Op::kernel`].
+    #[inline]
+    pub fn push_kernel(&mut self, id: u64) -> u32 {
+        let index = next_index(&self.kernels);
+        self.hashes.kernel(id);
+        self.kernels.push(id);
+        index
+    }
+
+    /// What `op`, one of this recording's, touches.
+    #[must_use]
+    #[inline]
+    pub fn accesses_of(&self, op: &Op) -> &[Access] {
+        &self.accesses[op.accesses.range()]
+    }
+
+    /// Forgets everything but keeps the memory for the next recording.
+    pub fn clear(&mut self) {
+        self.ops.clear();
+        self.accesses.clear();
+        self.slots.clear();
+        self.kernels.clear();
+        self.hashes = Hashes::default();
+    }
+
+    /// The hash that every recording equal to this one has too.
+    #[must_use]
+    #[inline]
+    pub fn fingerprint(&self) -> Fingerprint {
+        let mut hashes = self.hashes;
+        if let Some(open) = self.ops.last() {
+            hashes.op(open);
+        }
+        hashes.finish()
+    }
+
+    /// Whether both ask for the same work, entry by entry: a plan of one is a plan of the other.
+    #[must_use]
+    pub fn same_as(&self, other: &Self) -> bool {
+        let lengths = |recording: &Self| {
+            [recording.ops.len(), recording.accesses.len(), recording.slots.len(), recording.kernels.len()]
+        };
+        lengths(self) == lengths(other)
+            && self.ops == other.ops
+            && self.accesses == other.accesses
+            && self.slots == other.slots
+            && self.kernels == other.kernels
+    }
+}
+
+fn next_index<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).expect("lists are indexed by u32")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Recording;
+    use crate::draft::Draft;
+    use crate::{Access, Op, SlotId, SlotInfo, SlotKind};
+
+    fn two_ops() -> Recording {
+        let mut draft = Draft::new();
+        let x = draft.external(8);
+        let y = draft.scratch(8);
+        draft.recording.push_kernel(5);
+        draft.dispatch(&[Access::read(x, 0..8), Access::write(y, 0..8)]);
+        draft.transfer(&[Access::read(y, 0..4), Access::write(x, 0..4)]);
+        draft.recording
+    }
+
+    #[test]
+    fn equal_recordings_are_the_same_and_share_a_fingerprint() {
+        let (left, right) = (two_ops(), two_ops());
+        assert!(left.same_as(&right));
+        assert_eq!(left.fingerprint(), right.fingerprint());
+    }
+
+    #[test]
+    fn any_further_entry_makes_a_recording_another() {
+        let pushes: [fn(&mut Recording); 4] = [
+            |r| r.push_op(r.ops[0]),
+            |r| r.push_access(Access::read(SlotId(0), 0..1)),
+            |r| {
+                r.push_kernel(0);
+            },
+            |r| {
+                r.push_slot(SlotInfo { kind: SlotKind::Scratch, bytes: 0 });
+            },
+        ];
+        let base = two_ops();
+        for push in pushes {
+            let mut longer = base.clone();
+            push(&mut longer);
+            assert!(!longer.same_as(&base));
+            assert_ne!(longer.fingerprint(), base.fingerprint());
+        }
+    }
+
+    #[test]
+    fn the_last_op_may_be_edited_until_the_next_one_is_pushed() {
+        let base = two_ops();
+        let op = base.ops[1];
+        let changed = Op { params: [16, 0], ..op };
+
+        let mut edited = base.clone();
+        edited.push_op(op);
+        edited.ops[2] = changed;
+        edited.push_op(op);
+
+        let mut pushed = base;
+        pushed.push_op(changed);
+        pushed.push_op(op);
+
+        assert!(edited.same_as(&pushed));
+        assert_eq!(edited.fingerprint(), pushed.fingerprint());
+    }
+
+    #[test]
+    fn the_fingerprint_does_not_depend_on_when_a_list_grew() {
+        let slot = SlotInfo { kind: SlotKind::Scratch, bytes: 4 };
+        let op = two_ops().ops[0];
+
+        let mut slot_first = Recording::new();
+        slot_first.push_slot(slot);
+        slot_first.push_op(op);
+
+        let mut op_first = Recording::new();
+        op_first.push_op(op);
+        op_first.push_slot(slot);
+
+        assert!(slot_first.same_as(&op_first));
+        assert_eq!(slot_first.fingerprint(), op_first.fingerprint());
+    }
+
+    #[test]
+    fn a_cleared_recording_is_as_good_as_new_and_keeps_its_memory() {
+        let mut recording = two_ops();
+        let room = recording.ops.capacity();
+        recording.clear();
+        assert!(recording.same_as(&Recording::new()));
+        assert_eq!(recording.fingerprint(), Recording::new().fingerprint());
+        assert_eq!(recording.ops.capacity(), room);
+    }
+
+    #[test]
+    fn an_op_finds_its_own_accesses() {
+        let recording = two_ops();
+        assert_eq!(
+            recording.accesses_of(&recording.ops[1]),
+            [Access::read(SlotId(1), 0..4), Access::write(SlotId(0), 0..4)]
+        );
+    }
+}

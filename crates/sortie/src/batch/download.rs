@@ -1,0 +1,79 @@
+//! Reading a buffer back: a batch of one read.
+
+use std::{panic::Location, sync::Arc};
+
+use bytemuck::Pod;
+
+use super::Batch;
+use crate::{
+    error::Result,
+    memory::{Buffer, Slice},
+    submit::{Completion, Reading},
+};
+
+impl<T: Pod> Buffer<T> {
+    /// Reads all elements, in order with the batches submitted before.
+    ///
+    /// # Errors
+    /// [`Poisoned`](crate::ErrorKind::Poisoned) after a failed submission that writes it, [`DeviceLost`](crate::ErrorKind::DeviceLost),
+    /// [`Bindings`](crate::ErrorKind::Bindings) when an imported buffer lacks `COPY_SRC`.
+    #[track_caller]
+    pub fn download(&self) -> Result<Vec<T>> {
+        self.slice(..).download()
+    }
+
+    /// As [`Buffer::download`], without waiting.
+    ///
+    /// # Errors
+    /// As [`Buffer::download`], except for what happens while it runs: that is the reading's.
+    #[track_caller]
+    pub fn download_async(&self) -> Result<Reading<T>> {
+        self.slice(..).download_async()
+    }
+}
+
+impl<T: Pod> Slice<'_, T> {
+    /// Reads these elements, in order with the batches submitted before.
+    ///
+    /// # Errors
+    /// As [`Buffer::download`]; [`Shape`](crate::ErrorKind::Shape) when the range does not fit or is misaligned.
+    #[track_caller]
+    pub fn download(&self) -> Result<Vec<T>> {
+        let here = Location::caller();
+        match self.recorded() {
+            Some((batch, reading)) => {
+                batch.submit().map_err(|error| error.at(here))?;
+                reading.wait()
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// As [`Slice::download`], without waiting.
+    ///
+    /// # Errors
+    /// As [`Slice::download`], except for what happens while it runs: that is the reading's.
+    #[track_caller]
+    pub fn download_async(&self) -> Result<Reading<T>> {
+        let here = Location::caller();
+        match self.recorded() {
+            Some((batch, reading)) => {
+                // Detached: the reading itself tells how it ended.
+                drop(batch.submit_async().map_err(|error| error.at(here))?);
+                Ok(reading)
+            }
+            None => {
+                let completion = Arc::new(Completion::new());
+                completion.finish(Ok(()));
+                Ok(Reading::new(completion, Arc::default(), 0, 0))
+            }
+        }
+    }
+
+    /// A batch that reads it; `None` of a buffer without elements.
+    fn recorded(&self) -> Option<(Batch, Reading<T>)> {
+        let mut batch = Batch::new(self.buffer().block()?.shared().clone());
+        let reading = batch.read(*self);
+        Some((batch, reading))
+    }
+}

@@ -1,0 +1,165 @@
+//! How much to run.
+
+use super::bind::{Bind, Place};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How much of a kernel to run.
+///
+/// A grid of zero is a no-op. A grid of more groups than the device takes in one dimension is folded, and the kernel sees the ids it
+/// would have seen.
+///
+/// ```
+/// use sortie::Grid;
+///
+/// let row = Grid::items(1_000_000);       // as many workgroups as cover a million invocations
+/// let image = Grid::items([1920, 1080]);
+/// let exact = Grid::groups([4, 4, 1]);    // workgroups
+/// # let _ = (row, image, exact);
+/// ```
+#[derive(Debug)]
+pub struct Grid<'a>(pub(super) Size<'a>);
+
+#[derive(Debug)]
+pub(super) enum Size<'a> {
+    Items([u64; 3]),
+    Groups([u64; 3]),
+    Indirect(Place<'a>),
+    /// A negative extent.
+    Invalid(i64),
+}
+
+impl<'a> Grid<'a> {
+    /// Enough workgroups to cover `n`, `[w, h]` or `[w, h, d]` invocations. The last groups may reach past the end: guard for it.
+    #[must_use]
+    pub fn items(extent: impl Extent) -> Self {
+        Self(extent.extent().map_or_else(Size::Invalid, Size::Items))
+    }
+
+    /// Just these workgroups.
+    #[must_use]
+    pub fn groups(extent: impl Extent) -> Self {
+        Self(extent.extent().map_or_else(Size::Invalid, Size::Groups))
+    }
+
+    /// As many workgroups as three `u32` in device memory say when the dispatch runs. Counts over the device's limit run nothing.
+    #[must_use]
+    pub fn indirect(counts: &'a dyn Bind) -> Self {
+        Self(Size::Indirect(counts.place()))
+    }
+}
+
+/// Numbers that say how much in one, two or three dimensions.
+pub trait Extent: sealed::Extent {}
+
+impl<E: sealed::Extent> Extent for E {}
+
+mod sealed {
+    pub trait Extent {
+        /// The extent, or the negative number in it.
+        fn extent(self) -> Result<[u64; 3], i64>;
+    }
+
+    pub trait Count: Copy {
+        fn count(self) -> Result<u64, i64>;
+    }
+
+    macro_rules! count {
+        ($($int:ty),*) => {$(
+            impl Count for $int {
+                fn count(self) -> Result<u64, i64> {
+                    u64::try_from(self).map_err(|_| i64::try_from(self).unwrap_or(i64::MIN))
+                }
+            }
+
+            impl Extent for $int {
+                fn extent(self) -> Result<[u64; 3], i64> {
+                    Ok([self.count()?, 1, 1])
+                }
+            }
+        )*};
+    }
+    count!(usize, u32, u64, i32);
+
+    impl<C: Count> Extent for [C; 1] {
+        fn extent(self) -> Result<[u64; 3], i64> {
+            Ok([self[0].count()?, 1, 1])
+        }
+    }
+
+    impl<C: Count> Extent for [C; 2] {
+        fn extent(self) -> Result<[u64; 3], i64> {
+            Ok([self[0].count()?, self[1].count()?, 1])
+        }
+    }
+
+    impl<C: Count> Extent for [C; 3] {
+        fn extent(self) -> Result<[u64; 3], i64> {
+            Ok([self[0].count()?, self[1].count()?, self[2].count()?])
+        }
+    }
+}
+
+/// Ids are 32 bits wide, so a grid reaches no further than this in any dimension.
+const MOST_ITEMS: u64 = 1 << 32;
+
+/// The groups of a direct grid, checked against what ids can express.
+pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
+    let groups = match size {
+        Size::Items(items) => {
+            if let Some(items) = items.iter().find(|items| **items > MOST_ITEMS) {
+                return Err(Error::too_large("items in one dimension of a grid", *items, MOST_ITEMS));
+            }
+            std::array::from_fn(|axis| items[axis].div_ceil(u64::from(workgroup[axis])))
+        }
+        Size::Groups(groups) => *groups,
+        Size::Invalid(extent) => {
+            return Err(Error::new(ErrorKind::Grid, format!("a grid cannot have {extent} of anything")));
+        }
+        Size::Indirect(_) => unreachable!("an indirect grid has its groups in device memory"),
+    };
+    if groups.contains(&0) {
+        return Ok([0; 3]);
+    }
+    for (axis, groups) in groups.iter().enumerate() {
+        let items = groups.saturating_mul(u64::from(workgroup[axis]));
+        if items > MOST_ITEMS {
+            return Err(Error::too_large("items in one dimension of a grid", items, MOST_ITEMS));
+        }
+    }
+    Ok(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(grid: &Grid<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
+        groups(&grid.0, workgroup)
+    }
+
+    #[test]
+    fn items_are_covered_by_whole_groups_in_each_dimension() -> Result<()> {
+        assert_eq!(of(&Grid::items(100), [64, 1, 1])?, [2, 1, 1]);
+        assert_eq!(of(&Grid::items([100, 9]), [8, 8, 1])?, [13, 2, 1]);
+        assert_eq!(of(&Grid::items([1_u32, 2, 3]), [1, 1, 2])?, [1, 2, 2]);
+        assert_eq!(of(&Grid::groups([7_usize, 1, 1]), [64, 1, 1])?, [7, 1, 1]);
+        Ok(())
+    }
+
+    #[test]
+    fn zero_anywhere_is_nothing_at_all() -> Result<()> {
+        assert_eq!(of(&Grid::items([5, 0]), [8, 8, 1])?, [0; 3]);
+        assert_eq!(of(&Grid::groups([0, 3, 3]), [8, 8, 1])?, [0; 3]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_ids_cannot_express_is_too_large_and_what_is_negative_no_grid() {
+        let kind = |grid: Grid<'_>| of(&grid, [64, 1, 1]).map_err(|error| error.kind().clone());
+        let too_large = |wanted| Err(ErrorKind::TooLarge { wanted, limit: MOST_ITEMS });
+        assert_eq!(kind(Grid::items((1_u64 << 32) + 1)), too_large((1 << 32) + 1));
+        assert_eq!(kind(Grid::items(1_u64 << 32)), Ok([1 << 26, 1, 1]));
+        assert_eq!(kind(Grid::groups([(1_u64 << 26) + 1, 1, 1])), too_large((1 << 32) + 64));
+        assert_eq!(kind(Grid::items(-1)), Err(ErrorKind::Grid));
+    }
+}

@@ -1,0 +1,316 @@
+//! Recording: ops are appended as plain data, and nothing touches the device until the batch is submitted.
+//!
+//! Recording never fails. A mistake is kept with the op's number, its label and the line that recorded it, and `submit` returns all of
+//! them before anything runs.
+
+mod bind;
+mod dispatch;
+mod download;
+mod grid;
+mod record;
+mod tape;
+mod transfer;
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    panic::Location,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytemuck::Pod;
+use sortie_plan::{Caps, Lane, Op, OpKind, Span};
+
+use self::{bind::Place, tape::Tape};
+pub use self::{
+    bind::{Bind, Slot, Typed},
+    dispatch::Dispatch,
+    grid::{Extent, Grid},
+    record::Record,
+};
+use crate::{
+    device::{Device, Shared},
+    encode::{Encoded, Planned},
+    error::{Error, ErrorKind, Result},
+    metrics::Count,
+    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned},
+};
+
+/// Operations being recorded, to run together as one submission.
+///
+/// Ops run as if one after the other, in the order they were recorded; the planner finds what depends on what and puts the rest side by
+/// side. There is no barrier to forget.
+///
+/// ```
+/// use sortie::Grid;
+/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// let double = device.kernel("
+///     @group(0) @binding(0) var<storage, read> x: array<f32>;
+///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+///     @compute @workgroup_size(64)
+///     fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+///         if id.x < arrayLength(&x) { y[id.x] = 2.0 * x[id.x]; }
+///     }
+/// ")?;
+/// let x = device.upload(&[1.0_f32; 1000])?;
+/// let y = device.zeros::<f32>(1000)?;
+///
+/// let mut batch = device.batch();
+/// for _ in 0..500 {
+///     batch.dispatch(&double, &[&x, &y], Grid::items(1000));
+///     batch.dispatch(&double, &[&y, &x], Grid::items(1000)).label("and back");
+/// }
+/// let result = batch.read(&x);
+/// batch.submit()?; // a thousand dispatches, one submission
+/// let result: Vec<f32> = result.wait()?;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Batch {
+    shared: Arc<Shared>,
+    id: u64,
+    /// `None` once submitted.
+    tape: Option<Box<Tape>>,
+    /// Made by the first read, or by submitting.
+    completion: Option<Arc<Completion>>,
+}
+
+impl Device {
+    /// Begins a batch.
+    #[must_use]
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.shared().clone())
+    }
+}
+
+impl Batch {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { shared, id: NEXT.fetch_add(1, Ordering::Relaxed), tape: Some(Tape::take()), completion: None }
+    }
+
+    /// Memory for `len` elements that lives as long as this batch. It reads as zero where nothing has been written.
+    #[track_caller]
+    pub fn scratch<T: Pod>(&mut self, len: usize) -> Slot<T> {
+        let bytes = crate::memory::bytes_of::<T>(len);
+        let limit = self.shared.limits().buffer_bytes;
+        let index = match bytes {
+            Ok(bytes) if bytes <= limit => self.tape().scratch(bytes.next_multiple_of(4)).0,
+            Ok(bytes) => self.no_scratch(Error::too_large("scratch: bytes in one buffer", bytes, limit)),
+            Err(error) => self.no_scratch(error),
+        };
+        Slot { batch: self.id, index, len, elements: PhantomData }
+    }
+
+    /// Makes everything recorded after see everything recorded before. Never needed for correctness: a fence for the planner only.
+    #[track_caller]
+    pub fn barrier(&mut self) {
+        self.fence(OpKind::Barrier, Location::caller());
+    }
+
+    /// Ends a submission here: what follows goes to the device in a submission of its own.
+    #[track_caller]
+    pub fn split(&mut self) {
+        self.fence(OpKind::Split, Location::caller());
+    }
+
+    /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
+    pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.tape().open_scope(name);
+        let result = ops(self);
+        self.tape().close_scope(outer);
+        result
+    }
+
+    /// Number of ops recorded, not counting barriers and splits.
+    #[must_use]
+    pub fn num_ops(&self) -> usize {
+        self.tape.as_ref().map_or(0, |tape| tape.count())
+    }
+
+    /// Number of distinct pieces of memory named so far: buffers and scratch.
+    #[must_use]
+    pub fn num_slots(&self) -> usize {
+        self.tape.as_ref().map_or(0, |tape| tape.recording.slots.len())
+    }
+
+    /// Runs the batch and waits until it is done.
+    ///
+    /// # Errors
+    /// All mistakes made while recording, before anything runs; then whatever stops the batch from being encoded
+    /// ([`OutOfMemory`](ErrorKind::OutOfMemory), [`Poisoned`](ErrorKind::Poisoned)) or run ([`DeviceLost`](ErrorKind::DeviceLost)).
+    #[track_caller]
+    pub fn submit(self) -> Result<()> {
+        let here = Location::caller();
+        let shared = self.shared.clone();
+        let (mut flights, completion) = self.flights(here)?;
+        match flights.len() {
+            0 => completion.wait(),
+            1 => shared.submitter().run(flights.remove(0)),
+            _ => {
+                shared.submitter().push(flights);
+                completion.wait()
+            }
+        }
+    }
+
+    /// Hands the batch over and returns at once; it never waits for the device.
+    ///
+    /// # Errors
+    /// As [`Batch::submit`], except for what happens while it runs: that is the ticket's.
+    #[track_caller]
+    pub fn submit_async(self) -> Result<Ticket> {
+        let here = Location::caller();
+        let shared = self.shared.clone();
+        let (flights, completion) = self.flights(here)?;
+        shared.submitter().push(flights);
+        Ok(Ticket::new(completion))
+    }
+
+    /// Checks, plans and encodes. On an error the readings hear of it too.
+    fn flights(mut self, here: &'static Location<'static>) -> Result<(Vec<Flight>, Arc<Completion>)> {
+        let completion = self.completion();
+        let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        let flights = self.encode(&mut tape, &completion).map_err(|error| match error.location() {
+            Some(_) => error,
+            None => self.shared.explain(error).at(here),
+        });
+        tape.give_back();
+        match flights {
+            Ok(flights) => {
+                completion.submitted();
+                self.shared.counters().batches.add(1);
+                if flights.is_empty() {
+                    completion.finish(Ok(()));
+                }
+                Ok((flights, completion))
+            }
+            Err(error) => {
+                completion.finish(Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn encode(&self, tape: &mut Tape, completion: &Arc<Completion>) -> Result<Vec<Flight>> {
+        dispatch::settle(tape);
+        if let Some(mistakes) = Error::all(tape.mistakes()) {
+            return Err(mistakes);
+        }
+        self.shared.lost().check()?;
+        let planning = self.shared.options().planning;
+        let limits = self.shared.limits();
+        let caps = Caps { reorder: planning.reorder, reuse: planning.reuse, params_align: limits.slice_alignment };
+        let planned = self.shared.executor().plans().get(&tape.recording, &caps);
+        let heirs = check_poison(tape, &planned)?;
+        let Encoded { commands, readback } =
+            self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
+        if commands.is_empty() {
+            return Ok(Vec::new());
+        }
+        let blocks = std::mem::take(&mut tape.payload.blocks);
+        let lift =
+            |slot: u32| blocks[slot as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error));
+        let hold = Arc::new(Hold {
+            completion: completion.clone(),
+            lifted: heirs.into_iter().filter_map(lift).collect(),
+            pins: Pins { blocks },
+            touches: planned.touches.clone(),
+            readback,
+        });
+        let last = commands.len() - 1;
+        let flights = commands.into_iter().enumerate().map(|(part, commands)| Flight {
+            commands,
+            leg: Leg { part: u32::try_from(part).unwrap_or(u32::MAX), last: part == last, hold: hold.clone() },
+        });
+        Ok(flights.collect())
+    }
+
+    fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
+        let op = Op {
+            kind,
+            lane: Lane::Transfer,
+            kernel: 0,
+            accesses: Span::default(),
+            grid: [0; 3],
+            indirect: false,
+            data: Span::default(),
+            params: [0; 2],
+        };
+        self.tape().push(op, at);
+    }
+
+    /// Keeps a mistake in the place of the op that cannot be recorded.
+    #[cold]
+    fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
+        let nothing = Op {
+            kind: OpKind::Dispatch,
+            lane: Lane::Compute,
+            kernel: 0,
+            accesses: Span::default(),
+            grid: [0; 3],
+            indirect: false,
+            data: Span::default(),
+            params: [0; 2],
+        };
+        let op = self.tape().push(nothing, at);
+        self.tape().mistake(op, error);
+        op
+    }
+
+    #[track_caller]
+    fn no_scratch(&mut self, error: Error) -> u32 {
+        self.refuse(error, Location::caller());
+        self.tape().scratch(4).0
+    }
+
+    fn tape(&mut self) -> &mut Tape {
+        self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
+    }
+
+    fn completion(&mut self) -> Arc<Completion> {
+        self.completion.get_or_insert_with(|| Arc::new(Completion::new())).clone()
+    }
+
+    fn landing(&mut self) -> Arc<Landing> {
+        self.tape().payload.landing.get_or_insert_default().clone()
+    }
+}
+
+/// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
+fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<u32>> {
+    let blocks = (0u32..).zip(&tape.payload.blocks);
+    let mut heirs = Vec::new();
+    for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
+        match planned.touches.iter().find(|touch| touch.slot == slot) {
+            Some(touch) if touch.needed => {
+                let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot.0 == slot);
+                let first = tape.recording.ops.iter().position(uses).unwrap_or_default();
+                return Err(poisoned(cause).on(tape.name(first)).at(tape.notes[first].at));
+            }
+            Some(_) => heirs.push(slot),
+            None => {}
+        }
+    }
+    Ok(heirs)
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        if let Some(tape) = self.tape.take() {
+            if let Some(completion) = &self.completion {
+                completion
+                    .finish(Err(Error::new(ErrorKind::Canceled, "the batch was dropped before it was submitted")));
+            }
+            tape.give_back();
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("ops", &self.num_ops()).field("slots", &self.num_slots()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,49 @@
+//! A user's own reusable piece of recording.
+
+use super::Batch;
+
+/// A reusable piece of recording: a layer, a filter, a time step. Its label becomes the scope of what it records.
+///
+/// ```
+/// use sortie::{Batch, Buffer, Grid, Kernel, Record};
+///
+/// struct Double { kernel: Kernel, x: Buffer<f32> }
+///
+/// impl Record for Double {
+///     fn label(&self) -> &str { "double" }
+///     fn record(&self, batch: &mut Batch) {
+///         batch.dispatch(&self.kernel, &[&self.x], Grid::items(self.x.len()));
+///     }
+/// }
+/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let kernel = device.kernel("@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] *= 2.0; }")?;
+/// let double = Double { kernel, x: device.zeros(64)? };
+/// let mut batch = device.batch();
+/// batch.record(&double);
+/// batch.record_all(&[&double, &double]);
+/// assert_eq!(batch.num_ops(), 3);
+/// batch.submit()?;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub trait Record {
+    /// Names the piece in errors and profiles.
+    fn label(&self) -> &str;
+
+    /// Appends its ops.
+    fn record(&self, batch: &mut Batch);
+}
+
+impl Batch {
+    /// Records one piece, in a scope of its own.
+    pub fn record(&mut self, item: &dyn Record) {
+        self.scope(item.label(), |batch| item.record(batch));
+    }
+
+    /// Records several pieces into the same submission, each in a scope of its own.
+    pub fn record_all(&mut self, items: &[&dyn Record]) {
+        for item in items {
+            self.record(*item);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Copies, fills, writes and reads.
+
+use std::panic::Location;
+
+use smallvec::SmallVec;
+use sortie_plan::{Access, Lane, Mode, Op, OpKind, SlotId, Span};
+
+use super::{
+    Batch, Typed,
+    bind::{Of, Place},
+};
+use crate::{
+    encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
+    error::{Error, ErrorKind, Result},
+    memory::Use,
+    submit::Reading,
+};
+
+/// Where something lies in this batch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spot {
+    pub(super) slot: SlotId,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+impl Spot {
+    fn access(self, mode: Mode) -> Access {
+        Access { slot: self.slot, mode, start: self.start, end: self.end }
+    }
+}
+
+/// Offsets into a batch's data are 32 bits wide.
+const MOST_DATA: u64 = u32::MAX as u64;
+
+impl Batch {
+    /// Copies one piece of memory to another of the same length. Both may be slices of one buffer, even overlapping ones.
+    #[track_caller]
+    pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&mut self, from: A, to: B) {
+        let at = Location::caller();
+        if let Err(error) = self.try_copy(&from.place(), &to.place(), at) {
+            self.refuse(error, at);
+        }
+    }
+
+    /// Sets every element to `value`.
+    #[track_caller]
+    pub fn fill<B: Typed>(&mut self, to: B, value: B::Item) {
+        let at = Location::caller();
+        if let Err(error) = self.try_fill(&to.place(), bytemuck::bytes_of(&value), at) {
+            self.refuse(error, at);
+        }
+    }
+
+    /// Overwrites memory with `data` of the same length, in order with the ops around it.
+    #[track_caller]
+    pub fn write<B: Typed>(&mut self, to: B, data: &[B::Item]) {
+        let at = Location::caller();
+        if let Err(error) = self.try_write(&to.place(), bytemuck::cast_slice(data), at) {
+            self.refuse(error, at);
+        }
+    }
+
+    /// Asks for the elements as they are at this point of the batch; they are there when it is done.
+    #[track_caller]
+    pub fn read<B: Typed>(&mut self, from: B) -> Reading<B::Item> {
+        let at = Location::caller();
+        let place = from.place();
+        let start = self.try_read(&place, at).unwrap_or_else(|error| {
+            self.refuse(error, at);
+            0
+        });
+        Reading::new(self.completion(), self.landing(), start, place.exact)
+    }
+
+    fn try_copy(&mut self, from: &Place<'_>, to: &Place<'_>, at: &'static Location<'static>) -> Result<()> {
+        if from.exact != to.exact && from.mistake.is_none() && to.mistake.is_none() {
+            return Err(Error::new(ErrorKind::Shape, format!("copy: {} bytes into {}", from.exact, to.exact)));
+        }
+        let from = self.spot("copy: the source", from, Use::CopyFrom)?;
+        let to = self.spot("copy: the destination", to, Use::CopyTo)?;
+        match (from, to) {
+            (Some(from), Some(to)) if from.slot == to.slot => {
+                // wgpu copies between two buffers only.
+                let bytes = from.end - from.start;
+                let slot = self.tape().scratch(bytes);
+                let between = Spot { slot, start: 0, end: bytes };
+                self.transfer(
+                    OpKind::Copy,
+                    &[from.access(Mode::Read), between.access(Mode::Write)],
+                    Span::default(),
+                    at,
+                );
+                self.transfer(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
+            }
+            (Some(from), Some(to)) => {
+                self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], Span::default(), at)
+            }
+            _ => self.transfer(OpKind::Copy, &[], Span::default(), at),
+        }
+        Ok(())
+    }
+
+    fn try_write(&mut self, to: &Place<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
+        if data.len() as u64 != to.exact && to.mistake.is_none() {
+            return Err(Error::new(ErrorKind::Shape, format!("write: {} bytes into {}", data.len(), to.exact)));
+        }
+        let Some(to) = self.spot("write", to, Use::CopyTo)? else {
+            self.transfer(OpKind::Write, &[], Span::default(), at);
+            return Ok(());
+        };
+        let span = self.data(data.len() as u64, |uploads| uploads.extend_from_slice(data))?;
+        self.transfer(OpKind::Write, &[to.access(Mode::Write)], span, at);
+        Ok(())
+    }
+
+    fn try_read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
+        let Some(from) = self.spot("read", from, Use::CopyFrom)? else {
+            self.transfer(OpKind::Read, &[], Span::default(), at);
+            return Ok(0);
+        };
+        // Mapped ranges start at multiples of 8.
+        let start = self.tape().payload.read_bytes.next_multiple_of(8);
+        let end = start + (from.end - from.start);
+        if end > MOST_DATA {
+            return Err(Error::too_large("read: bytes read by one batch", end, MOST_DATA));
+        }
+        self.tape().payload.read_bytes = end;
+        self.transfer(OpKind::Read, &[from.access(Mode::Read)], span(start, end), at);
+        Ok(start)
+    }
+
+    fn try_fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
+        let storage = match to.of {
+            Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
+            Of::Block { block: None, .. } | Of::Slot { .. } => true,
+        };
+        let pattern = words(value);
+        let by_kernel = pattern.filter(|pattern| storage && !pattern.iter().all(|byte| *byte == 0));
+        let needed = if by_kernel.is_some() { Use::Storage } else { Use::CopyTo };
+        let Some(spot) = self.spot("fill", to, needed)? else {
+            self.transfer(OpKind::Fill, &[], Span::default(), at);
+            return Ok(());
+        };
+        if let Some(pattern) = by_kernel {
+            return self.fill_by_kernel(spot, &pattern, at);
+        }
+        if value.iter().all(|byte| *byte == 0) {
+            self.transfer(OpKind::Fill, &[spot.access(Mode::Write)], Span::default(), at);
+            return Ok(());
+        }
+        // An element too odd for the kernel, or an imported buffer that no kernel may bind: the long way.
+        let bytes = to.exact;
+        let span = self.data(bytes, |uploads| {
+            let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
+            uploads.extend(all);
+        })?;
+        self.transfer(OpKind::Write, &[spot.access(Mode::Write)], span, at);
+        Ok(())
+    }
+
+    /// One dispatch of the fill kernel per stretch that can be bound.
+    fn fill_by_kernel(&mut self, spot: Spot, pattern: &[u8], at: &'static Location<'static>) -> Result<()> {
+        let limits = *self.shared.limits();
+        let align = u64::from(limits.slice_alignment);
+        let period = pattern.len() as u64;
+        let most = (limits.binding_bytes.min(4 * MOST_DATA) - align) / period * period;
+        let shared = self.shared.clone();
+        let kernel = shared.executor().fill_kernel(&shared)?;
+        let mut start = spot.start;
+        while start < spot.end {
+            let end = spot.end.min(start + most);
+            let words =
+                |bytes: u64| u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("bounded by the binding limit"));
+            let count = words(end - start);
+            let immediates = fill_immediates(words(start % align), count, pattern);
+            let tape = self.tape();
+            let data_start = tape.payload.immediates.len();
+            tape.payload.immediates.extend_from_slice(&immediates);
+            let first = tape.recording.accesses.len();
+            tape.access(Access { slot: spot.slot, mode: Mode::Write, start, end });
+            let op = Op {
+                kind: OpKind::Fill,
+                lane: Lane::Compute,
+                kernel: tape.kernel(kernel),
+                accesses: Span::new(first..first + 1),
+                grid: fill_grid(count, limits.groups),
+                indirect: false,
+                data: Span::new(data_start..data_start + FILL_BYTES),
+                params: [kernel.hidden_immediates(), 0],
+            };
+            tape.push(op, at);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Room for data in the upload arena, padded to 4.
+    fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
+        let uploads = &mut self.tape().payload.uploads;
+        let start = uploads.len();
+        let end = start as u64 + bytes.next_multiple_of(4);
+        if end > MOST_DATA {
+            return Err(Error::too_large("bytes written by one batch", end, MOST_DATA));
+        }
+        fill(uploads);
+        uploads.resize(uploads.len().next_multiple_of(4), 0);
+        Ok(Span::new(start..uploads.len()))
+    }
+
+    fn transfer(&mut self, kind: OpKind, accesses: &[Access], data: Span, at: &'static Location<'static>) {
+        let tape = self.tape();
+        let first = tape.recording.accesses.len();
+        accesses.iter().for_each(|access| tape.access(*access));
+        let op = Op {
+            kind,
+            lane: Lane::Transfer,
+            kernel: 0,
+            accesses: Span::new(first..first + accesses.len()),
+            grid: [0; 3],
+            indirect: false,
+            data,
+            params: [0; 2],
+        };
+        tape.push(op, at);
+    }
+
+    /// Where a place lies in this batch; `None` when it has no bytes.
+    pub(super) fn spot(&mut self, what: &str, place: &Place<'_>, needed: Use) -> Result<Option<Spot>> {
+        place.check()?;
+        let (start, end) = (place.bytes.start, place.bytes.end);
+        let slot = match place.of {
+            Of::Block { device, .. } if device != self.shared.id() => return Err(foreign(what, "device")),
+            Of::Slot { batch, .. } if batch != self.id => return Err(foreign(what, "batch")),
+            _ if start == end => return Ok(None),
+            Of::Block { block: None, .. } => return Ok(None),
+            Of::Block { block: Some(block), .. } => {
+                if !block.allows(needed) {
+                    let message = format!("{what}: the imported buffer was made without the usage {needed}");
+                    return Err(Error::new(ErrorKind::Bindings, message));
+                }
+                self.tape().slot(block)
+            }
+            Of::Slot { index, .. } => SlotId(index),
+        };
+        Ok(Some(Spot { slot, start, end }))
+    }
+}
+
+pub(super) fn foreign(what: &str, of: &str) -> Error {
+    Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
+}
+
+/// A value as a pattern of whole words, if it is short enough for the kernel.
+fn words(value: &[u8]) -> Option<SmallVec<[u8; 4 * PATTERN_WORDS]>> {
+    let repeat = match value.len() % 4 {
+        0 => 1,
+        2 => 2,
+        _ => 4,
+    };
+    let bytes = value.len() * repeat;
+    (bytes > 0 && bytes <= 4 * PATTERN_WORDS).then(|| value.iter().copied().cycle().take(bytes).collect())
+}
+
+fn span(start: u64, end: u64) -> Span {
+    let narrow = |at: u64| usize::try_from(at).unwrap_or_else(|_| unreachable!("checked against MOST_DATA"));
+    Span::new(narrow(start)..narrow(end))
+}

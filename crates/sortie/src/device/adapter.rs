@@ -1,0 +1,178 @@
+//! Finding an adapter and opening it.
+
+use super::{DeviceInfo, DeviceKind, DeviceOptions};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What we use when the adapter has it.
+const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
+    .union(wgpu::Features::TIMESTAMP_QUERY)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
+    .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
+    .union(wgpu::Features::SHADER_F16)
+    .union(wgpu::Features::SHADER_F64)
+    .union(wgpu::Features::SHADER_I16)
+    .union(wgpu::Features::SHADER_INT64)
+    .union(wgpu::Features::SHADER_INT64_ATOMIC_MIN_MAX)
+    .union(wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS)
+    .union(wgpu::Features::SHADER_FLOAT32_ATOMIC)
+    .union(wgpu::Features::SUBGROUP)
+    .union(wgpu::Features::SUBGROUP_BARRIER)
+    .union(wgpu::Features::PIPELINE_CACHE);
+
+/// An adapter opened.
+pub(crate) struct Opened {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) info: DeviceInfo,
+    pub(crate) downlevel: wgpu::DownlevelFlags,
+}
+
+/// All adapters that can compute, the best first.
+pub(crate) fn list() -> Vec<DeviceInfo> {
+    adapters().into_iter().map(|(_, info)| info).collect()
+}
+
+/// Opens what the options, else `SORTIE_DEVICE`, else common sense ask for.
+pub(crate) fn open(options: &DeviceOptions) -> Result<Opened> {
+    let named =
+        options.device.clone().or_else(|| std::env::var("SORTIE_DEVICE").ok()).filter(|name| !name.trim().is_empty());
+    if named.as_deref().is_some_and(|name| name.trim().eq_ignore_ascii_case("noop")) {
+        return noop();
+    }
+    let adapters = adapters();
+    let chosen = match &named {
+        Some(name) => pick(name.trim(), adapters.iter().map(|(_, info)| info)),
+        None => (!adapters.is_empty()).then_some(0),
+    };
+    let Some(index) = chosen else {
+        return Err(none_found(named.as_deref(), adapters.iter().map(|(_, info)| info)));
+    };
+    let (adapter, info) = adapters.into_iter().nth(index).unwrap_or_else(|| unreachable!("picked from this list"));
+    if info.kind == DeviceKind::Software && named.is_none() {
+        tracing::warn!(device = %info, "no hardware GPU answers: using a software driver");
+    }
+    request(&adapter, adapter.limits())
+}
+
+fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
+    let mut found: Vec<_> = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+        .into_iter()
+        .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
+        .map(|adapter| {
+            let info = DeviceInfo::new(&adapter.get_info(), &adapter.limits(), adapter.features());
+            (adapter, info)
+        })
+        .collect();
+    found.sort_by_key(|(_, info)| rank(info));
+    found
+}
+
+/// Hardware before software, and GL last among equals: it has no immediates and little else.
+fn rank(info: &DeviceInfo) -> (u8, bool) {
+    let kind = match info.kind {
+        DeviceKind::Discrete => 0,
+        DeviceKind::Integrated => 1,
+        DeviceKind::Virtual => 2,
+        DeviceKind::Other => 3,
+        DeviceKind::Software => 4,
+        DeviceKind::Noop => 5,
+    };
+    (kind, info.backend == "gl")
+}
+
+/// By index in the list, else by a part of the name or driver, in any case.
+fn pick<'a>(wanted: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Option<usize> {
+    let infos: Vec<_> = infos.collect();
+    if let Ok(index) = wanted.parse::<usize>() {
+        return (index < infos.len()).then_some(index);
+    }
+    let wanted = wanted.to_lowercase();
+    let says = |text: &str| text.to_lowercase().contains(&wanted);
+    let by_name = infos.iter().position(|info| says(&info.name));
+    by_name.or_else(|| infos.iter().position(|info| says(&info.driver) || says(info.backend)))
+}
+
+fn none_found<'a>(named: Option<&str>, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
+    let known: Vec<_> = infos.enumerate().map(|(index, info)| format!("{index}: {info}")).collect();
+    let looked = match named {
+        Some(name) => format!("no device is called {name:?}"),
+        None => "no device found: looked for Vulkan, Metal, DX12 and GL adapters that can compute".into(),
+    };
+    let hint = if known.is_empty() {
+        "; install a driver (on Debian: `apt-get install mesa-vulkan-drivers`), then `sortie devices` lists it".into()
+    } else {
+        format!("; there is {}", known.join(", "))
+    };
+    Error::new(ErrorKind::NoDevice, format!("{looked}{hint}"))
+}
+
+fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
+    let features = adapter.features() & WANTED;
+    let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+        label: Some("sortie"),
+        required_features: features,
+        required_limits: limits,
+        experimental_features: wgpu::ExperimentalFeatures::disabled(),
+        memory_hints: wgpu::MemoryHints::Performance,
+        trace: wgpu::Trace::Off,
+    }))
+    .map_err(|error| {
+        Error::new(ErrorKind::NoDevice, format!("{} did not open", adapter.get_info().name)).caused_by(error)
+    })?;
+    let info = DeviceInfo::new(&adapter.get_info(), &device.limits(), features);
+    Ok(Opened { device, queue, info, downlevel: adapter.get_downlevel_capabilities().flags })
+}
+
+/// wgpu's noop device, with the limits that WebGPU guarantees and immediates.
+fn noop() -> Result<Opened> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: wgpu::Backends::NOOP,
+        backend_options: wgpu::BackendOptions { noop: wgpu::NoopBackendOptions::enabled(), ..Default::default() },
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()))
+        .map_err(|error| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer").caused_by(error))?;
+    request(&adapter, wgpu::Limits { max_immediate_size: 128, ..Default::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str, driver: &str) -> DeviceInfo {
+        let mut info = noop().map(|opened| opened.info).unwrap_or_else(|error| panic!("{error}"));
+        info.name = name.into();
+        info.driver = driver.into();
+        info
+    }
+
+    #[test]
+    fn a_device_is_picked_by_index_or_by_part_of_its_name() {
+        let infos = [
+            info("Radeon", "radv"),
+            info("llvmpipe (LLVM 15)", "Mesa"),
+            info("SwiftShader Device", "SwiftShader driver"),
+        ];
+        let pick = |wanted| pick(wanted, infos.iter());
+        assert_eq!((pick("0"), pick("2"), pick("3")), (Some(0), Some(2), None));
+        assert_eq!(
+            (pick("LLVMpipe"), pick("swiftshader"), pick("radv"), pick("nvidia")),
+            (Some(1), Some(2), Some(0), None)
+        );
+    }
+
+    #[test]
+    fn an_empty_machine_is_told_what_to_install() {
+        let error = none_found(None, [].into_iter());
+        assert_eq!(error.kind(), &ErrorKind::NoDevice);
+        assert!(error.to_string().contains("Vulkan") && error.to_string().contains("mesa-vulkan-drivers"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_right_ones() {
+        let known = info("llvmpipe", "Mesa");
+        let error = none_found(Some("nvidia"), [&known].into_iter());
+        assert!(error.to_string().contains("\"nvidia\"") && error.to_string().contains("0: llvmpipe"), "{error}");
+    }
+}

@@ -1,0 +1,74 @@
+//! How a device is opened.
+
+use std::time::Duration;
+
+/// Which device to open and how it may behave; every field has a default that suits most programs.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions};
+///
+/// let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// assert_eq!(device.info().backend, "noop");
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceOptions {
+    /// Name (any part of it, in any case) or index in [`Device::list`](crate::Device::list) of the adapter to open; `"noop"` opens
+    /// wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best adapter there is.
+    pub device: Option<String>,
+    /// Most submissions under way on the device at once; more wait in order. At least 1.
+    pub in_flight: usize,
+    /// Bytes of device memory that the buffers of this device may take together; `None`: no limit of ours.
+    pub memory_budget: Option<u64>,
+    /// What may lie idle in the buffer pool.
+    pub pool: PoolLimits,
+    /// How batches are planned.
+    pub planning: Planning,
+    /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
+    pub native_immediates: bool,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self {
+            device: None,
+            in_flight: 2,
+            memory_budget: None,
+            pool: PoolLimits::default(),
+            planning: Planning::default(),
+            native_immediates: true,
+        }
+    }
+}
+
+/// Which parts of planning are on. None of them changes a bit of any result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planning {
+    /// Put independent ops side by side and transfers together, so that passes and barriers are few.
+    pub reorder: bool,
+    /// Let scratch memory whose lifetimes do not meet share buffers.
+    pub reuse: bool,
+}
+
+impl Default for Planning {
+    fn default() -> Self {
+        Self { reorder: true, reuse: true }
+    }
+}
+
+/// How much memory may lie idle in a pool, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// Most bytes lying idle. A buffer of more than a quarter of it is never kept.
+    pub bytes: u64,
+    /// Most buffers lying idle.
+    pub count: usize,
+    /// Longest time a buffer lies idle; enforced when the pool is next used.
+    pub age: Duration,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self { bytes: 256 << 20, count: 16_384, age: Duration::from_secs(60) }
+    }
+}

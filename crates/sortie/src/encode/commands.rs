@@ -1,0 +1,432 @@
+//! The loop that turns waves into wgpu commands.
+//!
+//! Two walks over the plan in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
+//! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
+
+use std::{sync::Arc, sync::atomic::AtomicU64};
+
+use smallvec::SmallVec;
+use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId};
+
+use super::{
+    Payload, Planned, fill,
+    groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
+    plans::Resolved,
+};
+use crate::{
+    device::Shared,
+    kernel::{GRID_BLOCK, Kernel, Layout, Pipeline, fold},
+    memory::Block,
+    metrics::{Count, Counters},
+};
+
+/// Everything the two walks look at.
+pub(super) struct Encoding<'a> {
+    pub(super) device: &'a wgpu::Device,
+    pub(super) shared: &'a Arc<Shared>,
+    pub(super) planned: &'a Planned,
+    pub(super) payload: &'a Payload,
+    /// Present when scratch must be zeroed in the middle.
+    pub(super) fill: Option<&'a Kernel>,
+    /// Scratch memory by physical id.
+    pub(super) physical: &'a [Arc<Block>],
+    pub(super) params: Option<&'a Block>,
+    pub(super) upload: Option<&'a wgpu::Buffer>,
+    pub(super) readback: Option<&'a wgpu::Buffer>,
+    pub(super) groups: &'a GroupCache,
+    pub(super) counters: &'a Counters,
+}
+
+impl Encoding<'_> {
+    /// Encodes one command encoder per submission.
+    pub(super) fn run(&self, resolved: &mut Resolved) -> Vec<wgpu::CommandEncoder> {
+        let now = self.groups.tick();
+        let fits = self.fits(resolved);
+        let groups = if fits { Some(self.groups.read()).filter(|groups| groups.hold(&resolved.groups)) } else { None };
+        let groups = match groups {
+            Some(groups) => {
+                self.counters.bind_group_hits.add(resolved.groups.len() as u64);
+                groups
+            }
+            None => {
+                let mut groups = self.groups.write();
+                self.resolve(&mut groups, resolved, now);
+                parking_lot::RwLockWriteGuard::downgrade(groups)
+            }
+        };
+        let plan = &self.planned.plan;
+        let mut refs = resolved.groups.iter();
+        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
+        let mut encoders = Vec::with_capacity(plan.submissions.len());
+        for (part, waves) in plan.submissions.iter().enumerate() {
+            let mut commands = Commands::new(self.device, &groups, now);
+            if part == 0 {
+                self.prologue(&mut commands);
+            }
+            for index in waves.range() {
+                let wave = &plan.waves[index];
+                while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
+                    self.clear(&mut commands, clear, wave.lane, &mut refs);
+                }
+                for op in &plan.order[wave.ops.range()] {
+                    self.op(&mut commands, *op as usize, &mut refs);
+                }
+            }
+            encoders.push(commands.end(self.counters));
+        }
+        encoders
+    }
+
+    /// Whether the buffers are those of the last run.
+    fn fits(&self, resolved: &Resolved) -> bool {
+        let blocks = &self.payload.blocks;
+        resolved.buffers.len() == blocks.len()
+            && resolved.params == self.params.map(Block::id)
+            && blocks
+                .iter()
+                .zip(&resolved.buffers)
+                .all(|(block, id)| block.as_ref().is_none_or(|block| block.id() == *id))
+    }
+
+    /// Finds all bind groups.
+    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) {
+        let plan = &self.planned.plan;
+        let recording = &self.planned.recording;
+        resolved.groups.clear();
+        resolved.buffers.clear();
+        // A slot that no op uses has no buffer; any id will do.
+        let unused = crate::memory::BufferId(0);
+        resolved
+            .buffers
+            .extend(self.payload.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id())));
+        resolved.params = self.params.map(Block::id);
+        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
+        for (index, wave) in plan.waves.iter().enumerate() {
+            while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
+                if let Some(fill) = self.clears_in_pass(wave.lane) {
+                    let block = self.physical(clear.physical);
+                    let bound = Bound { buffer: block.id(), offset: 0, bytes: clear.bytes };
+                    resolved.groups.push(self.find(groups, &fill.groups()[0].layout, &[(bound, block)], now));
+                }
+            }
+            for op in &plan.order[wave.ops.range()] {
+                let op = &recording.ops[*op as usize];
+                if op.lane == Lane::Compute && runs(op) {
+                    self.resolve_op(groups, resolved, op, recording.accesses_of(op), now);
+                }
+            }
+        }
+    }
+
+    fn resolve_op(&self, groups: &mut Groups, resolved: &mut Resolved, op: &Op, accesses: &[Access], now: u64) {
+        let kernel = &self.payload.kernels[op.kernel as usize];
+        for group in kernel.groups() {
+            let bound: SmallVec<[_; 8]> =
+                accesses[group.bindings.clone()].iter().map(|access| self.bound(op, access)).collect();
+            resolved.groups.push(self.find(groups, &group.layout, &bound, now));
+        }
+        let pipeline = pipeline(kernel, op.params[1] > 0);
+        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.params) {
+            let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
+            let bound: SmallVec<[_; 2]> = sizes
+                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, params))
+                .collect();
+            resolved.groups.push(self.find(groups, &hidden.layout, &bound, now));
+        }
+    }
+
+    fn bound(&self, op: &Op, access: &Access) -> (Bound, &Block) {
+        let block = self.block(access);
+        let offset = match op.kind {
+            // A fill starts anywhere; its binding starts at the alignment before it.
+            OpKind::Fill => access.start - access.start % u64::from(self.shared.limits().slice_alignment),
+            _ => access.start,
+        };
+        (Bound { buffer: block.id(), offset, bytes: access.end - offset }, block)
+    }
+
+    fn find(&self, groups: &mut Groups, layout: &Layout, bound: &[(Bound, &Block)], now: u64) -> GroupRef {
+        let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
+        let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
+        self.groups.find(groups, self.device, key, layout, &blocks, now)
+    }
+
+    /// Parameters, and zeros for scratch that was used before.
+    fn prologue(&self, commands: &mut Commands<'_>) {
+        if let (Some(params), Some(upload)) = (self.params, self.upload) {
+            let start = self.payload.uploads.len() as u64;
+            commands.transfer().copy_buffer_to_buffer(
+                upload,
+                start,
+                params.buffer(),
+                0,
+                u64::from(self.planned.plan.params_bytes),
+            );
+        }
+        for clear in self.planned.plan.clears.iter().filter(|clear| clear.first) {
+            let block = self.physical(clear.physical);
+            if !block.fresh() {
+                commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
+            }
+        }
+    }
+
+    /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
+    fn clears_in_pass(&self, lane: Lane) -> Option<&Kernel> {
+        self.fill.filter(|fill| lane == Lane::Compute && fill.hidden_immediates() == 0)
+    }
+
+    fn clear<'r>(
+        &self,
+        commands: &mut Commands<'_>,
+        clear: &Clear,
+        lane: Lane,
+        refs: &mut impl Iterator<Item = &'r GroupRef>,
+    ) {
+        let bytes = clear.bytes.next_multiple_of(4);
+        match self.clears_in_pass(lane) {
+            Some(kernel) => {
+                let words =
+                    u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("a binding is shorter than 16 GiB"));
+                commands.pipeline(kernel, false);
+                commands.group(0, next(refs));
+                commands.immediates(&fill::immediates(0, words, &[0; 4]));
+                commands.dispatch(fill::grid(words, self.shared.limits().groups));
+            }
+            None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
+        }
+    }
+
+    #[inline]
+    fn op<'r>(&self, commands: &mut Commands<'_>, index: usize, refs: &mut impl Iterator<Item = &'r GroupRef>) {
+        let recording = &self.planned.recording;
+        let op = &recording.ops[index];
+        let accesses = recording.accesses_of(op);
+        if op.lane == Lane::Compute {
+            if runs(op) {
+                self.dispatch(commands, index, op, accesses, refs);
+            }
+            return;
+        }
+        let encoder = commands.transfer();
+        match (op.kind, accesses) {
+            (OpKind::Copy, [from, to]) => {
+                encoder.copy_buffer_to_buffer(
+                    self.block(from).buffer(),
+                    from.start,
+                    self.block(to).buffer(),
+                    to.start,
+                    to.end - to.start,
+                );
+            }
+            (OpKind::Fill, [to]) => encoder.clear_buffer(self.block(to).buffer(), to.start, Some(to.end - to.start)),
+            (OpKind::Write, [to]) => {
+                let upload = self.upload.unwrap_or_else(|| unreachable!("a write has data"));
+                encoder.copy_buffer_to_buffer(
+                    upload,
+                    u64::from(op.data.start),
+                    self.block(to).buffer(),
+                    to.start,
+                    to.end - to.start,
+                );
+            }
+            (OpKind::Read, [from]) => {
+                let readback = self.readback.unwrap_or_else(|| unreachable!("a read has room"));
+                let bytes = from.end - from.start;
+                self.counters.bytes_read.add(bytes);
+                encoder.copy_buffer_to_buffer(
+                    self.block(from).buffer(),
+                    from.start,
+                    readback,
+                    u64::from(op.data.start),
+                    bytes,
+                );
+            }
+            // An op of length 0 touches nothing.
+            (_, []) => {}
+            (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
+        }
+    }
+
+    #[inline]
+    fn dispatch<'r>(
+        &self,
+        commands: &mut Commands<'_>,
+        index: usize,
+        op: &Op,
+        accesses: &[Access],
+        refs: &mut impl Iterator<Item = &'r GroupRef>,
+    ) {
+        let kernel = &self.payload.kernels[op.kernel as usize];
+        let wrapped = op.params[1] > 0;
+        let pipeline = commands.pipeline(kernel, wrapped);
+        for group in kernel.groups() {
+            commands.group(group.number, next(refs));
+        }
+        if pipeline.immediates {
+            commands.immediates(&self.payload.immediates[op.data.range()]);
+        }
+        if let Some(hidden) = &pipeline.hidden {
+            let [immediates, grid] = self.planned.plan.params[index];
+            let offsets: SmallVec<[u32; 2]> =
+                hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid)).collect();
+            commands.hidden(hidden.number, next(refs), &offsets);
+        }
+        match accesses.last() {
+            Some(from) if op.indirect => commands.dispatch_indirect(self.block(from), from.start),
+            _ if wrapped => commands.dispatch(folded(op, self.shared.limits().groups)),
+            _ => commands.dispatch(op.grid),
+        }
+    }
+
+    fn block(&self, access: &Access) -> &Block {
+        let block = self.payload.blocks[access.slot.0 as usize].as_ref();
+        block.unwrap_or_else(|| unreachable!("a slot in use has a block"))
+    }
+
+    fn physical(&self, id: PhysicalId) -> &Block {
+        &self.physical[id.0 as usize]
+    }
+}
+
+/// A grid of zero is a no-op.
+fn runs(op: &Op) -> bool {
+    op.indirect || op.grid.iter().all(|groups| *groups > 0)
+}
+
+fn next<'r>(refs: &mut impl Iterator<Item = &'r GroupRef>) -> GroupRef {
+    *refs.next().unwrap_or_else(|| unreachable!("both walks see the same groups"))
+}
+
+fn pipeline(kernel: &Kernel, wrapped: bool) -> &Pipeline {
+    kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
+}
+
+fn folded(op: &Op, most: u32) -> [u32; 3] {
+    fold(op.grid.map(u64::from), most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
+}
+
+/// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
+struct Commands<'a> {
+    encoder: wgpu::CommandEncoder,
+    pass: Option<wgpu::ComputePass<'static>>,
+    groups: &'a Groups,
+    now: u64,
+    pipeline: Option<(u64, bool)>,
+    set: [GroupRef; SET],
+    immediates: SmallVec<[u8; 128]>,
+    passes: u64,
+    dispatches: u64,
+    transfers: u64,
+}
+
+/// Group numbers whose state is remembered; devices have 4 to 8.
+const SET: usize = 8;
+
+impl<'a> Commands<'a> {
+    fn new(device: &wgpu::Device, groups: &'a Groups, now: u64) -> Self {
+        Self {
+            encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
+            pass: None,
+            groups,
+            now,
+            pipeline: None,
+            set: [GroupRef::NONE; SET],
+            immediates: SmallVec::new(),
+            passes: 0,
+            dispatches: 0,
+            transfers: 0,
+        }
+    }
+
+    /// The encoder, for one command outside a pass.
+    fn transfer(&mut self) -> &mut wgpu::CommandEncoder {
+        self.pass = None;
+        self.transfers += 1;
+        &mut self.encoder
+    }
+
+    #[inline]
+    fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
+        if self.pass.is_none() {
+            self.passes += 1;
+            self.pipeline = None;
+            self.set = [GroupRef::NONE; SET];
+            self.immediates.clear();
+        }
+        let encoder = &mut self.encoder;
+        self.pass.get_or_insert_with(|| {
+            encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()).forget_lifetime()
+        })
+    }
+
+    #[inline]
+    fn pipeline<'k>(&mut self, kernel: &'k Kernel, wrapped: bool) -> &'k Pipeline {
+        let pipeline = pipeline(kernel, wrapped);
+        self.pass();
+        if self.pipeline != Some((kernel.id(), wrapped)) {
+            self.pass().set_pipeline(&pipeline.raw);
+            self.pipeline = Some((kernel.id(), wrapped));
+            // Another layout may have other immediates.
+            self.immediates.clear();
+        }
+        pipeline
+    }
+
+    #[inline]
+    fn group(&mut self, number: u32, named: GroupRef) {
+        if self.set.get(number as usize) == Some(&named) {
+            return;
+        }
+        self.set_group(number, named, &[]);
+        if let Some(set) = self.set.get_mut(number as usize) {
+            *set = named;
+        }
+    }
+
+    /// Hidden parameters differ from op to op by their offset.
+    fn hidden(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+        self.set_group(number, named, offsets);
+        if let Some(set) = self.set.get_mut(number as usize) {
+            *set = GroupRef::NONE;
+        }
+    }
+
+    #[inline]
+    fn set_group(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+        let group =
+            self.groups.get(named, self.now).unwrap_or_else(|| unreachable!("groups stay while the guard is held"));
+        if let Some(pass) = &mut self.pass {
+            pass.set_bind_group(number, group, offsets);
+        }
+    }
+
+    #[inline]
+    fn immediates(&mut self, bytes: &[u8]) {
+        if self.immediates.as_slice() != bytes {
+            self.immediates.clear();
+            self.immediates.extend_from_slice(bytes);
+            self.pass().set_immediates(0, bytes);
+        }
+    }
+
+    #[inline]
+    fn dispatch(&mut self, [x, y, z]: [u32; 3]) {
+        self.dispatches += 1;
+        self.pass().dispatch_workgroups(x, y, z);
+    }
+
+    fn dispatch_indirect(&mut self, from: &Block, offset: u64) {
+        self.dispatches += 1;
+        self.pass().dispatch_workgroups_indirect(from.buffer(), offset);
+    }
+
+    fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {
+        self.pass = None;
+        let count = |counter: &AtomicU64, n| counter.add(n);
+        count(&counters.passes, self.passes);
+        count(&counters.dispatches, self.dispatches);
+        count(&counters.transfers, self.transfers);
+        self.encoder
+    }
+}

@@ -1,0 +1,45 @@
+//! The kernel behind fills that are not zero, and behind the zeroing of scratch inside a pass.
+//!
+//! wgpu can only clear to zero, and only outside a pass; a pattern of up to 16 words written by a kernel keeps the pass open.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::{
+    device::Shared,
+    error::Result,
+    kernel::{Kernel, KernelOptions},
+};
+
+/// Longest pattern in words; with its three counters it fits the 128 bytes of immediates that every device with immediates has.
+pub(crate) const PATTERN_WORDS: usize = 16;
+/// Bytes of the kernel's immediates.
+pub(crate) const FILL_BYTES: usize = 12 + 4 * PATTERN_WORDS;
+/// Must agree with `@workgroup_size` in `fill.wgsl`.
+const GROUP: u32 = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct FillKernel(OnceLock<Result<Kernel>>);
+
+impl FillKernel {
+    pub(crate) fn get(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
+        let source = include_str!("../../kernels/fill.wgsl");
+        self.0.get_or_init(|| Kernel::get(shared, source, &KernelOptions::default())).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The immediates of a fill of `count` words from word `start` of the binding on.
+pub(crate) fn immediates(start: u32, count: u32, pattern: &[u8]) -> [u8; FILL_BYTES] {
+    let mut bytes = [0; FILL_BYTES];
+    let period = u32::try_from(pattern.len() / 4).unwrap_or_else(|_| unreachable!("at most {PATTERN_WORDS} words"));
+    bytes[0..4].copy_from_slice(&start.to_le_bytes());
+    bytes[4..8].copy_from_slice(&count.to_le_bytes());
+    bytes[8..12].copy_from_slice(&period.to_le_bytes());
+    bytes[12..12 + pattern.len()].copy_from_slice(pattern);
+    bytes
+}
+
+/// The grid of a fill: folded by hand, because the kernel puts its index together itself.
+pub(crate) fn grid(count: u32, most: u32) -> [u32; 3] {
+    let groups = count.div_ceil(GROUP);
+    [groups.min(most), groups.div_ceil(most.max(1)).max(1), 1]
+}

@@ -1,0 +1,240 @@
+//! Bind groups, found again by what they bind.
+//!
+//! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab and are named by
+//! [`GroupRef`]: a plan keeps the refs of its last run without keeping a buffer alive, and a stale ref is recognised by its generation.
+//!
+//! Bound: [`MOST`] groups; past it the half not used for longest goes.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::{
+    kernel::Layout,
+    memory::{Block, BufferId},
+    metrics::{Count, Counters},
+};
+
+/// Enough for batches of 10,000 ops on buffers of their own, thrice. A group costs about 1 KiB in wgpu.
+const MOST: usize = 32_768;
+
+/// One bound range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Bound {
+    pub(crate) buffer: BufferId,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// All that a bind group depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct GroupKey {
+    pub(crate) layout: u64,
+    pub(crate) bound: SmallVec<[Bound; 8]>,
+}
+
+/// Names a cached group without keeping it alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupRef {
+    index: u32,
+    generation: u32,
+}
+
+impl GroupRef {
+    /// No group at all.
+    pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
+}
+
+#[derive(Debug)]
+pub(crate) struct GroupCache {
+    groups: RwLock<Groups>,
+    /// Buffers whose groups could not be evicted at once because somebody was encoding.
+    waiting: Mutex<Vec<BufferId>>,
+    clock: AtomicU64,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    slab: Vec<Entry>,
+    free: Vec<u32>,
+    by_key: FxHashMap<GroupKey, u32>,
+    by_buffer: FxHashMap<BufferId, SmallVec<[u32; 4]>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    generation: u32,
+    used: AtomicU64,
+    group: Option<(GroupKey, wgpu::BindGroup)>,
+}
+
+impl GroupCache {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+        Self { groups: RwLock::default(), waiting: Mutex::default(), clock: AtomicU64::new(0), counters }
+    }
+
+    /// Groups to encode with. Nothing is evicted while the guard lives.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Groups> {
+        self.groups.read()
+    }
+
+    /// Groups to look up and add to.
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Groups> {
+        self.groups.write()
+    }
+
+    /// A new tick of the clock that ages groups: one per batch.
+    pub(crate) fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Drops every group that binds one of these buffers: now, or when the encoding under way is over.
+    pub(crate) fn evict(&self, buffers: &[BufferId]) {
+        self.waiting.lock().extend_from_slice(buffers);
+        self.settle();
+    }
+
+    /// Evicts what had to wait. Called after encoding, when no guard is held.
+    pub(crate) fn settle(&self) {
+        let gone = {
+            let mut waiting = self.waiting.lock();
+            if waiting.is_empty() {
+                return;
+            }
+            // Whoever holds the lock settles when done.
+            let Some(mut groups) = self.groups.try_write() else { return };
+            waiting.drain(..).flat_map(|buffer| groups.evict(buffer)).collect::<Vec<_>>()
+        };
+        // Dropping groups may free buffers: outside the locks.
+        drop(gone);
+    }
+
+    /// The group of this key, made by wgpu if it is not there.
+    pub(crate) fn find(
+        &self,
+        groups: &mut Groups,
+        device: &wgpu::Device,
+        key: GroupKey,
+        layout: &Layout,
+        blocks: &[&Block],
+        now: u64,
+    ) -> GroupRef {
+        if let Some(index) = groups.by_key.get(&key) {
+            self.counters.bind_group_hits.add(1);
+            let entry = &groups.slab[*index as usize];
+            entry.used.store(now, Ordering::Relaxed);
+            return GroupRef { index: *index, generation: entry.generation };
+        }
+        self.counters.bind_groups_created.add(1);
+        let entries: SmallVec<[_; 8]> = layout
+            .bindings()
+            .iter()
+            .zip(&key.bound)
+            .zip(blocks)
+            .map(|((binding, bound), block)| wgpu::BindGroupEntry {
+                binding: *binding,
+                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: block.buffer(),
+                    offset: bound.offset,
+                    size: wgpu::BufferSize::new(bound.bytes),
+                }),
+            })
+            .collect();
+        let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout: layout.raw(),
+            entries: &entries,
+        });
+        groups.insert(key, group, now)
+    }
+}
+
+impl Groups {
+    /// The group a ref names, if it is still there.
+    #[inline]
+    pub(crate) fn get(&self, named: GroupRef, now: u64) -> Option<&wgpu::BindGroup> {
+        let entry = self.slab.get(named.index as usize)?;
+        if entry.generation != named.generation {
+            return None;
+        }
+        entry.used.store(now, Ordering::Relaxed);
+        entry.group.as_ref().map(|(_, group)| group)
+    }
+
+    /// Whether all these refs are good.
+    pub(crate) fn hold(&self, refs: &[GroupRef]) -> bool {
+        refs.iter().all(|named| {
+            *named == GroupRef::NONE
+                || self
+                    .slab
+                    .get(named.index as usize)
+                    .is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())
+        })
+    }
+
+    fn insert(&mut self, key: GroupKey, group: wgpu::BindGroup, now: u64) -> GroupRef {
+        if self.by_key.len() >= MOST {
+            self.shrink(now);
+        }
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slab.push(Entry { generation: 0, used: AtomicU64::new(0), group: None });
+            u32::try_from(self.slab.len() - 1).unwrap_or_else(|_| unreachable!("bounded by MOST"))
+        });
+        for bound in &key.bound {
+            let users = self.by_buffer.entry(bound.buffer).or_default();
+            if users.last() != Some(&index) {
+                users.push(index);
+            }
+        }
+        self.by_key.insert(key.clone(), index);
+        let entry = &mut self.slab[index as usize];
+        entry.used = AtomicU64::new(now);
+        entry.group = Some((key, group));
+        GroupRef { index, generation: entry.generation }
+    }
+
+    fn evict(&mut self, buffer: BufferId) -> Vec<wgpu::BindGroup> {
+        let users = self.by_buffer.remove(&buffer).unwrap_or_default();
+        users.into_iter().filter_map(|index| self.remove(index)).collect()
+    }
+
+    fn remove(&mut self, index: u32) -> Option<wgpu::BindGroup> {
+        let entry = &mut self.slab[index as usize];
+        let (key, group) = entry.group.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.by_key.remove(&key);
+        for bound in &key.bound {
+            if let Some(users) = self.by_buffer.get_mut(&bound.buffer) {
+                users.retain(|user| *user != index);
+                if users.is_empty() {
+                    self.by_buffer.remove(&bound.buffer);
+                }
+            }
+        }
+        self.free.push(index);
+        Some(group)
+    }
+
+    /// Makes room: the half not used for longest goes, but nothing of the batch being resolved now.
+    fn shrink(&mut self, now: u64) {
+        let age = |entry: &Entry| entry.used.load(Ordering::Relaxed);
+        let mut ages: Vec<_> = self.slab.iter().filter(|entry| entry.group.is_some()).map(age).collect();
+        let middle = ages.len() / 2;
+        let (_, cut, _) = ages.select_nth_unstable(middle);
+        let cut = (*cut).min(now.saturating_sub(1));
+        let old: Vec<u32> = (0u32..)
+            .zip(&self.slab)
+            .filter(|(_, entry)| entry.group.is_some() && age(entry) <= cut)
+            .map(|(index, _)| index)
+            .collect();
+        for index in old {
+            self.remove(index);
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! From a plan to commands: pipelines ready, slots given buffers, bind groups found, one pass per run of dispatches.
+//!
+//! [`Executor`] is the seam: what runs a plan. Everything that can fail for reasons of its own (memory, pipelines, staging) happens
+//! before the first command is encoded, so a batch is encoded whole or not at all.
+
+mod commands;
+mod fill;
+mod groups;
+mod payload;
+mod plans;
+
+use std::{sync::Arc, thread};
+
+use self::{commands::Encoding, fill::FillKernel, plans::Resolved};
+pub(crate) use self::{
+    fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
+    groups::GroupCache,
+    payload::Payload,
+    plans::{PlanCache, Planned},
+};
+use crate::{
+    device::{Scopes, Shared},
+    error::Result,
+    kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
+    memory::{Block, BufferId, Staging},
+    metrics::{Count, Counters},
+    submit::{Mapped, Pending},
+};
+
+/// What runs plans. One variant per kind of device.
+#[derive(Debug)]
+pub(crate) enum Executor {
+    /// Through wgpu.
+    Wgpu(Wgpu),
+}
+
+/// A batch as commands, ready to submit.
+pub(crate) struct Encoded {
+    /// One per submission.
+    pub(crate) commands: Vec<wgpu::CommandBuffer>,
+    pub(crate) readback: Option<Pending>,
+}
+
+impl Executor {
+    pub(crate) fn wgpu(
+        device: wgpu::Device,
+        groups: Arc<GroupCache>,
+        staging: Arc<Staging>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self::Wgpu(Wgpu {
+            device,
+            plans: PlanCache::new(counters.clone()),
+            kernels: KernelCache::default(),
+            layouts: Layouts::default(),
+            fill: FillKernel::default(),
+            groups,
+            staging,
+            counters,
+        })
+    }
+
+    pub(crate) fn plans(&self) -> &PlanCache {
+        let Self::Wgpu(wgpu) = self;
+        &wgpu.plans
+    }
+
+    pub(crate) fn kernels(&self) -> &KernelCache {
+        let Self::Wgpu(wgpu) = self;
+        &wgpu.kernels
+    }
+
+    pub(crate) fn layouts(&self) -> &Layouts {
+        let Self::Wgpu(wgpu) = self;
+        &wgpu.layouts
+    }
+
+    /// The built-in kernel that fills memory with a pattern.
+    pub(crate) fn fill_kernel(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
+        let Self::Wgpu(wgpu) = self;
+        wgpu.fill.get(shared)
+    }
+
+    /// These buffers are going: let go of what binds them.
+    pub(crate) fn evict(&self, buffers: &[BufferId]) {
+        let Self::Wgpu(wgpu) = self;
+        wgpu.groups.evict(buffers);
+    }
+
+    /// Turns a planned recording into commands. Places its scratch in `payload.blocks`, which must be kept until they are done.
+    pub(crate) fn encode(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<Encoded> {
+        let Self::Wgpu(wgpu) = self;
+        wgpu.encode(shared, planned, payload)
+    }
+}
+
+/// The wgpu executor: what it keeps from batch to batch.
+#[derive(Debug)]
+pub(crate) struct Wgpu {
+    device: wgpu::Device,
+    plans: PlanCache,
+    kernels: KernelCache,
+    layouts: Layouts,
+    fill: FillKernel,
+    groups: Arc<GroupCache>,
+    staging: Arc<Staging>,
+    counters: Arc<Counters>,
+}
+
+impl Wgpu {
+    fn encode(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<Encoded> {
+        let plan = &planned.plan;
+        // Taken out, so that another thread running the same plan is not held up: it resolves its own.
+        let mut resolved = std::mem::take(&mut *planned.resolved.lock());
+        let physical = self.place(shared, planned, payload, &mut resolved)?;
+        compile(shared, planned, payload)?;
+        let clears = plan.clears.iter().any(|clear| !clear.first);
+        let fill = if clears { Some(self.fill.get(shared)?) } else { None };
+        if let Some(fill) = fill {
+            fill.pipeline(shared, false)?;
+        }
+        let params = params(shared, planned, resolved.params)?;
+        let upload = self.upload(planned, payload)?;
+        let readback = match payload.read_bytes {
+            0 => None,
+            bytes => Some(self.staging.readback(bytes)?),
+        };
+
+        let scopes = Scopes::push(&self.device);
+        let encoding = Encoding {
+            device: &self.device,
+            shared,
+            planned,
+            payload,
+            fill,
+            physical: &physical,
+            params: params.as_deref(),
+            upload: upload.as_ref(),
+            readback: readback.as_ref(),
+            groups: &self.groups,
+            counters: &self.counters,
+        };
+        let mut encoders = encoding.run(&mut resolved);
+
+        let mapped = Arc::new(Mapped::default());
+        if let Some(last) = encoders.last_mut() {
+            if let Some(buffer) = &readback {
+                let mapped = mapped.clone();
+                last.map_buffer_on_submit(buffer, wgpu::MapMode::Read, .., move |result| mapped.set(result.is_ok()));
+            }
+            if let Some(buffer) = upload {
+                let staging = self.staging.clone();
+                let again = buffer.clone();
+                // Mapped again as soon as it has been read, so that the next batch can fill it.
+                last.map_buffer_on_submit(&buffer, wgpu::MapMode::Write, .., move |result| {
+                    if result.is_ok() {
+                        staging.put_upload(again);
+                    }
+                });
+            }
+        }
+        let commands: Vec<_> = encoders.into_iter().map(wgpu::CommandEncoder::finish).collect();
+        let outcome = scopes.pop("a batch", 0);
+        self.groups.settle();
+        if let Err(error) = outcome {
+            // A group may be what was refused: none of them is to be found again.
+            self.groups.evict(&resolved.buffers);
+            return Err(error);
+        }
+        *planned.resolved.lock() = resolved;
+        payload.blocks.extend(params.map(Some));
+        let readback = readback.zip(payload.landing.clone()).map(|(buffer, landing)| Pending {
+            buffer,
+            mapped,
+            staging: self.staging.clone(),
+            landing,
+        });
+        Ok(Encoded { commands, readback })
+    }
+
+    /// Gives scratch slots their memory, the same as last time where it is idle.
+    fn place(
+        &self,
+        shared: &Arc<Shared>,
+        planned: &Planned,
+        payload: &mut Payload,
+        resolved: &mut Resolved,
+    ) -> Result<Vec<Arc<Block>>> {
+        let plan = &planned.plan;
+        let mut physical = Vec::with_capacity(plan.physical.len());
+        for (index, bytes) in plan.physical.iter().enumerate() {
+            let raw = shared.pool().take(*bytes, resolved.scratch.get(index).copied())?;
+            physical.push(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)));
+        }
+        resolved.scratch.clear();
+        resolved.scratch.extend(physical.iter().map(|block| block.id()));
+        for (slot, placed) in plan.placement.iter().enumerate() {
+            if let Some(id) = placed {
+                payload.blocks[slot] = Some(physical[id.0 as usize].clone());
+            }
+        }
+        Ok(physical)
+    }
+
+    /// One staging buffer with the data of all writes, then all hidden parameters.
+    fn upload(&self, planned: &Planned, payload: &Payload) -> Result<Option<wgpu::Buffer>> {
+        let plan = &planned.plan;
+        let writes = payload.uploads.len();
+        let total = writes as u64 + u64::from(plan.params_bytes);
+        if total == 0 {
+            return Ok(None);
+        }
+        self.counters.bytes_written.add(writes as u64);
+        let buffer = self.staging.upload(total, |view| {
+            view.slice(..writes).copy_from_slice(&payload.uploads);
+            let ops = planned.recording.ops.iter().zip(&plan.params).filter(|(op, _)| op.params != [0, 0]);
+            for (op, [immediates, grid]) in ops {
+                if op.params[0] > 0 {
+                    let at = writes + *immediates as usize;
+                    let data = &payload.immediates[op.data.range()];
+                    view.slice(at..at + data.len()).copy_from_slice(data);
+                }
+                if op.params[1] > 0 {
+                    let at = writes + *grid as usize;
+                    let total = op.grid.iter().product();
+                    view.slice(at..at + GRID_BLOCK as usize).copy_from_slice(&grid_block(op.grid, 0, total));
+                }
+            }
+        })?;
+        Ok(Some(buffer))
+    }
+}
+
+/// The buffer of hidden parameters, if any op has some.
+fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) -> Result<Option<Arc<Block>>> {
+    match u64::from(planned.plan.params_bytes) {
+        0 => Ok(None),
+        bytes => {
+            Ok(Some(Block::owned(shared.clone(), shared.pool().take(bytes, preferred)?, bytes.next_multiple_of(4))))
+        }
+    }
+}
+
+/// Compiles the variants that are missing, side by side. Usually there is nothing to do.
+fn compile(shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
+    let missing = |(kernel, wrapped): &&(u32, bool)| payload.kernels[*kernel as usize].compiled(*wrapped).is_none();
+    if !planned.variants.iter().any(|variant| missing(&variant)) {
+        return Ok(());
+    }
+    thread::scope(|scope| {
+        for (kernel, wrapped) in planned.variants.iter().filter(missing) {
+            scope.spawn(move || drop(payload.kernels[*kernel as usize].pipeline(shared, *wrapped)));
+        }
+    });
+    planned
+        .variants
+        .iter()
+        .try_for_each(|(kernel, wrapped)| payload.kernels[*kernel as usize].pipeline(shared, *wrapped).map(drop))
+}

@@ -1,0 +1,32 @@
+//! What a recording refers to by number: handles and bytes.
+
+use std::sync::Arc;
+
+use crate::{kernel::Kernel, memory::Block, submit::Landing};
+
+/// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
+#[derive(Debug, Default)]
+pub(crate) struct Payload {
+    /// By slot; `None` for scratch until it is placed.
+    pub(crate) blocks: Vec<Option<Arc<Block>>>,
+    pub(crate) kernels: Vec<Kernel>,
+    /// Immediates of dispatches and patterns of fills, at `Op::data`.
+    pub(crate) immediates: Vec<u8>,
+    /// Data of writes, at `Op::data`.
+    pub(crate) uploads: Vec<u8>,
+    /// Bytes that all reads take together in the read-back buffer.
+    pub(crate) read_bytes: u64,
+    pub(crate) landing: Option<Arc<Landing>>,
+}
+
+impl Payload {
+    /// Lets go of everything but the room it took.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        self.kernels.clear();
+        self.immediates.clear();
+        self.uploads.clear();
+        self.read_bytes = 0;
+        self.landing = None;
+    }
+}

@@ -1,0 +1,249 @@
+//! The one error of the crate.
+//!
+//! An error knows what went wrong ([`ErrorKind`]), which recorded op it concerns, and the line of the *user's* source that
+//! recorded it. It is cheap to clone, because a ticket and all readings of one batch report the same first error.
+//!
+//! Invariant: `Display` prints one level; the cause is in `source()`.
+
+use std::{fmt, panic::Location, sync::Arc};
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failure, with the op and the source line it belongs to.
+///
+/// A batch that is refused carries *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints one per line.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    op: Option<OpName>,
+    location: Option<&'static Location<'static>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    /// All mistakes of a refused batch, this one first; empty when there is only one.
+    mistakes: Vec<Error>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpName {
+    pub(crate) index: usize,
+    pub(crate) label: String,
+}
+
+/// What kind of failure it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No device answers to what was asked for.
+    NoDevice,
+    /// The device, or this version of the crate, cannot do it.
+    Unsupported,
+    /// The WGSL is invalid, or made to hurt the compiler.
+    Shader,
+    /// A binding does not fit the kernel: count, length, usage, overlap, or a handle from elsewhere.
+    Bindings,
+    /// Lengths or shapes of an operation do not agree.
+    Shape,
+    /// The grid cannot be run.
+    Grid,
+    /// Larger than the device or the crate allows.
+    TooLarge {
+        /// What was asked for.
+        wanted: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// More memory than the budget, or than the device has.
+    OutOfMemory {
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes allowed in all; 0 when the device itself refused.
+        budget: u64,
+    },
+    /// The device is gone; [`Device::reopen`](crate::Device::reopen) starts afresh.
+    DeviceLost,
+    /// It was not done in the time given. The work goes on.
+    Timeout,
+    /// The batch was dropped, or never submitted.
+    Canceled,
+    /// The deadline had passed.
+    Expired,
+    /// The queue was full.
+    Overloaded,
+    /// A job panicked.
+    JobPanicked,
+    /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
+    Poisoned,
+    /// A defect of this crate or of the driver; please report it.
+    Internal,
+}
+
+impl Error {
+    /// What kind of failure it was.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The line of the caller's source that recorded the op or made the call, where one is known.
+    #[must_use]
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.0.location
+    }
+
+    /// The number of the op in its batch, counted from 0, where the error belongs to one.
+    #[must_use]
+    pub fn op(&self) -> Option<usize> {
+        self.0.op.as_ref().map(|op| op.index)
+    }
+
+    /// The label of the op, where it has one.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty())
+    }
+
+    /// Every mistake of a refused batch in recording order; for any other error just itself.
+    #[must_use]
+    pub fn mistakes(&self) -> &[Error] {
+        if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
+    }
+
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            op: None,
+            location: None,
+            source: None,
+            mistakes: Vec::new(),
+        }))
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    pub(crate) fn too_large(what: impl fmt::Display, wanted: u64, limit: u64) -> Self {
+        Self::new(ErrorKind::TooLarge { wanted, limit }, format!("{what}: {wanted} is over the limit of {limit}"))
+    }
+
+    pub(crate) fn at(self, location: &'static Location<'static>) -> Self {
+        self.with(|inner| inner.location = Some(location))
+    }
+
+    pub(crate) fn on(self, op: OpName) -> Self {
+        self.with(|inner| inner.op = Some(op))
+    }
+
+    pub(crate) fn caused_by(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.with(|inner| inner.source = Some(Arc::new(source)))
+    }
+
+    /// One error out of the mistakes of a batch; `None` when there are none.
+    pub(crate) fn all(mut mistakes: Vec<Error>) -> Option<Self> {
+        match mistakes.len() {
+            0 => None,
+            1 => mistakes.pop(),
+            _ => {
+                let first = mistakes[0].clone();
+                Some(first.with(|inner| inner.mistakes = mistakes))
+            }
+        }
+    }
+
+    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner,
+            Err(shared) => Inner {
+                kind: shared.kind.clone(),
+                message: shared.message.clone(),
+                op: shared.op.clone(),
+                location: shared.location,
+                source: shared.source.clone(),
+                mistakes: shared.mistakes.clone(),
+            },
+        };
+        change(&mut inner);
+        Self(Arc::new(inner))
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        let mut separator = "; ";
+        if let Some(op) = &self.0.op {
+            write!(f, "{separator}op {}", op.index)?;
+            if !op.label.is_empty() {
+                write!(f, " {:?}", op.label)?;
+            }
+            separator = ", ";
+        }
+        if let Some(at) = self.0.location {
+            write!(f, "{separator}{}:{}", at.file(), at.line())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.mistakes().iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            mistake.line(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Error");
+        debug.field("kind", &self.0.kind).field("message", &self.to_string());
+        if let Some(source) = &self.0.source {
+            debug.field("source", source);
+        }
+        debug.finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_the_op_its_label_and_the_line() {
+        let here = Location::caller();
+        let error =
+            Error::new(ErrorKind::Shape, "copy: 4 bytes into 8").on(OpName { index: 3, label: "proj".into() }).at(here);
+        assert_eq!(error.to_string(), format!("copy: 4 bytes into 8; op 3 \"proj\", {}:{}", here.file(), here.line()));
+        assert_eq!((error.op(), error.label(), error.location()), (Some(3), Some("proj"), Some(here)));
+    }
+
+    #[test]
+    fn several_mistakes_print_one_per_line_and_keep_the_first_kind() {
+        let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
+        let all = all.expect("two mistakes make an error");
+        assert_eq!(all.kind(), &ErrorKind::Shape);
+        assert_eq!(all.to_string(), "one\ntwo");
+        assert_eq!(all.mistakes().len(), 2);
+        assert!(Error::all(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn the_cause_is_a_source_and_not_in_the_message() {
+        let error = Error::internal("outer").caused_by(Error::internal("inner"));
+        assert_eq!(error.to_string(), "outer");
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("inner"));
+    }
+}

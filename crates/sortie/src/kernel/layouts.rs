@@ -1,0 +1,94 @@
+//! Bind group layouts, one per signature, so that kernels that bind alike share bind groups.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+/// One binding of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Signature {
+    pub(crate) binding: u32,
+    pub(crate) kind: SignatureKind,
+    pub(crate) min_bytes: u64,
+    /// Bound at an offset given when it is set: hidden parameters.
+    pub(crate) dynamic: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SignatureKind {
+    Read,
+    ReadWrite,
+    Uniform,
+}
+
+#[derive(Debug)]
+pub(crate) struct Layout {
+    id: u64,
+    raw: wgpu::BindGroupLayout,
+    bindings: Vec<u32>,
+}
+
+impl Layout {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn raw(&self) -> &wgpu::BindGroupLayout {
+        &self.raw
+    }
+
+    /// Binding numbers, in the order of the signature.
+    pub(crate) fn bindings(&self) -> &[u32] {
+        &self.bindings
+    }
+}
+
+/// Layouts in use; one goes when its last kernel goes.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    next: u64,
+    layouts: FxHashMap<Vec<Signature>, Weak<Layout>>,
+}
+
+impl Layouts {
+    pub(crate) fn get(&self, device: &wgpu::Device, signature: Vec<Signature>) -> Arc<Layout> {
+        let mut known = self.known.lock();
+        if let Some(layout) = known.layouts.get(&signature).and_then(Weak::upgrade) {
+            return layout;
+        }
+        let entries: Vec<_> = signature.iter().map(entry).collect();
+        let raw = device
+            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("sortie"), entries: &entries });
+        known.next += 1;
+        let layout =
+            Arc::new(Layout { id: known.next, raw, bindings: signature.iter().map(|one| one.binding).collect() });
+        known.layouts.retain(|_, layout| layout.strong_count() > 0);
+        known.layouts.insert(signature, Arc::downgrade(&layout));
+        layout
+    }
+}
+
+fn entry(signature: &Signature) -> wgpu::BindGroupLayoutEntry {
+    let ty = match signature.kind {
+        SignatureKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+        SignatureKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
+        SignatureKind::Uniform => wgpu::BufferBindingType::Uniform,
+    };
+    wgpu::BindGroupLayoutEntry {
+        binding: signature.binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty,
+            has_dynamic_offset: signature.dynamic,
+            // Known here, so that wgpu need not check the size at every dispatch.
+            min_binding_size: wgpu::BufferSize::new(signature.min_bytes),
+        },
+        count: None,
+    }
+}

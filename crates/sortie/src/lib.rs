@@ -1,0 +1,62 @@
+//! Many operations, one flight.
+//!
+//! `sortie` takes many small GPU operations and runs them together: recorded as plain data, planned, submitted once. Dispatches, copies,
+//! fills, writes and reads go into a [`Batch`]; what depends on what is read off the kernels; a mistake comes back with the line that
+//! made it.
+//!
+//! ```no_run
+//! use sortie::{Device, Grid};
+//!
+//! let device = Device::open()?;
+//! let double = device.kernel("
+//!     @group(0) @binding(0) var<storage, read> x: array<f32>;
+//!     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+//!     @compute @workgroup_size(64)
+//!     fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+//!         if id.x < arrayLength(&x) { y[id.x] = 2.0 * x[id.x]; }
+//!     }
+//! ")?;
+//! let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
+//! let y = device.zeros::<f32>(x.len())?;
+//! let mut batch = device.batch();
+//! batch.dispatch(&double, &[&x, &y], Grid::items(x.len()));
+//! batch.dispatch(&double, &[&y, &x], Grid::items(x.len())).label("again");
+//! let result = batch.read(&x);
+//! batch.submit()?;
+//! assert_eq!(result.wait()?, [4.0, 8.0, 12.0]);
+//! # Ok::<(), sortie::Error>(())
+//! ```
+//!
+//! # Layout
+//!
+//! | module | noun |
+//! |---|---|
+//! | `device` | [`Device`]: where work runs |
+//! | `memory` | [`Buffer`], and the pool its memory comes from |
+//! | `kernel` | [`Kernel`]: validated WGSL and its interface |
+//! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
+//! | `encode` | a plan turned into wgpu commands |
+//! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
+//! | `error` | [`Error`] |
+//! | `metrics` | [`Metrics`]: what a device has done |
+//!
+//! Planning itself is a crate of its own, `sortie-plan`.
+
+mod batch;
+mod device;
+mod encode;
+mod error;
+mod kernel;
+mod memory;
+mod metrics;
+mod submit;
+
+pub use self::{
+    batch::{Batch, Bind, Dispatch, Extent, Grid, Record, Slot, Typed},
+    device::{Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
+    error::{Error, ErrorKind, Result},
+    kernel::{Kernel, KernelOptions},
+    memory::{Buffer, Slice},
+    metrics::Metrics,
+    submit::{Reading, Ticket},
+};

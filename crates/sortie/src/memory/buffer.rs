@@ -1,0 +1,305 @@
+//! Device memory that the user owns.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    ops::{Bound, Range, RangeBounds},
+    panic::Location,
+    sync::Arc,
+};
+
+use bytemuck::Pod;
+
+use super::block::{Block, Use};
+use crate::{
+    device::{Device, Scopes, Shared},
+    error::{Error, ErrorKind, Result},
+};
+
+/// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
+/// on the device by a submission of its own, because the zeros would have to be copied there.
+const ZEROED_BY_WRITE: u64 = 64 << 10;
+
+/// Device memory holding `len` elements of a plain type. Cloning it makes another handle to the same memory.
+///
+/// ```
+/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+/// assert_eq!((x.len(), x.slice(1..3).len()), (4, 2));
+/// x.slice(..2).write(&[5.0, 6.0])?;
+/// let all: Vec<f32> = x.download()?;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Buffer<T> {
+    /// `None` for no elements: a device has no memory of length 0.
+    block: Option<Arc<Block>>,
+    device: u64,
+    len: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+/// A part of a [`Buffer`], to bind, copy, write or download.
+pub struct Slice<'a, T> {
+    buffer: &'a Buffer<T>,
+    start: usize,
+    end: usize,
+}
+
+impl Device {
+    /// Memory with these elements in it.
+    ///
+    /// # Errors
+    /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past its memory
+    /// or the budget, [`DeviceLost`](ErrorKind::DeviceLost).
+    #[track_caller]
+    pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
+        let here = Location::caller();
+        let placed = |error| self.shared().explain(error).at(here);
+        let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
+        if let Some(block) = &buffer.block {
+            queue_write(block, 0, bytemuck::cast_slice(data)).map_err(placed)?;
+        }
+        Ok(buffer)
+    }
+
+    /// Memory with `len` elements whose bytes are all zero.
+    ///
+    /// # Errors
+    /// As [`Device::upload`].
+    #[track_caller]
+    pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
+        let here = Location::caller();
+        let placed = |error| self.shared().explain(error).at(here);
+        let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
+        if let Some(block) = &buffer.block {
+            zero(block).map_err(placed)?;
+        }
+        Ok(buffer)
+    }
+
+    /// Uses somebody else's `wgpu::Buffer` of this device. What can be done with it depends on the usages it was made with; what it
+    /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
+    ///
+    /// # Errors
+    /// [`Shape`](ErrorKind::Shape) when its size is no multiple of the element's.
+    #[track_caller]
+    pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
+        let here = Location::caller();
+        let bytes = buffer.size();
+        let size = element::<T>().map_err(|error| error.at(here))?;
+        if !bytes.is_multiple_of(size) {
+            let message =
+                format!("import: a buffer of {bytes} bytes does not hold a whole number of elements of {size} bytes");
+            return Err(Error::new(ErrorKind::Shape, message).at(here));
+        }
+        let len =
+            usize::try_from(bytes / size).map_err(|_| Error::too_large("elements", bytes / size, usize::MAX as u64))?;
+        let block = (len > 0).then(|| self.shared().import(buffer));
+        Ok(Buffer { block, device: self.shared().id(), len, elements: PhantomData })
+    }
+}
+
+impl<T: Pod> Buffer<T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// A part of it. A range that does not fit is an error of whatever the slice is used for.
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Slice<'_, T> {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => end.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => self.len,
+        };
+        Slice { buffer: self, start, end }
+    }
+
+    /// Overwrites all elements, in order with the batches submitted before and after.
+    ///
+    /// # Errors
+    /// [`Shape`](ErrorKind::Shape) when the lengths differ, [`DeviceLost`](ErrorKind::DeviceLost).
+    #[track_caller]
+    pub fn write(&self, data: &[T]) -> Result<()> {
+        self.slice(..).write(data)
+    }
+
+    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
+        self.block.as_ref()
+    }
+
+    pub(crate) fn device_id(&self) -> u64 {
+        self.device
+    }
+
+    fn take(shared: &Arc<Shared>, len: usize) -> Result<Self> {
+        shared.lost().check()?;
+        let bytes = bytes_of::<T>(len)?;
+        let block = match bytes {
+            0 => None,
+            _ => Some(Block::owned(shared.clone(), shared.pool().take(bytes, None)?, bytes.next_multiple_of(4))),
+        };
+        Ok(Self { block, device: shared.id(), len, elements: PhantomData })
+    }
+}
+
+impl<'a, T: Pod> Slice<'a, T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Overwrites these elements, in order with the batches submitted before and after.
+    ///
+    /// # Errors
+    /// [`Shape`](ErrorKind::Shape) when the lengths differ, the range does not fit, or its bytes are not aligned to 4 (at the buffer's
+    /// end they need not be); [`Bindings`](ErrorKind::Bindings) when an imported buffer lacks `COPY_DST`;
+    /// [`DeviceLost`](ErrorKind::DeviceLost).
+    #[track_caller]
+    pub fn write(&self, data: &[T]) -> Result<()> {
+        let here = Location::caller();
+        self.write_bytes(data).map_err(|error| error.at(here))
+    }
+
+    fn write_bytes(&self, data: &[T]) -> Result<()> {
+        if data.len() != self.len() {
+            let message = format!("write: {} elements into {}", data.len(), self.len());
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        let range = self.bytes()?;
+        let Some(block) = &self.buffer.block else { return Ok(()) };
+        if range.is_empty() {
+            return Ok(());
+        }
+        block.shared().lost().check()?;
+        if !block.allows(Use::CopyTo) {
+            return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
+        }
+        queue_write(block, range.start, bytemuck::cast_slice(data)).map_err(|error| block.shared().explain(error))?;
+        if range == (0..block.bytes()) {
+            block.cleanse();
+        }
+        Ok(())
+    }
+
+    /// The range in bytes, rounded up to 4 at the buffer's end.
+    pub(crate) fn bytes(&self) -> Result<Range<u64>> {
+        let size = size_of::<T>() as u64;
+        if self.start > self.end || self.end > self.buffer.len {
+            let message =
+                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.buffer.len);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        let start = self.start as u64 * size;
+        let end = self.end as u64 * size;
+        let end = if self.end == self.buffer.len { end.next_multiple_of(4) } else { end };
+        if start < end && !(start.is_multiple_of(4) && end.is_multiple_of(4)) {
+            let message = format!("the slice of bytes {start}..{end} is misaligned: both ends must be multiples of 4");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(start..end)
+    }
+
+    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+}
+
+fn element<T>() -> Result<u64> {
+    match size_of::<T>() as u64 {
+        0 => Err(Error::new(ErrorKind::Unsupported, "elements of size 0 have no place in device memory")),
+        size => Ok(size),
+    }
+}
+
+/// Bytes of `len` elements.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<u64> {
+    let size = element::<T>()?;
+    (len as u64).checked_mul(size).ok_or_else(|| Error::too_large("bytes in one buffer", u64::MAX, i64::MAX as u64))
+}
+
+/// Writes through the submit queue, padded with zeros to 4 bytes.
+fn queue_write(block: &Block, start: u64, data: &[u8]) -> Result<()> {
+    let shared = block.shared();
+    let padded = (data.len() as u64).next_multiple_of(4);
+    let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
+    let scopes = Scopes::push(shared.device());
+    let view = shared.queue().write_buffer_with(block.buffer(), start, size);
+    scopes.pop(&format!("a write of {padded} bytes"), padded)?;
+    let Some(mut view) = view else {
+        shared.lost().check()?;
+        return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
+    };
+    view.slice(..data.len()).copy_from_slice(data);
+    for pad in data.len()..view.len() {
+        view.slice(pad..=pad).copy_from_slice(&[0]);
+    }
+    shared.submitter().write(view);
+    Ok(())
+}
+
+/// Makes recycled memory read as zero.
+fn zero(block: &Block) -> Result<()> {
+    let shared = block.shared();
+    if block.fresh() {
+        return Ok(());
+    }
+    if block.bytes() <= ZEROED_BY_WRITE {
+        static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
+        return queue_write(block, 0, &ZEROS[..usize::try_from(block.bytes()).unwrap_or(ZEROS.len())]);
+    }
+    let scopes = Scopes::push(shared.device());
+    let mut encoder =
+        shared.device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie zeros") });
+    encoder.clear_buffer(block.buffer(), 0, Some(block.bytes()));
+    let commands = encoder.finish();
+    scopes.pop("the zeroing of recycled memory", 0)?;
+    shared.submitter().clear(commands);
+    Ok(())
+}
+
+impl<T> Clone for Buffer<T> {
+    fn clone(&self) -> Self {
+        Self { block: self.block.clone(), device: self.device, len: self.len, elements: PhantomData }
+    }
+}
+
+impl<T> Clone for Slice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Slice<'_, T> {}
+
+impl<T> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
+    }
+}
+
+impl<T> fmt::Debug for Slice<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slice<{}>[{}..{}]", std::any::type_name::<T>(), self.start, self.end)
+    }
+}

@@ -1,0 +1,176 @@
+//! Device buffers, made and recycled whole.
+//!
+//! wgpu refuses read-only and read-write use of one buffer in one dispatch even on disjoint ranges, so nothing is ever
+//! sub-allocated. Invariants: a buffer in the pool has no work pending (flights pin what they touch until they land), and what is
+//! taken either is [`fresh`](Raw::fresh) (zeroed by wgpu) or is cleared or overwritten by the taker before anyone can see it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::shelf::{self, Shelf};
+use crate::{
+    device::{PoolLimits, Scopes},
+    error::{Error, ErrorKind, Result},
+    metrics::{Count, Counters},
+};
+
+/// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
+const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::UNIFORM)
+    .union(wgpu::BufferUsages::INDIRECT)
+    .union(wgpu::BufferUsages::COPY_SRC)
+    .union(wgpu::BufferUsages::COPY_DST);
+
+/// Identity of one `wgpu::Buffer`, never given twice in a process. Bind groups are cached by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct BufferId(pub(crate) u64);
+
+impl BufferId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// One `wgpu::Buffer`, whole.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) id: BufferId,
+    pub(crate) buffer: wgpu::Buffer,
+    /// Never used since wgpu made it, hence all zero.
+    pub(crate) fresh: bool,
+}
+
+/// Told which buffers are about to be freed, so that nothing cached keeps them alive.
+type Evict = Box<dyn Fn(&[BufferId]) + Send + Sync>;
+
+pub(crate) struct Pool {
+    device: wgpu::Device,
+    max_bytes: u64,
+    budget: Option<u64>,
+    /// Bytes of all buffers made here and not freed yet, idle ones included.
+    live: AtomicU64,
+    idle: Mutex<Shelf<Raw>>,
+    evict: Evict,
+    counters: Arc<Counters>,
+}
+
+impl Pool {
+    pub(crate) fn new(
+        device: wgpu::Device,
+        limits: PoolLimits,
+        budget: Option<u64>,
+        evict: Evict,
+        counters: Arc<Counters>,
+    ) -> Self {
+        // A buffer's length must be a multiple of 4; some adapters report an odd maximum.
+        let max_bytes = device.limits().max_buffer_size & !3;
+        Self {
+            device,
+            max_bytes,
+            budget,
+            live: AtomicU64::new(0),
+            idle: Mutex::new(Shelf::new(limits)),
+            evict,
+            counters,
+        }
+    }
+
+    /// A buffer of at least `bytes`, the preferred one if it is idle.
+    pub(crate) fn take(&self, bytes: u64, preferred: Option<BufferId>) -> Result<Raw> {
+        if bytes > self.max_bytes {
+            return Err(Error::too_large("bytes in one buffer", bytes, self.max_bytes));
+        }
+        let class = shelf::class(bytes).min(self.max_bytes);
+        if let Some(raw) = self.idle.lock().take(class, |raw| Some(raw.id) == preferred) {
+            self.counters.buffers_recycled.add(1);
+            return Ok(raw);
+        }
+        self.reserve(class)?;
+        self.create(class)
+            .or_else(|_| {
+                // What lies idle may be just what is missing.
+                self.trim();
+                self.create(class)
+            })
+            .inspect_err(|_| {
+                self.live.fetch_sub(class, Ordering::Relaxed);
+            })
+    }
+
+    /// Takes a buffer back; nothing may be pending on it.
+    pub(crate) fn put(&self, raw: Raw) {
+        let gone = self.idle.lock().put(raw.buffer.size(), Raw { fresh: false, ..raw });
+        self.free(gone);
+    }
+
+    /// Frees all that lies idle.
+    pub(crate) fn trim(&self) {
+        let gone = self.idle.lock().drain();
+        self.free(gone);
+    }
+
+    pub(crate) fn idle_bytes(&self) -> u64 {
+        self.idle.lock().bytes()
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
+    }
+
+    fn free(&self, gone: Vec<Raw>) {
+        if gone.is_empty() {
+            return;
+        }
+        let ids: Vec<_> = gone.iter().map(|raw| raw.id).collect();
+        (self.evict)(&ids);
+        self.live.fetch_sub(gone.iter().map(|raw| raw.buffer.size()).sum(), Ordering::Relaxed);
+    }
+
+    fn reserve(&self, class: u64) -> Result<()> {
+        let Some(budget) = self.budget else {
+            self.live.fetch_add(class, Ordering::Relaxed);
+            return Ok(());
+        };
+        let fits = |live: u64| live.checked_add(class).filter(|total| *total <= budget);
+        if self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
+            return Ok(());
+        }
+        self.trim();
+        self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).map(|_| ()).map_err(|live| {
+            Error::new(
+                ErrorKind::OutOfMemory { wanted: class, budget },
+                format!("{class} bytes more than the {live} in use would pass the memory budget of {budget} bytes"),
+            )
+        })
+    }
+
+    fn create(&self, class: u64) -> Result<Raw> {
+        let scopes = Scopes::push(&self.device);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie"),
+            size: class,
+            usage: USAGE,
+            mapped_at_creation: false,
+        });
+        scopes.pop(&format!("a buffer of {class} bytes"), class)?;
+        self.counters.buffers_created.add(1);
+        Ok(Raw { id: BufferId::next(), buffer, fresh: true })
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("live", &self.live_bytes())
+            .field("idle", &self.idle_bytes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,158 @@
+//! Idle things of one kind, kept by size class for the next taker.
+//!
+//! Invariant: never more than the limits' bytes or count, and nothing older than their age once touched again.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use crate::device::PoolLimits;
+
+/// Smallest size class; also the strictest offset alignment wgpu knows, so whole buffers are always well aligned.
+const SMALLEST: u64 = 256;
+
+/// Rounds up to a size class: eighths of a power of two, so that at most an eighth is wasted.
+pub(crate) fn class(bytes: u64) -> u64 {
+    let bytes = bytes.max(SMALLEST);
+    let step = (bytes.next_power_of_two() / 16).max(SMALLEST);
+    bytes.div_ceil(step) * step
+}
+
+#[derive(Debug)]
+struct Idle<T> {
+    item: T,
+    since: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shelf<T> {
+    limits: PoolLimits,
+    /// Within a class the oldest comes first and the newest is taken first.
+    classes: BTreeMap<u64, Vec<Idle<T>>>,
+    bytes: u64,
+    count: usize,
+}
+
+impl<T> Shelf<T> {
+    pub(crate) fn new(limits: PoolLimits) -> Self {
+        Self { limits, classes: BTreeMap::new(), bytes: 0, count: 0 }
+    }
+
+    /// Takes an item of exactly this class: the preferred one if it is near the top, else the newest.
+    pub(crate) fn take(&mut self, class: u64, preferred: impl Fn(&T) -> bool) -> Option<T> {
+        /// Beyond this many, looking for the preferred one would cost more than the bind group it saves.
+        const PROBES: usize = 64;
+        let idle = self.classes.get_mut(&class)?;
+        let near = idle.len().saturating_sub(PROBES);
+        let index = idle[near..]
+            .iter()
+            .rposition(|idle| preferred(&idle.item))
+            .map_or(idle.len().checked_sub(1)?, |i| near + i);
+        let taken = idle.remove(index);
+        self.bytes -= class;
+        self.count -= 1;
+        Some(taken.item)
+    }
+
+    /// Puts an item back and hands out what must go because of it.
+    pub(crate) fn put(&mut self, class: u64, item: T) -> Vec<T> {
+        if class > self.limits.bytes / 4 {
+            return vec![item];
+        }
+        let now = Instant::now();
+        self.classes.entry(class).or_default().push(Idle { item, since: now });
+        self.bytes += class;
+        self.count += 1;
+        let mut gone = Vec::new();
+        while let Some((class, since)) = self.oldest() {
+            let stale = now.saturating_duration_since(since) > self.limits.age;
+            if !stale && self.bytes <= self.limits.bytes && self.count <= self.limits.count {
+                break;
+            }
+            gone.extend(self.evict_from(class));
+        }
+        gone
+    }
+
+    /// Empties the shelf.
+    pub(crate) fn drain(&mut self) -> Vec<T> {
+        self.bytes = 0;
+        self.count = 0;
+        std::mem::take(&mut self.classes).into_values().flatten().map(|idle| idle.item).collect()
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn oldest(&self) -> Option<(u64, Instant)> {
+        self.classes
+            .iter()
+            .filter_map(|(class, idle)| idle.first().map(|first| (*class, first.since)))
+            .min_by_key(|(_, since)| *since)
+    }
+
+    fn evict_from(&mut self, class: u64) -> Option<T> {
+        let idle = self.classes.get_mut(&class)?;
+        let gone = (!idle.is_empty()).then(|| idle.remove(0))?;
+        if idle.is_empty() {
+            self.classes.remove(&class);
+        }
+        self.bytes -= class;
+        self.count -= 1;
+        Some(gone.item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn limits(bytes: u64, count: usize) -> PoolLimits {
+        PoolLimits { bytes, count, age: Duration::from_secs(3600) }
+    }
+
+    #[test]
+    fn a_class_holds_what_was_asked_for_and_wastes_at_most_an_eighth() {
+        for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, 100_000_007]) {
+            let class = class(bytes);
+            assert!(class >= bytes && class.is_multiple_of(SMALLEST), "{bytes} -> {class}");
+            assert!(class <= SMALLEST.max(bytes + bytes / 8 + SMALLEST), "{bytes} -> {class}");
+            assert_eq!(class, super::class(class), "a class is its own class");
+        }
+    }
+
+    #[test]
+    fn the_oldest_goes_first_when_bytes_or_count_run_over() {
+        let mut shelf = Shelf::new(limits(4096, 3));
+        for item in 0..3 {
+            assert!(shelf.put(256, item).is_empty());
+        }
+        assert_eq!(shelf.put(512, 3), [0], "count");
+        assert_eq!(shelf.put(1024, 4), [1], "count again");
+        let mut shelf = Shelf::new(limits(1024, 100));
+        assert!((0..4).all(|item| shelf.put(256, item).is_empty()));
+        assert_eq!(shelf.put(256, 4), [0], "bytes");
+        assert_eq!(shelf.put(512, 9), [9], "over a quarter of the limit: never kept");
+    }
+
+    #[test]
+    fn what_is_too_old_goes_at_the_next_put() {
+        let mut shelf = Shelf::new(PoolLimits { bytes: 1 << 20, count: 10, age: Duration::ZERO });
+        shelf.put(256, 1);
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(shelf.put(256, 2), [1]);
+    }
+
+    #[test]
+    fn the_preferred_item_is_found_again() {
+        let mut shelf = Shelf::new(limits(1 << 20, 10));
+        for item in 0..5 {
+            shelf.put(256, item);
+        }
+        assert_eq!(shelf.take(256, |item| *item == 2), Some(2));
+        assert_eq!(shelf.take(256, |item| *item == 77), Some(4), "else the newest");
+        assert_eq!(shelf.take(512, |_| true), None);
+        assert_eq!((shelf.bytes(), shelf.drain().len(), shelf.bytes()), (3 * 256, 3, 0));
+    }
+}

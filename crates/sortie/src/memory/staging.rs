@@ -1,0 +1,131 @@
+//! Host-visible buffers that batches write through and read back through.
+//!
+//! Queue writes would jump ahead of work not yet submitted, so uploads are copies encoded from a mapped buffer. Invariants: an
+//! upload buffer on its shelf is mapped and ready to fill; a read-back buffer on its shelf is unmapped. Both are mapped again by
+//! the submission that uses them (`map_buffer_on_submit`), so a warm loop makes no buffers.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::shelf::{self, Shelf};
+use crate::{
+    device::{PoolLimits, Scopes},
+    error::{Error, Result},
+    metrics::{Count, Counters},
+};
+
+#[derive(Debug)]
+pub(crate) struct Staging {
+    device: wgpu::Device,
+    max_bytes: u64,
+    uploads: Mutex<Shelf<wgpu::Buffer>>,
+    readbacks: Mutex<Shelf<wgpu::Buffer>>,
+    counters: Arc<Counters>,
+}
+
+impl Staging {
+    pub(crate) fn new(device: wgpu::Device, limits: PoolLimits, counters: Arc<Counters>) -> Self {
+        let max_bytes = device.limits().max_buffer_size & !3;
+        let shelf = || Mutex::new(Shelf::new(limits));
+        Self { device, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
+    }
+
+    /// A mapped buffer, filled by `fill` and unmapped, ready to be copied from.
+    pub(crate) fn upload(&self, bytes: u64, fill: impl FnOnce(&mut wgpu::BufferViewMut)) -> Result<wgpu::Buffer> {
+        let buffer =
+            self.take(&self.uploads, bytes, wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC, true)?;
+        let mut view = buffer
+            .get_mapped_range_mut(..bytes)
+            .map_err(|error| Error::internal("an upload buffer was not mapped").caused_by(error))?;
+        fill(&mut view);
+        drop(view);
+        buffer.unmap();
+        Ok(buffer)
+    }
+
+    /// Takes back an upload buffer that its submission has mapped again.
+    pub(crate) fn put_upload(&self, buffer: wgpu::Buffer) {
+        // Bound first: what leaves the shelf is dropped after the lock is gone.
+        let gone = self.uploads.lock().put(buffer.size(), buffer);
+        drop(gone);
+    }
+
+    pub(crate) fn readback(&self, bytes: u64) -> Result<wgpu::Buffer> {
+        self.take(&self.readbacks, bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST, false)
+    }
+
+    fn put_readback(&self, buffer: wgpu::Buffer) {
+        buffer.unmap();
+        let gone = self.readbacks.lock().put(buffer.size(), buffer);
+        drop(gone);
+    }
+
+    pub(crate) fn trim(&self) {
+        let gone = (self.uploads.lock().drain(), self.readbacks.lock().drain());
+        drop(gone);
+    }
+
+    fn take(
+        &self,
+        shelf: &Mutex<Shelf<wgpu::Buffer>>,
+        bytes: u64,
+        usage: wgpu::BufferUsages,
+        mapped: bool,
+    ) -> Result<wgpu::Buffer> {
+        if bytes > self.max_bytes {
+            return Err(Error::too_large("bytes staged in one batch", bytes, self.max_bytes));
+        }
+        let class = shelf::class(bytes).min(self.max_bytes);
+        if let Some(buffer) = shelf.lock().take(class, |_| false) {
+            self.counters.buffers_recycled.add(1);
+            return Ok(buffer);
+        }
+        let scopes = Scopes::push(&self.device);
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie staging"),
+            size: class,
+            usage,
+            mapped_at_creation: mapped,
+        });
+        scopes.pop(&format!("a staging buffer of {class} bytes"), class)?;
+        self.counters.buffers_created.add(1);
+        Ok(buffer)
+    }
+}
+
+/// What a landed submission read, still mapped; goes back to its shelf when the last reading lets go of it.
+#[derive(Debug)]
+pub(crate) struct Readback {
+    buffer: Option<wgpu::Buffer>,
+    staging: Arc<Staging>,
+}
+
+impl Readback {
+    /// `buffer` has been mapped for reading.
+    pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>) -> Self {
+        Self { buffer: Some(buffer), staging }
+    }
+
+    /// Copies a range out.
+    pub(crate) fn copy<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let buffer = self.buffer.as_ref().unwrap_or_else(|| unreachable!("taken only in drop"));
+        let view = buffer
+            .get_mapped_range(start..start + bytes.next_multiple_of(4))
+            .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))?;
+        let bytes =
+            usize::try_from(bytes).map_err(|_| Error::too_large("bytes read at once", bytes, usize::MAX as u64))?;
+        Ok(bytemuck::pod_collect_to_vec(&view[..bytes]))
+    }
+}
+
+impl Drop for Readback {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.staging.put_readback(buffer);
+        }
+    }
+}

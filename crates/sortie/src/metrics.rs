@@ -1,0 +1,78 @@
+//! Counters of a device: what it created, submitted and reused since it was opened.
+//!
+//! They are how tests state cost exactly ("1,000 ops, one submission, one pass") without a clock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// A snapshot of a device's counters, all counted since the device was opened.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Metrics {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        /// The live counters behind [`Metrics`].
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self) -> Metrics {
+                Metrics { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+
+        impl std::ops::Sub for Metrics {
+            type Output = Metrics;
+
+            /// What happened between two snapshots.
+            fn sub(self, earlier: Metrics) -> Metrics {
+                Metrics { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Batches handed over.
+    batches,
+    /// Calls of `queue.submit`.
+    submissions,
+    /// Compute passes encoded.
+    passes,
+    /// Dispatches encoded, those of fills included.
+    dispatches,
+    /// Copies, clears, writes and reads encoded on the command encoder.
+    transfers,
+    /// Plans made because no cached one fitted.
+    plans_made,
+    /// Plans found by fingerprint.
+    plan_hits,
+    /// Compute pipelines compiled.
+    pipelines_created,
+    /// Bind groups created.
+    bind_groups_created,
+    /// Bind groups found in the cache or in a plan's own list.
+    bind_group_hits,
+    /// Device and staging buffers created.
+    buffers_created,
+    /// Device and staging buffers taken from a pool instead.
+    buffers_recycled,
+    /// Bytes written to the device by batches.
+    bytes_written,
+    /// Bytes read back by batches.
+    bytes_read,
+}
+
+pub(crate) trait Count {
+    fn add(&self, n: u64);
+}
+
+impl Count for AtomicU64 {
+    fn add(&self, n: u64) {
+        self.fetch_add(n, Ordering::Relaxed);
+    }
+}

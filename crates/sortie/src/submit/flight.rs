@@ -1,0 +1,171 @@
+//! One submission on its way: the commands, and all that must stay alive until they are done.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
+
+use parking_lot::Mutex;
+
+use super::{completion::Completion, ticket::Landing};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    memory::{Block, Readback, Staging},
+};
+
+/// One submission, ready to go.
+pub(crate) struct Flight {
+    pub(crate) commands: wgpu::CommandBuffer,
+    pub(crate) leg: Leg,
+}
+
+/// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
+pub(crate) struct Leg {
+    /// Which submission of its batch it is.
+    pub(crate) part: u32,
+    /// The last one of its batch: landing it ends the batch.
+    pub(crate) last: bool,
+    pub(crate) hold: Arc<Hold>,
+}
+
+/// What a whole batch keeps alive until its last submission has landed.
+pub(crate) struct Hold {
+    pub(crate) completion: Arc<Completion>,
+    pub(crate) pins: Pins,
+    pub(crate) touches: Arc<[Touch]>,
+    /// Poison that this batch's full overwrites lifted, put back should it fail.
+    pub(crate) lifted: Vec<(u32, Error)>,
+    pub(crate) readback: Option<Pending>,
+}
+
+impl Hold {
+    fn block(&self, slot: u32) -> Option<&Arc<Block>> {
+        self.pins.blocks.get(slot as usize)?.as_ref()
+    }
+}
+
+/// How one submission of a batch uses one slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    pub(crate) slot: u32,
+    pub(crate) part: u32,
+    /// It writes to it, so that a failure after the start poisons it.
+    pub(crate) writes: bool,
+    /// It may see what was there before the batch.
+    pub(crate) needed: bool,
+}
+
+/// Blocks in use, by slot; the list itself is used again by a later batch.
+#[derive(Default)]
+pub(crate) struct Pins {
+    pub(crate) blocks: Vec<Option<Arc<Block>>>,
+}
+
+/// Lists kept for later batches: as many as flights can sensibly be under way.
+const SPARES: usize = 16;
+static SPARE: Mutex<Vec<Vec<Option<Arc<Block>>>>> = Mutex::new(Vec::new());
+
+impl Pins {
+    /// An empty list, with room if one is to be had.
+    pub(crate) fn spare() -> Vec<Option<Arc<Block>>> {
+        SPARE.lock().pop().unwrap_or_default()
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let mut blocks = std::mem::take(&mut self.blocks);
+        // Blocks go back to their pool here, outside the lock.
+        blocks.clear();
+        let mut spare = SPARE.lock();
+        if spare.len() < SPARES {
+            spare.push(blocks);
+        }
+    }
+}
+
+/// A staging buffer whose mapping has been asked for.
+pub(crate) struct Pending {
+    pub(crate) buffer: wgpu::Buffer,
+    pub(crate) mapped: Arc<Mapped>,
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) landing: Arc<Landing>,
+}
+
+/// Whether wgpu's map callback has come, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Mapped(AtomicU8);
+
+impl Mapped {
+    pub(crate) fn set(&self, ok: bool) {
+        self.0.store(if ok { 1 } else { 2 }, Ordering::Release);
+    }
+
+    pub(crate) fn get(&self) -> Option<bool> {
+        match self.0.load(Ordering::Acquire) {
+            0 => None,
+            state => Some(state == 1),
+        }
+    }
+}
+
+impl Leg {
+    /// The submission is done and what it reads back is mapped.
+    pub(crate) fn land(self) {
+        if !self.last {
+            return;
+        }
+        if let Some(pending) = &self.hold.readback {
+            pending.landing.set(Readback::new(pending.buffer.clone(), pending.staging.clone()));
+        }
+        let completion = self.hold.completion.clone();
+        // Pins go first: whoever hears of completion finds its buffers back in the pool.
+        drop(self);
+        completion.finish(Ok(()));
+    }
+
+    /// The submission failed; `started` says whether it may have written anything.
+    pub(crate) fn fail(self, error: &Error, started: bool) {
+        let poison = |slot: u32, cause: &Error| {
+            if let Some(block) = self.hold.block(slot) {
+                block.poison(cause);
+            }
+        };
+        for (slot, earlier) in &self.hold.lifted {
+            poison(*slot, earlier);
+        }
+        // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
+        if started || self.part > 0 {
+            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.part >= self.part) {
+                poison(touch.slot, error);
+            }
+        }
+        self.hold.completion.finish(Err(error.clone()));
+    }
+
+    /// Whether an earlier part of the batch has already failed.
+    pub(crate) fn canceled(&self) -> bool {
+        self.hold.completion.is_done()
+    }
+
+    pub(crate) fn read_back(&self) -> Option<&Mapped> {
+        if self.last { self.hold.readback.as_ref().map(|pending| &*pending.mapped) } else { None }
+    }
+
+    /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
+    pub(crate) fn check(&self) -> Result<()> {
+        let needed = self.hold.touches.iter().filter(|touch| touch.part == self.part && touch.needed);
+        for touch in needed {
+            if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned()) {
+                return Err(poisoned(cause));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of using a buffer that a failed submission has left behind.
+pub(crate) fn poisoned(cause: Error) -> Error {
+    let message = "a buffer holds what a failed submission left behind; write, fill or copy all of it first";
+    Error::new(ErrorKind::Poisoned, message).caused_by(cause)
+}

@@ -1,0 +1,28 @@
+//! Our own memory of whether the device is gone.
+//!
+//! After a loss wgpu is mostly silent: buffers and submissions "succeed" and "work done" still fires. So the flag is ours, and it
+//! never goes back.
+
+use std::sync::OnceLock;
+
+use crate::error::{Error, ErrorKind, Result};
+
+#[derive(Debug, Default)]
+pub(crate) struct Lost(OnceLock<String>);
+
+impl Lost {
+    /// The first reason stays.
+    pub(crate) fn set(&self, reason: impl Into<String>) {
+        drop(self.0.set(reason.into()));
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.0.get() {
+            None => Ok(()),
+            Some(reason) => Err(Error::new(
+                ErrorKind::DeviceLost,
+                format!("the device is lost ({reason}); Device::reopen starts afresh"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Completion of a submitted batch, and the data it reads back.
+
+use std::{
+    fmt,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytemuck::Pod;
+
+use super::completion::Completion;
+use crate::{
+    error::{Error, Result},
+    memory::Readback,
+};
+
+/// Completion of a submitted batch.
+///
+/// A `Future` on any executor, and a handle to wait on from any thread. It wakes when *its* submission is done, not a later one.
+/// Dropping it detaches: the batch runs on.
+///
+/// ```
+/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// let x = device.zeros::<f32>(16)?;
+/// let mut batch = device.batch();
+/// batch.fill(&x, 1.0);
+/// let ticket = batch.submit_async()?;
+/// ticket.wait()?; // or `ticket.await?`
+/// assert!(ticket.is_ready());
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[must_use = "a dropped ticket detaches: nobody will hear whether the batch succeeded"]
+#[derive(Clone)]
+pub struct Ticket {
+    completion: Arc<Completion>,
+}
+
+impl Ticket {
+    pub(crate) fn new(completion: Arc<Completion>) -> Self {
+        Self { completion }
+    }
+
+    /// Waits until the batch is done.
+    ///
+    /// # Errors
+    /// The first error of the batch, the same one its readings report.
+    pub fn wait(&self) -> Result<()> {
+        self.completion.wait()
+    }
+
+    /// Waits until the batch is done, but no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not done by then (the work goes on, and the ticket can be waited on again),
+    /// else the first error of the batch.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
+        self.completion.wait_timeout(timeout)
+    }
+
+    /// Whether the batch has ended, well or not.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.completion.is_done()
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<()>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.completion.poll(cx)
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("ready", &self.is_ready()).finish()
+    }
+}
+
+/// Where the data of all readings of one batch will be: one staging buffer, set when the batch lands.
+#[derive(Debug, Default)]
+pub(crate) struct Landing {
+    readback: OnceLock<Readback>,
+}
+
+impl Landing {
+    pub(crate) fn set(&self, readback: Readback) {
+        // A second landing cannot happen; if it did, the first one's data stays.
+        drop(self.readback.set(readback));
+    }
+}
+
+/// Data to come: what [`Batch::read`](crate::Batch::read) asked for, there when the batch is done.
+///
+/// A `Future` on any executor, and a handle to wait on. Of a batch that was dropped or refused it resolves with that error; waiting
+/// before the batch was submitted is an error at once.
+#[must_use = "a reading does nothing until it is waited for or awaited"]
+pub struct Reading<T> {
+    completion: Arc<Completion>,
+    landing: Arc<Landing>,
+    start: u64,
+    bytes: u64,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Reading<T> {
+    pub(crate) fn new(completion: Arc<Completion>, landing: Arc<Landing>, start: u64, bytes: u64) -> Self {
+        Self { completion, landing, start, bytes, elements: PhantomData }
+    }
+
+    /// Waits for the data.
+    ///
+    /// # Errors
+    /// The first error of the batch, the same one its ticket reports.
+    pub fn wait(self) -> Result<Vec<T>> {
+        self.completion.wait()?;
+        self.copy()
+    }
+
+    /// Waits for the data, but no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not there by then (ask again later), else the first error of the batch.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Vec<T>> {
+        self.completion.wait_timeout(timeout)?;
+        self.copy()
+    }
+
+    /// Whether the batch has ended, well or not.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.completion.is_done()
+    }
+
+    fn copy(&self) -> Result<Vec<T>> {
+        if self.bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let readback = self.landing.readback.get();
+        readback
+            .ok_or_else(|| Error::internal("a batch landed without the data it reads"))?
+            .copy(self.start, self.bytes)
+    }
+}
+
+impl<T: Pod> Future for Reading<T> {
+    type Output = Result<Vec<T>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Ready(ready!(self.completion.poll(cx)).and_then(|()| self.copy()))
+    }
+}
+
+impl<T> fmt::Debug for Reading<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading")
+            .field("bytes", &self.bytes)
+            .field("ready", &self.completion.is_done())
+            .finish_non_exhaustive()
+    }
+}
