@@ -4,12 +4,14 @@
 //! early, too late or twice changes the answer, and the answer must equal the CPU's to the bit.
 
 use std::{
+    collections::VecDeque,
     error::Error,
+    fmt,
     io::Write,
     time::{Duration, Instant},
 };
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel};
+use sortie::{Batch, Buffer, Device, DeviceKind, DeviceOptions, Grid, Kernel, Ticket};
 
 use crate::progress::Progress;
 
@@ -24,6 +26,9 @@ const STEP_WGSL: &str = "
 
 /// Both ways take turns, and the median of an odd number of rounds is one that happened.
 const ROUNDS: usize = 5;
+
+/// Submissions that wait in line take memory, and more of them make nothing faster.
+const MOST_UNDER_WAY: usize = 64;
 
 /// Time many small dispatches, one submission each and as one batch, and check the answers.
 #[derive(Debug, clap::Args)]
@@ -54,14 +59,25 @@ enum Way {
     OneBatch,
 }
 
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::SubmissionEach => "one submission each",
+            Self::OneBatch => "one batch",
+        })
+    }
+}
+
 impl Demo {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         let device = Device::open_with(DeviceOptions { device: self.device.clone(), ..Default::default() })?;
+        if device.info().kind == DeviceKind::Noop {
+            return Err("the noop device runs nothing: there is no answer to check".into());
+        }
         writeln!(out, "{} dispatches of {} items on {}", self.ops, self.items, device.info())?;
+        let chain = Chain::new(device, self.items, self.ops as usize)?;
         let mut progress = Progress::new();
-        let input: Vec<u32> = (0..self.items).collect();
-        let expected = reference(&input, self.ops as usize, &mut progress);
-        let chain = Chain::new(device, input, self.ops as usize)?;
+        let expected = reference(&chain.input, chain.ops, &mut progress);
 
         let ways = [Way::SubmissionEach, Way::OneBatch];
         let mut times = ways.map(|_| Vec::new());
@@ -77,22 +93,24 @@ impl Demo {
             progress.tick(|| format!("round {round} of {ROUNDS}"));
         }
 
-        let [each, batch] = times.map(median);
-        let per_op = |time: Duration| time.as_secs_f64() * 1e6 / f64::from(self.ops);
-        writeln!(out, "one submission each  {:>9.3} ms  {:>8.2} µs/op", millis(each), per_op(each))?;
-        writeln!(out, "one batch            {:>9.3} ms  {:>8.2} µs/op", millis(batch), per_op(batch))?;
-        let ratio = each.as_secs_f64() / batch.as_secs_f64();
-        writeln!(out, "one batch took 1/{ratio:.1} of the time (medians of {ROUNDS} rounds)")?;
-        writeln!(out, "both answers are equal, bit for bit, to the CPU's")?;
+        let medians = times.map(median);
+        for (way, time) in ways.iter().zip(medians) {
+            let micros = time.as_secs_f64() * 1e6;
+            writeln!(out, "{way:<20} {:>9.3} ms {:>9.2} µs/op", micros / 1e3, micros / f64::from(self.ops))?;
+        }
+        let [each, batch] = medians.map(|time| time.as_secs_f64());
+        writeln!(out, "ratio {:.1} (medians of {ROUNDS} rounds)", each / batch)?;
+        writeln!(out, "both answers equal the CPU's, bit for bit")?;
         Ok(())
     }
 }
 
 impl Chain {
-    fn new(device: Device, input: Vec<u32>, ops: usize) -> sortie::Result<Self> {
+    fn new(device: Device, items: u32, ops: usize) -> sortie::Result<Self> {
         let kernel = device.kernel(STEP_WGSL)?;
-        let buffers = [device.zeros(input.len())?, device.zeros(input.len())?];
-        Ok(Self { device, kernel, input, buffers, ops })
+        // First, because the device knows how much is too much.
+        let buffers = [device.zeros(items as usize)?, device.zeros(items as usize)?];
+        Ok(Self { device, kernel, input: (0..items).collect(), buffers, ops })
     }
 
     /// The time from the first op recorded to the last one done, and the answer.
@@ -109,14 +127,21 @@ impl Chain {
         Ok((time, self.buffers[self.ops % 2].download()?))
     }
 
+    /// Nobody waits for an op before recording the next one: that would measure the way there and back instead.
     fn submission_each(&self, progress: &mut Progress) -> sortie::Result<()> {
+        let mut under_way = VecDeque::new();
         for op in 0..self.ops {
             let mut batch = self.device.batch();
             self.record(&mut batch, op);
-            batch.submit()?;
+            under_way.push_back(batch.submit_async()?);
+            if under_way.len() > MOST_UNDER_WAY
+                && let Some(oldest) = under_way.pop_front()
+            {
+                oldest.wait()?;
+            }
             progress.tick(|| format!("{op} of {} submissions", self.ops));
         }
-        Ok(())
+        under_way.iter().try_for_each(Ticket::wait)
     }
 
     fn one_batch(&self) -> sortie::Result<()> {
@@ -150,23 +175,17 @@ fn reference(input: &[u32], ops: usize, progress: &mut Progress) -> Vec<u32> {
 
 fn check(way: Way, answer: &[u32], expected: &[u32]) -> Result<(), String> {
     if answer.len() != expected.len() {
-        return Err(format!("{way:?} gave {} items instead of {}", answer.len(), expected.len()));
+        return Err(format!("{way} gave {} items instead of {}", answer.len(), expected.len()));
     }
     match answer.iter().zip(expected).position(|(answer, expected)| answer != expected) {
         None => Ok(()),
-        Some(item) => {
-            Err(format!("{way:?} gave {} for item {item}, but the CPU gives {}", answer[item], expected[item]))
-        }
+        Some(item) => Err(format!("{way} gave {} for item {item}, but the CPU gives {}", answer[item], expected[item])),
     }
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 #[cfg(test)]
@@ -196,7 +215,7 @@ mod tests {
     fn a_wrong_answer_is_named_with_its_place() {
         assert_eq!(check(Way::OneBatch, &[1, 2], &[1, 2]), Ok(()));
         let error = check(Way::OneBatch, &[1, 3], &[1, 2]).expect_err("3 is not 2");
-        assert_eq!(error, "OneBatch gave 3 for item 1, but the CPU gives 2");
+        assert_eq!(error, "one batch gave 3 for item 1, but the CPU gives 2");
         assert!(check(Way::OneBatch, &[], &[1]).is_err());
     }
 }

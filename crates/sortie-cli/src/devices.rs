@@ -4,8 +4,19 @@ use std::{error::Error, io::Write};
 
 use sortie::{Device, DeviceInfo};
 
-const HEADINGS: [&str; 10] =
-    ["#", "name", "backend", "kind", "buffer", "binding", "storage buffers", "group", "immediates", "driver"];
+const HEADINGS: [&str; 11] = [
+    "#",
+    "name",
+    "backend",
+    "kind",
+    "buffer",
+    "binding",
+    "storage buffers",
+    "group size",
+    "group memory",
+    "immediates",
+    "driver",
+];
 
 /// Lists all devices, the best first, and marks the one that [`Device::open`] takes.
 pub(crate) fn list(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
@@ -47,7 +58,8 @@ fn row(index: usize, info: &DeviceInfo, chosen: bool) -> [String; HEADINGS.len()
         bytes(limits.buffer_bytes),
         bytes(limits.binding_bytes),
         limits.storage_buffers.to_string(),
-        format!("{}, {}", limits.workgroup_invocations, bytes(limits.workgroup_bytes.into())),
+        limits.workgroup_invocations.to_string(),
+        bytes(limits.workgroup_bytes.into()),
         bytes(limits.immediate_bytes.into()),
         info.driver.clone(),
     ]

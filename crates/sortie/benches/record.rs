@@ -142,7 +142,8 @@ impl Wgpu {
     fn new(name: &'static str, how: How, on: &str, case: Case) -> Self {
         // Opened the same way, so that features and limits are the same; nothing else of sortie is used.
         let opened = open(on);
-        let (device, queue) = opened.wgpu().map(|(device, queue)| (device.clone(), queue.clone())).expect("a wgpu device");
+        let (device, queue) =
+            opened.wgpu().map(|(device, queue)| (device.clone(), queue.clone())).expect("a wgpu device");
         let entry = |binding, read_only| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -240,14 +241,21 @@ impl Contender for Wgpu {
     }
 }
 
-fn group(device: &wgpu::Device, layout: &wgpu::BindGroupLayout, buffers: &[wgpu::Buffer; 2], from: usize) -> wgpu::BindGroup {
-    let entry = |binding, buffer: usize| wgpu::BindGroupEntry { binding, resource: buffers[buffer].as_entire_binding() };
+fn group(
+    device: &wgpu::Device,
+    layout: &wgpu::BindGroupLayout,
+    buffers: &[wgpu::Buffer; 2],
+    from: usize,
+) -> wgpu::BindGroup {
+    let entry =
+        |binding, buffer: usize| wgpu::BindGroupEntry { binding, resource: buffers[buffer].as_entire_binding() };
     let entries = [entry(0, from), entry(1, 1 - from)];
     device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
 }
 
 fn open(name: &str) -> Device {
-    Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() }).expect("the device opens")
+    Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() })
+        .expect("the device opens")
 }
 
 /// One measurement: CPU µs, wall µs, allocations.
@@ -287,7 +295,10 @@ fn bench(device: &str, case: Case, quick: bool, json: bool) {
     let info = open(device).info().to_string();
     if !json {
         println!("\n{} on {info}", case.name());
-        println!("{:>6}  {:<20} {:>14} {:>7} {:>14} {:>7} {:>9}", "n", "contender", "cpu µs/op", "ratio", "total µs/op", "ratio", "allocs/op");
+        println!(
+            "{:>6}  {:<20} {:>14} {:>7} {:>14} {:>7} {:>9}",
+            "n", "contender", "cpu µs/op", "ratio", "total µs/op", "ratio", "allocs/op"
+        );
     }
     let clock = if device == "noop" { libc::CLOCK_PROCESS_CPUTIME_ID } else { libc::CLOCK_THREAD_CPUTIME_ID };
     for n in [1, 10, 100, 1_000, 10_000] {
@@ -308,7 +319,12 @@ fn bench(device: &str, case: Case, quick: bool, json: bool) {
 }
 
 /// Lets the contenders take turns until the time is up.
-fn rounds(contenders: &mut [Box<dyn Contender>], n: usize, clock: libc::clockid_t, budget: Duration) -> Vec<Vec<Sample>> {
+fn rounds(
+    contenders: &mut [Box<dyn Contender>],
+    n: usize,
+    clock: libc::clockid_t,
+    budget: Duration,
+) -> Vec<Vec<Sample>> {
     let mut samples = vec![Vec::new(); contenders.len()];
     for contender in contenders.iter_mut() {
         // Twice: the first run compiles and plans, the second finds caches filled and ends where it began.
@@ -336,7 +352,8 @@ fn check(contenders: &[Box<dyn Contender>]) {
 }
 
 fn report(device: &str, case: Case, n: usize, contenders: &[Box<dyn Contender>], samples: &[Vec<Sample>], json: bool) {
-    let medians: Vec<Sample> = samples.iter().map(|samples| std::array::from_fn(|metric| median(samples, metric) / n as f64)).collect();
+    let medians: Vec<Sample> =
+        samples.iter().map(|samples| std::array::from_fn(|metric| median(samples, metric) / n as f64)).collect();
     let best = medians[0];
     for (contender, [cpu, wall, allocs]) in contenders.iter().zip(medians) {
         let (cpu_ratio, wall_ratio) = (cpu / best[0], wall / best[1]);

@@ -1,13 +1,10 @@
 //! What can be bound, copied, written and read: whole buffers, slices of them, and slots of the batch.
 
-use std::{fmt, marker::PhantomData, ops::Range, sync::Arc};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 use bytemuck::Pod;
 
-use crate::{
-    error::{Error, Result},
-    memory::{Block, Buffer, Slice},
-};
+use crate::memory::{Block, Buffer, Slice, Stretch};
 
 /// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
 ///
@@ -25,15 +22,10 @@ pub trait Typed: Bind {
 
 /// Where something bindable lies.
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pub(super) of: Of<'a>,
-    /// Bytes, rounded up to 4 at the end of a buffer.
-    pub(super) bytes: Range<u64>,
-    /// Bytes of the elements themselves.
-    pub(super) exact: u64,
-    /// Why it is no place at all.
-    pub(super) mistake: Option<Error>,
+    pub(super) stretch: Stretch,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,19 +38,13 @@ pub(super) enum Of<'a> {
 
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> Place<'_> {
-        let exact = self.len() as u64 * size_of::<T>() as u64;
-        Place { of: of(self), bytes: 0..exact.next_multiple_of(4), exact, mistake: None }
+        Place { of: of(self), stretch: Stretch::whole::<T>(self.len()) }
     }
 }
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> Place<'_> {
-        let exact = self.len() as u64 * size_of::<T>() as u64;
-        let of = of(self.buffer());
-        match self.bytes() {
-            Ok(bytes) => Place { of, bytes, exact, mistake: None },
-            Err(error) => Place { of, bytes: 0..0, exact, mistake: Some(error) },
-        }
+        Place { of: of(self.buffer()), stretch: self.stretch() }
     }
 }
 
@@ -110,13 +96,7 @@ impl<T> Slot<T> {
 
 impl<T: Pod> Bind for Slot<T> {
     fn place(&self) -> Place<'_> {
-        let exact = self.len as u64 * size_of::<T>() as u64;
-        Place {
-            of: Of::Slot { batch: self.batch, index: self.index },
-            bytes: 0..exact.next_multiple_of(4),
-            exact,
-            mistake: None,
-        }
+        Place { of: Of::Slot { batch: self.batch, index: self.index }, stretch: Stretch::whole::<T>(self.len) }
     }
 }
 
@@ -135,11 +115,5 @@ impl<T> Copy for Slot<T> {}
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Slot<{}>#{}[{}]", std::any::type_name::<T>(), self.index, self.len)
-    }
-}
-
-impl Place<'_> {
-    pub(super) fn check(&self) -> Result<()> {
-        self.mistake.clone().map_or(Ok(()), Err)
     }
 }

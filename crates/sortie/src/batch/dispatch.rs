@@ -3,16 +3,16 @@
 use std::panic::Location;
 
 use bytemuck::NoUninit;
-use sortie_plan::{Access, Lane, Mode, Op, OpKind, Span};
+use sortie_plan::{Access, Lane, Mode, Op, OpKind, SlotId, Span};
 
 use super::{
-    Batch, Bind,
+    Batch, Bind, Place, Recorder,
     bind::Of,
     grid::{self, Grid, Size},
-    tape::Tape,
-    transfer::{Spot, foreign},
+    transfer::foreign,
 };
 use crate::{
+    device::Limits,
     error::{Error, ErrorKind, Result},
     kernel::{Binding, BindingKind, GRID_BLOCK, Kernel, fold},
     memory::Use,
@@ -23,8 +23,8 @@ pub struct Dispatch<'a> {
     batch: &'a mut Batch,
     /// Its index in the recording.
     op: usize,
-    /// Bytes of immediates it takes: with trailing padding, and without.
-    takes: Option<(usize, usize)>,
+    /// Bytes of immediates it takes: with trailing padding, and without. `Some((0, 0))`: none.
+    takes: Option<(u32, u32)>,
 }
 
 impl Batch {
@@ -34,26 +34,25 @@ impl Batch {
     #[track_caller]
     pub fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
         let at = Location::caller();
-        let interface = kernel.interface();
-        let takes = interface.immediates.as_ref().map(|own| (own.size as usize, own.end as usize));
-        match self.try_dispatch(kernel, bindings, &grid, at) {
+        match self.recorder().dispatch(kernel, bindings, &grid, at) {
             Ok(op) => {
-                if takes.is_some() {
-                    let tape = self.tape();
-                    tape.notes[op].owes = true;
-                    tape.owed += 1;
+                let takes = kernel.interface().immediates.as_ref().map_or((0, 0), |own| (own.size, own.end));
+                if takes.0 > 0 {
+                    self.tape().owe(op);
                 }
-                Dispatch { batch: self, op, takes }
+                Dispatch { batch: self, op, takes: Some(takes) }
             }
             Err(error) => {
-                let op = self.refuse(error, at);
+                let op = self.tape().refuse(error, at);
                 Dispatch { batch: self, op, takes: None }
             }
         }
     }
+}
 
+impl Recorder<'_> {
     #[inline]
-    fn try_dispatch(
+    fn dispatch(
         &mut self,
         kernel: &Kernel,
         bindings: &[&dyn Bind],
@@ -67,13 +66,24 @@ impl Batch {
         if bindings.len() != interface.bindings.len() {
             return Err(wrong_count(kernel, bindings.len()));
         }
-        let first = self.tape().recording.accesses.len();
+        let first = self.tape.recording.accesses.len();
         // On a mistake, what was bound before it stays behind unused: the batch is refused anyway.
-        self.bind_all(kernel, bindings, grid)?;
-        let (groups, wrapped, indirect) = self.groups(kernel, grid)?;
-        let tape = self.tape();
+        for (takes, bound) in interface.bindings.iter().zip(bindings) {
+            self.bind(takes, &bound.place())?;
+        }
+        let (groups, wrapped) = match &grid.0 {
+            Size::Indirect(place) => {
+                self.indirect(place)?;
+                ([0; 3], false)
+            }
+            direct => groups(direct, kernel.workgroup_size(), self.shared.limits().groups)?,
+        };
+        let tape = &mut *self.tape;
+        if let Some((one, other)) = aliased(&tape.recording.accesses[first..]) {
+            return Err(aliasing(kernel, one, other));
+        }
         let data = match &interface.immediates {
-            None => Span::default(),
+            None => Span::EMPTY,
             Some(own) => {
                 let start = tape.payload.immediates.len();
                 tape.payload.immediates.resize(start + own.size as usize, 0);
@@ -86,88 +96,75 @@ impl Batch {
             kernel: tape.kernel(kernel),
             accesses: Span::new(first..tape.recording.accesses.len()),
             grid: groups,
-            indirect,
+            indirect: matches!(grid.0, Size::Indirect(_)),
             data,
             params: [kernel.hidden_immediates(), if wrapped { GRID_BLOCK as u32 } else { 0 }],
         };
         Ok(tape.push(op, at))
     }
 
-    /// Records the accesses of all bindings and of an indirect grid.
+    /// Records what a binding reads or writes, if the place fits it.
     #[inline]
-    fn bind_all(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: &Grid<'_>) -> Result<()> {
-        let first = self.tape().recording.accesses.len();
-        for (takes, bound) in kernel.interface().bindings.iter().zip(bindings) {
-            let access = self.bind(takes, *bound)?;
-            self.tape().access(access);
-        }
-        if let Size::Indirect(place) = &grid.0 {
-            let spot = self.spot("the indirect grid", place, Use::Indirect)?;
-            let spot = spot.filter(|spot| spot.end - spot.start >= 12).ok_or_else(|| {
-                Error::new(ErrorKind::Grid, format!("an indirect grid needs 12 bytes (three u32), not {}", place.exact))
-            })?;
-            self.tape().access(Access { slot: spot.slot, mode: Mode::Read, start: spot.start, end: spot.start + 12 });
-        }
-        let accesses = &self.tape().recording.accesses[first..];
-        match aliased(accesses) {
-            None => Ok(()),
-            Some((one, other)) => Err(aliasing(kernel, one, other)),
-        }
-    }
-
-    #[inline]
-    fn bind(&mut self, takes: &Binding, bound: &dyn Bind) -> Result<Access> {
-        let place = bound.place();
-        let (usage, mode) = match takes.kind {
+    fn bind(&mut self, takes: &Binding, place: &Place<'_>) -> Result<()> {
+        let (needed, mode) = match takes.kind {
             BindingKind::Storage { writes: false } => (Use::Storage, Mode::Read),
             BindingKind::Storage { writes: true } => (Use::Storage, Mode::ReadWrite),
             BindingKind::Uniform => (Use::Uniform, Mode::Read),
         };
-        // The common case first, without building names for errors that do not happen.
-        let fits = place.mistake.is_none() && self.fits(takes, &place.bytes, place.exact);
-        if !fits {
-            return Err(self.misfit(takes, &place));
-        }
-        let spot = self
-            .spot("", &place, usage)
-            .map_err(|error| Error::new(error.kind().clone(), format!("{}{error}", describe(takes))))?;
-        let Some(Spot { slot, start, end }) = spot else { return Err(self.misfit(takes, &place)) };
-        let end = match takes.kind {
-            BindingKind::Storage { .. } => end,
-            // Uniform bindings are short; only what the kernel declares is bound.
-            BindingKind::Uniform => start + takes.min_bytes.next_multiple_of(4),
+        // What is right is seen at once; what is not is named by `misfit`.
+        let fits = fits(self.shared.limits(), takes, place);
+        let Some(slot) = (if fits { self.slot(place.of, needed) } else { None }) else {
+            return Err(self.misfit(takes, place));
         };
-        Ok(Access { slot, mode, start, end })
+        let start = place.stretch.offset();
+        let bytes = match takes.kind {
+            BindingKind::Storage { .. } => place.stretch.exact(),
+            // Uniform bindings are short; only what the kernel declares is bound.
+            BindingKind::Uniform => takes.min_bytes.next_multiple_of(4),
+        };
+        self.tape.access(Access { slot, mode, start, end: start + bytes });
+        Ok(())
     }
 
+    /// The slot of something that belongs here and may be used so.
     #[inline]
-    fn fits(&self, takes: &Binding, bytes: &std::ops::Range<u64>, exact: u64) -> bool {
-        let limits = self.shared.limits();
-        let most = match takes.kind {
-            BindingKind::Storage { .. } => exact <= limits.binding_bytes,
-            BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
-        };
-        most && exact > 0
-            && exact >= takes.min_bytes
-            && exact % 4 == 0
-            && takes.tail.as_ref().is_none_or(|tail| (exact - tail.offset) % tail.stride == 0)
-            && bytes.start % u64::from(limits.slice_alignment) == 0
+    fn slot(&mut self, of: Of<'_>, needed: Use) -> Option<SlotId> {
+        match of {
+            Of::Block { block: Some(block), device } if device == self.shared.id() && block.allows(needed) => {
+                Some(self.tape.slot(block))
+            }
+            Of::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
+            Of::Block { .. } | Of::Slot { .. } => None,
+        }
+    }
+
+    fn indirect(&mut self, place: &Place<'_>) -> Result<()> {
+        let spot = self.spot("the indirect grid", place, Use::Indirect)?;
+        let spot = spot.filter(|spot| spot.end - spot.start >= 12).ok_or_else(|| {
+            Error::new(
+                ErrorKind::Grid,
+                format!("an indirect grid needs 12 bytes (three u32), not {}", place.stretch.exact()),
+            )
+        })?;
+        self.tape.access(Access { slot: spot.slot, mode: Mode::Read, start: spot.start, end: spot.start + 12 });
+        Ok(())
     }
 
     /// Why a place does not fit a binding.
     #[cold]
-    fn misfit(&self, takes: &Binding, place: &super::Place<'_>) -> Error {
+    fn misfit(&mut self, takes: &Binding, place: &Place<'_>) -> Error {
+        let limits = *self.shared.limits();
         let what = describe(takes);
-        if let Some(mistake) = &place.mistake {
+        let bindings = |message: String| Error::new(ErrorKind::Bindings, format!("{what}{message}"));
+        let exact = place.stretch.exact();
+        if !place.stretch.fits()
+            && let Err(mistake) = place.stretch.bytes()
+        {
             return Error::new(mistake.kind().clone(), format!("{what}: {mistake}"));
         }
-        let limits = self.shared.limits();
-        let (exact, start) = (place.exact, place.bytes.start);
-        let bindings = |message: String| Error::new(ErrorKind::Bindings, format!("{what}{message}"));
-        match place.of {
-            Of::Block { device, .. } if device != self.shared.id() => return foreign(&what, "device"),
-            Of::Slot { batch, .. } if batch != self.id => return foreign(&what, "batch"),
-            Of::Block { .. } | Of::Slot { .. } => {}
+        let needed = if takes.kind == BindingKind::Uniform { Use::Uniform } else { Use::Storage };
+        if let Err(error) = self.spot(&what, place, needed) {
+            return error;
         }
         if exact == 0 {
             return bindings(" cannot be bound to a buffer of length 0".into());
@@ -175,18 +172,18 @@ impl Batch {
         if exact < takes.min_bytes {
             return bindings(format!(" takes at least {} bytes, not {exact}", takes.min_bytes));
         }
-        if let Some(tail) = takes.tail.as_ref().filter(|tail| (exact - tail.offset) % tail.stride != 0) {
+        if let Some(tail) = takes.tail.as_ref().filter(|tail| !(exact - tail.offset).is_multiple_of(tail.stride)) {
             let before = if tail.offset > 0 { format!(" after the first {}", tail.offset) } else { String::new() };
             return bindings(format!(
                 " is an array with a stride of {} bytes{before}, and {exact} bytes are not a multiple",
                 tail.stride
             ));
         }
-        if exact % 4 != 0 {
+        if !exact.is_multiple_of(4) {
             return bindings(format!(" is bound to {exact} bytes, which are not a multiple of 4"));
         }
-        let align = u64::from(limits.slice_alignment);
-        if start % align != 0 {
+        let (start, align) = (place.stretch.offset(), u64::from(limits.slice_alignment));
+        if !start.is_multiple_of(align) {
             return bindings(format!(
                 " starts at byte {start}, but this device binds slices at multiples of {align} bytes"
             ));
@@ -200,42 +197,58 @@ impl Batch {
             }
         }
     }
+}
 
-    /// (groups, whether they must be folded, whether they are on the device)
-    #[inline]
-    fn groups(&mut self, kernel: &Kernel, grid: &Grid<'_>) -> Result<([u32; 3], bool, bool)> {
-        if let Size::Indirect(_) = grid.0 {
-            return Ok(([0; 3], false, true));
-        }
-        let groups = grid::groups(&grid.0, kernel.workgroup_size())?;
-        let most = self.shared.limits().groups;
-        let direct = groups.map(|groups| u32::try_from(groups).ok().filter(|groups| *groups <= most));
-        if let [Some(x), Some(y), Some(z)] = direct {
-            return Ok(([x, y, z], false, false));
-        }
-        let total = groups.iter().fold(1_u64, |product, groups| product.saturating_mul(*groups));
-        match (fold(groups, most), groups.map(u32::try_from)) {
-            (Some(_), [Ok(x), Ok(y), Ok(z)]) => Ok(([x, y, z], true, false)),
-            _ => Err(Error::too_large("groups in a grid", total, u64::from(u32::MAX))),
+/// Whether length and offset suit a binding. Alignments and most strides are powers of two: no division on the way.
+#[inline]
+fn fits(limits: &Limits, takes: &Binding, place: &Place<'_>) -> bool {
+    let exact = place.stretch.exact();
+    let room = match takes.kind {
+        BindingKind::Storage { .. } => exact <= limits.binding_bytes,
+        BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
+    };
+    let whole = takes.tail.as_ref().is_none_or(|tail| {
+        let bytes = exact.wrapping_sub(tail.offset);
+        if tail.stride.is_power_of_two() { bytes & (tail.stride - 1) == 0 } else { bytes.is_multiple_of(tail.stride) }
+    });
+    let aligned = (place.stretch.offset() & (u64::from(limits.slice_alignment) - 1)) | (exact & 3);
+    room && whole && aligned == 0 && exact > 0 && exact >= takes.min_bytes && place.stretch.fits()
+}
+
+/// The groups of a direct grid, and whether they must be folded.
+#[inline]
+fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<([u32; 3], bool)> {
+    let groups = grid::groups(size, workgroup)?;
+    let narrow = groups.map(|groups| u32::try_from(groups).ok());
+    match narrow {
+        [Some(x), Some(y), Some(z)] if x <= most && y <= most && z <= most => Ok(([x, y, z], false)),
+        [Some(x), Some(y), Some(z)] if fold(groups, most).is_some() => Ok(([x, y, z], true)),
+        _ => {
+            let total = groups.iter().fold(1_u64, |product, groups| product.saturating_mul(*groups));
+            Err(Error::too_large("groups in a grid", total, u64::from(u32::MAX)))
         }
     }
 }
 
 /// Two accesses of one dispatch that wgpu refuses: one buffer, at least one write, and not two writes to separate parts.
+#[inline]
 fn aliased(accesses: &[Access]) -> Option<(usize, usize)> {
     for (index, one) in accesses.iter().enumerate() {
-        for (other_index, other) in accesses.iter().enumerate().skip(index + 1) {
-            if one.slot != other.slot || (one.mode == Mode::Read && other.mode == Mode::Read) {
-                continue;
-            }
-            let both_write = one.mode != Mode::Read && other.mode != Mode::Read;
-            let apart = one.end <= other.start || other.end <= one.start;
-            if !(both_write && apart) {
-                return Some((index, other_index));
+        for (earlier, other) in accesses[..index].iter().enumerate() {
+            if one.slot == other.slot && clash(one, other) {
+                return Some((earlier, index));
             }
         }
     }
     None
+}
+
+fn clash(one: &Access, other: &Access) -> bool {
+    match (one.mode, other.mode) {
+        (Mode::Read, Mode::Read) => false,
+        (Mode::Read, _) | (_, Mode::Read) => true,
+        _ => one.start < other.end && other.start < one.end,
+    }
 }
 
 #[cold]
@@ -263,46 +276,21 @@ fn describe(binding: &Binding) -> String {
     format!("@group({}) @binding({}) `{}`", binding.group, binding.binding, binding.name)
 }
 
-/// Turns immediates that never came into mistakes.
-pub(super) fn settle(tape: &mut Tape) {
-    if tape.owed == 0 {
-        return;
-    }
-    for op in 0..tape.notes.len() {
-        if tape.notes[op].owes {
-            let size = tape.recording.ops[op].data.len;
-            let message = format!("the kernel takes {size} bytes of immediates, but none were given");
-            tape.mistake(op, Error::new(ErrorKind::Bindings, message));
-        }
-    }
-}
-
 impl Dispatch<'_> {
     /// Gives the kernel's `var<immediate>` its value. Trailing padding may be left out.
     pub fn immediates<T: NoUninit>(self, value: &T) -> Self {
         let bytes = bytemuck::bytes_of(value);
+        // A refused dispatch has its mistake already.
+        let Some((size, end)) = self.takes else { return self };
         let tape = self.batch.tape();
-        match self.takes {
-            Some((size, end)) if bytes.len() == size || bytes.len() == end => {
-                let start = tape.recording.ops[self.op].data.start as usize;
-                tape.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
-                if std::mem::take(&mut tape.notes[self.op].owes) {
-                    tape.owed -= 1;
-                }
-            }
-            Some((size, _)) => {
-                let message = format!("the kernel takes {size} bytes of immediates, but {} were given", bytes.len());
-                tape.mistake(self.op, Error::new(ErrorKind::Bindings, message));
-                if std::mem::take(&mut tape.notes[self.op].owes) {
-                    tape.owed -= 1;
-                }
-            }
-            // A refused dispatch has its mistake already.
-            None if tape.refused(self.op) => {}
-            None => {
-                let message = format!("the kernel takes no immediates, but {} bytes were given", bytes.len());
-                tape.mistake(self.op, Error::new(ErrorKind::Bindings, message));
-            }
+        tape.paid(self.op);
+        if size > 0 && (bytes.len() == size as usize || bytes.len() == end as usize) {
+            let start = tape.recording.ops[self.op].data.start as usize;
+            tape.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
+        } else {
+            let takes = if size > 0 { format!("{size} bytes of") } else { "no".into() };
+            let message = format!("the kernel takes {takes} immediates, but {} bytes were given", bytes.len());
+            tape.mistake(self.op, Error::new(ErrorKind::Bindings, message));
         }
         self
     }
@@ -317,5 +305,21 @@ impl Dispatch<'_> {
 impl std::fmt::Debug for Dispatch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Dispatch").field("op", &self.op).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_write_beside_other_access_to_the_same_bytes_or_a_read_of_the_same_buffer_is_aliasing() {
+        let access = |slot, mode, start, end| Access { slot: SlotId(slot), mode, start, end };
+        let read = access(0, Mode::Read, 0, 8);
+        let write = |start, end| access(0, Mode::ReadWrite, start, end);
+        assert_eq!(aliased(&[read, read]), None);
+        assert_eq!(aliased(&[read, write(8, 16)]), Some((0, 1)), "wgpu tracks whole buffers");
+        assert_eq!(aliased(&[write(0, 8), write(8, 16)]), None);
+        assert_eq!(aliased(&[write(0, 8), access(1, Mode::Read, 0, 8), write(4, 16)]), Some((0, 2)));
     }
 }

@@ -16,10 +16,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// let exact = Grid::groups([4, 4, 1]);    // workgroups
 /// # let _ = (row, image, exact);
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Grid<'a>(pub(super) Size<'a>);
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Size<'a> {
     Items([u64; 3]),
     Groups([u64; 3]),
@@ -103,13 +103,14 @@ mod sealed {
 const MOST_ITEMS: u64 = 1 << 32;
 
 /// The groups of a direct grid, checked against what ids can express.
+#[inline]
 pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
-    let groups = match size {
+    let groups: [u64; 3] = match size {
         Size::Items(items) => {
             if let Some(items) = items.iter().find(|items| **items > MOST_ITEMS) {
                 return Err(Error::too_large("items in one dimension of a grid", *items, MOST_ITEMS));
             }
-            std::array::from_fn(|axis| items[axis].div_ceil(u64::from(workgroup[axis])))
+            std::array::from_fn(|axis| cover(items[axis], workgroup[axis]))
         }
         Size::Groups(groups) => *groups,
         Size::Invalid(extent) => {
@@ -127,6 +128,19 @@ pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
         }
     }
     Ok(groups)
+}
+
+/// Groups that cover `items`; shifts where they do, since this runs for every dispatch recorded.
+#[inline]
+fn cover(items: u64, size: u32) -> u64 {
+    let size = u64::from(size);
+    if size == 1 {
+        items
+    } else if size.is_power_of_two() {
+        (items + size - 1) >> size.trailing_zeros()
+    } else {
+        items.div_ceil(size)
+    }
 }
 
 #[cfg(test)]

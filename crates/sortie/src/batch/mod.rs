@@ -22,7 +22,8 @@ use std::{
 };
 
 use bytemuck::Pod;
-use sortie_plan::{Caps, Lane, Op, OpKind, Span};
+use smallvec::SmallVec;
+use sortie_plan::{Caps, Op, OpKind};
 
 use self::{bind::Place, tape::Tape};
 pub use self::{
@@ -77,6 +78,13 @@ pub struct Batch {
     completion: Option<Arc<Completion>>,
 }
 
+/// What recording an op needs, borrowed piece by piece.
+struct Recorder<'a> {
+    shared: &'a Arc<Shared>,
+    batch: u64,
+    tape: &'a mut Tape,
+}
+
 impl Device {
     /// Begins a batch.
     #[must_use]
@@ -107,20 +115,20 @@ impl Batch {
     /// Makes everything recorded after see everything recorded before. Never needed for correctness: a fence for the planner only.
     #[track_caller]
     pub fn barrier(&mut self) {
-        self.fence(OpKind::Barrier, Location::caller());
+        self.tape().fence(OpKind::Barrier, Location::caller());
     }
 
     /// Ends a submission here: what follows goes to the device in a submission of its own.
     #[track_caller]
     pub fn split(&mut self) {
-        self.fence(OpKind::Split, Location::caller());
+        self.tape().fence(OpKind::Split, Location::caller());
     }
 
     /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
     pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = self.tape().open_scope(name);
+        let scope = self.tape().open_scope(name);
         let result = ops(self);
-        self.tape().close_scope(outer);
+        self.tape().close_scope(scope);
         result
     }
 
@@ -170,7 +178,7 @@ impl Batch {
     }
 
     /// Checks, plans and encodes. On an error the readings hear of it too.
-    fn flights(mut self, here: &'static Location<'static>) -> Result<(Vec<Flight>, Arc<Completion>)> {
+    fn flights(mut self, here: &'static Location<'static>) -> Result<(Flights, Arc<Completion>)> {
         let completion = self.completion();
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let flights = self.encode(&mut tape, &completion).map_err(|error| match error.location() {
@@ -194,8 +202,7 @@ impl Batch {
         }
     }
 
-    fn encode(&self, tape: &mut Tape, completion: &Arc<Completion>) -> Result<Vec<Flight>> {
-        dispatch::settle(tape);
+    fn encode(&self, tape: &mut Tape, completion: &Arc<Completion>) -> Result<Flights> {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
@@ -208,7 +215,7 @@ impl Batch {
         let Encoded { commands, readback } =
             self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
         if commands.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Flights::new());
         }
         let blocks = std::mem::take(&mut tape.payload.blocks);
         let lift =
@@ -228,44 +235,19 @@ impl Batch {
         Ok(flights.collect())
     }
 
-    fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
-        let op = Op {
-            kind,
-            lane: Lane::Transfer,
-            kernel: 0,
-            accesses: Span::default(),
-            grid: [0; 3],
-            indirect: false,
-            data: Span::default(),
-            params: [0; 2],
-        };
-        self.tape().push(op, at);
-    }
-
-    /// Keeps a mistake in the place of the op that cannot be recorded.
-    #[cold]
-    fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
-        let nothing = Op {
-            kind: OpKind::Dispatch,
-            lane: Lane::Compute,
-            kernel: 0,
-            accesses: Span::default(),
-            grid: [0; 3],
-            indirect: false,
-            data: Span::default(),
-            params: [0; 2],
-        };
-        let op = self.tape().push(nothing, at);
-        self.tape().mistake(op, error);
-        op
-    }
-
     #[track_caller]
     fn no_scratch(&mut self, error: Error) -> u32 {
-        self.refuse(error, Location::caller());
+        self.tape().refuse(error, Location::caller());
         self.tape().scratch(4).0
     }
 
+    #[inline]
+    fn recorder(&mut self) -> Recorder<'_> {
+        let tape = self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        Recorder { shared: &self.shared, batch: self.id, tape }
+    }
+
+    #[inline]
     fn tape(&mut self) -> &mut Tape {
         self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
     }
@@ -279,6 +261,9 @@ impl Batch {
     }
 }
 
+/// The submissions of a batch; most have one.
+type Flights = SmallVec<[Flight; 1]>;
+
 /// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
 fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<u32>> {
     let blocks = (0u32..).zip(&tape.payload.blocks);
@@ -288,7 +273,7 @@ fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<u32>> {
             Some(touch) if touch.needed => {
                 let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot.0 == slot);
                 let first = tape.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(poisoned(cause).on(tape.name(first)).at(tape.notes[first].at));
+                return Err(poisoned(cause).on(tape.name(first)).at(tape.lines[first]));
             }
             Some(_) => heirs.push(slot),
             None => {}

@@ -2,15 +2,15 @@
 //!
 //! Invariant: a spare tape is empty and holds no handle, only room.
 
-use std::panic::Location;
+use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, Lane, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 use crate::{
     encode::Payload,
-    error::{Error, OpName},
+    error::{Error, ErrorKind, OpName},
     kernel::Kernel,
     memory::{Block, BufferId},
     submit::Pins,
@@ -20,42 +20,46 @@ use crate::{
 pub(super) struct Tape {
     pub(super) recording: Recording,
     pub(super) payload: Payload,
-    /// One per op of the recording.
-    pub(super) notes: Vec<Note>,
-    labels: String,
+    /// Where each op of the recording was recorded.
+    pub(super) lines: Vec<&'static Location<'static>>,
+    /// Labels by op, in order; most ops have none.
+    labels: Vec<(u32, Span)>,
     scopes: Vec<Scope>,
-    /// The innermost open scope.
-    scope: Option<u32>,
+    /// The text of labels and scopes.
+    text: String,
     slots: FxHashMap<BufferId, SlotId>,
     kernels: FxHashMap<u64, u32>,
     /// Mistakes by op of the recording.
     mistakes: Vec<(usize, Error)>,
-    /// Ops that are not fences.
-    count: usize,
-    /// Dispatches whose kernel has immediates that were not given yet.
-    pub(super) owed: usize,
+    /// Dispatches whose kernel has immediates that were not given yet, in order.
+    owed: Vec<u32>,
+    fences: usize,
 }
 
-/// What an op is called and where it was recorded.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Note {
-    pub(super) at: &'static Location<'static>,
-    label: Span,
-    scope: Option<u32>,
-    /// Its number among the ops that are not fences.
-    number: u32,
-    /// Immediates are missing.
-    pub(super) owes: bool,
-}
-
+/// A stretch of ops with a name. Outer scopes come before inner ones.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     label: Span,
-    outer: Option<u32>,
+    start: usize,
+    /// `usize::MAX` while it is open.
+    end: usize,
 }
 
-/// Tapes kept for later batches: as many as threads may sensibly record at once.
+/// An op that does nothing.
+const NOTHING: Op = Op {
+    kind: OpKind::Dispatch,
+    lane: Lane::Compute,
+    kernel: 0,
+    accesses: Span::EMPTY,
+    grid: [0; 3],
+    indirect: false,
+    data: Span::EMPTY,
+    params: [0; 2],
+};
+
+/// Tapes kept for later batches: as many as threads may sensibly record at once. Boxed, so that taking one moves a pointer.
 const SPARES: usize = 16;
+#[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
 static SPARE: Mutex<Vec<Box<Tape>>> = Mutex::new(Vec::new());
 
 impl Tape {
@@ -68,31 +72,42 @@ impl Tape {
     pub(super) fn give_back(mut self: Box<Self>) {
         self.recording.clear();
         self.payload.clear();
-        self.notes.clear();
+        self.lines.clear();
         self.labels.clear();
         self.scopes.clear();
-        self.scope = None;
+        self.text.clear();
         self.slots.clear();
         self.kernels.clear();
         self.mistakes.clear();
-        self.count = 0;
-        self.owed = 0;
+        self.owed.clear();
+        self.fences = 0;
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
             spare.push(self);
         }
     }
 
-    /// Appends an op; its accesses are those pushed since `first`. Returns its index in the recording.
+    /// Appends an op whose accesses have been pushed. Returns its index in the recording.
     #[inline]
     pub(super) fn push(&mut self, op: Op, at: &'static Location<'static>) -> usize {
-        let number = u32::try_from(self.count).unwrap_or(u32::MAX);
-        if !matches!(op.kind, OpKind::Barrier | OpKind::Split) {
-            self.count += 1;
-        }
+        let index = self.lines.len();
         self.recording.push_op(op);
-        self.notes.push(Note { at, label: Span::default(), scope: self.scope, number, owes: false });
-        self.notes.len() - 1
+        self.lines.push(at);
+        index
+    }
+
+    /// Appends a barrier or a split.
+    pub(super) fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
+        self.fences += 1;
+        self.push(Op { kind, ..NOTHING }, at);
+    }
+
+    /// Keeps a mistake in the place of an op that cannot be recorded.
+    #[cold]
+    pub(super) fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
+        let op = self.push(NOTHING, at);
+        self.mistake(op, error);
+        op
     }
 
     #[inline]
@@ -102,14 +117,23 @@ impl Tape {
 
     /// The slot of a user's block, numbered by first use.
     #[inline]
-    pub(super) fn slot(&mut self, block: &std::sync::Arc<Block>) -> SlotId {
-        if let Some(slot) = self.slots.get(&block.id()) {
-            return *slot;
+    pub(super) fn slot(&mut self, block: &Arc<Block>) -> SlotId {
+        // The block remembers its slot in the last batch that asked, which most often is this one.
+        let hint = block.hint();
+        let known = self.payload.blocks.get(hint as usize).and_then(Option::as_ref);
+        if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
+            return SlotId(hint);
         }
-        let slot = self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes: block.bytes() });
-        self.payload.blocks.push(Some(block.clone()));
-        self.slots.insert(block.id(), slot);
+        let slot = self.look_up(block);
+        block.set_hint(slot.0);
         slot
+    }
+
+    fn look_up(&mut self, block: &Arc<Block>) -> SlotId {
+        *self.slots.entry(block.id()).or_insert_with(|| {
+            self.payload.blocks.push(Some(block.clone()));
+            self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes: block.bytes() })
+        })
     }
 
     pub(super) fn scratch(&mut self, bytes: u64) -> SlotId {
@@ -135,57 +159,72 @@ impl Tape {
     }
 
     pub(super) fn label(&mut self, op: usize, label: &str) {
-        self.notes[op].label = self.text(label);
+        let span = self.write(label);
+        self.labels.push((index(op), span));
     }
 
-    pub(super) fn open_scope(&mut self, label: &str) -> Option<u32> {
-        let outer = self.scope;
-        let label = self.text(label);
-        self.scope = u32::try_from(self.scopes.len()).ok();
-        self.scopes.push(Scope { label, outer });
-        outer
+    /// Opens a scope; its number closes it.
+    pub(super) fn open_scope(&mut self, label: &str) -> usize {
+        let label = self.write(label);
+        self.scopes.push(Scope { label, start: self.lines.len(), end: usize::MAX });
+        self.scopes.len() - 1
     }
 
-    pub(super) fn close_scope(&mut self, outer: Option<u32>) {
-        self.scope = outer;
+    pub(super) fn close_scope(&mut self, scope: usize) {
+        self.scopes[scope].end = self.lines.len();
+    }
+
+    /// A dispatch must still be given immediates.
+    pub(super) fn owe(&mut self, op: usize) {
+        self.owed.push(index(op));
+    }
+
+    /// They have been given, rightly or not.
+    pub(super) fn paid(&mut self, op: usize) {
+        if self.owed.last() == Some(&index(op)) {
+            self.owed.pop();
+        }
     }
 
     pub(super) fn mistake(&mut self, op: usize, error: Error) {
         self.mistakes.push((op, error));
     }
 
-    /// Whether the op has been refused.
-    pub(super) fn refused(&self, op: usize) -> bool {
-        self.mistakes.iter().any(|(at, _)| *at == op)
-    }
-
-    /// All mistakes, each with its op, label and line.
+    /// All mistakes in order, each with its op, label and line.
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
+        for op in std::mem::take(&mut self.owed) {
+            let op = op as usize;
+            let size = self.recording.ops[op].data.len;
+            let message = format!("the kernel takes {size} bytes of immediates, but none were given");
+            self.mistake(op, Error::new(ErrorKind::Bindings, message));
+        }
         let mut mistakes = std::mem::take(&mut self.mistakes);
         mistakes.sort_by_key(|(op, _)| *op);
-        mistakes.into_iter().map(|(op, error)| error.on(self.name(op)).at(self.notes[op].at)).collect()
+        mistakes.into_iter().map(|(op, error)| error.on(self.name(op)).at(self.lines[op])).collect()
     }
 
+    /// Number and label of an op; scopes come before the label.
     pub(super) fn name(&self, op: usize) -> OpName {
-        let note = &self.notes[op];
-        let mut parts = vec![&self.labels[note.label.range()]];
-        let mut scope = note.scope;
-        while let Some(open) = scope.map(|index| self.scopes[index as usize]) {
-            parts.push(&self.labels[open.label.range()]);
-            scope = open.outer;
-        }
-        parts.reverse();
-        parts.retain(|part| !part.is_empty());
-        OpName { index: note.number as usize, label: parts.join("/") }
+        let scopes = self.scopes.iter().filter(|scope| (scope.start..scope.end).contains(&op)).map(|scope| scope.label);
+        let mut labels = self.labels.iter().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label);
+        let parts: Vec<_> = scopes.chain(labels.next_back()).map(|span| &self.text[span.range()]).collect();
+        let fence = |op: &&Op| matches!(op.kind, OpKind::Barrier | OpKind::Split);
+        let fences = self.recording.ops[..op].iter().filter(fence).count();
+        OpName { index: op - fences, label: parts.join("/") }
     }
 
+    /// Ops that are not fences.
     pub(super) fn count(&self) -> usize {
-        self.count
+        self.lines.len() - self.fences
     }
 
-    fn text(&mut self, text: &str) -> Span {
-        let start = self.labels.len();
-        self.labels.push_str(text);
-        Span::new(start..self.labels.len())
+    fn write(&mut self, text: &str) -> Span {
+        let start = self.text.len();
+        self.text.push_str(text);
+        Span::new(start..self.text.len())
     }
+}
+
+fn index(op: usize) -> u32 {
+    u32::try_from(op).unwrap_or_else(|_| unreachable!("a recording is indexed by u32"))
 }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Lane, Mode, Op, OpKind, SlotId, Span};
 
 use super::{
-    Batch, Typed,
+    Batch, Recorder, Typed,
     bind::{Of, Place},
 };
 use crate::{
@@ -38,8 +38,8 @@ impl Batch {
     #[track_caller]
     pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&mut self, from: A, to: B) {
         let at = Location::caller();
-        if let Err(error) = self.try_copy(&from.place(), &to.place(), at) {
-            self.refuse(error, at);
+        if let Err(error) = self.recorder().copy(&from.place(), &to.place(), at) {
+            self.tape().refuse(error, at);
         }
     }
 
@@ -47,8 +47,8 @@ impl Batch {
     #[track_caller]
     pub fn fill<B: Typed>(&mut self, to: B, value: B::Item) {
         let at = Location::caller();
-        if let Err(error) = self.try_fill(&to.place(), bytemuck::bytes_of(&value), at) {
-            self.refuse(error, at);
+        if let Err(error) = self.recorder().fill(&to.place(), bytemuck::bytes_of(&value), at) {
+            self.tape().refuse(error, at);
         }
     }
 
@@ -56,8 +56,8 @@ impl Batch {
     #[track_caller]
     pub fn write<B: Typed>(&mut self, to: B, data: &[B::Item]) {
         let at = Location::caller();
-        if let Err(error) = self.try_write(&to.place(), bytemuck::cast_slice(data), at) {
-            self.refuse(error, at);
+        if let Err(error) = self.recorder().write(&to.place(), bytemuck::cast_slice(data), at) {
+            self.tape().refuse(error, at);
         }
     }
 
@@ -66,16 +66,21 @@ impl Batch {
     pub fn read<B: Typed>(&mut self, from: B) -> Reading<B::Item> {
         let at = Location::caller();
         let place = from.place();
-        let start = self.try_read(&place, at).unwrap_or_else(|error| {
-            self.refuse(error, at);
+        let start = self.recorder().read(&place, at).unwrap_or_else(|error| {
+            self.tape().refuse(error, at);
             0
         });
-        Reading::new(self.completion(), self.landing(), start, place.exact)
+        Reading::new(self.completion(), self.landing(), start, place.stretch.exact())
     }
+}
 
-    fn try_copy(&mut self, from: &Place<'_>, to: &Place<'_>, at: &'static Location<'static>) -> Result<()> {
-        if from.exact != to.exact && from.mistake.is_none() && to.mistake.is_none() {
-            return Err(Error::new(ErrorKind::Shape, format!("copy: {} bytes into {}", from.exact, to.exact)));
+impl Recorder<'_> {
+    fn copy(&mut self, from: &Place<'_>, to: &Place<'_>, at: &'static Location<'static>) -> Result<()> {
+        if from.stretch.exact() != to.stretch.exact() && from.stretch.fits() && to.stretch.fits() {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                format!("copy: {} bytes into {}", from.stretch.exact(), to.stretch.exact()),
+            ));
         }
         let from = self.spot("copy: the source", from, Use::CopyFrom)?;
         let to = self.spot("copy: the destination", to, Use::CopyTo)?;
@@ -83,7 +88,7 @@ impl Batch {
             (Some(from), Some(to)) if from.slot == to.slot => {
                 // wgpu copies between two buffers only.
                 let bytes = from.end - from.start;
-                let slot = self.tape().scratch(bytes);
+                let slot = self.tape.scratch(bytes);
                 let between = Spot { slot, start: 0, end: bytes };
                 self.transfer(
                     OpKind::Copy,
@@ -94,16 +99,19 @@ impl Batch {
                 self.transfer(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
             }
             (Some(from), Some(to)) => {
-                self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], Span::default(), at)
+                self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
             }
             _ => self.transfer(OpKind::Copy, &[], Span::default(), at),
         }
         Ok(())
     }
 
-    fn try_write(&mut self, to: &Place<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
-        if data.len() as u64 != to.exact && to.mistake.is_none() {
-            return Err(Error::new(ErrorKind::Shape, format!("write: {} bytes into {}", data.len(), to.exact)));
+    fn write(&mut self, to: &Place<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
+        if data.len() as u64 != to.stretch.exact() && to.stretch.fits() {
+            return Err(Error::new(
+                ErrorKind::Shape,
+                format!("write: {} bytes into {}", data.len(), to.stretch.exact()),
+            ));
         }
         let Some(to) = self.spot("write", to, Use::CopyTo)? else {
             self.transfer(OpKind::Write, &[], Span::default(), at);
@@ -114,23 +122,23 @@ impl Batch {
         Ok(())
     }
 
-    fn try_read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
+    fn read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
         let Some(from) = self.spot("read", from, Use::CopyFrom)? else {
             self.transfer(OpKind::Read, &[], Span::default(), at);
             return Ok(0);
         };
         // Mapped ranges start at multiples of 8.
-        let start = self.tape().payload.read_bytes.next_multiple_of(8);
+        let start = self.tape.payload.read_bytes.next_multiple_of(8);
         let end = start + (from.end - from.start);
         if end > MOST_DATA {
             return Err(Error::too_large("read: bytes read by one batch", end, MOST_DATA));
         }
-        self.tape().payload.read_bytes = end;
+        self.tape.payload.read_bytes = end;
         self.transfer(OpKind::Read, &[from.access(Mode::Read)], span(start, end), at);
         Ok(start)
     }
 
-    fn try_fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
+    fn fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
         let storage = match to.of {
             Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
             Of::Block { block: None, .. } | Of::Slot { .. } => true,
@@ -150,7 +158,7 @@ impl Batch {
             return Ok(());
         }
         // An element too odd for the kernel, or an imported buffer that no kernel may bind: the long way.
-        let bytes = to.exact;
+        let bytes = to.stretch.exact();
         let span = self.data(bytes, |uploads| {
             let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
             uploads.extend(all);
@@ -165,8 +173,7 @@ impl Batch {
         let align = u64::from(limits.slice_alignment);
         let period = pattern.len() as u64;
         let most = (limits.binding_bytes.min(4 * MOST_DATA) - align) / period * period;
-        let shared = self.shared.clone();
-        let kernel = shared.executor().fill_kernel(&shared)?;
+        let kernel = self.shared.executor().fill_kernel(self.shared)?;
         let mut start = spot.start;
         while start < spot.end {
             let end = spot.end.min(start + most);
@@ -174,7 +181,7 @@ impl Batch {
                 |bytes: u64| u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("bounded by the binding limit"));
             let count = words(end - start);
             let immediates = fill_immediates(words(start % align), count, pattern);
-            let tape = self.tape();
+            let tape = &mut *self.tape;
             let data_start = tape.payload.immediates.len();
             tape.payload.immediates.extend_from_slice(&immediates);
             let first = tape.recording.accesses.len();
@@ -197,7 +204,7 @@ impl Batch {
 
     /// Room for data in the upload arena, padded to 4.
     fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
-        let uploads = &mut self.tape().payload.uploads;
+        let uploads = &mut self.tape.payload.uploads;
         let start = uploads.len();
         let end = start as u64 + bytes.next_multiple_of(4);
         if end > MOST_DATA {
@@ -209,7 +216,7 @@ impl Batch {
     }
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], data: Span, at: &'static Location<'static>) {
-        let tape = self.tape();
+        let tape = &mut *self.tape;
         let first = tape.recording.accesses.len();
         accesses.iter().for_each(|access| tape.access(*access));
         let op = Op {
@@ -226,27 +233,34 @@ impl Batch {
     }
 
     /// Where a place lies in this batch; `None` when it has no bytes.
+    #[inline]
     pub(super) fn spot(&mut self, what: &str, place: &Place<'_>, needed: Use) -> Result<Option<Spot>> {
-        place.check()?;
-        let (start, end) = (place.bytes.start, place.bytes.end);
+        let bytes = place.stretch.bytes()?;
         let slot = match place.of {
-            Of::Block { device, .. } if device != self.shared.id() => return Err(foreign(what, "device")),
-            Of::Slot { batch, .. } if batch != self.id => return Err(foreign(what, "batch")),
-            _ if start == end => return Ok(None),
-            Of::Block { block: None, .. } => return Ok(None),
-            Of::Block { block: Some(block), .. } => {
-                if !block.allows(needed) {
-                    let message = format!("{what}: the imported buffer was made without the usage {needed}");
-                    return Err(Error::new(ErrorKind::Bindings, message));
+            Of::Block { block, device } if device == self.shared.id() => match block {
+                Some(block) if !bytes.is_empty() => {
+                    if !block.allows(needed) {
+                        return Err(unusable(what, needed));
+                    }
+                    self.tape.slot(block)
                 }
-                self.tape().slot(block)
-            }
+                _ => return Ok(None),
+            },
+            Of::Block { .. } => return Err(foreign(what, "device")),
+            Of::Slot { batch, .. } if batch != self.batch => return Err(foreign(what, "batch")),
+            Of::Slot { .. } if bytes.is_empty() => return Ok(None),
             Of::Slot { index, .. } => SlotId(index),
         };
-        Ok(Some(Spot { slot, start, end }))
+        Ok(Some(Spot { slot, start: bytes.start, end: bytes.end }))
     }
 }
 
+#[cold]
+fn unusable(what: &str, needed: Use) -> Error {
+    Error::new(ErrorKind::Bindings, format!("{what}: the imported buffer was made without the usage {needed}"))
+}
+
+#[cold]
 pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
 }

@@ -20,7 +20,8 @@ use std::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::{adapter::Opened, scopes::Scopes};
+use self::adapter::Opened;
+pub(crate) use self::scopes::Gpu;
 pub use self::{
     info::{DeviceInfo, DeviceKind, Limits},
     options::{DeviceOptions, Planning, PoolLimits},
@@ -50,8 +51,8 @@ pub(crate) struct Shared {
     id: u64,
     info: DeviceInfo,
     options: DeviceOptions,
-    guest: bool,
-    wgpu: (wgpu::Device, wgpu::Queue),
+    gpu: Gpu,
+    queue: wgpu::Queue,
     downlevel: wgpu::DownlevelFlags,
     pool: Pool,
     staging: Arc<Staging>,
@@ -113,7 +114,7 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
-        if self.shared.guest {
+        if self.shared.gpu.guest() {
             let message =
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -132,7 +133,7 @@ impl Device {
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        Some((&self.shared.wgpu.0, &self.shared.wgpu.1))
+        Some((&self.shared.gpu, &self.shared.queue))
     }
 
     /// What it has done so far.
@@ -161,26 +162,24 @@ impl Device {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let Opened { device, queue, info, downlevel } = opened;
         let lost = Arc::new(Lost::default());
-        if !guest {
-            watch(&device, &lost);
-        }
+        let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
         let counters = Arc::new(Counters::default());
         let groups = Arc::new(GroupCache::new(counters.clone()));
         let pool = {
             let groups = groups.clone();
             let evict = Box::new(move |ids: &[_]| groups.evict(ids));
-            Pool::new(device.clone(), options.pool, options.memory_budget, evict, counters.clone())
+            Pool::new(gpu.clone(), options.pool, options.memory_budget, evict, counters.clone())
         };
-        let staging = Arc::new(Staging::new(device.clone(), options.pool, counters.clone()));
+        let staging = Arc::new(Staging::new(gpu.clone(), options.pool, counters.clone()));
         let submitter =
-            Submitter::start(device.clone(), queue.clone(), options.in_flight, lost.clone(), counters.clone())?;
-        let executor = Executor::wgpu(device.clone(), groups, staging.clone(), counters.clone());
+            Submitter::start(gpu.clone(), queue.clone(), options.in_flight, lost.clone(), counters.clone())?;
+        let executor = Executor::wgpu(gpu.clone(), groups, staging.clone(), counters.clone());
         let shared = Shared {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             info,
             options,
-            guest,
-            wgpu: (device, queue),
+            gpu,
+            queue,
             downlevel,
             pool,
             staging,
@@ -198,10 +197,10 @@ impl Device {
 }
 
 /// Our own handlers: wgpu's default one panics, and a loss must reach our flag.
-fn watch(device: &wgpu::Device, lost: &Arc<Lost>) {
+fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
     let flag = lost.clone();
     device.set_device_lost_callback(move |reason, message| flag.set(format!("{reason:?} {message}").trim()));
-    device.on_uncaptured_error(Arc::new(|error| tracing::error!(%error, "wgpu reported an error outside any scope")));
+    Gpu::watch(device)
 }
 
 impl Shared {
@@ -217,12 +216,12 @@ impl Shared {
         &self.options
     }
 
-    pub(crate) fn device(&self) -> &wgpu::Device {
-        &self.wgpu.0
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
     }
 
     pub(crate) fn queue(&self) -> &wgpu::Queue {
-        &self.wgpu.1
+        &self.queue
     }
 
     pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
@@ -250,17 +249,9 @@ impl Shared {
         &self.lost
     }
 
-    /// An error that may come of a lost device, told as such: wgpu itself says only that something is not valid.
+    /// An error that may come of a lost device, told as such.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
-            return error;
-        }
-        // The loss is reported from within poll.
-        drop(self.wgpu.0.poll(wgpu::PollType::Poll));
-        match self.lost.check() {
-            Ok(()) => error,
-            Err(lost) => lost.caused_by(error),
-        }
+        self.lost.explain(&self.gpu, error)
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

@@ -1,43 +1,117 @@
 //! wgpu's errors, caught on the calling thread.
 //!
-//! Error scopes are thread-local in wgpu 30, so calls between `push` and `pop` stay on one thread. A lost device is silent here:
-//! ask [`Lost`](super::Lost) too.
+//! On a device of our own, the handler that [`Gpu::watch`] installs puts them where the caller looks: wgpu calls it on the thread that made
+//! the mistake. On a foreign device nothing is installed and wgpu's own error scopes are used, which cost a lock and an allocation each.
+//! Either way the calls between `push` and `pop` stay on one thread. A lost device is silent here: ask `Lost` too.
 
-use std::future::Future;
+use std::{cell::RefCell, future::Future, ops::Deref, sync::Arc};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Catches what wgpu reports between [`Scopes::push`] and [`Scopes::pop`].
-pub(crate) struct Scopes {
-    internal: wgpu::ErrorScopeGuard,
-    memory: wgpu::ErrorScopeGuard,
-    validation: wgpu::ErrorScopeGuard,
+/// A wgpu device, and whether it is somebody else's.
+#[derive(Clone, Debug)]
+pub(crate) struct Gpu {
+    device: wgpu::Device,
+    guest: bool,
+}
+
+impl Gpu {
+    /// A device of our own, whose errors come to us.
+    pub(crate) fn watch(device: wgpu::Device) -> Self {
+        device.on_uncaptured_error(Arc::new(catch));
+        Self { device, guest: false }
+    }
+
+    /// A device on which we are a guest.
+    pub(crate) fn visit(device: wgpu::Device) -> Self {
+        Self { device, guest: true }
+    }
+
+    pub(crate) fn guest(&self) -> bool {
+        self.guest
+    }
+
+    /// Begins to catch errors.
+    pub(crate) fn scopes(&self) -> Scopes {
+        if self.guest {
+            let push = |filter| self.device.push_error_scope(filter);
+            let internal = push(wgpu::ErrorFilter::Internal);
+            let memory = push(wgpu::ErrorFilter::OutOfMemory);
+            Scopes::Guest { internal, memory, validation: push(wgpu::ErrorFilter::Validation) }
+        } else {
+            Scopes::Own(Catching::begin())
+        }
+    }
+}
+
+impl Deref for Gpu {
+    type Target = wgpu::Device;
+
+    fn deref(&self) -> &wgpu::Device {
+        &self.device
+    }
+}
+
+/// Errors are being caught on this thread until [`Scopes::pop`].
+pub(crate) enum Scopes {
+    Own(Catching),
+    Guest { internal: wgpu::ErrorScopeGuard, memory: wgpu::ErrorScopeGuard, validation: wgpu::ErrorScopeGuard },
 }
 
 impl Scopes {
-    pub(crate) fn push(device: &wgpu::Device) -> Self {
-        Self {
-            internal: device.push_error_scope(wgpu::ErrorFilter::Internal),
-            memory: device.push_error_scope(wgpu::ErrorFilter::OutOfMemory),
-            validation: device.push_error_scope(wgpu::ErrorFilter::Validation),
-        }
+    /// The first error caught, as ours. `wanted` is the number of bytes the calls asked for.
+    pub(crate) fn pop(self, what: impl FnOnce() -> String, wanted: u64) -> Result<()> {
+        let caught = match self {
+            Self::Own(catching) => catching.end(),
+            Self::Guest { internal, memory, validation } => {
+                // Scopes nest: the innermost must go first.
+                let all = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
+                all.into_iter().flatten().next()
+            }
+        };
+        let Some(error) = caught else { return Ok(()) };
+        let kind = match &error {
+            wgpu::Error::OutOfMemory { .. } => ErrorKind::OutOfMemory { wanted, budget: 0 },
+            wgpu::Error::Validation { .. } | wgpu::Error::Internal { .. } => ErrorKind::Internal,
+        };
+        Err(Error::new(kind, format!("the device refused {}", what())).caused_by(error))
+    }
+}
+
+thread_local! {
+    /// What this thread has caught: outer `None` when nobody is looking.
+    static CAUGHT: RefCell<Option<Option<wgpu::Error>>> = const { RefCell::new(None) };
+}
+
+/// Looking for errors on this thread.
+pub(crate) struct Catching {
+    /// What an outer scope has caught so far.
+    outer: Option<Option<wgpu::Error>>,
+}
+
+impl Catching {
+    fn begin() -> Self {
+        Self { outer: CAUGHT.replace(Some(None)) }
     }
 
-    /// The first error caught, as ours. `wanted` is the number of bytes the calls asked for.
-    pub(crate) fn pop(self, what: &str, wanted: u64) -> Result<()> {
-        // Scopes nest: the innermost must go first.
-        let caught = [now(self.validation.pop()), now(self.memory.pop()), now(self.internal.pop())];
-        match caught.into_iter().flatten().next() {
-            None => Ok(()),
-            Some(error) => {
-                let kind = match &error {
-                    wgpu::Error::OutOfMemory { .. } => ErrorKind::OutOfMemory { wanted, budget: 0 },
-                    wgpu::Error::Validation { .. } | wgpu::Error::Internal { .. } => ErrorKind::Internal,
-                };
-                Err(Error::new(kind, format!("the device refused {what}")).caused_by(error))
-            }
-        }
+    fn end(self) -> Option<wgpu::Error> {
+        CAUGHT.take().flatten()
     }
+}
+
+impl Drop for Catching {
+    fn drop(&mut self) {
+        CAUGHT.set(self.outer.take());
+    }
+}
+
+/// The handler of uncaptured errors of our own devices.
+fn catch(error: wgpu::Error) {
+    CAUGHT.with_borrow_mut(|caught| match caught {
+        // The first error is the cause, the rest follow from it.
+        Some(first) => drop(first.get_or_insert(error)),
+        None => tracing::error!(%error, "wgpu reported an error that nobody was looking for"),
+    });
 }
 
 /// Native wgpu answers a popped scope at once.

@@ -37,9 +37,9 @@ pub(super) struct Encoding<'a> {
     pub(super) counters: &'a Counters,
 }
 
-impl Encoding<'_> {
+impl<'a> Encoding<'a> {
     /// Encodes one command encoder per submission.
-    pub(super) fn run(&self, resolved: &mut Resolved) -> Vec<wgpu::CommandEncoder> {
+    pub(super) fn run(&self, resolved: &mut Resolved) -> SmallVec<[wgpu::CommandEncoder; 1]> {
         let now = self.groups.tick();
         let fits = self.fits(resolved);
         let groups = if fits { Some(self.groups.read()).filter(|groups| groups.hold(&resolved.groups)) } else { None };
@@ -57,7 +57,7 @@ impl Encoding<'_> {
         let plan = &self.planned.plan;
         let mut refs = resolved.groups.iter();
         let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
-        let mut encoders = Vec::with_capacity(plan.submissions.len());
+        let mut encoders = SmallVec::with_capacity(plan.submissions.len());
         for (part, waves) in plan.submissions.iter().enumerate() {
             let mut commands = Commands::new(self.device, &groups, now);
             if part == 0 {
@@ -152,7 +152,7 @@ impl Encoding<'_> {
     }
 
     /// Parameters, and zeros for scratch that was used before.
-    fn prologue(&self, commands: &mut Commands<'_>) {
+    fn prologue(&self, commands: &mut Commands<'a>) {
         if let (Some(params), Some(upload)) = (self.params, self.upload) {
             let start = self.payload.uploads.len() as u64;
             commands.transfer().copy_buffer_to_buffer(
@@ -172,13 +172,13 @@ impl Encoding<'_> {
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn clears_in_pass(&self, lane: Lane) -> Option<&Kernel> {
+    fn clears_in_pass(&self, lane: Lane) -> Option<&'a Kernel> {
         self.fill.filter(|fill| lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
 
     fn clear<'r>(
         &self,
-        commands: &mut Commands<'_>,
+        commands: &mut Commands<'a>,
         clear: &Clear,
         lane: Lane,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
@@ -198,7 +198,7 @@ impl Encoding<'_> {
     }
 
     #[inline]
-    fn op<'r>(&self, commands: &mut Commands<'_>, index: usize, refs: &mut impl Iterator<Item = &'r GroupRef>) {
+    fn op<'r>(&self, commands: &mut Commands<'a>, index: usize, refs: &mut impl Iterator<Item = &'r GroupRef>) {
         let recording = &self.planned.recording;
         let op = &recording.ops[index];
         let accesses = recording.accesses_of(op);
@@ -251,7 +251,7 @@ impl Encoding<'_> {
     #[inline]
     fn dispatch<'r>(
         &self,
-        commands: &mut Commands<'_>,
+        commands: &mut Commands<'a>,
         index: usize,
         op: &Op,
         accesses: &[Access],
@@ -312,7 +312,7 @@ struct Commands<'a> {
     pass: Option<wgpu::ComputePass<'static>>,
     groups: &'a Groups,
     now: u64,
-    pipeline: Option<(u64, bool)>,
+    pipeline: Option<((u64, bool), &'a Pipeline)>,
     set: [GroupRef; SET],
     immediates: SmallVec<[u8; 128]>,
     passes: u64,
@@ -346,31 +346,37 @@ impl<'a> Commands<'a> {
         &mut self.encoder
     }
 
+    /// The open pass.
     #[inline]
     fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
         if self.pass.is_none() {
-            self.passes += 1;
-            self.pipeline = None;
-            self.set = [GroupRef::NONE; SET];
-            self.immediates.clear();
+            self.open();
         }
-        let encoder = &mut self.encoder;
-        self.pass.get_or_insert_with(|| {
-            encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()).forget_lifetime()
-        })
+        self.pass.as_mut().unwrap_or_else(|| unreachable!("just opened"))
+    }
+
+    fn open(&mut self) {
+        self.passes += 1;
+        self.pipeline = None;
+        self.set = [GroupRef::NONE; SET];
+        self.immediates.clear();
+        self.pass = Some(self.encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()).forget_lifetime());
     }
 
     #[inline]
-    fn pipeline<'k>(&mut self, kernel: &'k Kernel, wrapped: bool) -> &'k Pipeline {
-        let pipeline = pipeline(kernel, wrapped);
-        self.pass();
-        if self.pipeline != Some((kernel.id(), wrapped)) {
-            self.pass().set_pipeline(&pipeline.raw);
-            self.pipeline = Some((kernel.id(), wrapped));
-            // Another layout may have other immediates.
-            self.immediates.clear();
+    fn pipeline(&mut self, kernel: &'a Kernel, wrapped: bool) -> &'a Pipeline {
+        let wanted = (kernel.id(), wrapped);
+        match self.pipeline {
+            Some((set, pipeline)) if set == wanted && self.pass.is_some() => pipeline,
+            _ => {
+                let pipeline = pipeline(kernel, wrapped);
+                self.pass().set_pipeline(&pipeline.raw);
+                self.pipeline = Some((wanted, pipeline));
+                // Another layout may have other immediates.
+                self.immediates.clear();
+                pipeline
+            }
         }
-        pipeline
     }
 
     #[inline]
@@ -396,9 +402,7 @@ impl<'a> Commands<'a> {
     fn set_group(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
         let group =
             self.groups.get(named, self.now).unwrap_or_else(|| unreachable!("groups stay while the guard is held"));
-        if let Some(pass) = &mut self.pass {
-            pass.set_bind_group(number, group, offsets);
-        }
+        self.pass().set_bind_group(number, group, offsets);
     }
 
     #[inline]

@@ -11,6 +11,8 @@ mod plans;
 
 use std::{sync::Arc, thread};
 
+use smallvec::SmallVec;
+
 use self::{commands::Encoding, fill::FillKernel, plans::Resolved};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
@@ -19,7 +21,7 @@ pub(crate) use self::{
     plans::{PlanCache, Planned},
 };
 use crate::{
-    device::{Scopes, Shared},
+    device::{Gpu, Shared},
     error::Result,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
     memory::{Block, BufferId, Staging},
@@ -37,19 +39,14 @@ pub(crate) enum Executor {
 /// A batch as commands, ready to submit.
 pub(crate) struct Encoded {
     /// One per submission.
-    pub(crate) commands: Vec<wgpu::CommandBuffer>,
+    pub(crate) commands: SmallVec<[wgpu::CommandBuffer; 1]>,
     pub(crate) readback: Option<Pending>,
 }
 
 impl Executor {
-    pub(crate) fn wgpu(
-        device: wgpu::Device,
-        groups: Arc<GroupCache>,
-        staging: Arc<Staging>,
-        counters: Arc<Counters>,
-    ) -> Self {
+    pub(crate) fn wgpu(gpu: Gpu, groups: Arc<GroupCache>, staging: Arc<Staging>, counters: Arc<Counters>) -> Self {
         Self::Wgpu(Wgpu {
-            device,
+            gpu,
             plans: PlanCache::new(counters.clone()),
             kernels: KernelCache::default(),
             layouts: Layouts::default(),
@@ -97,7 +94,7 @@ impl Executor {
 /// The wgpu executor: what it keeps from batch to batch.
 #[derive(Debug)]
 pub(crate) struct Wgpu {
-    device: wgpu::Device,
+    gpu: Gpu,
     plans: PlanCache,
     kernels: KernelCache,
     layouts: Layouts,
@@ -126,9 +123,9 @@ impl Wgpu {
             bytes => Some(self.staging.readback(bytes)?),
         };
 
-        let scopes = Scopes::push(&self.device);
+        let scopes = self.gpu.scopes();
         let encoding = Encoding {
-            device: &self.device,
+            device: &self.gpu,
             shared,
             planned,
             payload,
@@ -142,10 +139,9 @@ impl Wgpu {
         };
         let mut encoders = encoding.run(&mut resolved);
 
-        let mapped = Arc::new(Mapped::default());
+        let mapped = readback.as_ref().map(|_| Arc::new(Mapped::default()));
         if let Some(last) = encoders.last_mut() {
-            if let Some(buffer) = &readback {
-                let mapped = mapped.clone();
+            if let Some((buffer, mapped)) = readback.as_ref().zip(mapped.clone()) {
                 last.map_buffer_on_submit(buffer, wgpu::MapMode::Read, .., move |result| mapped.set(result.is_ok()));
             }
             if let Some(buffer) = upload {
@@ -159,8 +155,8 @@ impl Wgpu {
                 });
             }
         }
-        let commands: Vec<_> = encoders.into_iter().map(wgpu::CommandEncoder::finish).collect();
-        let outcome = scopes.pop("a batch", 0);
+        let commands = encoders.into_iter().map(wgpu::CommandEncoder::finish).collect();
+        let outcome = scopes.pop(|| "a batch".into(), 0);
         self.groups.settle();
         if let Err(error) = outcome {
             // A group may be what was refused: none of them is to be found again.
@@ -169,7 +165,7 @@ impl Wgpu {
         }
         *planned.resolved.lock() = resolved;
         payload.blocks.extend(params.map(Some));
-        let readback = readback.zip(payload.landing.clone()).map(|(buffer, landing)| Pending {
+        let readback = readback.zip(mapped).zip(payload.landing.clone()).map(|((buffer, mapped), landing)| Pending {
             buffer,
             mapped,
             staging: self.staging.clone(),

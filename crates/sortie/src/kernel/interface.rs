@@ -113,7 +113,7 @@ impl Interface {
 
     /// The first group above all that the kernel uses.
     pub(crate) fn hidden_group(&self) -> u32 {
-        self.bindings.last().map_or(0, |last| last.group.saturating_add(1))
+        self.bindings.last().map_or(0, |last| last.group + 1)
     }
 }
 
@@ -141,6 +141,8 @@ fn binding(
 ) -> Result<Option<Binding>, KernelError> {
     let Some(at) = var.binding else { return Ok(None) };
     let resource = match (&module.types[var.ty].inner, var.space) {
+        // Rewrites need a group above.
+        _ if at.group == u32::MAX => Err("@group(4294967295) of"),
         (TypeInner::Image { .. }, _) => Err("texture"),
         (TypeInner::Sampler { .. }, _) => Err("sampler"),
         (TypeInner::AccelerationStructure { .. }, _) => Err("acceleration structure"),
@@ -207,5 +209,169 @@ fn end(module: &Module, ty: Handle<Type>) -> u32 {
             (columns as u32 - 1) * column.next_power_of_two() + column
         }
         _ => size(module, ty),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use naga::valid::Capabilities;
+
+    use super::{super::parse::parse, *};
+
+    fn interface(source: &str) -> Interface {
+        parse(source, None, &[], Capabilities::all()).unwrap_or_else(|error| panic!("{error}")).interface
+    }
+
+    fn error(source: &str) -> String {
+        parse(source, None, &[], Capabilities::all()).expect_err("refused").to_string()
+    }
+
+    /// The interface of a kernel whose only binding has type `ty`, with `declarations` before it.
+    fn storage(declarations: &str, ty: &str) -> Binding {
+        let source = format!(
+            "enable f16; {declarations} @group(2) @binding(3) var<storage, read_write> x: {ty};
+            @compute @workgroup_size(1) fn main() {{ _ = &x; }}"
+        );
+        interface(&source).bindings.remove(0)
+    }
+
+    #[test]
+    fn a_runtime_array_needs_one_element_and_whole_ones() {
+        for (ty, stride) in [("f32", 4), ("vec3<f32>", 16), ("vec2<f16>", 4), ("atomic<u32>", 4), ("mat3x3<f32>", 48)] {
+            let binding = storage("", &format!("array<{ty}>"));
+            assert_eq!((binding.min_bytes, binding.tail), (stride, Some(Tail { offset: 0, stride })), "{ty}");
+        }
+    }
+
+    #[test]
+    fn a_trailing_array_starts_at_its_offset() {
+        let tail = |offset, stride| Some(Tail { offset, stride });
+        let binding = storage("struct S { n: u32, data: array<vec3<f32>> }", "S");
+        assert_eq!((binding.min_bytes, binding.tail), (32, tail(16, 16)));
+        // wgpu asks for the struct's own size, which is rounded up to its alignment.
+        let binding = storage("struct S { v: vec4<f32>, n: u32, data: array<u32> }", "S");
+        assert_eq!((binding.min_bytes, binding.tail), (32, tail(20, 4)));
+        let binding = storage("struct I { a: vec3<f32>, b: f32 } struct S { i: array<I, 2>, data: array<I> }", "S");
+        assert_eq!((binding.min_bytes, binding.tail), (48, tail(32, 16)));
+    }
+
+    #[test]
+    fn sized_bindings_have_no_tail() {
+        let binding = storage("struct I { a: vec3<f32> } struct S { n: u32, i: I, m: array<f32, 3> }", "S");
+        assert_eq!((binding.min_bytes, binding.tail), (48, None));
+        assert_eq!((binding.group, binding.binding, binding.name.as_str()), (2, 3, "x"));
+    }
+
+    #[test]
+    fn one_entry_point_exposes_all_that_is_declared_sorted() {
+        let interface = interface(
+            "@group(1) @binding(0) var<uniform> c: vec4<f32>;
+            @group(0) @binding(4) var<storage, read_write> b: array<atomic<u32>>;
+            @group(0) @binding(1) var<storage> a: array<f32>;
+            @compute @workgroup_size(4, 2) fn main() {}",
+        );
+        let kinds: Vec<_> = interface.bindings.iter().map(|b| (b.group, b.binding, b.name.as_str(), b.kind)).collect();
+        let expected = [
+            (0, 1, "a", BindingKind::Storage { writes: false }),
+            (0, 4, "b", BindingKind::Storage { writes: true }),
+            (1, 0, "c", BindingKind::Uniform),
+        ];
+        assert_eq!(kinds, expected);
+        assert_eq!((interface.entry.as_str(), interface.workgroup, interface.hidden_group()), ("main", [4, 2, 1], 2));
+    }
+
+    #[test]
+    fn of_several_entry_points_each_exposes_what_it_uses_through_helpers_too() {
+        let source = "@group(0) @binding(0) var<storage, read_write> a: array<u32>;
+            @group(0) @binding(0) var<storage, read_write> b: array<f32>;
+            @group(1) @binding(0) var t: texture_2d<f32>;
+            var<immediate> i: u32; var<immediate> j: vec4<u32>;
+            fn helper() { a[0] = 1; }
+            @compute @workgroup_size(1) fn first() { helper(); a[1] = i; }
+            @compute @workgroup_size(2) fn second() { b[j.x] = 1.0; }
+            @compute @workgroup_size(2) fn third() {}";
+        let names = |entry| {
+            let parsed = parse(source, Some(entry), &[], Capabilities::all()).unwrap_or_else(|error| panic!("{error}"));
+            let names: Vec<_> = parsed.interface.bindings.iter().map(|binding| binding.name.clone()).collect();
+            (names.join(","), parsed.interface.immediates.map(|immediates| immediates.size))
+        };
+        assert_eq!(names("first"), ("a".into(), Some(4)));
+        assert_eq!(names("second"), ("b".into(), Some(16)));
+        assert_eq!(names("third"), (String::new(), None));
+    }
+
+    #[test]
+    fn of_unused_bindings_at_one_place_the_used_one_is_exposed() {
+        let interface = interface(
+            "@group(0) @binding(0) var<uniform> unused: vec4<f32>;
+            @group(0) @binding(0) var<storage, read_write> used: array<u32>;
+            @compute @workgroup_size(1) fn main() { used[0] = 1; }",
+        );
+        assert_eq!(interface.bindings.len(), 1);
+        assert_eq!(interface.bindings[0].name, "used");
+    }
+
+    #[test]
+    fn two_used_bindings_at_one_place_are_an_error() {
+        let message = error(
+            "@group(0) @binding(0) var<storage, read_write> a: array<u32>;
+            @group(0) @binding(0) var<storage, read_write> b: array<u32>;
+            @compute @workgroup_size(1) fn main() { a[0] = b[0]; }",
+        );
+        assert!(message.contains("binding"), "{message}");
+    }
+
+    #[test]
+    fn what_is_no_buffer_is_unsupported_by_name_and_line() {
+        for (ty, what) in [
+            ("texture_2d<f32>", "texture"),
+            ("texture_storage_2d<rgba8unorm, write>", "texture"),
+            ("sampler", "sampler"),
+            ("acceleration_structure", "acceleration structure"),
+            ("binding_array<texture_2d<f32>, 4>", "binding array"),
+        ] {
+            let enable = "enable wgpu_ray_query; enable wgpu_binding_array;";
+            let source =
+                format!("{enable}\n@group(0) @binding(0) var x: {ty};\n@compute @workgroup_size(1) fn main() {{}}");
+            assert_eq!(error(&source), format!("{what} `x` at line 2 is not supported"));
+        }
+    }
+
+    #[test]
+    fn immediates_end_before_their_padding() {
+        for (declarations, ty, size, end) in [
+            ("", "u32", 4, 4),
+            ("", "vec3<f32>", 12, 12),
+            ("", "array<u32, 5>", 20, 20),
+            ("", "array<vec3<f32>, 2>", 32, 28),
+            ("", "mat3x3<f32>", 48, 44),
+            ("struct S { v: vec4<f32>, n: u32 }", "S", 32, 20),
+            ("struct I { v: vec3<f32> } struct S { n: u32, i: array<I, 2> }", "S", 48, 44),
+            ("struct S { n: u32, k: array<f32, 4> }", "S", 20, 20),
+        ] {
+            let source =
+                format!("{declarations} var<immediate> x: {ty}; @compute @workgroup_size(1) fn main() {{ _ = x; }}");
+            assert_eq!(interface(&source).immediates, Some(Immediates { size, end }), "{declarations} {ty}");
+        }
+    }
+
+    #[test]
+    fn immediates_that_would_panic_naga_are_refused_with_their_line() {
+        let kernel = |var: &str| format!("{var}\n@compute @workgroup_size(1) fn main() {{ _ = x[0]; }}");
+        interface(&kernel("var<immediate> x: array<u32, 64>;"));
+        let too_large = error(&kernel("\nvar<immediate> x: array<u32, 65>;"));
+        assert_eq!(too_large, "`var<immediate>` of 260 bytes, where 256 is the limit, `x` at line 2 is not supported");
+        let pending = error(&kernel("override n: u32 = 4; var<immediate> x: array<u32, n>;"));
+        assert_eq!(pending, "`var<immediate>` with an `override` size `x` at line 1 is not supported");
+        error(&kernel("var<immediate> x: array<array<u32, 65536>, 65536>;"));
+        error(&kernel("var<immediate> x: array<u32>;"));
+    }
+
+    #[test]
+    fn workgroup_memory_counts_used_variables_in_steps_of_16() {
+        let source = "var<workgroup> a: array<f32, 5>; var<workgroup> b: u32; var<workgroup> unused: array<f32, 100>;
+            fn helper() { a[0] = f32(b); }
+            @compute @workgroup_size(1) fn main() { helper(); }";
+        assert_eq!(interface(source).workgroup_bytes, 32 + 16);
     }
 }

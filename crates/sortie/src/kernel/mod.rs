@@ -12,6 +12,7 @@ mod overrides;
 mod parse;
 mod rewrite;
 mod source;
+mod tokens;
 
 use std::{
     borrow::Cow,
@@ -36,7 +37,7 @@ use self::{
     rewrite::{ImmediatesAs, Variant},
 };
 use crate::{
-    device::{Device, Limits, Scopes, Shared},
+    device::{Device, Limits, Shared},
     error::{Error, ErrorKind, Result},
     metrics::Count,
 };
@@ -185,9 +186,8 @@ impl Kernel {
     fn new(shared: &Shared, source: &str, options: &KernelOptions) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // Immediates are rewritten where the device has none, so they may always be written.
-        let capabilities =
-            wgpu_naga_bridge::features_to_naga_capabilities(shared.device().features(), shared.downlevel())
-                | naga::valid::Capabilities::IMMEDIATES;
+        let capabilities = wgpu_naga_bridge::features_to_naga_capabilities(shared.gpu().features(), shared.downlevel())
+            | naga::valid::Capabilities::IMMEDIATES;
         let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
         let limits = shared.limits();
         check_limits(&parsed.interface, limits)?;
@@ -247,7 +247,7 @@ impl Kernel {
     fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
         let variant = Variant { immediates: self.inner.immediates, wrapped };
         let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
-        let device = shared.device();
+        let device = shared.gpu();
         let hidden = self.hidden(shared, rewritten.hidden_group, wrapped)?;
         let native = self.inner.immediates == ImmediatesAs::Native;
         let immediate_bytes = if native { self.immediate_bytes() } else { 0 };
@@ -262,7 +262,7 @@ impl Kernel {
             layouts[hidden.number as usize] = Some(hidden.layout.raw());
         }
         let label = Some(self.entry());
-        let scopes = Scopes::push(device);
+        let scopes = device.scopes();
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label,
             source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten.module)),
@@ -280,7 +280,7 @@ impl Kernel {
             compilation_options: wgpu::PipelineCompilationOptions::default(),
             cache: None,
         });
-        scopes.pop(&format!("the kernel {:?}", self.entry()), 0)?;
+        scopes.pop(|| format!("the kernel {:?}", self.entry()), 0)?;
         shared.counters().pipelines_created.add(1);
         Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
     }
@@ -309,7 +309,7 @@ impl Kernel {
             dynamic: true,
         });
         let signature = immediates_at.into_iter().chain(grid_at).collect();
-        let layout = shared.executor().layouts().get(shared.device(), signature);
+        let layout = shared.executor().layouts().get(shared.gpu(), signature);
         Ok(Some(Hidden { number, layout, immediates, grid }))
     }
 }
@@ -331,7 +331,7 @@ fn groups(interface: &Interface, shared: &Shared) -> Vec<Group> {
                 dynamic: false,
             })
             .collect();
-        let layout = shared.executor().layouts().get(shared.device(), signature);
+        let layout = shared.executor().layouts().get(shared.gpu(), signature);
         groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
         start += bindings.len();
     }

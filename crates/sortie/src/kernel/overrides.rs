@@ -152,3 +152,105 @@ fn scalar_name(scalar: Scalar) -> String {
     };
     format!("{kind}{}", u32::from(scalar.width) * 8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::parse::{Parsed, parse},
+        *,
+    };
+
+    const SOURCE: &str = "override wg: u32 = 64;
+        @id(7) override scale: f32 = 2.0;
+        override on: bool = false;
+        override tile: i32;
+        var<workgroup> a: array<f32, wg>;
+        var<workgroup> b: array<f32, wg * 2 + 1>;
+        var<workgroup> c: array<f32, 64>;
+        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        @compute @workgroup_size(wg, wg / 32) fn main(@builtin(local_invocation_index) i: u32) {
+            a[i] = scale; b[i] = a[i]; c[i] = b[i];
+            if on { x[i] = c[i]; }
+        }
+        @compute @workgroup_size(1) fn tiled() { x[0] = f32(tile); }";
+
+    fn with(entry: &str, constants: &[(&str, f64)]) -> Result<Parsed, KernelError> {
+        let constants: Vec<_> = constants.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        parse(SOURCE, Some(entry), &constants, Capabilities::all())
+    }
+
+    fn error(entry: &str, constants: &[(&str, f64)]) -> String {
+        with(entry, constants).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn defaults_decide_the_workgroup_size_and_memory() {
+        let parsed = with("main", &[]).expect("valid");
+        assert_eq!(parsed.interface.workgroup, [64, 2, 1]);
+        assert_eq!(parsed.interface.workgroup_bytes, 256 + 528 + 256);
+    }
+
+    #[test]
+    fn values_replace_defaults_by_name_or_id() {
+        let parsed = with("main", &[("wg", 128.0), ("7", 0.5), ("on", 1.0)]).expect("valid");
+        assert_eq!(parsed.interface.workgroup, [128, 4, 1]);
+        assert_eq!(parsed.interface.workgroup_bytes, 512 + 1040 + 256);
+        with("main", &[("scale", 0.5)]).expect("a name is as good as its id");
+    }
+
+    #[test]
+    fn nothing_of_the_overrides_is_left() {
+        let parsed = with("main", &[]).expect("valid");
+        assert!(parsed.module.overrides.is_empty());
+        let pending = |ty: &naga::Type| matches!(ty.inner, TypeInner::Array { size: ArraySize::Pending(_), .. });
+        assert!(!parsed.module.types.iter().any(|(_, ty)| pending(ty)));
+        assert_eq!(parsed.module.entry_points[0].workgroup_size_overrides, None);
+    }
+
+    #[test]
+    fn an_override_after_an_array_of_computed_length_is_resolved() {
+        // naga panics on this one unless the length's own override gets a name.
+        let source = "override a: u32 = 4; var<workgroup> w: array<u32, a * 2>; override b: u32 = 8;
+            @compute @workgroup_size(b) fn main() { w[0] = 1; }";
+        let parsed = parse(source, None, &[], Capabilities::all()).expect("valid");
+        assert_eq!((parsed.interface.workgroup, parsed.interface.workgroup_bytes), ([8, 1, 1], 32));
+    }
+
+    #[test]
+    fn an_override_that_the_entry_point_does_not_use_needs_no_value() {
+        with("main", &[]).expect("`tile` is not needed");
+        with("tiled", &[("tile", -3.0), ("wg", 1.0)]).expect("`wg` may be given");
+        assert_eq!(error("tiled", &[]), "`override` constant `tile` has no default and needs a value");
+    }
+
+    #[test]
+    fn unknown_and_repeated_constants_are_errors() {
+        assert_eq!(
+            error("main", &[("width", 1.0)]),
+            "no `override` constant `width`; there is: `wg`, `scale`, `on`, `tile`"
+        );
+        assert_eq!(error("main", &[("scale", 1.0), ("7", 2.0)]), "`override` constant `7` is given twice");
+        let bare = "@compute @workgroup_size(1) fn main() {}";
+        let none = parse(bare, None, &[("n".to_owned(), 1.0)], Capabilities::all()).expect_err("none");
+        assert_eq!(none.to_string(), "no `override` constant `n`; there is none at all");
+    }
+
+    #[test]
+    fn values_that_do_not_fit_the_type_are_errors_that_name_it() {
+        assert_eq!(error("main", &[("wg", 2.5)]), "`override` constant `wg` is u32 and cannot be 2.5");
+        for (name, value) in
+            [("wg", -1.0), ("wg", 4294967296.0), ("wg", f64::NAN), ("tile", 2147483648.0), ("scale", 1e39)]
+        {
+            assert!(error("main", &[(name, value)]).contains(name), "{name} {value}");
+        }
+    }
+
+    #[test]
+    fn workgroup_sizes_and_lengths_of_zero_are_errors() {
+        error("main", &[("wg", 0.0)]);
+        let source = "override n: i32 = 4; var<workgroup> w: array<u32, n - 4>;
+            @compute @workgroup_size(1) fn main() { w[0] = 1; }";
+        parse(source, None, &[], Capabilities::all()).expect_err("an empty array");
+        parse(source, None, &[("n".into(), 3.0)], Capabilities::all()).expect_err("a negative array");
+    }
+}

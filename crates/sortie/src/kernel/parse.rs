@@ -1,7 +1,7 @@
 //! WGSL text to a checked naga module with its interface.
 //!
-//! Invariant: a [`Parsed`] module is valid, has one entry point (a compute one, number 0), holds nothing that this entry
-//! point does not reach, and has no `override` left: its workgroup size and array lengths are final.
+//! Invariant: a [`Parsed`] module is valid, has one entry point (a compute one, number 0) with the functions and variables that
+//! it reaches, and no `override`: its workgroup size and array lengths are final.
 
 use std::{
     fmt,
@@ -55,7 +55,6 @@ impl std::error::Error for KernelError {}
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) module: Module,
-    pub(crate) info: ModuleInfo,
     pub(crate) interface: Interface,
 }
 
@@ -99,7 +98,7 @@ fn parse_checked(
     let module = overrides::resolve(source, module, &values, capabilities)?;
     let info = validate(source, &module, capabilities)?;
     interface.settle(&module, &info, 0);
-    Ok(Parsed { module, info, interface })
+    Ok(Parsed { module, interface })
 }
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
@@ -127,4 +126,239 @@ fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {
 /// Names for a message: `` `a`, `b` ``.
 pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::rewrite::{ImmediatesAs, Variant, rewrite},
+        *,
+    };
+
+    const TWO: &str = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        fn helper() { x[0] = 1; } fn other() { x[0] = 2; }
+        @vertex fn vs() -> @builtin(position) vec4<f32> { return vec4<f32>(); }
+        @compute @workgroup_size(1) fn first() { helper(); }
+        @compute @workgroup_size(2) fn second() { other(); }";
+
+    fn entry(source: &str, entry: Option<&str>) -> Result<Parsed, KernelError> {
+        parse(source, entry, &[], Capabilities::all())
+    }
+
+    fn error(source: &str, name: Option<&str>) -> String {
+        entry(source, name).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn only_the_chosen_entry_point_and_what_it_calls_remains() {
+        let parsed = entry(TWO, Some("second")).expect("valid");
+        assert_eq!(parsed.module.entry_points.len(), 1);
+        assert_eq!((parsed.interface.entry.as_str(), parsed.interface.workgroup), ("second", [2, 1, 1]));
+        let functions: Vec<_> = parsed.module.functions.iter().map(|(_, function)| function.name.as_deref()).collect();
+        assert_eq!(functions, [Some("other")]);
+    }
+
+    #[test]
+    fn a_missing_or_ambiguous_entry_point_is_an_error_that_lists_them() {
+        assert_eq!(error(TWO, None), "the module has several entry points, name one: `first`, `second`");
+        assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; there is: `first`, `second`");
+        assert_eq!(error("", None), "the module has no compute entry point");
+        assert_eq!(error("fn main() {}", Some("main")), "the module has no compute entry point");
+    }
+
+    #[test]
+    fn the_only_compute_entry_point_needs_no_name() {
+        let source = TWO.replace("@compute @workgroup_size(2)", "");
+        assert_eq!(entry(&source, None).expect("valid").interface.entry, "first");
+    }
+
+    #[test]
+    fn shader_errors_are_nagas_with_the_users_line() {
+        let parse_error = error("\n\n@compute @workgroup_size(1) fn main() { let x: u32 = 1.5; }", None);
+        assert!(parse_error.contains("wgsl:3:"), "{parse_error}");
+        let type_error = error("\n@group(0) @binding(0) var<uniform> x: array<f32, 4>;", None);
+        assert!(type_error.contains("wgsl:2:") && type_error.contains("16"), "{type_error}");
+        assert!(!type_error.ends_with('\n'));
+    }
+
+    #[test]
+    fn capabilities_decide_what_is_valid() {
+        let source = "enable f16; @group(0) @binding(0) var<storage, read_write> x: array<f16>;
+            @compute @workgroup_size(1) fn main() { x[0] = 1.0h; }";
+        parse(source, None, &[], Capabilities::SHADER_FLOAT16).expect("with f16");
+        parse(source, None, &[], Capabilities::empty()).expect_err("without f16");
+    }
+
+    #[test]
+    fn a_source_over_the_limits_is_refused_before_naga() {
+        let source = format!("const a = {}1;", "~".repeat(100_000));
+        assert!(matches!(entry(&source, None), Err(KernelError::Refused(_))));
+    }
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 % end as u64).unwrap_or(0)
+        }
+
+        fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+            from[self.below(from.len())]
+        }
+    }
+
+    /// Words of kernels that come close to being valid: naga gets past its parser now and then.
+    const WORDS: &[&str] = &[
+        "fn",
+        "f",
+        "main",
+        "(",
+        ")",
+        "{",
+        "}",
+        "<",
+        ">",
+        "[",
+        "]",
+        ";",
+        ",",
+        ":",
+        "=",
+        "+",
+        "-",
+        "*",
+        "/",
+        "&",
+        "|",
+        "!",
+        "~",
+        "->",
+        ".",
+        "@",
+        "@compute @workgroup_size(1)",
+        "var",
+        "var<workgroup>",
+        "var<immediate>",
+        "let",
+        "const",
+        "override",
+        "struct",
+        "S",
+        "alias",
+        "a",
+        "b",
+        "x",
+        "u32",
+        "f32",
+        "i32",
+        "bool",
+        "vec3<u32>",
+        "array<u32, 4>",
+        "array<",
+        "atomic",
+        "if",
+        "else",
+        "for",
+        "loop",
+        "switch",
+        "case",
+        "default",
+        "break",
+        "continue",
+        "continuing",
+        "return",
+        "1",
+        "0x1p-3",
+        "1.5",
+        "0u",
+        "4294967295u",
+        "-2147483648",
+        "@id(1)",
+        "@group(0) @binding(0)",
+        "workgroupBarrier",
+        "select",
+        "arrayLength",
+        "&x",
+        "enable f16;",
+        "/*",
+        "*/",
+        "//",
+        "\n",
+        "é",
+        "\u{2028}",
+        "_",
+    ];
+
+    /// What may often take the place of one another.
+    const ALIKE: &[&[&str]] = &[
+        &["0", "1", "2", "3", "4", "4294967295", "-1", "1.5", "n", "id.x"],
+        &["u32", "f32", "i32", "vec3<f32>", "vec4<u32>", "bool", "atomic<u32>", "S", "array<u32, n>"],
+        &["+", "-", "*", "/", "%", "&", "<<", ">", "=="],
+        &["workgroup", "private", "immediate", "storage", "uniform", "function"],
+    ];
+
+    const SEED: &str = "override n : u32 = 4 ; var<workgroup> w : array< u32 , n * 2 > ; @id( 3 ) override m : f32 = 1 ;
+        var< immediate > i : vec4<u32> ; const k : u32 = 1 ; override late : u32 = 2 ; struct S { a : u32 , b : array< u32 > }
+        @group( 0 ) @binding( 1 ) var< storage , read_write> s : S ; fn f( x : u32 ) -> u32 { return x * k ; }
+        @compute @workgroup_size( n , late ) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            var x = array<u32, 4>( 1 , 2 , 3 , i.x ) ; loop { if x[ id.x ] > 3 { break ; } x[ 1 ] ++ ; }
+            switch id.z { case 1 , 2 : { x[ 0 ] <<= 3 ; } default : { } } let y = f( x[ 3 ] ) ;
+            w[ id.x % n ] = x[ 0 ] / y ; workgroupBarrier( ) ; s.b[ id.x ] = u32 ( f32 ( w[ 0 ] ) * m ) ; s.a = arrayLength(&s.b ) ;
+        }";
+
+    fn source(random: &mut Random) -> String {
+        match random.below(8) {
+            0 => (0..random.below(60)).map(|_| random.pick(WORDS).to_owned() + " ").collect(),
+            1 => {
+                let bytes: Vec<u8> =
+                    (0..random.below(80)).map(|_| u8::try_from(random.below(256)).unwrap_or(0)).collect();
+                String::from_utf8_lossy(&bytes).into_owned()
+            }
+            _ => {
+                let mut words: Vec<&str> = SEED.split_whitespace().collect();
+                for _ in 0..1 + random.below(8) {
+                    let (at, other) = (random.below(words.len()), random.below(words.len()));
+                    let alike = ALIKE.iter().find(|alike| alike.contains(&words[at]));
+                    match (random.below(16), alike) {
+                        (0, _) => drop(words.remove(at)),
+                        (1, _) => words.swap(at, other),
+                        (2, _) => words.insert(at, random.pick(WORDS)),
+                        (_, Some(alike)) => words[at] = random.pick(alike),
+                        (_, None) => {}
+                    }
+                }
+                words.join(" ")
+            }
+        }
+    }
+
+    #[test]
+    fn no_soup_of_bytes_words_or_broken_kernels_makes_naga_panic() {
+        let run = || {
+            let mut random = Random(0x9e37_79b9_7f4a_7c15);
+            let mut valid = 0;
+            for case in 0..3_000 {
+                let source = source(&mut random);
+                let constants = [(random.pick(&["n", "3", "m", "a", ""]).to_owned(), 2.0)];
+                let constants = if random.below(2) == 0 { &constants[..] } else { &[] };
+                match parse_checked(&source, Some("main").filter(|_| case % 8 == 0), constants, Capabilities::all()) {
+                    Ok(parsed) => {
+                        valid += 1;
+                        for wrapped in [false, true] {
+                            let variant = Variant { immediates: ImmediatesAs::Storage, wrapped };
+                            validate(&source, &rewrite(&parsed, variant).module, Capabilities::all())
+                                .expect("still valid");
+                        }
+                    }
+                    Err(error) => assert!(!error.to_string().is_empty()),
+                }
+            }
+            valid
+        };
+        let thread = std::thread::Builder::new().stack_size(128 << 20).spawn(run).expect("a thread");
+        assert!(thread.join().expect("no panic") > 50, "hardly any kernel was valid");
+    }
 }

@@ -89,17 +89,18 @@ fn wrap(module: &mut Module, at: ResourceBinding) {
     body.name = Some(format!("{name}_body"));
     let body = module.functions.append(body, Span::UNDEFINED);
 
-    let mut wrapper = Wrapper::new(&name, workgroup_size, types, grid);
+    let mut wrapper = Wrapper::new(Code::new(&name), types, workgroup_size, grid);
     let arguments = arguments.into_iter().map(|(ty, binding)| wrapper.value(module, ty, binding.as_ref())).collect();
-    wrapper.statement(Statement::Call { function: body, arguments, result: None });
-    wrapper.statement(Statement::Return { value: None });
+    let mut code = wrapper.code;
+    code.push(Statement::Call { function: body, arguments, result: None });
+    code.push(Statement::Return { value: None });
     module.entry_points.push(EntryPoint {
         name,
         stage: naga::ShaderStage::Compute,
         early_depth_test: None,
         workgroup_size,
         workgroup_size_overrides: None,
-        function: wrapper.function,
+        function: code.function,
         mesh_info: None,
         task_payload: None,
         incoming_ray_payload: None,
@@ -108,7 +109,6 @@ fn wrap(module: &mut Module, at: ResourceBinding) {
 
 #[derive(Clone, Copy)]
 struct Types {
-    uint: Handle<Type>,
     uint3: Handle<Type>,
     grid: Handle<Type>,
 }
@@ -123,58 +123,43 @@ impl Types {
         let member = |name: &str, ty, offset| StructMember { name: Some(name.into()), ty, binding: None, offset };
         let members = vec![member("groups", uint3, 0), member("base", uint, 12), member("total", uint, 16)];
         let grid = insert(Some("SortieGrid"), TypeInner::Struct { members, span: GRID_BLOCK as u32 });
-        Self { uint, uint3, grid }
+        Self { uint3, grid }
     }
 }
 
-/// The new entry point while it is being written.
+/// Values for the kernel's arguments, written into the new entry point as they are asked for.
 struct Wrapper {
-    function: Function,
+    code: Code,
     types: Types,
     workgroup_size: [u32; 3],
-    /// The real built-ins that it takes so far.
-    builtins: Vec<(BuiltIn, Handle<Expression>)>,
     /// The grid as the kernel sees it, and the linear number of this group in it.
     groups: Handle<Expression>,
     linear: Handle<Expression>,
-    /// The ids that the kernel sees, once something has asked for them.
     workgroup_id: Option<Handle<Expression>>,
     invocation_id: Option<Handle<Expression>>,
 }
 
 impl Wrapper {
-    /// Writes the early return: `linear = base + id.x + n.x * (id.y + n.y * id.z)`, the same for a whole workgroup.
-    fn new(name: &str, workgroup_size: [u32; 3], types: Types, grid: Handle<GlobalVariable>) -> Self {
-        let mut function = Function { name: Some(name.into()), ..Function::default() };
-        let grid = function.expressions.append(Expression::GlobalVariable(grid), Span::UNDEFINED);
-        let mut this = Self {
-            function,
-            types,
-            workgroup_size,
-            builtins: Vec::new(),
-            groups: grid,
-            linear: grid,
-            workgroup_id: None,
-            invocation_id: None,
-        };
-        let id = this.builtin(BuiltIn::WorkGroupId, types.uint3);
-        let count = this.builtin(BuiltIn::NumWorkGroups, types.uint3);
+    /// Writes `linear = base + id.x + n.x * (id.y + n.y * id.z)` and the early return, which a whole workgroup takes or not.
+    fn new(mut code: Code, types: Types, workgroup_size: [u32; 3], grid: Handle<GlobalVariable>) -> Self {
+        let id = code.builtin(BuiltIn::WorkGroupId, types.uint3);
+        let count = code.builtin(BuiltIn::NumWorkGroups, types.uint3);
+        let grid = code.append(Expression::GlobalVariable(grid));
         let [groups, base, total] = [0, 1, 2].map(|index| {
-            let pointer = this.member(grid, index);
-            this.emit(Expression::Load { pointer })
+            let pointer = code.member(grid, index);
+            code.emit(Expression::Load { pointer })
         });
-        let [x, y, z] = [0, 1, 2].map(|index| this.member(id, index));
-        let [columns, rows] = [0, 1].map(|index| this.member(count, index));
-        let layer = this.binary(BinaryOperator::Multiply, rows, z);
-        let row = this.binary(BinaryOperator::Add, y, layer);
-        let row_start = this.binary(BinaryOperator::Multiply, columns, row);
-        let offset = this.binary(BinaryOperator::Add, x, row_start);
-        let linear = this.binary(BinaryOperator::Add, base, offset);
-        let condition = this.binary(BinaryOperator::GreaterEqual, linear, total);
+        let [x, y, z] = [0, 1, 2].map(|index| code.member(id, index));
+        let [columns, rows] = [0, 1].map(|index| code.member(count, index));
+        let layer = code.binary(BinaryOperator::Multiply, rows, z);
+        let row = code.binary(BinaryOperator::Add, y, layer);
+        let row_start = code.binary(BinaryOperator::Multiply, columns, row);
+        let offset = code.binary(BinaryOperator::Add, x, row_start);
+        let linear = code.binary(BinaryOperator::Add, base, offset);
+        let condition = code.binary(BinaryOperator::GreaterEqual, linear, total);
         let accept = Block::from_vec(vec![Statement::Return { value: None }]);
-        this.statement(Statement::If { condition, accept, reject: Block::new() });
-        (this.groups, this.linear) = (groups, linear);
-        this
+        code.push(Statement::If { condition, accept, reject: Block::new() });
+        Self { code, types, workgroup_size, groups, linear, workgroup_id: None, invocation_id: None }
     }
 
     /// What the kernel's argument of type `ty` gets: a built-in, or a struct of them.
@@ -183,29 +168,28 @@ impl Wrapper {
             (Some(Binding::BuiltIn(BuiltIn::WorkGroupId)), _) => self.workgroup_id(),
             (Some(Binding::BuiltIn(BuiltIn::GlobalInvocationId)), _) => self.invocation_id(),
             (Some(Binding::BuiltIn(BuiltIn::NumWorkGroups)), _) => self.groups,
-            (Some(Binding::BuiltIn(builtin)), _) => self.builtin(*builtin, ty),
+            (Some(Binding::BuiltIn(builtin)), _) => self.code.builtin(*builtin, ty),
             (None, TypeInner::Struct { members, .. }) => {
-                let components =
-                    members.iter().map(|member| self.value(module, member.ty, member.binding.as_ref())).collect();
-                self.emit(Expression::Compose { ty, components })
+                let values = members.iter().map(|member| self.value(module, member.ty, member.binding.as_ref()));
+                let components = values.collect();
+                self.code.emit(Expression::Compose { ty, components })
             }
-            (binding, inner) => {
-                unreachable!("naga validated an entry point argument {inner:?} with binding {binding:?}")
-            }
+            (binding, inner) => unreachable!("naga let an entry point take {inner:?} with {binding:?}"),
         }
     }
 
-    /// `(linear % x, linear / x % y, linear / x / y)`: divided one by one, because `x * y` may overflow.
+    /// `(linear % x, linear / x % y, linear / x / y)`: divided one by one, without a product that might overflow.
     fn workgroup_id(&mut self) -> Handle<Expression> {
         if let Some(id) = self.workgroup_id {
             return id;
         }
-        let [columns, rows] = [0, 1].map(|index| self.member(self.groups, index));
-        let x = self.binary(BinaryOperator::Modulo, self.linear, columns);
-        let row = self.binary(BinaryOperator::Divide, self.linear, columns);
-        let y = self.binary(BinaryOperator::Modulo, row, rows);
-        let z = self.binary(BinaryOperator::Divide, row, rows);
-        let id = self.emit(Expression::Compose { ty: self.types.uint3, components: vec![x, y, z] });
+        let code = &mut self.code;
+        let [columns, rows] = [0, 1].map(|index| code.member(self.groups, index));
+        let x = code.binary(BinaryOperator::Modulo, self.linear, columns);
+        let row = code.binary(BinaryOperator::Divide, self.linear, columns);
+        let y = code.binary(BinaryOperator::Modulo, row, rows);
+        let z = code.binary(BinaryOperator::Divide, row, rows);
+        let id = code.emit(Expression::Compose { ty: self.types.uint3, components: vec![x, y, z] });
         *self.workgroup_id.insert(id)
     }
 
@@ -215,25 +199,37 @@ impl Wrapper {
             return id;
         }
         let group = self.workgroup_id();
-        let local = self.builtin(BuiltIn::LocalInvocationId, self.types.uint3);
-        let size = self.workgroup_size.map(|size| self.append(Expression::Literal(Literal::U32(size))));
-        let size = self.emit(Expression::Compose { ty: self.types.uint3, components: size.to_vec() });
-        let first = self.binary(BinaryOperator::Multiply, group, size);
-        let id = self.binary(BinaryOperator::Add, first, local);
+        let code = &mut self.code;
+        let local = code.builtin(BuiltIn::LocalInvocationId, self.types.uint3);
+        let size = self.workgroup_size.map(|size| code.append(Expression::Literal(Literal::U32(size))));
+        let size = code.emit(Expression::Compose { ty: self.types.uint3, components: size.to_vec() });
+        let first = code.binary(BinaryOperator::Multiply, group, size);
+        let id = code.binary(BinaryOperator::Add, first, local);
         *self.invocation_id.insert(id)
     }
+}
 
-    /// A real built-in; an entry point may take each only once.
+/// A function being written, one statement after the other.
+struct Code {
+    function: Function,
+    builtins: Vec<BuiltIn>,
+}
+
+impl Code {
+    fn new(name: &str) -> Self {
+        Self { function: Function { name: Some(name.into()), ..Function::default() }, builtins: Vec::new() }
+    }
+
+    /// A built-in argument; an entry point may take each only once.
     fn builtin(&mut self, builtin: BuiltIn, ty: Handle<Type>) -> Handle<Expression> {
-        if let Some((_, value)) = self.builtins.iter().find(|(taken, _)| *taken == builtin) {
-            return *value;
-        }
-        let index = self.builtins.len() as u32;
-        let binding = Some(Binding::BuiltIn(builtin));
-        self.function.arguments.push(FunctionArgument { name: None, ty, binding });
-        let value = self.append(Expression::FunctionArgument(index));
-        self.builtins.push((builtin, value));
-        value
+        let taken = self.builtins.iter().position(|taken| *taken == builtin);
+        let index = taken.unwrap_or_else(|| {
+            self.builtins.push(builtin);
+            let binding = Some(Binding::BuiltIn(builtin));
+            self.function.arguments.push(FunctionArgument { name: None, ty, binding });
+            self.builtins.len() - 1
+        });
+        self.append(Expression::FunctionArgument(index as u32))
     }
 
     fn member(&mut self, base: Handle<Expression>, index: u32) -> Handle<Expression> {
@@ -251,15 +247,194 @@ impl Wrapper {
 
     fn emit(&mut self, expression: Expression) -> Handle<Expression> {
         let value = self.append(expression);
-        self.statement(Statement::Emit(Range::new_from_bounds(value, value)));
+        self.push(Statement::Emit(Range::new_from_bounds(value, value)));
         value
     }
 
+    /// For what has a value without being evaluated: arguments, variables, literals.
     fn append(&mut self, expression: Expression) -> Handle<Expression> {
         self.function.expressions.append(expression, Span::UNDEFINED)
     }
 
-    fn statement(&mut self, statement: Statement) {
+    fn push(&mut self, statement: Statement) {
         self.function.body.push(statement, Span::UNDEFINED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use naga::{back, valid::ModuleInfo};
+
+    use super::{super::parse::parse, *};
+
+    /// All kinds of kernels that the rewrites must keep valid; each takes its immediates as `p` where it has any.
+    const KERNELS: &[(&str, &str)] = &[
+        ("no arguments", "@compute @workgroup_size(1) fn main() { o[0] = 1; }"),
+        (
+            "every builtin",
+            "@compute @workgroup_size(24) fn main(@builtin(global_invocation_id) g: vec3<u32>,
+                @builtin(local_invocation_id) l: vec3<u32>, @builtin(local_invocation_index) i: u32,
+                @builtin(workgroup_id) w: vec3<u32>, @builtin(num_workgroups) n: vec3<u32>,
+                @builtin(num_subgroups) ns: u32, @builtin(subgroup_id) si: u32,
+                @builtin(subgroup_size) ss: u32, @builtin(subgroup_invocation_id) sl: u32) {
+                o[g.x] = l.x + i + w.y + n.z + ns + si + ss + subgroupAdd(sl);
+            }",
+        ),
+        (
+            "builtins in structs and beside them",
+            "struct In { @builtin(workgroup_id) w: vec3<u32>, @builtin(local_invocation_index) i: u32 }
+            struct More { @builtin(global_invocation_id) g: vec3<u32> }
+            @compute @workgroup_size(8) fn main(a: In, @builtin(num_workgroups) n: vec3<u32>, b: More) {
+                o[b.g.x] = a.w.x * n.x + a.i;
+            }",
+        ),
+        (
+            "barriers and workgroup memory",
+            "var<workgroup> tile: array<u32, 64>; var<workgroup> last: u32; var<private> mine: u32 = 3;
+            fn reduce(i: u32) { workgroupBarrier(); tile[i] += tile[i ^ 1] + mine; storageBarrier(); }
+            @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32, @builtin(workgroup_id) w: vec3<u32>) {
+                tile[i] = i; workgroupBarrier();
+                if w.x == 3 { workgroupBarrier(); }
+                for (var k = 0u; k < 4; k++) { reduce(i); }
+                if i == 0 { last = tile[0]; }
+                let all = workgroupUniformLoad(&last);
+                if all > 3 { return; }
+                o[w.x] = all;
+            }",
+        ),
+        (
+            "immediates in a struct",
+            "struct P { n: u32, at: vec3<f32>, m: mat4x4<f32>, inner: array<vec4<u32>, 2> } var<immediate> p: P;
+            fn scale() -> f32 { return p.m[1].x * p.at.z; }
+            @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) g: vec3<u32>) {
+                if g.x < p.n { o[g.x] = u32(scale()) + p.inner[g.y % 2].z; }
+            }",
+        ),
+        ("a scalar immediate", "var<immediate> p: u32; @compute @workgroup_size(1) fn main() { o[p] = p; }"),
+        (
+            "an immediate array",
+            "struct P { n: u32, k: array<f32, 4> } var<immediate> p: P;
+            @compute @workgroup_size(1) fn main(@builtin(workgroup_id) w: vec3<u32>) { let q = &p.k; o[0] = u32((*q)[w.x]); }",
+        ),
+        (
+            "overrides, f16, atomics and names like ours",
+            "override wg: u32 = 32; var<workgroup> w: array<atomic<u32>, wg * 2>;
+            struct SortieGrid { main_body: array<f16> }
+            @group(2) @binding(7) var<storage, read_write> sortie_grid: SortieGrid;
+            fn main_body(x: u32) -> f16 { return f16(x); }
+            @compute @workgroup_size(wg, 2) fn main(@builtin(local_invocation_index) i: u32) {
+                atomicAdd(&w[i], 1); sortie_grid.main_body[i] = main_body(atomicLoad(&w[0])) * 2.0h;
+            }",
+        ),
+    ];
+
+    const NATIVE: Variant = Variant { immediates: ImmediatesAs::Native, wrapped: false };
+    const WRAPPED: Variant = Variant { immediates: ImmediatesAs::Native, wrapped: true };
+
+    fn variants() -> impl Iterator<Item = Variant> {
+        let places = [ImmediatesAs::Native, ImmediatesAs::Uniform, ImmediatesAs::Storage];
+        places.into_iter().flat_map(|immediates| [false, true].map(|wrapped| Variant { immediates, wrapped }))
+    }
+
+    fn kernel(what: &str) -> Parsed {
+        parsed(KERNELS.iter().find(|(name, _)| *name == what).expect("a kernel of that name").1)
+    }
+
+    fn parsed(kernel: &str) -> Parsed {
+        let output = "@group(0) @binding(3) var<storage, read_write> o: array<u32>;";
+        let enable = if kernel.contains("f16") { "enable f16; " } else { "" };
+        parse(&format!("{enable}{output} {kernel}"), None, &[], Capabilities::all())
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn valid(module: &Module) -> ModuleInfo {
+        validate("", module, Capabilities::all()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn wgsl(module: &Module) -> String {
+        back::wgsl::write_string(module, &valid(module), back::wgsl::WriterFlags::empty()).expect("WGSL")
+    }
+
+    #[test]
+    fn every_variant_of_every_kernel_is_valid_and_can_be_written() {
+        for (what, kernel) in KERNELS {
+            let parsed = parsed(kernel);
+            for variant in variants() {
+                if variant.immediates == ImmediatesAs::Uniform && !immediates_fit_uniform(&parsed, Capabilities::all())
+                {
+                    assert_eq!(*what, "an immediate array");
+                    continue;
+                }
+                let Rewritten { module, .. } = rewrite(&parsed, variant);
+                let options = back::spv::Options { lang_version: (1, 3), ..Default::default() };
+                back::spv::write_vec(&module, &valid(&module), &options, None).expect("SPIR-V");
+                let text = wgsl(&module);
+                let again = parse(&text, Some("main"), &[], Capabilities::all());
+                let again = again.unwrap_or_else(|error| panic!("{what} {variant:?}: {error}\n{text}"));
+                assert_eq!(again.interface.workgroup, parsed.interface.workgroup, "{what} {variant:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn native_and_unwrapped_is_the_module_itself() {
+        for (what, kernel) in KERNELS {
+            let parsed = parsed(kernel);
+            let rewritten = rewrite(&parsed, NATIVE);
+            assert_eq!(wgsl(&rewritten.module), wgsl(&parsed.module), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_is_added_lives_in_the_group_above_the_kernels_own() {
+        let parsed = kernel("immediates in a struct");
+        let rewritten = rewrite(&parsed, Variant { immediates: ImmediatesAs::Storage, wrapped: true });
+        assert_eq!(rewritten.hidden_group, 1);
+        let text = wgsl(&rewritten.module);
+        assert!(text.contains("@group(1) @binding(0) \nvar<storage> p: P;"), "{text}");
+        assert!(text.contains("@group(1) @binding(1) \nvar<uniform> sortie_grid: SortieGrid;"), "{text}");
+        assert!(!text.contains("immediate"), "{text}");
+        let uniform = rewrite(&parsed, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
+        assert!(wgsl(&uniform.module).contains("@group(1) @binding(0) \nvar<uniform> p: P;"));
+    }
+
+    #[test]
+    fn the_grid_block_is_laid_out_as_it_is_encoded() {
+        let module = rewrite(&kernel("no arguments"), WRAPPED).module;
+        let grid = module.types.iter().find(|(_, ty)| ty.name.as_deref() == Some("SortieGrid")).expect("its type").1;
+        let TypeInner::Struct { members, span } = &grid.inner else { panic!("{grid:?}") };
+        let offsets: Vec<_> = members.iter().map(|member| (member.name.as_deref(), member.offset)).collect();
+        assert_eq!(offsets, [(Some("groups"), 0), (Some("base"), 12), (Some("total"), 16)]);
+        assert_eq!(u64::from(*span), GRID_BLOCK);
+    }
+
+    #[test]
+    fn the_wrapper_computes_what_the_tests_of_the_fold_compute() {
+        let text = wgsl(&rewrite(&kernel("builtins in structs and beside them"), WRAPPED).module);
+        let (_, wrapper) = text.split_once("@compute ").expect("an entry point");
+        let expected = "@workgroup_size(8, 1, 1)
+fn main(@builtin(workgroup_id) param: vec3<u32>, @builtin(num_workgroups) param_1: vec3<u32>, \
+@builtin(local_invocation_index) param_2: u32, @builtin(local_invocation_id) param_3: vec3<u32>) {
+    let _e4 = sortie_grid.groups;
+    let _e6 = sortie_grid.base;
+    let _e8 = sortie_grid.total;
+    let _e18 = (_e6 + (param.x + (param_1.x * (param.y + (param_1.y * param.z)))));
+    if (_e18 >= _e8) {
+        return;
+    }
+    let _e23 = (_e18 / _e4.x);
+    let _e26 = vec3<u32>((_e18 % _e4.x), (_e23 % _e4.y), (_e23 / _e4.y));
+    main_body(In(_e26, param_2), _e4, More(((_e26 * vec3<u32>(8u, 1u, 1u)) + param_3)));
+    return;
+}";
+        let lines = |text: &str| text.trim().lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+        assert_eq!(lines(wrapper), lines(expected));
+    }
+
+    #[test]
+    fn a_kernel_without_immediates_fits_any_variant() {
+        assert!(immediates_fit_uniform(&kernel("no arguments"), Capabilities::all()));
+        assert!(immediates_fit_uniform(&kernel("immediates in a struct"), Capabilities::all()));
+        assert!(!immediates_fit_uniform(&kernel("an immediate array"), Capabilities::all()));
     }
 }

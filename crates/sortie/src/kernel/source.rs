@@ -9,7 +9,9 @@
 
 use std::fmt;
 
-/// Keeps naga's front end, whose time grows with the square of a function's length, within minutes.
+use super::tokens::{Token, Tokens};
+
+/// naga's time grows with the square of a function's length (30,000 statements in 240 KB: 6 s), so longer is hardly usable.
 const SOURCE_BYTES: u64 = 1 << 20;
 
 /// naga refuses from 200 nested expressions and statements on, so this costs no valid source anything.
@@ -56,10 +58,10 @@ pub(crate) fn check(source: &str) -> Result<(), Refusal> {
     if bytes > SOURCE_BYTES {
         return Err(Refusal::TooLong { bytes, limit: SOURCE_BYTES });
     }
-    let mut tokens = Tokens { rest: source, line: 1 };
+    let mut tokens = Tokens::new(source);
     let mut depths = Depths::new();
     while let Some(token) = tokens.next() {
-        depths.take(token).map_err(|(what, limit)| Refusal::TooDeep { what, line: tokens.line, limit })?;
+        depths.take(token).map_err(|(what, limit)| Refusal::TooDeep { what, line: tokens.line(), limit })?;
     }
     Ok(())
 }
@@ -218,146 +220,168 @@ impl Depths {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token<'a> {
-    Word(&'a str),
-    Open(char),
-    Close,
-    Comma,
-    Semicolon,
-    Dot,
-    /// A `<` that naga may take for the start of a template list.
-    Less,
-    /// `>`, `>>`, `>=` or `>>=`, which naga may take for the end of so many template lists.
-    Greater(u32),
-    Operator,
-    /// Numbers, and what has no depth: `:`, `@`.
-    Other,
-}
+#[cfg(test)]
+mod tests {
+    use naga::{
+        back::spv,
+        valid::{Capabilities, ValidationFlags, Validator},
+    };
 
-/// Splits text the way naga's lexer does, as far as [`Depths`] can tell the difference.
-struct Tokens<'a> {
-    rest: &'a str,
-    line: u32,
-}
+    use super::*;
 
-impl<'a> Tokens<'a> {
-    fn next(&mut self) -> Option<Token<'a>> {
-        self.skip_trivia();
-        let first = self.rest.chars().next()?;
-        let (token, length) = match first {
-            '(' | '[' | '{' => (Token::Open(first), 1),
-            ')' | ']' | '}' => (Token::Close, 1),
-            ',' => (Token::Comma, 1),
-            ';' => (Token::Semicolon, 1),
-            '0'..='9' => (Token::Other, number_length(self.rest.as_bytes())),
-            '.' => match self.rest.as_bytes() {
-                [_, b'0'..=b'9', ..] => (Token::Other, number_length(self.rest.as_bytes())),
-                _ => (Token::Dot, 1),
-            },
-            '+' | '-' | '*' | '/' | '%' | '^' | '&' | '|' | '!' | '~' | '=' | '<' | '>' => {
-                operator(self.rest.as_bytes())
-            }
-            // What naga calls no word it refuses, so every other letter may count as one.
-            _ if first == '_' || first.is_ascii_alphabetic() || !first.is_ascii() => {
-                let length = self.rest.find(|c: char| !is_word_part(c)).unwrap_or(self.rest.len());
-                (Token::Word(&self.rest[..length]), length.max(first.len_utf8()))
-            }
-            _ => (Token::Other, 1),
+    fn limit_of(source: &str) -> Option<u32> {
+        match check(source) {
+            Err(Refusal::TooDeep { limit, .. }) => Some(limit),
+            other => other.map(|()| None).expect("short enough"),
+        }
+    }
+
+    /// A kernel with `statements` in its body, where `a` is a `u32`, `f` an `f32` and `v` a `vec4<u32>`.
+    fn kernel(declarations: &str, statements: &str) -> String {
+        format!(
+            "{declarations} @group(0) @binding(0) var<storage, read_write> o: array<u32>;
+            @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+                var a = id.x; var f = f32(a); var v = vec4(a); {statements} o[0] = a + u32(f) + v.x;
+            }}"
+        )
+    }
+
+    /// `count` declarations, each made of the next by `link`; `last` ends them.
+    fn chain(count: u32, link: impl Fn(u32, u32) -> String, last: &str) -> String {
+        (1..count).map(|i| link(i, i + 1)).chain([last.replace('N', &count.to_string())]).collect()
+    }
+
+    /// Does with `source` what wgpu does, on the stack that this module promises to be enough.
+    fn survives(source: String) {
+        assert_eq!(check(&source), Ok(()));
+        let run = move || {
+            let module =
+                naga::front::wgsl::parse_str(&source).unwrap_or_else(|e| panic!("{}", e.emit_to_string(&source)));
+            let info = Validator::new(ValidationFlags::all(), Capabilities::all()).validate(&module).expect("valid");
+            spv::write_vec(&module, &info, &spv::Options::default(), None).expect("written").len()
         };
-        self.rest = &self.rest[length..];
-        Some(token)
+        let thread = std::thread::Builder::new().stack_size(128 << 20).spawn(run).expect("a thread");
+        assert!(thread.join().expect("no panic") > 0);
     }
 
-    fn skip_trivia(&mut self) {
-        loop {
-            if self.rest.starts_with("//") {
-                self.skip(self.rest.find(is_line_break).unwrap_or(self.rest.len()));
-            } else if self.rest.starts_with("/*") {
-                self.skip(block_comment_length(self.rest.as_bytes()));
-            } else {
-                let blank = self.rest.find(|c| !is_blank(c)).unwrap_or(self.rest.len());
-                if blank == 0 {
-                    return;
-                }
-                self.skip(blank);
-            }
+    fn refused(source: &str, limit: u32) {
+        assert_eq!(limit_of(source), Some(limit));
+    }
+
+    #[test]
+    fn a_refusal_names_what_the_line_and_the_limit() {
+        let source = format!("\n\nconst a = {}1;", "~".repeat(1001));
+        let refusal = check(&source).expect_err("one too many");
+        assert_eq!(refusal.to_string(), "more than 1000 operators in one expression at line 3");
+        let refusal = check(&" ".repeat((1 << 20) + 1)).expect_err("one too many");
+        assert_eq!(refusal.to_string(), "the source is 1048577 bytes long; the limit is 1048576");
+    }
+
+    #[test]
+    fn what_people_write_passes() {
+        let table = format!("const table = array<f32, 8192>({});", "-1.5e-3,".repeat(8192));
+        let rows = format!("const rows = array<array<f32, 2>, 8192>({});", "array<f32, 2>(1.0, -2.0),".repeat(8192));
+        let vectors =
+            format!("const vectors = array<vec4<f32>, 8192>({});", "vec4<f32>(1.0, a.x, 3., -.5),".repeat(8192));
+        let unrolled = kernel("", &"a = a * 3u + o[a & 7u];\n".repeat(3000));
+        let sum = kernel("", &format!("a = {} 1u;", "o[a * 4u + 1u] * v.x + ".repeat(200)));
+        let compares = format!("const t = array<bool, 400>({});", "a.x < 1 && b,".repeat(400));
+        for source in [table, rows, vectors, unrolled, sum, compares] {
+            assert_eq!(check(&source), Ok(()), "{}", &source[..60]);
         }
+        survives(kernel("", &format!("a = {} 1u;", "o[a * 4u + 1u] * v.x + ".repeat(200))));
     }
 
-    fn skip(&mut self, bytes: usize) {
-        let (skipped, rest) = self.rest.split_at(bytes);
-        self.line += skipped.bytes().filter(|&b| b == b'\n').count() as u32;
-        self.rest = rest;
+    #[test]
+    fn the_longest_expressions_survive_naga() {
+        let most = OPERATORS as usize;
+        survives(kernel("", &format!("a ={}a;", "~".repeat(most - 1))));
+        survives(kernel("", &format!("f ={} f;", " -".repeat(most - 1))));
+        survives(kernel("", &format!("a = a{};", " + a".repeat(most - 1))));
+        survives(kernel("", &format!("a = {}a;", "*&".repeat(most / 2 - 1))));
+        survives(kernel("", &format!("v = v{};", ".xyzw".repeat(most - 1))));
+        survives(kernel("", &format!("if a > 1{} {{}}", " && true".repeat(most - 1))));
+        survives(kernel(&format!("const K = 1{};", "+1".repeat(most - 1)), "a += K;"));
+        refused(&kernel("", &format!("a ={}a;", "~".repeat(most))), OPERATORS);
+        refused(&kernel("", &format!("v = v{};", ".xyzw".repeat(most))), OPERATORS);
+        refused(&kernel("", &format!("o{} = a;", "[0]".repeat(most + 1))), OPERATORS);
     }
-}
 
-/// The operator that `bytes` starts with, by naga's longest match, and its length.
-fn operator(bytes: &[u8]) -> (Token<'static>, usize) {
-    match bytes {
-        [b'>', b'>', b'=', ..] => (Token::Greater(2), 3),
-        [b'>', b'>', ..] => (Token::Greater(2), 2),
-        [b'>', b'=', ..] => (Token::Greater(1), 2),
-        [b'>', ..] => (Token::Greater(1), 1),
-        [b'<', b'<', b'=', ..] => (Token::Operator, 3),
-        [b'<', b'<' | b'=', ..] | [b'-', b'>' | b'-', ..] | [b'+', b'+', ..] => (Token::Operator, 2),
-        [b'<', ..] => (Token::Less, 1),
-        [b'&', b'&', ..] | [b'|', b'|', ..] => (Token::Operator, 2),
-        [b'~', ..] => (Token::Operator, 1),
-        [_, b'=', ..] => (Token::Operator, 2),
-        _ => (Token::Operator, 1),
+    #[test]
+    fn operators_of_enclosing_expressions_add_up_across_commas() {
+        let nested = |levels: usize, each: usize| {
+            let open = "min(".repeat(levels);
+            let close = format!("{}, 1u)", " + a".repeat(each)).repeat(levels);
+            kernel("", &format!("a = {open}a{close};"))
+        };
+        survives(nested(180, 4));
+        refused(&nested(180, 10), OPERATORS);
+        // A trailing comma of a template list ends no expression either.
+        let lengths =
+            format!("alias A = {}1{};", "array<u32, vec2(".repeat(9), format!(").x{},>", " + 1".repeat(120)).repeat(9));
+        refused(&lengths, OPERATORS);
     }
-}
 
-/// Length of the number that `bytes` starts with, without its suffix, which reads as a word.
-fn number_length(bytes: &[u8]) -> usize {
-    let hex = matches!(bytes, [b'0', b'x' | b'X', ..]);
-    let digits = |from: usize| match hex {
-        true => bytes[from..].iter().take_while(|b| b.is_ascii_hexdigit()).count(),
-        false => bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count(),
-    };
-    let mut at = if hex { 2 } else { 0 };
-    at += digits(at);
-    if bytes.get(at) == Some(&b'.') {
-        at += 1 + digits(at + 1);
+    #[test]
+    fn the_deepest_statements_survive_naga() {
+        let most = BRANCHES as usize;
+        // The function's own body is one level, the last block another.
+        survives(kernel("", &format!("if a == 0 {{}} {}", "else if a == 1 { a = 2; }".repeat(most - 2))));
+        survives(kernel("", &format!("{}{}", "for (;;) { if a > 1 { break; }".repeat(125), "}".repeat(125))));
+        survives(kernel("", &format!("{}{}", "switch a { default: {".repeat(63), "} }".repeat(63))));
+        let chain = "if a == 0 {} ".to_owned() + &"else if a == 1 {} ".repeat(30);
+        let nested =
+            |levels| kernel("", &format!("{}{}", format!("{chain} else {{").repeat(levels), "}".repeat(levels)));
+        survives(nested(15));
+        refused(&nested(16), BRANCHES);
+        refused(&kernel("", &format!("if a == 0 {{}} {}", "else if a == 1 {}".repeat(most - 1))), BRANCHES);
     }
-    // `e` is a digit of a hexadecimal number, so `0x1e-3` is a subtraction.
-    let exponent = match bytes.get(at) {
-        Some(b'p' | b'P') => hex,
-        Some(b'e' | b'E') => !hex,
-        _ => false,
-    };
-    if exponent {
-        at += 1;
-        at += usize::from(matches!(bytes.get(at), Some(b'+' | b'-')));
-        at += bytes[at..].iter().take_while(|b| b.is_ascii_digit()).count();
+
+    #[test]
+    fn everything_deep_at_once_survives_naga() {
+        let sum = " + a".repeat(OPERATORS as usize - 100);
+        let expression = format!("{}a{sum}{}", "(".repeat(60), ")".repeat(60));
+        let chain = "if a == 0 {} ".to_owned() + &"else if a == 1 {} ".repeat(350);
+        let (open, close) = ("for (;;) { if a > 1 { break; }".repeat(120), "}".repeat(120));
+        survives(kernel("", &format!("{open} {chain} else {{ a = {expression}; }} {close}")));
     }
-    at
-}
 
-/// Length of the block comment that `bytes` starts with; to the end when nothing closes it.
-fn block_comment_length(bytes: &[u8]) -> usize {
-    let (mut at, mut open) = (2, 1);
-    while open > 0 {
-        match &bytes[at..] {
-            [] => break,
-            [b'/', b'*', ..] => (at, open) = (at + 2, open + 1),
-            [b'*', b'/', ..] => (at, open) = (at + 2, open - 1),
-            _ => at += 1,
-        }
+    #[test]
+    fn brackets_nest_no_deeper_than_naga_allows() {
+        survives(kernel("", &format!("a = {}a{};", "o[".repeat(190), "]".repeat(190))));
+        survives(kernel("", &format!("var t: {}u32{};", "array<".repeat(190), ", 1>".repeat(190))));
+        refused(&kernel("", &format!("a = {}a{};", "(".repeat(256), ")".repeat(256))), BRACKETS);
     }
-    at
-}
 
-/// What ends a line comment for naga; missing one would hide the text after it from us.
-fn is_line_break(c: char) -> bool {
-    matches!(c, '\u{a}'..='\u{d}' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
+    #[test]
+    fn the_longest_chains_of_declarations_survive_naga() {
+        // The kernel itself is two.
+        let most = DECLARATIONS - 2;
+        survives(kernel(&chain(most, |i, j| format!("const T{i} = T{j};"), "const TN = 1u;"), "a = T1;"));
+        let functions = |count| chain(count, |i, j| format!("fn run{i}() {{ run{j}(); }}"), "fn runN() {}");
+        survives(kernel(&functions(most), "run1();"));
+        refused(&kernel(&functions(most + 1), "run1();"), DECLARATIONS);
+    }
 
-fn is_blank(c: char) -> bool {
-    is_line_break(c) || matches!(c, ' ' | '\t' | '\u{200e}' | '\u{200f}')
-}
+    #[test]
+    fn the_deepest_types_survive_naga() {
+        let structs = |count| chain(count, |i, j| format!("struct T{i} {{ m: T{j} }}"), "struct TN { m: mat2x2<f32> }");
+        let buffers = "@group(0) @binding(1) var<uniform> u: T1; @group(0) @binding(2) var<storage, read_write> s: T1;";
+        survives(kernel(&(structs(TYPE_LAYERS - 1) + buffers), "s = u; var t = T1(); s = t;"));
+        let arrays = |count| chain(count, |i, j| format!("alias T{i} = array<T{j}, 1>;"), "alias TN = mat2x2<f32>;");
+        survives(kernel(&(arrays(TYPE_LAYERS / 2) + buffers), "s = u; var t = T1(); s = t;"));
+        refused(&structs(TYPE_LAYERS), TYPE_LAYERS);
+        refused(&arrays(TYPE_LAYERS / 2 + 1), TYPE_LAYERS);
+    }
 
-fn is_word_part(c: char) -> bool {
-    c == '_' || c.is_ascii_alphanumeric() || (!c.is_ascii() && !is_blank(c))
+    #[test]
+    fn the_deepest_inferred_types_survive_naga() {
+        let arrays = |count: u32| {
+            let step = |i| format!("const t{} = {}t{i}{};", i + 1, "array(".repeat(100), ")".repeat(100));
+            let steps: String = (0..count / 100).map(step).collect();
+            kernel("", &format!("const t0 = 1; {steps} var t = t{};", count / 100))
+        };
+        survives(arrays(ARRAYS - 1));
+        refused(&arrays(ARRAYS), ARRAYS);
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
 };
 
@@ -25,6 +25,8 @@ pub(crate) struct Block {
     bytes: u64,
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
+    /// The slot it had in the recording that last asked for it: a hint, to be checked.
+    hint: AtomicU32,
 }
 
 impl Block {
@@ -47,6 +49,7 @@ impl Block {
             bytes,
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
+            hint: AtomicU32::new(0),
         })
     }
 
@@ -68,8 +71,18 @@ impl Block {
     }
 
     /// Whether the buffer was made for this use; ours are made for all of them.
+    #[inline]
     pub(crate) fn allows(&self, wanted: Use) -> bool {
-        self.buffer().usage().contains(wanted.usage())
+        self.owned || self.buffer().usage().contains(wanted.usage())
+    }
+
+    #[inline]
+    pub(crate) fn hint(&self) -> u32 {
+        self.hint.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_hint(&self, slot: u32) {
+        self.hint.store(slot, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {

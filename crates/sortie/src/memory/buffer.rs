@@ -12,7 +12,7 @@ use bytemuck::Pod;
 
 use super::block::{Block, Use};
 use crate::{
-    device::{Device, Scopes, Shared},
+    device::{Device, Shared},
     error::{Error, ErrorKind, Result},
 };
 
@@ -186,7 +186,7 @@ impl<'a, T: Pod> Slice<'a, T> {
             let message = format!("write: {} elements into {}", data.len(), self.len());
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let range = self.bytes()?;
+        let range = self.stretch().bytes()?;
         let Some(block) = &self.buffer.block else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
@@ -202,26 +202,62 @@ impl<'a, T: Pod> Slice<'a, T> {
         Ok(())
     }
 
+    pub(crate) fn stretch(&self) -> Stretch {
+        Stretch { start: self.start, end: self.end, len: self.buffer.len, size: size_of::<T>() }
+    }
+
+    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
+        self.buffer
+    }
+}
+
+/// A range of elements in a buffer of `len`, as the user gave it: perhaps wrong, which is found out when it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) len: usize,
+    /// Bytes of an element.
+    pub(crate) size: usize,
+}
+
+impl Stretch {
+    pub(crate) fn whole<T>(len: usize) -> Self {
+        Self { start: 0, end: len, len, size: size_of::<T>() }
+    }
+
+    /// Bytes of the elements themselves.
+    #[inline]
+    pub(crate) fn exact(self) -> u64 {
+        (self.end.saturating_sub(self.start) as u64).saturating_mul(self.size as u64)
+    }
+
+    #[inline]
+    pub(crate) fn fits(self) -> bool {
+        self.start <= self.end && self.end <= self.len
+    }
+
+    /// The byte that it starts at.
+    #[inline]
+    pub(crate) fn offset(self) -> u64 {
+        self.start as u64 * self.size as u64
+    }
+
     /// The range in bytes, rounded up to 4 at the buffer's end.
-    pub(crate) fn bytes(&self) -> Result<Range<u64>> {
-        let size = size_of::<T>() as u64;
-        if self.start > self.end || self.end > self.buffer.len {
+    pub(crate) fn bytes(self) -> Result<Range<u64>> {
+        if !self.fits() {
             let message =
-                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.buffer.len);
+                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.len);
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let start = self.start as u64 * size;
-        let end = self.end as u64 * size;
-        let end = if self.end == self.buffer.len { end.next_multiple_of(4) } else { end };
+        let start = self.offset();
+        let end = start + self.exact();
+        let end = if self.end == self.len { end.next_multiple_of(4) } else { end };
         if start < end && !(start.is_multiple_of(4) && end.is_multiple_of(4)) {
             let message = format!("the slice of bytes {start}..{end} is misaligned: both ends must be multiples of 4");
             return Err(Error::new(ErrorKind::Shape, message));
         }
         Ok(start..end)
-    }
-
-    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
-        self.buffer
     }
 }
 
@@ -243,9 +279,9 @@ fn queue_write(block: &Block, start: u64, data: &[u8]) -> Result<()> {
     let shared = block.shared();
     let padded = (data.len() as u64).next_multiple_of(4);
     let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
-    let scopes = Scopes::push(shared.device());
+    let scopes = shared.gpu().scopes();
     let view = shared.queue().write_buffer_with(block.buffer(), start, size);
-    scopes.pop(&format!("a write of {padded} bytes"), padded)?;
+    scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
     let Some(mut view) = view else {
         shared.lost().check()?;
         return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
@@ -268,12 +304,12 @@ fn zero(block: &Block) -> Result<()> {
         static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
         return queue_write(block, 0, &ZEROS[..usize::try_from(block.bytes()).unwrap_or(ZEROS.len())]);
     }
-    let scopes = Scopes::push(shared.device());
+    let scopes = shared.gpu().scopes();
     let mut encoder =
-        shared.device().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie zeros") });
+        shared.gpu().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie zeros") });
     encoder.clear_buffer(block.buffer(), 0, Some(block.bytes()));
     let commands = encoder.finish();
-    scopes.pop("the zeroing of recycled memory", 0)?;
+    scopes.pop(|| "the zeroing of recycled memory".into(), 0)?;
     shared.submitter().clear(commands);
     Ok(())
 }

@@ -9,7 +9,7 @@ mod staging;
 pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
     block::{Block, Use},
-    buffer::bytes_of,
+    buffer::{Stretch, bytes_of},
     pool::{BufferId, Pool, Raw},
     staging::{Readback, Staging},
 };

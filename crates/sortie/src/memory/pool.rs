@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::shelf::{self, Shelf};
 use crate::{
-    device::{PoolLimits, Scopes},
+    device::{Gpu, PoolLimits},
     error::{Error, ErrorKind, Result},
     metrics::{Count, Counters},
 };
@@ -52,7 +52,7 @@ pub(crate) struct Raw {
 type Evict = Box<dyn Fn(&[BufferId]) + Send + Sync>;
 
 pub(crate) struct Pool {
-    device: wgpu::Device,
+    gpu: Gpu,
     max_bytes: u64,
     budget: Option<u64>,
     /// Bytes of all buffers made here and not freed yet, idle ones included.
@@ -64,23 +64,15 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(
-        device: wgpu::Device,
+        gpu: Gpu,
         limits: PoolLimits,
         budget: Option<u64>,
         evict: Evict,
         counters: Arc<Counters>,
     ) -> Self {
         // A buffer's length must be a multiple of 4; some adapters report an odd maximum.
-        let max_bytes = device.limits().max_buffer_size & !3;
-        Self {
-            device,
-            max_bytes,
-            budget,
-            live: AtomicU64::new(0),
-            idle: Mutex::new(Shelf::new(limits)),
-            evict,
-            counters,
-        }
+        let max_bytes = gpu.limits().max_buffer_size & !3;
+        Self { gpu, max_bytes, budget, live: AtomicU64::new(0), idle: Mutex::new(Shelf::new(limits)), evict, counters }
     }
 
     /// A buffer of at least `bytes`, the preferred one if it is idle.
@@ -108,13 +100,13 @@ impl Pool {
     /// Takes a buffer back; nothing may be pending on it.
     pub(crate) fn put(&self, raw: Raw) {
         let gone = self.idle.lock().put(raw.buffer.size(), Raw { fresh: false, ..raw });
-        self.free(gone);
+        self.free(&gone);
     }
 
     /// Frees all that lies idle.
     pub(crate) fn trim(&self) {
         let gone = self.idle.lock().drain();
-        self.free(gone);
+        self.free(&gone);
     }
 
     pub(crate) fn idle_bytes(&self) -> u64 {
@@ -125,7 +117,7 @@ impl Pool {
         self.live.load(Ordering::Relaxed)
     }
 
-    fn free(&self, gone: Vec<Raw>) {
+    fn free(&self, gone: &[Raw]) {
         if gone.is_empty() {
             return;
         }
@@ -153,14 +145,14 @@ impl Pool {
     }
 
     fn create(&self, class: u64) -> Result<Raw> {
-        let scopes = Scopes::push(&self.device);
-        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+        let scopes = self.gpu.scopes();
+        let buffer = self.gpu.create_buffer(&wgpu::BufferDescriptor {
             label: Some("sortie"),
             size: class,
             usage: USAGE,
             mapped_at_creation: false,
         });
-        scopes.pop(&format!("a buffer of {class} bytes"), class)?;
+        scopes.pop(|| format!("a buffer of {class} bytes"), class)?;
         self.counters.buffers_created.add(1);
         Ok(Raw { id: BufferId::next(), buffer, fresh: true })
     }

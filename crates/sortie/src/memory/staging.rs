@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use super::shelf::{self, Shelf};
 use crate::{
-    device::{PoolLimits, Scopes},
+    device::{Gpu, PoolLimits},
     error::{Error, Result},
     metrics::{Count, Counters},
 };
 
 #[derive(Debug)]
 pub(crate) struct Staging {
-    device: wgpu::Device,
+    gpu: Gpu,
     max_bytes: u64,
     uploads: Mutex<Shelf<wgpu::Buffer>>,
     readbacks: Mutex<Shelf<wgpu::Buffer>>,
@@ -25,10 +25,10 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn new(device: wgpu::Device, limits: PoolLimits, counters: Arc<Counters>) -> Self {
-        let max_bytes = device.limits().max_buffer_size & !3;
+    pub(crate) fn new(gpu: Gpu, limits: PoolLimits, counters: Arc<Counters>) -> Self {
+        let max_bytes = gpu.limits().max_buffer_size & !3;
         let shelf = || Mutex::new(Shelf::new(limits));
-        Self { device, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
+        Self { gpu, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
     }
 
     /// A mapped buffer, filled by `fill` and unmapped, ready to be copied from.
@@ -81,14 +81,14 @@ impl Staging {
             self.counters.buffers_recycled.add(1);
             return Ok(buffer);
         }
-        let scopes = Scopes::push(&self.device);
-        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+        let scopes = self.gpu.scopes();
+        let buffer = self.gpu.create_buffer(&wgpu::BufferDescriptor {
             label: Some("sortie staging"),
             size: class,
             usage,
             mapped_at_creation: mapped,
         });
-        scopes.pop(&format!("a staging buffer of {class} bytes"), class)?;
+        scopes.pop(|| format!("a staging buffer of {class} bytes"), class)?;
         self.counters.buffers_created.add(1);
         Ok(buffer)
     }

@@ -25,4 +25,17 @@ impl Lost {
             )),
         }
     }
+
+    /// An error that may come of a lost device, told as such: wgpu itself says only that something is not valid.
+    pub(crate) fn explain(&self, device: &wgpu::Device, error: Error) -> Error {
+        if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
+            return error;
+        }
+        // The loss is reported from within poll.
+        drop(device.poll(wgpu::PollType::Poll));
+        match self.check() {
+            Ok(()) => error,
+            Err(lost) => lost.caused_by(error),
+        }
+    }
 }

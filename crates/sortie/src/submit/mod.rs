@@ -14,6 +14,8 @@ mod ticket;
 
 use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
 
+use smallvec::SmallVec;
+
 pub(crate) use completion::Completion;
 pub(crate) use flight::{Flight, Hold, Leg, Mapped, Pending, Pins, Touch, poisoned};
 pub(crate) use lost::Lost;
@@ -22,7 +24,7 @@ pub use ticket::{Reading, Ticket};
 
 use self::sync::{Condvar, Mutex};
 use crate::{
-    device::Scopes,
+    device::Gpu,
     error::{Error, Result},
     metrics::{Count, Counters},
 };
@@ -32,7 +34,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// The one way to a device's queue.
 pub(crate) struct Submitter {
-    device: wgpu::Device,
+    gpu: Gpu,
     queue: wgpu::Queue,
     in_flight: usize,
     line: Mutex<Line>,
@@ -75,14 +77,14 @@ struct Flying {
 impl Submitter {
     /// Starts the two threads; they end once the line is closed and empty.
     pub(crate) fn start(
-        device: wgpu::Device,
+        gpu: Gpu,
         queue: wgpu::Queue,
         in_flight: usize,
         lost: Arc<Lost>,
         counters: Arc<Counters>,
     ) -> Result<Arc<Self>> {
         let submitter = Arc::new(Self {
-            device,
+            gpu,
             queue,
             in_flight: in_flight.max(1),
             line: Mutex::default(),
@@ -177,9 +179,9 @@ impl Submitter {
                 Item::Flight(flight) => drop(self.depart(flight, false)),
                 Item::Write(view) => drop(view),
                 Item::Clear(commands) => {
-                    let scopes = Scopes::push(&self.device);
+                    let scopes = self.gpu.scopes();
                     self.queue.submit([commands]);
-                    if let Err(error) = scopes.pop("the zeroing of recycled memory", 0) {
+                    if let Err(error) = scopes.pop(|| "the zeroing of recycled memory".into(), 0) {
                         // Old data could show: nothing on this device can be trusted any more.
                         self.lost.set(format!("recycled memory could not be zeroed: {error}"));
                     }
@@ -218,9 +220,10 @@ impl Submitter {
             return None;
         }
         let Flight { commands, leg } = flight;
-        let scopes = Scopes::push(&self.device);
+        let scopes = self.gpu.scopes();
         let index = self.queue.submit([commands]);
-        if let Err(error) = scopes.pop("a submission", 0) {
+        if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
+            let error = self.lost.explain(&self.gpu, error);
             leg.fail(&error, false);
             return None;
         }
@@ -259,7 +262,7 @@ impl Submitter {
     /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
     fn attend(&self, index: &wgpu::SubmissionIndex, serial: u64) -> bool {
         let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
-        match self.device.poll(wait) {
+        match self.gpu.poll(wait) {
             Ok(_) => {}
             Err(wgpu::PollError::Timeout) if self.lost.check().is_ok() => return false,
             Err(wgpu::PollError::Timeout) => {}
@@ -274,7 +277,7 @@ impl Submitter {
     }
 
     /// Takes what is done off the line and lets the next ones go.
-    fn landed(&self, through: u64) -> Vec<Flying> {
+    fn landed(&self, through: u64) -> SmallVec<[Flying; 2]> {
         let mut line = self.line.lock();
         let done = line.flying.iter().take_while(|flying| flying.serial <= through).count();
         let landed = line.flying.drain(..done).collect();
@@ -292,7 +295,7 @@ impl Submitter {
             && mapped.get().is_none()
             && self.lost.check().is_ok()
         {
-            drop(self.device.poll(wgpu::PollType::Poll));
+            drop(self.gpu.poll(wgpu::PollType::Poll));
             thread::yield_now();
         }
         if leg.read_back().is_some_and(|mapped| mapped.get() == Some(false)) {

@@ -36,7 +36,7 @@ fn the_second_identical_recording_creates_nothing_and_is_not_planned_again() -> 
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros(1024)?, device.zeros(1024)?);
-    let mut record = |batch: &mut Batch| {
+    let record = |batch: &mut Batch| {
         chain(batch, &step, &x, &y, 1000);
         batch.write(&x, &vec![1.0; 1024]);
         batch.fill(&y, 3.0);
@@ -45,8 +45,8 @@ fn the_second_identical_recording_creates_nothing_and_is_not_planned_again() -> 
         batch.copy(scratch, &y);
         drop(batch.read(&y));
     };
-    counted(&device, &mut record);
-    let second = counted(&device, &mut record);
+    counted(&device, record);
+    let second = counted(&device, record);
     assert_eq!((second.pipelines_created, second.bind_groups_created, second.buffers_created), (0, 0, 0));
     assert_eq!((second.plans_made, second.plan_hits, second.submissions), (0, 1, 1));
     Ok(())

@@ -62,11 +62,17 @@ fn a_binding_too_short_or_no_multiple_of_its_stride_is_refused_with_both_figures
     let odd = device.zeros::<u32>(9)?;
     let tiny = device.zeros::<f32>(3)?;
     let message = |error: Error| error.to_string();
-    let error = message(refused(&device, |batch| drop(batch.dispatch(&kernel, &[&short, &uniform], Grid::groups(1)))));
+    let error = message(refused(&device, |batch| {
+        batch.dispatch(&kernel, &[&short, &uniform], Grid::groups(1));
+    }));
     assert!(error.contains("at least 32 bytes, not 16") && error.contains("`head`"), "{error}");
-    let error = message(refused(&device, |batch| drop(batch.dispatch(&kernel, &[&odd, &uniform], Grid::groups(1)))));
+    let error = message(refused(&device, |batch| {
+        batch.dispatch(&kernel, &[&odd, &uniform], Grid::groups(1));
+    }));
     assert!(error.contains("stride of 16 bytes after the first 16") && error.contains("36 bytes"), "{error}");
-    let error = message(refused(&device, |batch| drop(batch.dispatch(&kernel, &[&good, &tiny], Grid::groups(1)))));
+    let error = message(refused(&device, |batch| {
+        batch.dispatch(&kernel, &[&good, &tiny], Grid::groups(1));
+    }));
     assert!(error.contains("at least 16 bytes, not 12"), "{error}");
     Ok(())
 }
@@ -76,9 +82,13 @@ fn reading_and_writing_one_buffer_through_two_bindings_is_refused() -> sortie::R
     let device = noop();
     let step = device.kernel(STEP)?;
     let x = device.zeros::<f32>(1024)?;
-    let kind = kind_of(&device, |batch| drop(batch.dispatch(&step, &[&x, &x], Grid::items(64))));
+    let kind = kind_of(&device, |batch| {
+        batch.dispatch(&step, &[&x, &x], Grid::items(64));
+    });
     assert_eq!(kind, ErrorKind::Bindings);
-    let halves = |batch: &mut Batch| drop(batch.dispatch(&step, &[&x.slice(..512), &x.slice(512..)], Grid::items(64)));
+    let halves = |batch: &mut Batch| {
+        batch.dispatch(&step, &[&x.slice(..512), &x.slice(512..)], Grid::items(64));
+    };
     assert_eq!(kind_of(&device, halves), ErrorKind::Bindings, "wgpu tracks whole buffers");
     let two = device.kernel(
         "@group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -104,7 +114,9 @@ fn two_writes_to_separate_parts_of_one_buffer_are_fine_and_to_the_same_part_not(
     let mut batch = device.batch();
     batch.dispatch(&two, &[&x.slice(..512), &x.slice(512..)], Grid::groups(1));
     batch.submit()?;
-    let kind = kind_of(&device, |batch| drop(batch.dispatch(&two, &[&x, &x.slice(512..)], Grid::groups(1))));
+    let kind = kind_of(&device, |batch| {
+        batch.dispatch(&two, &[&x, &x.slice(512..)], Grid::groups(1));
+    });
     assert_eq!(kind, ErrorKind::Bindings);
     Ok(())
 }
@@ -122,9 +134,15 @@ fn immediates_of_the_wrong_size_missing_or_unwanted_are_refused() -> sortie::Res
         let step = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<f32>(4)?, device.zeros::<f32>(4)?);
         assert_eq!(kernel.immediate_bytes(), 32);
-        let wrong = kind_of(&device, |b| drop(b.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&[0_u32; 4])));
-        let missing = kind_of(&device, |b| drop(b.dispatch(&kernel, &[&x], Grid::groups(1))));
-        let unwanted = kind_of(&device, |b| drop(b.dispatch(&step, &[&x, &y], Grid::groups(1)).immediates(&1_u32)));
+        let wrong = kind_of(&device, |b| {
+            b.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&[0_u32; 4]);
+        });
+        let missing = kind_of(&device, |b| {
+            b.dispatch(&kernel, &[&x], Grid::groups(1));
+        });
+        let unwanted = kind_of(&device, |b| {
+            b.dispatch(&step, &[&x, &y], Grid::groups(1)).immediates(&1_u32);
+        });
         assert_eq!([wrong, missing, unwanted], [ErrorKind::Bindings, ErrorKind::Bindings, ErrorKind::Bindings]);
         let mut batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&[0_u32; 8]);
@@ -139,9 +157,16 @@ fn zero_length_bindings_are_refused_and_zero_length_copies_are_nothing() -> sort
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, empty) = (device.zeros::<f32>(4)?, device.zeros::<f32>(0)?);
-    let error = refused(&device, |batch| drop(batch.dispatch(&step, &[&x, &empty], Grid::items(4))));
+    let error = refused(&device, |batch| {
+        batch.dispatch(&step, &[&x, &empty], Grid::items(4));
+    });
     assert!(error.to_string().contains("length 0"), "{error}");
-    assert_eq!(kind_of(&device, |b| drop(b.dispatch(&step, &[&x.slice(2..2), &x], Grid::items(4)))), ErrorKind::Bindings);
+    assert_eq!(
+        kind_of(&device, |b| {
+            b.dispatch(&step, &[&x.slice(2..2), &x], Grid::items(4));
+        }),
+        ErrorKind::Bindings
+    );
     let mut batch = device.batch();
     batch.copy(&empty, x.slice(1..1));
     batch.fill(&empty, 1.0);
@@ -159,7 +184,9 @@ fn misaligned_slices_are_refused_with_both_figures() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y, bytes) = (device.zeros::<f32>(1024)?, device.zeros::<f32>(1024)?, device.zeros::<u8>(64)?);
-    let error = refused(&device, |batch| drop(batch.dispatch(&step, &[&x.slice(1..), &y], Grid::items(4))));
+    let error = refused(&device, |batch| {
+        batch.dispatch(&step, &[&x.slice(1..), &y], Grid::items(4));
+    });
     assert!(error.to_string().contains("byte 4,") && error.to_string().contains("256 bytes"), "{error}");
     let error = refused(&device, |batch| batch.copy(bytes.slice(1..5), bytes.slice(8..12)));
     assert!(error.to_string().contains("1..5") && error.to_string().contains("multiples of 4"), "{error}");
@@ -181,9 +208,15 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let mut elsewhere = device.batch();
     let slot = elsewhere.scratch::<f32>(64);
     let all: [Box<dyn Fn(&mut Batch)>; 7] = [
-        Box::new(|b| drop(b.dispatch(&step, &[&x, &foreign], Grid::items(4)))),
-        Box::new(|b| drop(b.dispatch(&foreign_step, &[&x, &foreign], Grid::items(4)))),
-        Box::new(|b| drop(b.dispatch(&step, &[&x, &slot], Grid::items(4)))),
+        Box::new(|b| {
+            b.dispatch(&step, &[&x, &foreign], Grid::items(4));
+        }),
+        Box::new(|b| {
+            b.dispatch(&foreign_step, &[&x, &foreign], Grid::items(4));
+        }),
+        Box::new(|b| {
+            b.dispatch(&step, &[&x, &slot], Grid::items(4));
+        }),
         Box::new(|b| b.copy(&foreign, &x)),
         Box::new(|b| b.fill(slot, 1.0)),
         Box::new(|b| drop(b.read(&foreign_empty))),
@@ -208,15 +241,22 @@ fn an_imported_buffer_without_the_needed_usage_is_refused() -> sortie::Result<()
     let x = device.zeros::<f32>(64)?;
     let copies = device.import::<f32>(raw(wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST))?;
     let storage = device.import::<f32>(raw(wgpu::BufferUsages::STORAGE))?;
-    let error = refused(&device, |batch| drop(batch.dispatch(&step, &[&x, &copies], Grid::items(4))));
+    let error = refused(&device, |batch| {
+        batch.dispatch(&step, &[&x, &copies], Grid::items(4));
+    });
     assert!(error.to_string().contains("without the usage STORAGE") && error.to_string().contains("`y`"), "{error}");
     assert_eq!(kind_of(&device, |batch| batch.copy(&x, &storage)), ErrorKind::Bindings);
     assert_eq!(kind_of(&device, |batch| batch.copy(&storage, &x)), ErrorKind::Bindings);
     assert_eq!(kind_of(&device, |batch| drop(batch.read(&storage))), ErrorKind::Bindings);
     assert_eq!(storage.write(&[0.0; 64]).expect_err("no COPY_DST").kind(), &ErrorKind::Bindings);
-    let grid = |batch: &mut Batch| drop(batch.dispatch(&step, &[&x, &storage], Grid::indirect(&copies)));
+    let grid = |batch: &mut Batch| {
+        batch.dispatch(&step, &[&x, &storage], Grid::indirect(&copies));
+    };
     assert_eq!(kind_of(&device, grid), ErrorKind::Bindings);
-    assert_eq!(device.import::<[f32; 7]>(raw(wgpu::BufferUsages::STORAGE)).expect_err("256 / 28").kind(), &ErrorKind::Shape);
+    assert_eq!(
+        device.import::<[f32; 7]>(raw(wgpu::BufferUsages::STORAGE)).expect_err("256 / 28").kind(),
+        &ErrorKind::Shape
+    );
     Ok(())
 }
 
@@ -225,7 +265,11 @@ fn a_grid_past_what_ids_can_count_is_too_large() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-    let kind = |grid: Grid<'_>| kind_of(&device, |batch| drop(batch.dispatch(&step, &[&x, &y], grid)));
+    let kind = |grid: Grid<'_>| {
+        kind_of(&device, |batch| {
+            batch.dispatch(&step, &[&x, &y], grid);
+        })
+    };
     assert_eq!(kind(Grid::items((1_u64 << 32) + 1)), ErrorKind::TooLarge { wanted: (1 << 32) + 1, limit: 1 << 32 });
     assert!(matches!(kind(Grid::groups([70_000_u64, 70_000, 1])), ErrorKind::TooLarge { .. }), "4.9e9 groups to fold");
     assert_eq!(kind(Grid::items(-1)), ErrorKind::Grid);
@@ -239,22 +283,32 @@ fn a_grid_past_what_ids_can_count_is_too_large() -> sortie::Result<()> {
 #[test]
 fn wgsl_errors_show_the_users_line() {
     let device = noop();
-    let error = device.kernel("@compute @workgroup_size(1)\nfn main() {\n    let x: u32 = 1.5;\n}").expect_err("a type error");
+    let error =
+        device.kernel("@compute @workgroup_size(1)\nfn main() {\n    let x: u32 = 1.5;\n}").expect_err("a type error");
     assert_eq!(error.kind(), &ErrorKind::Shader);
     assert!(error.to_string().contains("let x: u32 = 1.5"), "{error}");
     assert!(error.location().is_some_and(|at| at.file().ends_with("mistakes.rs")));
     let kind = |source: &str| device.kernel(source).expect_err("refused").kind().clone();
     assert_eq!(kind(""), ErrorKind::Shader);
     assert_eq!(kind("@compute @workgroup_size(1) fn a() {} @compute @workgroup_size(1) fn b() {}"), ErrorKind::Shader);
-    assert_eq!(kind("@group(0) @binding(0) var t: texture_2d<f32>; @compute @workgroup_size(1) fn a() { _ = textureDimensions(t); }"), ErrorKind::Unsupported);
+    assert_eq!(
+        kind(
+            "@group(0) @binding(0) var t: texture_2d<f32>; @compute @workgroup_size(1) fn a() { _ = textureDimensions(t); }"
+        ),
+        ErrorKind::Unsupported
+    );
     let unknown = KernelOptions { constants: vec![("nope".into(), 1.0)], entry: None };
-    assert_eq!(device.kernel_with("@compute @workgroup_size(1) fn a() {}", &unknown).expect_err("refused").kind(), &ErrorKind::Shader);
+    assert_eq!(
+        device.kernel_with("@compute @workgroup_size(1) fn a() {}", &unknown).expect_err("refused").kind(),
+        &ErrorKind::Shader
+    );
 }
 
 #[test]
 fn wgsl_made_to_hurt_is_refused_before_it_can() {
     let device = noop();
-    let body = |expression: &str| format!("@compute @workgroup_size(1) fn main() {{ var a = 1u; let b = {expression}; }}");
+    let body =
+        |expression: &str| format!("@compute @workgroup_size(1) fn main() {{ var a = 1u; let b = {expression}; }}");
     let kind = |source: &str| device.kernel(source).expect_err("refused").kind().clone();
     let long = format!("@compute @workgroup_size(1) fn main() {{}} //{}", "x".repeat(10 << 20));
     assert!(matches!(kind(&long), ErrorKind::TooLarge { wanted, .. } if wanted > 10 << 20));
@@ -271,5 +325,8 @@ fn a_workgroup_over_the_limit_is_too_large() {
     let error = device.kernel("@compute @workgroup_size(257) fn main() {}").expect_err("257 > 256");
     assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: 257, limit: 256 });
     let memory = "var<workgroup> w: array<f32, 5000>; @compute @workgroup_size(1) fn main() { w[0] = 1.0; }";
-    assert_eq!(device.kernel(memory).expect_err("20,000 bytes").kind(), &ErrorKind::TooLarge { wanted: 20_000, limit: 16_384 });
+    assert_eq!(
+        device.kernel(memory).expect_err("20,000 bytes").kind(),
+        &ErrorKind::TooLarge { wanted: 20_000, limit: 16_384 }
+    );
 }

@@ -71,7 +71,8 @@ fn tickets_and_readings_are_futures_on_any_executor() -> sortie::Result<()> {
     })?;
     let (ticket, reading) = record()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
-    runtime.block_on(async { tokio::spawn(async move { ticket.await.and(reading.await) }).await.expect("no panic") })?;
+    runtime
+        .block_on(async { tokio::spawn(async move { ticket.await.and(reading.await) }).await.expect("no panic") })?;
     Ok(())
 }
 
@@ -162,7 +163,8 @@ fn losing_the_device_fails_every_ticket_and_reopening_starts_afresh() -> sortie:
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     let reading = batch.read(&y);
     let outcome = batch.submit_async().and_then(|ticket| ticket.wait());
-    assert_eq!(outcome.expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
+    let outcome = outcome.expect_err("the device is gone");
+    assert_eq!(outcome.kind(), &ErrorKind::DeviceLost, "{outcome:?}");
     assert_eq!(reading.wait().expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
     assert_eq!(x.download().expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
     assert_eq!(device.zeros::<f32>(4).expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
