@@ -90,7 +90,7 @@ impl Demo {
                     times.push(time);
                 }
             }
-            progress.tick(|| format!("round {round} of {ROUNDS}"));
+            progress.tick(|| format!("{round} of {ROUNDS} rounds"));
         }
 
         let medians = times.map(median);

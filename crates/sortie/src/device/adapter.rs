@@ -54,9 +54,17 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<Opened> {
     request(&adapter, adapter.limits())
 }
 
+/// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
 fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
-    let mut found: Vec<_> = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::all()))
+    let found = adapters_of(wgpu::Backends::PRIMARY);
+    if found.is_empty() { adapters_of(wgpu::Backends::SECONDARY) } else { found }
+}
+
+fn adapters_of(backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
+    descriptor.backends &= backends;
+    let instance = wgpu::Instance::new(descriptor);
+    let mut found: Vec<_> = pollster::block_on(instance.enumerate_adapters(backends))
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
         .map(|adapter| {
@@ -68,17 +76,16 @@ fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
     found
 }
 
-/// Hardware before software, and GL last among equals: it has no immediates and little else.
-fn rank(info: &DeviceInfo) -> (u8, bool) {
-    let kind = match info.kind {
+/// Hardware before software.
+fn rank(info: &DeviceInfo) -> u8 {
+    match info.kind {
         DeviceKind::Discrete => 0,
         DeviceKind::Integrated => 1,
         DeviceKind::Virtual => 2,
         DeviceKind::Other => 3,
         DeviceKind::Software => 4,
         DeviceKind::Noop => 5,
-    };
-    (kind, info.backend == "gl")
+    }
 }
 
 /// By index in the list, else by a part of the name or driver, in any case.

@@ -22,6 +22,7 @@ fn noop() -> Device {
     noop_with(DeviceOptions::default())
 }
 
-fn noop_with(options: DeviceOptions) -> Device {
-    Device::open_with(DeviceOptions { device: Some("noop".into()), ..options }).expect("the noop device opens anywhere")
+fn noop_with(mut options: DeviceOptions) -> Device {
+    options.device = Some("noop".into());
+    Device::open_with(options).expect("the noop device opens anywhere")
 }

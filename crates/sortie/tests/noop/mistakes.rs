@@ -199,6 +199,8 @@ fn misaligned_slices_are_refused_with_both_figures() -> sortie::Result<()> {
     Ok(())
 }
 
+type Mistake<'a> = Box<dyn Fn(&mut Batch) + 'a>;
+
 #[test]
 fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let (device, other) = (noop(), noop());
@@ -207,7 +209,7 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let foreign_empty = other.zeros::<f32>(0)?;
     let mut elsewhere = device.batch();
     let slot = elsewhere.scratch::<f32>(64);
-    let all: [Box<dyn Fn(&mut Batch)>; 7] = [
+    let all: [Mistake<'_>; 7] = [
         Box::new(|b| {
             b.dispatch(&step, &[&x, &foreign], Grid::items(4));
         }),

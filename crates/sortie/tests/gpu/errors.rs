@@ -1,0 +1,119 @@
+//! Failures on a real device: nothing panics, nothing turns into stale data.
+
+use sortie::{Buffer, Device, ErrorKind, Grid};
+
+use crate::{STEP, on_all, step};
+
+fn raw(device: &Device, bytes: u64) -> wgpu::Buffer {
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    let (wgpu, _) = device.wgpu().expect("a wgpu device");
+    wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: bytes, usage, mapped_at_creation: false })
+}
+
+#[test]
+fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
+    on_all(|device| {
+        let kernel = device.kernel(STEP)?;
+        let raw = raw(device, 64);
+        let (gone, y): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&gone, &y], Grid::items(16));
+        let reading = batch.read(&y);
+        raw.destroy();
+        let error = batch.submit().expect_err("the buffer is destroyed");
+        assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
+        assert_eq!(y.download()?, [4; 16]);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwritten() {
+    on_all(|device| {
+        let kernel = device.kernel(STEP)?;
+        let (wgpu, _) = device.wgpu().expect("a wgpu device");
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let raw = wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
+        let (mapped, x): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
+        let (early, late) = (device.zeros::<u32>(16)?, device.zeros::<u32>(16)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &early], Grid::items(16));
+        batch.split();
+        batch.dispatch(&kernel, &[&x, &late], Grid::items(16));
+        batch.copy(&x, &mapped);
+        // wgpu finds out when the second submission is made, and not earlier.
+        raw.map_async(wgpu::MapMode::Read, .., |mapped| assert!(mapped.is_ok()));
+        wgpu.poll(wgpu::PollType::wait_indefinitely()).expect("the device is idle");
+        batch.submit().expect_err("the second submission is refused");
+        assert_eq!(early.download()?, [step(4); 16], "the first one ran");
+
+        let error = late.download().expect_err("never written");
+        assert_eq!(error.kind(), &ErrorKind::Poisoned);
+        assert!(std::error::Error::source(&error).is_some(), "with the first error as its cause");
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&late, &x], Grid::items(16)).label("reads it");
+        let error = batch.submit().expect_err("it reads a poisoned buffer");
+        assert_eq!((error.kind(), error.op(), error.label()), (&ErrorKind::Poisoned, Some(0), Some("reads it")));
+        assert!(error.location().is_some_and(|at| at.file().ends_with("errors.rs")));
+        late.slice(..4).write(&[1; 4])?;
+        assert_eq!(late.download().expect_err("a part is not all").kind(), &ErrorKind::Poisoned);
+
+        let mut batch = device.batch();
+        batch.fill(&late, 8);
+        batch.dispatch(&kernel, &[&late, &x], Grid::items(16));
+        batch.submit()?;
+        assert_eq!((late.download()?, x.download()?), (vec![8; 16], vec![step(8); 16]));
+        Ok(())
+    });
+}
+
+#[test]
+fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
+    on_all(|device| {
+        let kernel = device.kernel(STEP)?;
+        let (x, y) = (device.zeros::<u32>(1 << 16)?, device.zeros::<u32>(1 << 16)?);
+        let mut under_way = Vec::new();
+        for round in 0..6 {
+            if round == 3 {
+                device.wgpu().expect("a wgpu device").0.destroy();
+            }
+            let mut batch = device.batch();
+            batch.dispatch(&kernel, &[&x, &y], Grid::items(1 << 16));
+            let reading = batch.read(&y);
+            under_way.push((batch.submit_async(), reading));
+        }
+        for (round, (ticket, reading)) in under_way.into_iter().enumerate() {
+            let outcome = ticket.and_then(|ticket| ticket.wait());
+            let read = reading.wait();
+            assert_eq!(outcome.is_ok(), read.is_ok(), "ticket and reading agree");
+            if round >= 3 {
+                assert_eq!(outcome.expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
+            }
+        }
+        assert_eq!(
+            device.kernel("@compute @workgroup_size(1) fn other() {}").expect_err("gone").kind(),
+            &ErrorKind::DeviceLost
+        );
+        assert_eq!(device.upload(&[1_u32]).expect_err("gone").kind(), &ErrorKind::DeviceLost);
+        let again = device.reopen()?;
+        assert_eq!(again.info().name, device.info().name);
+        assert_eq!(again.upload(&[1_u32, 2])?.download()?, [1, 2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_out_of_bounds_index_harms_nobody() {
+    on_all(|device| {
+        let kernel = device.kernel(
+            "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+            @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x * 1000u] = 1u; }",
+        )?;
+        let (before, x, after) = (device.zeros::<u32>(64)?, device.zeros::<u32>(4)?, device.zeros::<u32>(64)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x], Grid::items(1000));
+        batch.submit()?;
+        assert_eq!((before.download()?, after.download()?), (vec![0; 64], vec![0; 64]));
+        Ok(())
+    });
+}

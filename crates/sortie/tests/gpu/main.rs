@@ -1,0 +1,61 @@
+//! Every op and feature on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent.
+//!
+//! Without a driver the tests say so and pass; with `SORTIE_REQUIRE_GPU=1`, which `scripts/test` sets, they fail.
+
+mod errors;
+mod grids;
+mod immediates;
+mod interop;
+mod memory;
+mod ops;
+mod order;
+mod random;
+mod watch;
+
+use sortie::{Device, DeviceOptions, Result};
+
+/// Reads its first binding and writes its second: y = 2 x + 1.
+const STEP: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&x) { y[id.x] = 2u * x[id.x] + 1u; }
+    }
+";
+
+fn step(x: u32) -> u32 {
+    x.wrapping_mul(2).wrapping_add(1)
+}
+
+const DRIVERS: [&str; 2] = ["llvmpipe", "swiftshader"];
+
+/// Runs a test on a fresh device of each driver there is.
+fn on_all(test: impl Fn(&Device) -> Result<()>) {
+    on_all_with(&DeviceOptions::default(), test);
+}
+
+fn on_all_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
+    watch::begin();
+    for driver in DRIVERS {
+        let options = DeviceOptions { device: Some(driver.into()), ..options.clone() };
+        match Device::open_with(options) {
+            Ok(device) => test(&device).unwrap_or_else(|error| panic!("on {}: {error:?}", device.info())),
+            Err(error) => skip(driver, &error),
+        }
+    }
+    watch::assert_silent();
+}
+
+fn skip(driver: &str, error: &sortie::Error) {
+    let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
+    assert!(!required, "SORTIE_REQUIRE_GPU is set, but {driver} does not open: {error}");
+    let skipped = format!("SKIPPED on {driver}: {error}\n");
+    // Straight to the terminal: the harness hides what a passing test prints.
+    drop(std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()));
+}
+
+/// How many cases a long test runs: the full count, or a tenth of it.
+fn cases(full: usize) -> usize {
+    if std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full") { full } else { full.div_ceil(10) }
+}

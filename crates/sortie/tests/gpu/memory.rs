@@ -1,0 +1,99 @@
+//! Recycled memory never shows old data, and what is dropped is freed.
+
+use sortie::{DeviceOptions, Grid, PoolLimits};
+
+use crate::{STEP, on_all, on_all_with};
+
+/// Writes only its first element.
+const TOUCH: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(1) fn main() { x[0] = 1u; }
+";
+
+#[test]
+fn zeros_are_zero_in_recycled_memory_of_any_size() {
+    on_all(|device| {
+        for len in [1_usize, 100, 16_384, 16_385, 300_000] {
+            let dirty = device.upload(&vec![0xdead_beef_u32; len])?;
+            dirty.download()?;
+            drop(dirty);
+            let before = device.metrics();
+            let clean = device.zeros::<u32>(len)?;
+            assert_eq!((device.metrics() - before).buffers_recycled, 1);
+            assert!(clean.download()?.iter().all(|word| *word == 0), "{len}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn data_written_right_after_zeros_or_into_their_memory_survives_the_zeroing() {
+    on_all(|device| {
+        for len in [100_usize, 300_000] {
+            drop(device.upload(&vec![1_u32; len])?);
+            let x = device.zeros::<u32>(len)?;
+            x.write(&vec![2; len])?;
+            assert!(x.download()?.iter().all(|word| *word == 2));
+            drop(x);
+            drop(device.zeros::<u32>(len)?);
+            let y = device.upload(&vec![3_u32; len])?;
+            assert!(y.download()?.iter().all(|word| *word == 3));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() {
+    on_all(|device| {
+        let (touch, step) = (device.kernel(TOUCH)?, device.kernel(STEP)?);
+        drop(device.upload(&[9_u32; 64])?);
+        for _ in 0..3 {
+            let mut batch = device.batch();
+            let mut readings = Vec::new();
+            let out = device.zeros::<u32>(64)?;
+            for _ in 0..4 {
+                let slot = batch.scratch::<u32>(64);
+                batch.dispatch(&touch, &[&slot], Grid::groups(1));
+                batch.dispatch(&step, &[&slot, &out], Grid::items(64));
+                readings.push(batch.read(&out));
+            }
+            let untouched = batch.scratch::<u32>(64);
+            readings.push(batch.read(untouched));
+            batch.submit()?;
+            let last = readings.pop().expect("five readings").wait()?;
+            assert_eq!(last, [0; 64]);
+            for reading in readings {
+                let mut expected = [1; 64];
+                expected[0] = 3;
+                assert_eq!(reading.wait()?, expected);
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_dropped_buffer_that_had_been_bound_is_freed() {
+    let nothing = PoolLimits { bytes: 0, ..PoolLimits::default() };
+    on_all_with(&DeviceOptions { pool: nothing, ..DeviceOptions::default() }, |device| {
+        let kernel = device.kernel(STEP)?;
+        let (wgpu, _) = device.wgpu().expect("a wgpu device");
+        let live = || {
+            // Resources go when wgpu next looks.
+            wgpu.poll(wgpu::PollType::wait_indefinitely()).expect("the device is idle");
+            let counters = wgpu.get_internal_counters().hal;
+            (counters.buffer_memory.read(), counters.bind_groups.read())
+        };
+        let (x, y) = (device.zeros::<u32>(1 << 20)?, device.zeros::<u32>(1 << 20)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
+        batch.submit()?;
+        let during = live();
+        drop((x, y));
+        let after = live();
+        assert!(during.0 - after.0 >= 8 << 20, "{} bytes became {}", during.0, after.0);
+        assert!(after.1 < during.1, "{} bind groups became {}", during.1, after.1);
+        Ok(())
+    });
+}
