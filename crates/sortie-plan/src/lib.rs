@@ -19,6 +19,7 @@
 //! | `memory` | scratch slots on shared buffers |
 //! | `params` | hidden parameter blocks in one arena |
 //! | `plan` | the three results together |
+//! | `touch` | how each submission uses each external slot |
 //!
 //! Architecture invariant: everything here is a pure function of its arguments. There are no threads, clocks, files
 //! or devices, and a plan never changes a bit of what the recording computes.
@@ -67,6 +68,7 @@ mod plan;
 mod recording;
 mod slot;
 mod span;
+mod touch;
 
 pub use access::{Access, Mode};
 pub use caps::Caps;
@@ -76,3 +78,4 @@ pub use plan::{Clear, PhysicalId, Plan, Wave, plan};
 pub use recording::Recording;
 pub use slot::{SlotId, SlotInfo, SlotKind};
 pub use span::Span;
+pub use touch::{Touch, touches};

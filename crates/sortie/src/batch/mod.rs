@@ -23,7 +23,7 @@ use std::{
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use sortie_plan::{Caps, Op, OpKind};
+use sortie_plan::{Caps, Op, OpKind, SlotId};
 
 use self::{bind::Place, tape::Tape};
 pub use self::{
@@ -76,6 +76,8 @@ pub struct Batch {
     tape: Option<Box<Tape>>,
     /// Made by the first read, or by submitting.
     completion: Option<Arc<Completion>>,
+    /// Where its readings will find their data, once there is one.
+    landing: Option<Arc<Landing>>,
 }
 
 /// What recording an op needs, borrowed piece by piece.
@@ -96,7 +98,13 @@ impl Device {
 impl Batch {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self { shared, id: NEXT.fetch_add(1, Ordering::Relaxed), tape: Some(Tape::take()), completion: None }
+        Self {
+            shared,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            tape: Some(Tape::take()),
+            completion: None,
+            landing: None,
+        }
     }
 
     /// Memory for `len` elements that lives as long as this batch. It reads as zero where nothing has been written.
@@ -212,20 +220,21 @@ impl Batch {
         let caps = Caps { reorder: planning.reorder, reuse: planning.reuse, params_align: limits.slice_alignment };
         let planned = self.shared.executor().plans().get(&tape.recording, &caps);
         let heirs = check_poison(tape, &planned)?;
-        let Encoded { commands, readback } =
+        let Encoded { commands, returning } =
             self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
         if commands.is_empty() {
             return Ok(Flights::new());
         }
         let blocks = std::mem::take(&mut tape.payload.blocks);
-        let lift =
-            |slot: u32| blocks[slot as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error));
+        let lift = |slot: SlotId| {
+            blocks[slot.0 as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error))
+        };
         let hold = Arc::new(Hold {
             completion: completion.clone(),
             lifted: heirs.into_iter().filter_map(lift).collect(),
             pins: Pins { blocks },
             touches: planned.touches.clone(),
-            readback,
+            readback: returning.zip(self.landing.clone()),
         });
         let last = commands.len() - 1;
         let flights = commands.into_iter().enumerate().map(|(part, commands)| Flight {
@@ -257,7 +266,7 @@ impl Batch {
     }
 
     fn landing(&mut self) -> Arc<Landing> {
-        self.tape().payload.landing.get_or_insert_default().clone()
+        self.landing.get_or_insert_default().clone()
     }
 }
 
@@ -265,13 +274,13 @@ impl Batch {
 type Flights = SmallVec<[Flight; 1]>;
 
 /// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
-fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<u32>> {
-    let blocks = (0u32..).zip(&tape.payload.blocks);
+fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<SlotId>> {
+    let blocks = (0u32..).map(SlotId).zip(&tape.payload.blocks);
     let mut heirs = Vec::new();
     for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
         match planned.touches.iter().find(|touch| touch.slot == slot) {
             Some(touch) if touch.needed => {
-                let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot.0 == slot);
+                let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot == slot);
                 let first = tape.recording.ops.iter().position(uses).unwrap_or_default();
                 return Err(poisoned(cause).on(tape.name(first)).at(tape.lines[first]));
             }

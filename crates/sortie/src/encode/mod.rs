@@ -24,9 +24,8 @@ use crate::{
     device::{Gpu, Shared},
     error::Result,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
-    memory::{Block, BufferId, Staging},
+    memory::{Block, BufferId, Returning, Staging},
     metrics::{Count, Counters},
-    submit::{Mapped, Pending},
 };
 
 /// What runs plans. One variant per kind of device.
@@ -40,7 +39,8 @@ pub(crate) enum Executor {
 pub(crate) struct Encoded {
     /// One per submission.
     pub(crate) commands: SmallVec<[wgpu::CommandBuffer; 1]>,
-    pub(crate) readback: Option<Pending>,
+    /// What it reads back.
+    pub(crate) returning: Option<Returning>,
 }
 
 impl Executor {
@@ -137,22 +137,13 @@ impl Wgpu {
             groups: &self.groups,
             counters: &self.counters,
         };
-        let mut encoders = encoding.run(&mut resolved);
+        let encoders = encoding.run(&mut resolved);
 
-        let mapped = readback.as_ref().map(|_| Arc::new(Mapped::default()));
-        if let Some(last) = encoders.last_mut() {
-            if let Some((buffer, mapped)) = readback.as_ref().zip(mapped.clone()) {
-                last.map_buffer_on_submit(buffer, wgpu::MapMode::Read, .., move |result| mapped.set(result.is_ok()));
-            }
-            if let Some(buffer) = upload {
-                let staging = self.staging.clone();
-                let again = buffer.clone();
-                // Mapped again as soon as it has been read, so that the next batch can fill it.
-                last.map_buffer_on_submit(&buffer, wgpu::MapMode::Write, .., move |result| {
-                    if result.is_ok() {
-                        staging.put_upload(again);
-                    }
-                });
+        let mut returning = None;
+        if let Some(last) = encoders.last() {
+            returning = readback.map(|buffer| Returning::new(buffer, self.staging.clone(), last));
+            if let Some(buffer) = &upload {
+                self.staging.reclaim(buffer, last);
             }
         }
         let commands = encoders.into_iter().map(wgpu::CommandEncoder::finish).collect();
@@ -165,13 +156,7 @@ impl Wgpu {
         }
         *planned.resolved.lock() = resolved;
         payload.blocks.extend(params.map(Some));
-        let readback = readback.zip(mapped).zip(payload.landing.clone()).map(|((buffer, mapped), landing)| Pending {
-            buffer,
-            mapped,
-            staging: self.staging.clone(),
-            landing,
-        });
-        Ok(Encoded { commands, readback })
+        Ok(Encoded { commands, returning })
     }
 
     /// Gives scratch slots their memory, the same as last time where it is idle.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{kernel::Kernel, memory::Block, submit::Landing};
+use crate::{kernel::Kernel, memory::Block};
 
 /// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
 #[derive(Debug, Default)]
@@ -16,7 +16,6 @@ pub(crate) struct Payload {
     pub(crate) uploads: Vec<u8>,
     /// Bytes that all reads take together in the read-back buffer.
     pub(crate) read_bytes: u64,
-    pub(crate) landing: Option<Arc<Landing>>,
 }
 
 impl Payload {
@@ -27,6 +26,5 @@ impl Payload {
         self.immediates.clear();
         self.uploads.clear();
         self.read_bytes = 0;
-        self.landing = None;
     }
 }

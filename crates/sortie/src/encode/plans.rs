@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Caps, Mode, OpKind, Plan, Recording, SlotKind};
+use sortie_plan::{Caps, Lane, OpKind, Plan, Recording, Touch};
 
 use super::groups::GroupRef;
 use crate::{
     memory::BufferId,
     metrics::{Count, Counters},
-    submit::Touch,
 };
 
 /// Programs run a handful of batch shapes; a server with many sizes some dozens.
@@ -119,44 +118,12 @@ impl Planned {
         let mut variants: Vec<_> = recording
             .ops
             .iter()
-            .filter(|op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == sortie_plan::Lane::Compute)
+            .filter(|op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute)
             .map(|op| (op.kernel, op.params[1] > 0))
             .collect();
         variants.sort_unstable();
         variants.dedup();
-        let touches = touches(&recording, &plan);
+        let touches = sortie_plan::touches(&recording, &plan).into();
         Self { recording, plan, variants, touches, resolved: Mutex::default() }
     }
-}
-
-/// How each submission uses each of the user's slots.
-fn touches(recording: &Recording, plan: &Plan) -> Arc<[Touch]> {
-    let mut touches: Vec<Touch> = Vec::new();
-    // Latest touch of each slot, so that several in one submission become one.
-    let mut latest: Vec<Option<usize>> = vec![None; recording.slots.len()];
-    for (part, waves) in (0u32..).zip(&plan.submissions) {
-        for wave in &plan.waves[waves.range()] {
-            for op in &plan.order[wave.ops.range()] {
-                for access in recording.accesses_of(&recording.ops[*op as usize]) {
-                    let slot = access.slot.0 as usize;
-                    let info = recording.slots[slot];
-                    if info.kind == SlotKind::Scratch {
-                        continue;
-                    }
-                    let writes = access.mode != Mode::Read;
-                    let overwrites = access.mode == Mode::Write && access.start == 0 && access.end == info.bytes;
-                    match latest[slot].map(|index| &mut touches[index]) {
-                        Some(touch) if touch.part == part => touch.writes |= writes,
-                        earlier => {
-                            // Once the batch has overwritten all of it, nothing older is needed.
-                            let needed = earlier.is_none_or(|touch| touch.needed) && !overwrites;
-                            latest[slot] = Some(touches.len());
-                            touches.push(Touch { slot: access.slot.0, part, writes, needed });
-                        }
-                    }
-                }
-            }
-        }
-    }
-    touches.into()
 }

@@ -11,5 +11,5 @@ pub(crate) use self::{
     block::{Block, Use},
     buffer::{Stretch, bytes_of},
     pool::{BufferId, Pool, Raw},
-    staging::{Readback, Staging},
+    staging::{Readback, Returning, Staging},
 };

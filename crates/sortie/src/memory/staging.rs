@@ -4,7 +4,10 @@
 //! upload buffer on its shelf is mapped and ready to fill; a read-back buffer on its shelf is unmapped. Both are mapped again by
 //! the submission that uses them (`map_buffer_on_submit`), so a warm loop makes no buffers.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering},
+};
 
 use parking_lot::Mutex;
 
@@ -44,8 +47,17 @@ impl Staging {
         Ok(buffer)
     }
 
-    /// Takes back an upload buffer that its submission has mapped again.
-    pub(crate) fn put_upload(&self, buffer: wgpu::Buffer) {
+    /// Takes an upload buffer back as soon as the submission of `last` has read it, mapped again for the next batch to fill.
+    pub(crate) fn reclaim(self: &Arc<Self>, buffer: &wgpu::Buffer, last: &wgpu::CommandEncoder) {
+        let (staging, again) = (self.clone(), buffer.clone());
+        last.map_buffer_on_submit(buffer, wgpu::MapMode::Write, .., move |result| {
+            if result.is_ok() {
+                staging.put_upload(again);
+            }
+        });
+    }
+
+    fn put_upload(&self, buffer: wgpu::Buffer) {
         // Bound first: what leaves the shelf is dropped after the lock is gone.
         let gone = self.uploads.lock().put(buffer.size(), buffer);
         drop(gone);
@@ -94,6 +106,40 @@ impl Staging {
     }
 }
 
+/// A read-back buffer on its way home: its submission maps it.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    buffer: wgpu::Buffer,
+    staging: Arc<Staging>,
+    /// 0 until wgpu's callback has come, then 1 for mapped and 2 for failed.
+    state: Arc<AtomicU8>,
+}
+
+impl Returning {
+    /// The buffer is to be mapped by the submission of `last`.
+    pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
+        let state = Arc::new(AtomicU8::new(0));
+        let told = state.clone();
+        last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| {
+            told.store(if result.is_ok() { 1 } else { 2 }, Ordering::Release);
+        });
+        Self { buffer, staging, state }
+    }
+
+    /// Whether it has been mapped; `None` until wgpu has said so.
+    pub(crate) fn mapped(&self) -> Option<bool> {
+        match self.state.load(Ordering::Acquire) {
+            0 => None,
+            state => Some(state == 1),
+        }
+    }
+
+    /// What it holds, once it is mapped.
+    pub(crate) fn land(&self) -> Readback {
+        Readback { buffer: Some(self.buffer.clone()), staging: self.staging.clone() }
+    }
+}
+
 /// What a landed submission read, still mapped; goes back to its shelf when the last reading lets go of it.
 #[derive(Debug)]
 pub(crate) struct Readback {
@@ -102,11 +148,6 @@ pub(crate) struct Readback {
 }
 
 impl Readback {
-    /// `buffer` has been mapped for reading.
-    pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>) -> Self {
-        Self { buffer: Some(buffer), staging }
-    }
-
     /// Copies a range out.
     pub(crate) fn copy<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
         if bytes == 0 {

@@ -1,16 +1,14 @@
 //! One submission on its way: the commands, and all that must stay alive until they are done.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
-};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sortie_plan::{SlotId, Touch};
 
 use super::{completion::Completion, ticket::Landing};
 use crate::{
     error::{Error, ErrorKind, Result},
-    memory::{Block, Readback, Staging},
+    memory::{Block, Returning},
 };
 
 /// One submission, ready to go.
@@ -34,25 +32,15 @@ pub(crate) struct Hold {
     pub(crate) pins: Pins,
     pub(crate) touches: Arc<[Touch]>,
     /// Poison that this batch's full overwrites lifted, put back should it fail.
-    pub(crate) lifted: Vec<(u32, Error)>,
-    pub(crate) readback: Option<Pending>,
+    pub(crate) lifted: Vec<(SlotId, Error)>,
+    /// What it reads back, and where its readings look for it.
+    pub(crate) readback: Option<(Returning, Arc<Landing>)>,
 }
 
 impl Hold {
-    fn block(&self, slot: u32) -> Option<&Arc<Block>> {
-        self.pins.blocks.get(slot as usize)?.as_ref()
+    fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
+        self.pins.blocks.get(slot.0 as usize)?.as_ref()
     }
-}
-
-/// How one submission of a batch uses one slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Touch {
-    pub(crate) slot: u32,
-    pub(crate) part: u32,
-    /// It writes to it, so that a failure after the start poisons it.
-    pub(crate) writes: bool,
-    /// It may see what was there before the batch.
-    pub(crate) needed: bool,
 }
 
 /// Blocks in use, by slot; the list itself is used again by a later batch.
@@ -84,39 +72,14 @@ impl Drop for Pins {
     }
 }
 
-/// A staging buffer whose mapping has been asked for.
-pub(crate) struct Pending {
-    pub(crate) buffer: wgpu::Buffer,
-    pub(crate) mapped: Arc<Mapped>,
-    pub(crate) staging: Arc<Staging>,
-    pub(crate) landing: Arc<Landing>,
-}
-
-/// Whether wgpu's map callback has come, and how.
-#[derive(Debug, Default)]
-pub(crate) struct Mapped(AtomicU8);
-
-impl Mapped {
-    pub(crate) fn set(&self, ok: bool) {
-        self.0.store(if ok { 1 } else { 2 }, Ordering::Release);
-    }
-
-    pub(crate) fn get(&self) -> Option<bool> {
-        match self.0.load(Ordering::Acquire) {
-            0 => None,
-            state => Some(state == 1),
-        }
-    }
-}
-
 impl Leg {
     /// The submission is done and what it reads back is mapped.
     pub(crate) fn land(self) {
         if !self.last {
             return;
         }
-        if let Some(pending) = &self.hold.readback {
-            pending.landing.set(Readback::new(pending.buffer.clone(), pending.staging.clone()));
+        if let Some((returning, landing)) = &self.hold.readback {
+            landing.set(returning.land());
         }
         let completion = self.hold.completion.clone();
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
@@ -126,7 +89,7 @@ impl Leg {
 
     /// The submission failed; `started` says whether it may have written anything.
     pub(crate) fn fail(self, error: &Error, started: bool) {
-        let poison = |slot: u32, cause: &Error| {
+        let poison = |slot: SlotId, cause: &Error| {
             if let Some(block) = self.hold.block(slot) {
                 block.poison(cause);
             }
@@ -136,7 +99,7 @@ impl Leg {
         }
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
-            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.part >= self.part) {
+            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.part) {
                 poison(touch.slot, error);
             }
         }
@@ -148,13 +111,14 @@ impl Leg {
         self.hold.completion.is_done()
     }
 
-    pub(crate) fn read_back(&self) -> Option<&Mapped> {
-        if self.last { self.hold.readback.as_ref().map(|pending| &*pending.mapped) } else { None }
+    /// What must be mapped before it has landed.
+    pub(crate) fn returning(&self) -> Option<&Returning> {
+        if self.last { self.hold.readback.as_ref().map(|(returning, _)| returning) } else { None }
     }
 
     /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
     pub(crate) fn check(&self) -> Result<()> {
-        let needed = self.hold.touches.iter().filter(|touch| touch.part == self.part && touch.needed);
+        let needed = self.hold.touches.iter().filter(|touch| touch.submission == self.part && touch.needed);
         for touch in needed {
             if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned()) {
                 return Err(poisoned(cause));

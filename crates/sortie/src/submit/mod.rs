@@ -17,7 +17,7 @@ use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
 use smallvec::SmallVec;
 
 pub(crate) use completion::Completion;
-pub(crate) use flight::{Flight, Hold, Leg, Mapped, Pending, Pins, Touch, poisoned};
+pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
 pub(crate) use lost::Lost;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
@@ -291,14 +291,14 @@ impl Submitter {
 
     fn land(&self, leg: Leg) {
         // Another thread's poll may be running the callback right now.
-        while let Some(mapped) = leg.read_back()
-            && mapped.get().is_none()
+        while let Some(returning) = leg.returning()
+            && returning.mapped().is_none()
             && self.lost.check().is_ok()
         {
             drop(self.gpu.poll(wgpu::PollType::Poll));
             thread::yield_now();
         }
-        if leg.read_back().is_some_and(|mapped| mapped.get() == Some(false)) {
+        if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
             self.lost.set("what a batch read could not be mapped");
         }
         match self.lost.check() {

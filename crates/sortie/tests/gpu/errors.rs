@@ -33,7 +33,8 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
         let kernel = device.kernel(STEP)?;
         let (wgpu, _) = device.wgpu().expect("a wgpu device");
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let raw = wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
+        let raw =
+            wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
         let (mapped, x): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
         let (early, late) = (device.zeros::<u32>(16)?, device.zeros::<u32>(16)?);
         let mut batch = device.batch();

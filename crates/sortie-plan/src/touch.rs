@@ -1,0 +1,92 @@
+//! How each submission of a plan uses each external slot.
+//!
+//! Whoever runs the submissions needs it when one of them fails: what it writes can no longer be trusted, and what must not be
+//! trusted may not be read. Scratch is left out; nobody sees it after the batch.
+
+use crate::{Mode, Plan, Recording, SlotId, SlotKind};
+
+/// How one submission uses one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Touch {
+    /// The slot.
+    pub slot: SlotId,
+    /// The submission, counted from 0.
+    pub submission: u32,
+    /// It writes at least a part of the slot.
+    pub writes: bool,
+    /// It may see what was in the slot before the batch: nothing before in the batch has overwritten all of it.
+    pub needed: bool,
+}
+
+/// All touches, in the order of the submissions.
+#[must_use]
+pub fn touches(recording: &Recording, plan: &Plan) -> Vec<Touch> {
+    let mut touches: Vec<Touch> = Vec::new();
+    // The latest touch of each slot, so that several in one submission become one.
+    let mut latest: Vec<Option<usize>> = vec![None; recording.slots.len()];
+    for (submission, waves) in (0u32..).zip(&plan.submissions) {
+        let ops = plan.waves[waves.range()].iter().flat_map(|wave| &plan.order[wave.ops.range()]);
+        for access in ops.flat_map(|op| recording.accesses_of(&recording.ops[*op as usize])) {
+            let slot = access.slot;
+            let info = recording.slots[slot.0 as usize];
+            if info.kind == SlotKind::Scratch {
+                continue;
+            }
+            let writes = access.mode != Mode::Read;
+            let overwrites = access.mode == Mode::Write && access.start == 0 && access.end == info.bytes;
+            let latest = &mut latest[slot.0 as usize];
+            match latest.map(|index| touches[index]) {
+                Some(touch) if touch.submission == submission => {
+                    touches[latest.unwrap_or_default()].writes |= writes;
+                }
+                earlier => {
+                    let needed = earlier.is_none_or(|touch| touch.needed) && !overwrites;
+                    *latest = Some(touches.len());
+                    touches.push(Touch { slot, submission, writes, needed });
+                }
+            }
+        }
+    }
+    touches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Touch, touches};
+    use crate::draft::Draft;
+    use crate::{Access, Caps, SlotId, plan};
+
+    fn touched(draft: &Draft) -> Vec<(u32, u32, bool, bool)> {
+        let plan = plan(&draft.recording, &Caps::default());
+        let plain = |touch: Touch| (touch.slot.0, touch.submission, touch.writes, touch.needed);
+        touches(&draft.recording, &plan).into_iter().map(plain).collect()
+    }
+
+    #[test]
+    fn reads_need_and_whole_writes_do_not() {
+        let mut draft = Draft::new();
+        let (x, y) = (draft.external(8), draft.external(8));
+        let scratch = draft.scratch(8);
+        draft.transfer(&[Access::read(x, 0..8), Access::write(y, 0..8)]);
+        draft.transfer(&[Access::read(y, 0..8), Access::write(scratch, 0..8)]);
+        assert_eq!(touched(&draft), [(0, 0, false, true), (1, 0, true, false)]);
+    }
+
+    #[test]
+    fn a_write_to_a_part_leaves_the_rest_needed() {
+        let mut draft = Draft::new();
+        let x = draft.external(8);
+        draft.transfer(&[Access::write(x, 0..4)]);
+        assert_eq!(touched(&draft), [(0, 0, true, true)]);
+    }
+
+    #[test]
+    fn what_an_earlier_submission_overwrote_is_not_needed_later() {
+        let mut draft = Draft::new();
+        let x = draft.external(8);
+        draft.transfer(&[Access::write(x, 0..8)]);
+        draft.split();
+        draft.dispatch(&[Access::read_write(SlotId(0), 0..8)]);
+        assert_eq!(touched(&draft), [(0, 0, true, false), (0, 1, true, false)]);
+    }
+}
