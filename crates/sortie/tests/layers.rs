@@ -19,7 +19,11 @@ const LAYERS: &[Layer] = &[
     Layer { module: "memory", may: &["device", "error", "metrics"], crates: &["wgpu"] },
     Layer { module: "kernel", may: &["device", "error", "metrics"], crates: &["wgpu", "wgpu_naga_bridge", "naga"] },
     Layer { module: "submit", may: &["device", "error", "memory", "metrics"], crates: &["wgpu", "sortie_plan"] },
-    Layer { module: "encode", may: &["device", "error", "kernel", "memory", "metrics"], crates: &["wgpu", "sortie_plan"] },
+    Layer {
+        module: "encode",
+        may: &["device", "error", "kernel", "memory", "metrics"],
+        crates: &["wgpu", "sortie_plan"],
+    },
     Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit"], crates: &["wgpu"] },
     Layer {
         module: "batch",
@@ -39,7 +43,8 @@ fn no_module_names_one_that_its_layer_must_not_know() {
         for file in files(&source, layer.module) {
             let code = code_of(&file);
             let modules = named_modules(&code);
-            let forbidden = modules.iter().filter(|module| *module != layer.module && !layer.may.contains(&module.as_str()));
+            let forbidden =
+                modules.iter().filter(|module| *module != layer.module && !layer.may.contains(&module.as_str()));
             broken.extend(forbidden.map(|module| format!("{} names crate::{module}", file.display())));
             let crates = WATCHED.iter().filter(|name| !layer.crates.contains(name) && names_crate(&code, name));
             broken.extend(crates.map(|name| format!("{} names {name}", file.display())));
@@ -61,7 +66,8 @@ fn every_module_has_its_row() {
 fn the_planner_knows_no_device_thread_clock_or_file() {
     let plan = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sortie-plan");
     let manifest = fs::read_to_string(plan.join("Cargo.toml")).expect("the planner's manifest");
-    let dependencies = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
+    let dependencies =
+        manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
     let only = dependencies.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("smallvec"));
     assert_eq!(only.collect::<Vec<_>>(), Vec::<&str>::new(), "dependencies of the planner");
     for file in files(&plan.join("src"), "") {

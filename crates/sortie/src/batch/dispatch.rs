@@ -90,6 +90,8 @@ impl Recorder<'_> {
                 Span::new(start..start + own.size as usize)
             }
         };
+        let params = [kernel.hidden_immediates(), if wrapped { GRID_BLOCK as u32 } else { 0 }];
+        tape.reserve_params(params, self.shared.limits())?;
         let op = Op {
             kind: OpKind::Dispatch,
             lane: Lane::Compute,
@@ -98,7 +100,7 @@ impl Recorder<'_> {
             grid: groups,
             indirect: matches!(grid.0, Size::Indirect(_)),
             data,
-            params: [kernel.hidden_immediates(), if wrapped { GRID_BLOCK as u32 } else { 0 }],
+            params,
         };
         Ok(tape.push(op, at))
     }

@@ -37,7 +37,7 @@ use crate::{
     encode::{Encoded, Planned},
     error::{Error, ErrorKind, Result},
     metrics::Count,
-    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned},
+    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned, refused},
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -191,7 +191,7 @@ impl Batch {
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let flights = self.encode(&mut tape, &completion).map_err(|error| match error.location() {
             Some(_) => error,
-            None => self.shared.explain(error).at(here),
+            None => refused(self.shared.explain(error), &tape.payload.blocks).at(here),
         });
         tape.give_back();
         match flights {

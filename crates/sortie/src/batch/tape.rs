@@ -9,8 +9,9 @@ use rustc_hash::FxHashMap;
 use sortie_plan::{Access, Lane, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 use crate::{
+    device::Limits,
     encode::Payload,
-    error::{Error, ErrorKind, OpName},
+    error::{Error, ErrorKind, OpName, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
     submit::Pins,
@@ -34,6 +35,8 @@ pub(super) struct Tape {
     /// Dispatches whose kernel has immediates that were not given yet, in order.
     owed: Vec<u32>,
     fences: usize,
+    /// Upper bound of the hidden parameters so far.
+    params_bytes: u64,
 }
 
 /// A stretch of ops with a name. Outer scopes come before inner ones.
@@ -81,6 +84,7 @@ impl Tape {
         self.mistakes.clear();
         self.owed.clear();
         self.fences = 0;
+        self.params_bytes = 0;
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
             spare.push(self);
@@ -94,6 +98,20 @@ impl Tape {
         self.recording.push_op(op);
         self.lines.push(at);
         index
+    }
+
+    /// Makes room for hidden parameters, which all go into one buffer.
+    pub(super) fn reserve_params(&mut self, params: [u32; 2], limits: &Limits) -> Result<()> {
+        if params == [0, 0] {
+            return Ok(());
+        }
+        let align = u64::from(limits.slice_alignment);
+        self.params_bytes += params.iter().map(|bytes| u64::from(*bytes).next_multiple_of(align)).sum::<u64>();
+        let most = limits.buffer_bytes.min(u64::from(u32::MAX));
+        if self.params_bytes > most {
+            return Err(Error::too_large("bytes of hidden parameters in one batch", self.params_bytes, most));
+        }
+        Ok(())
     }
 
     /// Appends a barrier or a split.

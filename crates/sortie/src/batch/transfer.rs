@@ -181,7 +181,9 @@ impl Recorder<'_> {
                 |bytes: u64| u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("bounded by the binding limit"));
             let count = words(end - start);
             let immediates = fill_immediates(words(start % align), count, pattern);
+            let params = [kernel.hidden_immediates(), 0];
             let tape = &mut *self.tape;
+            tape.reserve_params(params, &limits)?;
             let data_start = tape.payload.immediates.len();
             tape.payload.immediates.extend_from_slice(&immediates);
             let first = tape.recording.accesses.len();
@@ -194,7 +196,7 @@ impl Recorder<'_> {
                 grid: fill_grid(count, limits.groups),
                 indirect: false,
                 data: Span::new(data_start..data_start + FILL_BYTES),
-                params: [kernel.hidden_immediates(), 0],
+                params,
             };
             tape.push(op, at);
             start = end;

@@ -142,7 +142,7 @@ impl Device {
         self.shared.counters.snapshot()
     }
 
-    /// Frees all device memory that lies idle in pools and caches.
+    /// Frees all device memory that lies idle in the pools.
     pub fn trim(&self) {
         self.shared.pool.trim();
         self.shared.staging.trim();

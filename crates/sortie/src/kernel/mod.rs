@@ -280,7 +280,7 @@ impl Kernel {
             compilation_options: wgpu::PipelineCompilationOptions::default(),
             cache: None,
         });
-        scopes.pop(|| format!("the kernel {:?}", self.entry()), 0)?;
+        scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
         shared.counters().pipelines_created.add(1);
         Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
     }
@@ -300,6 +300,15 @@ impl Kernel {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let uniform = self.inner.immediates == ImmediatesAs::Uniform;
+        if immediates.is_some() && !uniform {
+            let storage = storage_buffers(self.interface()) + 1;
+            check(
+                self.entry(),
+                "storage buffers, one of them for immediates",
+                storage,
+                u64::from(shared.limits().storage_buffers),
+            )?;
+        }
         let kind = if uniform { SignatureKind::Uniform } else { SignatureKind::Read };
         let immediates_at = immediates.map(|min_bytes| Signature { binding: 0, kind, min_bytes, dynamic: true });
         let grid_at = grid.then_some(Signature {
@@ -338,25 +347,35 @@ fn groups(interface: &Interface, shared: &Shared) -> Vec<Group> {
     groups
 }
 
+fn storage_buffers(interface: &Interface) -> u64 {
+    interface.bindings.iter().filter(|binding| matches!(binding.kind, BindingKind::Storage { .. })).count() as u64
+}
+
+fn check(entry: &str, what: &str, wanted: u64, limit: u64) -> Result<()> {
+    if wanted <= limit { Ok(()) } else { Err(Error::too_large(format!("kernel {entry:?}: {what}"), wanted, limit)) }
+}
+
 fn check_limits(interface: &Interface, limits: &Limits) -> Result<()> {
-    let entry = &interface.entry;
-    let check = |what: &str, wanted: u64, limit: u64| match wanted <= limit {
-        true => Ok(()),
-        false => Err(Error::too_large(format!("kernel {entry:?}: {what}"), wanted, limit)),
-    };
+    let check = |what: &str, wanted: u64, limit: u64| check(&interface.entry, what, wanted, limit);
     for (axis, (size, limit)) in ["x", "y", "z"].iter().zip(interface.workgroup.iter().zip(limits.workgroup_size)) {
         check(&format!("workgroup size in {axis}"), u64::from(*size), u64::from(limit))?;
     }
     let invocations = interface.workgroup.iter().map(|size| u64::from(*size)).product();
     check("invocations in a workgroup", invocations, u64::from(limits.workgroup_invocations))?;
     check("bytes of workgroup memory", interface.workgroup_bytes, u64::from(limits.workgroup_bytes))?;
-    let storage =
-        interface.bindings.iter().filter(|binding| matches!(binding.kind, BindingKind::Storage { .. })).count();
-    check("storage buffers", storage as u64, u64::from(limits.storage_buffers))?;
+    check("storage buffers", storage_buffers(interface), u64::from(limits.storage_buffers))?;
     if let Some(last) = interface.bindings.last() {
         check("bind groups", u64::from(last.group) + 1, u64::from(limits.bind_groups))?;
     }
     Ok(())
+}
+
+/// What naga accepts and wgpu does not is the kernel's doing: something that this device lacks.
+fn refused(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Internal => Error::new(ErrorKind::Unsupported, error.to_string()).caused_by(error),
+        _ => error,
+    }
 }
 
 /// Runs on a thread whose stack is large enough for naga.

@@ -65,6 +65,11 @@ impl Block {
         &self.raw().buffer
     }
 
+    /// Somebody else's, who may have destroyed or mapped it.
+    pub(crate) fn is_imported(&self) -> bool {
+        !self.owned
+    }
+
     /// Whether wgpu has just made it and nothing has been written to it yet.
     pub(crate) fn fresh(&self) -> bool {
         self.raw().fresh

@@ -128,6 +128,16 @@ impl Leg {
     }
 }
 
+/// What wgpu refuses although all our checks passed is most likely the doing of whoever owns an imported buffer.
+pub(crate) fn refused(error: Error, blocks: &[Option<Arc<Block>>]) -> Error {
+    let foreign = blocks.iter().flatten().any(|block| block.is_imported());
+    if foreign && *error.kind() == ErrorKind::Internal {
+        let message = format!("{error}: an imported buffer may have been destroyed, or still be mapped");
+        return Error::new(ErrorKind::Bindings, message).caused_by(error);
+    }
+    error
+}
+
 /// The error of using a buffer that a failed submission has left behind.
 pub(crate) fn poisoned(cause: Error) -> Error {
     let message = "a buffer holds what a failed submission left behind; write, fill or copy all of it first";

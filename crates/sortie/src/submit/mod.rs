@@ -17,7 +17,7 @@ use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
 use smallvec::SmallVec;
 
 pub(crate) use completion::Completion;
-pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
+pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned, refused};
 pub(crate) use lost::Lost;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
@@ -223,7 +223,7 @@ impl Submitter {
         let scopes = self.gpu.scopes();
         let index = self.queue.submit([commands]);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
-            let error = self.lost.explain(&self.gpu, error);
+            let error = refused(self.lost.explain(&self.gpu, error), &leg.hold.pins.blocks);
             leg.fail(&error, false);
             return None;
         }

@@ -21,6 +21,7 @@ fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
         let reading = batch.read(&y);
         raw.destroy();
         let error = batch.submit().expect_err("the buffer is destroyed");
+        assert_eq!(error.kind(), &ErrorKind::Bindings);
         assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
         assert_eq!(y.download()?, [4; 16]);
         Ok(())
@@ -115,6 +116,45 @@ fn an_out_of_bounds_index_harms_nobody() {
         batch.dispatch(&kernel, &[&x], Grid::items(1000));
         batch.submit()?;
         assert_eq!((before.download()?, after.download()?), (vec![0; 64], vec![0; 64]));
+        Ok(())
+    });
+}
+
+/// Runs for about a second: 60,000 iterations stay under lavapipe's limit.
+const SLOW: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        var value = id.x;
+        for (var i = 0u; i < 60000u; i++) { value = value * 1664525u + 1013904223u; }
+        x[id.x] = value;
+    }
+";
+
+#[test]
+fn nothing_that_is_asynchronous_waits_for_the_device() {
+    on_all(|device| {
+        let (slow, kernel) = (device.kernel(SLOW)?, device.kernel(STEP)?);
+        let busy = device.zeros::<u32>(1 << 16)?;
+        let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
+        let mut batch = device.batch();
+        batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
+        let first = batch.submit_async()?;
+        let mut last = None;
+        for value in 0..5 {
+            x.write(&[value; 64])?;
+            let mut batch = device.batch();
+            batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
+            last = Some(batch.read(&y));
+            drop(batch.submit_async()?);
+        }
+        let upload = device.upload(&[7_u32; 64])?;
+        let reading = upload.download_async()?;
+        assert!(!first.is_ready(), "the device is still at the first batch");
+        let error = first.wait_timeout(std::time::Duration::from_millis(1)).expect_err("not done yet");
+        assert_eq!(error.kind(), &ErrorKind::Timeout);
+        assert_eq!(last.expect("five batches").wait()?, [step(4); 64]);
+        assert_eq!(reading.wait()?, [7; 64]);
+        assert!(first.is_ready(), "earlier work is done earlier");
         Ok(())
     });
 }
