@@ -172,7 +172,8 @@ impl Error {
 
     fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)?;
-        let mut separator = "; ";
+        // naga's messages are pictures of the source; nothing may stand at the end of their last line.
+        let mut separator = if self.0.message.contains('\n') { "\n" } else { "; " };
         if let Some(op) = &self.0.op {
             write!(f, "{separator}op {}", op.index)?;
             if !op.label.is_empty() {

@@ -42,6 +42,9 @@
 //!
 //! Planning itself is a crate of its own, `sortie-plan`.
 
+#[doc(no_inline)]
+pub use {bytemuck, wgpu};
+
 mod batch;
 mod device;
 mod encode;

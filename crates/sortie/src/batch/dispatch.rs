@@ -269,8 +269,7 @@ fn wrong_count(kernel: &Kernel, given: usize) -> Error {
     let bindings = &kernel.interface().bindings;
     let names: Vec<_> = bindings.iter().map(describe).collect();
     let takes = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-    let message =
-        format!("kernel {:?} takes {} bindings{takes}, but {given} were given", kernel.entry(), bindings.len());
+    let message = format!("kernel {:?} takes {} bindings{takes}, not {given}", kernel.entry(), bindings.len());
     Error::new(ErrorKind::Bindings, message)
 }
 

@@ -44,6 +44,7 @@ pub(crate) struct Submitter {
     left: Condvar,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -92,17 +93,17 @@ impl Submitter {
             left: Condvar::new(),
             lost,
             counters,
+            threads: Mutex::default(),
         });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
             thread::Builder::new()
                 .name(name.into())
                 .spawn(move || run(&submitter))
-                .map(drop)
                 .map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
         };
-        spawn("sortie-submit", Self::submit_loop)?;
-        spawn("sortie-wait", Self::wait_loop)?;
+        let threads = [spawn("sortie-submit", Self::submit_loop)?, spawn("sortie-wait", Self::wait_loop)?];
+        submitter.threads.lock().extend(threads);
         Ok(submitter)
     }
 
@@ -147,10 +148,23 @@ impl Submitter {
     }
 
     /// Nothing more will come: the threads end when all has landed.
+    ///
+    /// When all has, which is the rule, this sees them off: a thread that let go of the device last would do so behind the back of a
+    /// program that is just exiting, and drivers crash on that.
     pub(crate) fn close(&self) {
-        self.line.lock().closed = true;
+        let idle = {
+            let mut line = self.line.lock();
+            line.closed = true;
+            line.queued.is_empty() && line.flying.is_empty() && !line.turn
+        };
         self.submit.notify_all();
         self.left.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        // Closing may happen on one of the threads itself, when it lands the last flight of a device nobody holds any more.
+        let others = threads.into_iter().filter(|other| other.thread().id() != thread::current().id());
+        if idle {
+            others.for_each(|other| drop(other.join()));
+        }
     }
 
     /// Takes the submit thread's place for a moment, if nobody is ahead.

@@ -43,7 +43,7 @@ fn all_mistakes_are_returned_at_once_with_op_label_and_line() -> sortie::Result<
     assert_eq!((second.kind(), second.op(), second.label()), (&ErrorKind::Shape, Some(2), Some("layer 7")));
     assert_eq!(second.location().map(Location::line), Some(line + 1));
     let text = error.to_string();
-    assert!(text.contains("takes 2 bindings") && text.contains("but 1 were given"), "{text}");
+    assert!(text.contains("takes 2 bindings") && text.contains(", not 1;"), "{text}");
     assert!(text.contains("copy: 256 bytes into 128; op 2 \"layer 7\", "), "{text}");
     Ok(())
 }
