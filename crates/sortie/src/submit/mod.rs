@@ -7,12 +7,21 @@
 //! Locks: `Line` is a leaf. It is never held over a call into wgpu, a waker or a landing.
 
 mod completion;
+mod exit;
 mod flight;
 mod lost;
 mod sync;
 mod ticket;
 
-use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use smallvec::SmallVec;
 
@@ -25,7 +34,7 @@ pub use ticket::{Reading, Ticket};
 use self::sync::{Condvar, Mutex};
 use crate::{
     device::Gpu,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     metrics::{Count, Counters},
 };
 
@@ -44,7 +53,7 @@ pub(crate) struct Submitter {
     left: Condvar,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    exiting: AtomicBool,
 }
 
 #[derive(Default)]
@@ -93,7 +102,7 @@ impl Submitter {
             left: Condvar::new(),
             lost,
             counters,
-            threads: Mutex::default(),
+            exiting: AtomicBool::new(false),
         });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
@@ -102,8 +111,8 @@ impl Submitter {
                 .spawn(move || run(&submitter))
                 .map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
         };
-        let threads = [spawn("sortie-submit", Self::submit_loop)?, spawn("sortie-wait", Self::wait_loop)?];
-        submitter.threads.lock().extend(threads);
+        let threads = vec![spawn("sortie-submit", Self::submit_loop)?, spawn("sortie-wait", Self::wait_loop)?];
+        exit::enlist(&submitter, threads);
         Ok(submitter)
     }
 
@@ -147,24 +156,28 @@ impl Submitter {
         self.submit.notify_one();
     }
 
-    /// Nothing more will come: the threads end when all has landed.
-    ///
-    /// When all has, which is the rule, this sees them off: a thread that let go of the device last would do so behind the back of a
-    /// program that is just exiting, and drivers crash on that.
+    /// Nothing more will come: the threads end when all has landed. Never waits for the device: when something is still under way, the
+    /// threads see it home by themselves.
     pub(crate) fn close(&self) {
-        let idle = {
-            let mut line = self.line.lock();
-            line.closed = true;
-            line.queued.is_empty() && line.flying.is_empty() && !line.turn
-        };
+        let mut line = self.line.lock();
+        line.closed = true;
+        let idle = line.queued.is_empty() && line.flying.is_empty() && !line.turn;
+        drop(line);
         self.submit.notify_all();
         self.left.notify_all();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        // Closing may happen on one of the threads itself, when it lands the last flight of a device nobody holds any more.
-        let others = threads.into_iter().filter(|other| other.thread().id() != thread::current().id());
         if idle {
+            // The last flight may have landed on one of the threads, which then closes the line itself.
+            let others = exit::dismiss(self).into_iter().filter(|other| other.thread().id() != thread::current().id());
             others.for_each(|other| drop(other.join()));
         }
+    }
+
+    /// The process is exiting: what is queued is not to start any more, and what is under way lands.
+    fn abandon(&self) {
+        self.exiting.store(true, Ordering::Relaxed);
+        self.line.lock().closed = true;
+        self.submit.notify_all();
+        self.left.notify_all();
     }
 
     /// Takes the submit thread's place for a moment, if nobody is ahead.
@@ -229,7 +242,7 @@ impl Submitter {
         if flight.leg.canceled() {
             return None;
         }
-        if let Err(error) = self.lost.check().and_then(|()| flight.leg.check()) {
+        if let Err(error) = self.open().and_then(|()| flight.leg.check()) {
             flight.leg.fail(&error, false);
             return None;
         }
@@ -251,6 +264,13 @@ impl Submitter {
             self.left.notify_one();
         }
         Some((index, serial))
+    }
+
+    fn open(&self) -> Result<()> {
+        if self.exiting.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Canceled, "the process is exiting"));
+        }
+        self.lost.check()
     }
 
     fn wait_loop(&self) {

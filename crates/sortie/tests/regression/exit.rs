@@ -1,0 +1,50 @@
+//! A program that exits with work in flight crashed in the driver: its library was torn down while a kernel ran, or while our own thread
+//! let go of the device.
+
+use std::process::Command;
+
+use sortie::{Device, DeviceOptions, Grid, Result};
+
+/// Names the driver to the child process.
+const DRIVER: &str = "SORTIE_TEST_EXIT_ON";
+
+const SLOW: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        var value = id.x;
+        for (var i = 0u; i < 6000u; i++) { value = value * 1664525u + 1013904223u; }
+        x[id.x] = value;
+    }
+";
+
+#[test]
+fn exiting_with_work_in_flight_does_not_crash() {
+    for driver in ["llvmpipe", "swiftshader"] {
+        if Device::open_with(DeviceOptions { device: Some(driver.into()), ..DeviceOptions::default() }).is_err() {
+            assert!(std::env::var_os("SORTIE_REQUIRE_GPU").is_none(), "{driver} does not open");
+            continue;
+        }
+        let program = std::env::current_exe().expect("this program");
+        for round in 0..15 {
+            let mut child = Command::new(&program);
+            child.args(["--exact", "exit::leaves_work_in_flight", "--nocapture"]).env(DRIVER, driver);
+            let output = child.output().expect("the child runs");
+            assert!(output.status.success(), "round {round} on {driver}: {:?}", output.status);
+        }
+    }
+}
+
+/// The child: does nothing unless it was asked to.
+#[test]
+fn leaves_work_in_flight() -> Result<()> {
+    let Ok(driver) = std::env::var(DRIVER) else { return Ok(()) };
+    let device = Device::open_with(DeviceOptions { device: Some(driver), ..DeviceOptions::default() })?;
+    let slow = device.kernel(SLOW)?;
+    let busy = device.zeros::<u32>(1 << 14)?;
+    for _ in 0..3 {
+        let mut batch = device.batch();
+        batch.dispatch(&slow, &[&busy], Grid::items(1 << 14));
+        drop(batch.submit_async()?);
+    }
+    Ok(())
+}

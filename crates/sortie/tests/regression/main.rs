@@ -1,0 +1,3 @@
+//! One test per bug found, each failing without its fix.
+
+mod exit;
