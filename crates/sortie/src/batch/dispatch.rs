@@ -78,6 +78,9 @@ impl Recorder<'_> {
             }
             direct => groups(direct, kernel.workgroup_size(), self.shared.limits().groups)?,
         };
+        if wrapped {
+            kernel.check_hidden(self.shared.limits())?;
+        }
         let tape = &mut *self.tape;
         if let Some((one, other)) = aliased(&tape.recording.accesses[first..]) {
             return Err(aliasing(kernel, one, other));

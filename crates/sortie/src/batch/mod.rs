@@ -36,8 +36,9 @@ use crate::{
     device::{Device, Shared},
     encode::{Encoded, Planned},
     error::{Error, ErrorKind, Result},
+    memory::Block,
     metrics::Count,
-    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned, refused},
+    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned},
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -191,7 +192,7 @@ impl Batch {
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let flights = self.encode(&mut tape, &completion).map_err(|error| match error.location() {
             Some(_) => error,
-            None => refused(self.shared.explain(error), &tape.payload.blocks).at(here),
+            None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
         });
         tape.give_back();
         match flights {
@@ -229,13 +230,11 @@ impl Batch {
         let lift = |slot: SlotId| {
             blocks[slot.0 as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error))
         };
-        let hold = Arc::new(Hold {
-            completion: completion.clone(),
-            lifted: heirs.into_iter().filter_map(lift).collect(),
-            pins: Pins { blocks },
-            touches: planned.touches.clone(),
-            readback: returning.zip(self.landing.clone()),
-        });
+        let lifted = heirs.into_iter().filter_map(lift).collect();
+        let mut hold = Hold::new(completion.clone(), Pins { blocks }, planned.touches.clone());
+        hold.lifted = lifted;
+        hold.readback = returning.zip(self.landing.clone());
+        let hold = Arc::new(hold);
         let last = commands.len() - 1;
         let flights = commands.into_iter().enumerate().map(|(part, commands)| Flight {
             commands,

@@ -34,7 +34,8 @@ pub(super) struct Tape {
     mistakes: Vec<(usize, Error)>,
     /// Dispatches whose kernel has immediates that were not given yet, in order.
     owed: Vec<u32>,
-    fences: usize,
+    /// Ops that the user did not ask for one by one: fences, and the further ops of a call that takes several.
+    uncounted: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
 }
@@ -60,6 +61,10 @@ const NOTHING: Op = Op {
     params: [0; 2],
 };
 
+/// A tape that has held more than this is not kept: what one large batch took would stay for good.
+const SPARE_OPS: usize = 1 << 16;
+const SPARE_BYTES: usize = 1 << 20;
+
 /// Tapes kept for later batches: as many as threads may sensibly record at once. Boxed, so that taking one moves a pointer.
 const SPARES: usize = 16;
 #[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
@@ -73,6 +78,12 @@ impl Tape {
     }
 
     pub(super) fn give_back(mut self: Box<Self>) {
+        if self.payload.uploads.capacity() > SPARE_BYTES {
+            self.payload.uploads = Vec::new();
+        }
+        if self.recording.ops.capacity() > SPARE_OPS || self.payload.immediates.capacity() > SPARE_BYTES {
+            return;
+        }
         self.recording.clear();
         self.payload.clear();
         self.lines.clear();
@@ -83,7 +94,7 @@ impl Tape {
         self.kernels.clear();
         self.mistakes.clear();
         self.owed.clear();
-        self.fences = 0;
+        self.uncounted.clear();
         self.params_bytes = 0;
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
@@ -98,6 +109,12 @@ impl Tape {
         self.recording.push_op(op);
         self.lines.push(at);
         index
+    }
+
+    /// Appends an op that does not count as one of the user's.
+    pub(super) fn push_further(&mut self, op: Op, at: &'static Location<'static>) {
+        let op = self.push(op, at);
+        self.uncounted.push(index(op));
     }
 
     /// Makes room for hidden parameters, which all go into one buffer.
@@ -116,8 +133,7 @@ impl Tape {
 
     /// Appends a barrier or a split.
     pub(super) fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
-        self.fences += 1;
-        self.push(Op { kind, ..NOTHING }, at);
+        self.push_further(Op { kind, ..NOTHING }, at);
     }
 
     /// Keeps a mistake in the place of an op that cannot be recorded.
@@ -189,7 +205,10 @@ impl Tape {
     }
 
     pub(super) fn close_scope(&mut self, scope: usize) {
-        self.scopes[scope].end = self.lines.len();
+        // Not there when the batch was swapped for another inside its own scope.
+        if let Some(scope) = self.scopes.get_mut(scope) {
+            scope.end = self.lines.len();
+        }
     }
 
     /// A dispatch must still be given immediates.
@@ -226,14 +245,13 @@ impl Tape {
         let scopes = self.scopes.iter().filter(|scope| (scope.start..scope.end).contains(&op)).map(|scope| scope.label);
         let mut labels = self.labels.iter().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label);
         let parts: Vec<_> = scopes.chain(labels.next_back()).map(|span| &self.text[span.range()]).collect();
-        let fence = |op: &&Op| matches!(op.kind, OpKind::Barrier | OpKind::Split);
-        let fences = self.recording.ops[..op].iter().filter(fence).count();
-        OpName { index: op - fences, label: parts.join("/") }
+        let uncounted = self.uncounted.iter().filter(|at| **at as usize <= op).count();
+        OpName { index: op - uncounted, label: parts.join("/") }
     }
 
-    /// Ops that are not fences.
+    /// Ops as the user counts them.
     pub(super) fn count(&self) -> usize {
-        self.lines.len() - self.fences
+        self.lines.len() - self.uncounted.len()
     }
 
     fn write(&mut self, text: &str) -> Span {

@@ -96,7 +96,7 @@ impl Recorder<'_> {
                     Span::default(),
                     at,
                 );
-                self.transfer(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
+                self.further(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)], at);
             }
             (Some(from), Some(to)) => {
                 self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
@@ -198,7 +198,11 @@ impl Recorder<'_> {
                 data: Span::new(data_start..data_start + FILL_BYTES),
                 params,
             };
-            tape.push(op, at);
+            if start == spot.start {
+                tape.push(op, at);
+            } else {
+                tape.push_further(op, at);
+            }
             start = end;
         }
         Ok(())
@@ -218,10 +222,20 @@ impl Recorder<'_> {
     }
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], data: Span, at: &'static Location<'static>) {
-        let tape = &mut *self.tape;
-        let first = tape.recording.accesses.len();
-        accesses.iter().for_each(|access| tape.access(*access));
-        let op = Op {
+        let op = self.op(kind, accesses, data);
+        self.tape.push(op, at);
+    }
+
+    /// The second op of one call.
+    fn further(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
+        let op = self.op(kind, accesses, Span::EMPTY);
+        self.tape.push_further(op, at);
+    }
+
+    fn op(&mut self, kind: OpKind, accesses: &[Access], data: Span) -> Op {
+        let first = self.tape.recording.accesses.len();
+        accesses.iter().for_each(|access| self.tape.access(*access));
+        Op {
             kind,
             lane: Lane::Transfer,
             kernel: 0,
@@ -230,8 +244,7 @@ impl Recorder<'_> {
             indirect: false,
             data,
             params: [0; 2],
-        };
-        tape.push(op, at);
+        }
     }
 
     /// Where a place lies in this batch; `None` when it has no bytes.

@@ -1,5 +1,7 @@
 //! Finding an adapter and opening it.
 
+use std::sync::LazyLock;
+
 use super::{DeviceInfo, DeviceKind, DeviceOptions};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -54,16 +56,40 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<Opened> {
     request(&adapter, adapter.limits())
 }
 
-/// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
-fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
-    let found = adapters_of(wgpu::Backends::PRIMARY);
-    if found.is_empty() { adapters_of(wgpu::Backends::SECONDARY) } else { found }
+/// Opens an adapter that was open before.
+pub(crate) fn reopen(before: &DeviceInfo) -> Result<Opened> {
+    if before.kind == DeviceKind::Noop {
+        return noop();
+    }
+    let same =
+        |info: &DeviceInfo| (&info.name, info.backend, &info.driver) == (&before.name, before.backend, &before.driver);
+    match adapters().into_iter().find(|(_, info)| same(info)) {
+        Some((adapter, _)) => request(&adapter, adapter.limits()),
+        None => Err(Error::new(ErrorKind::NoDevice, format!("{before} is not there any more"))),
+    }
 }
 
-fn adapters_of(backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
+/// One for the process, never let go of. wgpu tells handles apart only within an instance: with one for each device, a buffer of another
+/// device could pass for one of ours. It also spares every open the loading of drivers.
+static PRIMARY: LazyLock<wgpu::Instance> = LazyLock::new(|| instance(wgpu::Backends::PRIMARY | wgpu::Backends::NOOP));
+/// GL apart from the rest, because it is rarely asked.
+static SECONDARY: LazyLock<wgpu::Instance> = LazyLock::new(|| instance(wgpu::Backends::SECONDARY));
+
+fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
-    descriptor.backends &= backends;
-    let instance = wgpu::Instance::new(descriptor);
+    // The environment narrows the choice; noop must be there in any case.
+    descriptor.backends = (descriptor.backends | wgpu::Backends::NOOP) & backends;
+    descriptor.backend_options.noop = wgpu::NoopBackendOptions::enabled();
+    wgpu::Instance::new(descriptor)
+}
+
+/// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
+fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
+    let found = adapters_of(&PRIMARY, wgpu::Backends::PRIMARY);
+    if found.is_empty() { adapters_of(&SECONDARY, wgpu::Backends::SECONDARY) } else { found }
+}
+
+fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
     let mut found: Vec<_> = pollster::block_on(instance.enumerate_adapters(backends))
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
@@ -133,13 +159,8 @@ fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
 
 /// wgpu's noop device, with the limits that WebGPU guarantees and immediates.
 fn noop() -> Result<Opened> {
-    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
-        backends: wgpu::Backends::NOOP,
-        backend_options: wgpu::BackendOptions { noop: wgpu::NoopBackendOptions::enabled(), ..Default::default() },
-        ..wgpu::InstanceDescriptor::new_without_display_handle()
-    });
-    let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default()))
-        .map_err(|error| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer").caused_by(error))?;
+    let adapter = pollster::block_on(PRIMARY.enumerate_adapters(wgpu::Backends::NOOP)).into_iter().next();
+    let adapter = adapter.ok_or_else(|| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer"))?;
     request(&adapter, wgpu::Limits { max_immediate_size: 128, ..Default::default() })
 }
 

@@ -119,9 +119,7 @@ impl Device {
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let name =
-            if self.shared.info.kind == DeviceKind::Noop { "noop".into() } else { self.shared.info.name.clone() };
-        Self::open_with(DeviceOptions { device: Some(name), ..self.shared.options.clone() })
+        Self::build(adapter::reopen(&self.shared.info)?, self.shared.options.clone(), false)
     }
 
     /// Name, driver and limits.

@@ -103,7 +103,7 @@ impl<'a> Encoding<'a> {
         let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
         for (index, wave) in plan.waves.iter().enumerate() {
             while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
-                if let Some(fill) = self.clears_in_pass(wave.lane) {
+                if let Some(fill) = self.clears_in_pass(clear, wave.lane) {
                     let block = self.physical(clear.physical);
                     let bound = Bound { buffer: block.id(), offset: 0, bytes: clear.bytes };
                     resolved.groups.push(self.find(groups, &fill.groups()[0].layout, &[(bound, block)], now));
@@ -172,8 +172,9 @@ impl<'a> Encoding<'a> {
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn clears_in_pass(&self, lane: Lane) -> Option<&'a Kernel> {
-        self.fill.filter(|fill| lane == Lane::Compute && fill.hidden_immediates() == 0)
+    fn clears_in_pass(&self, clear: &Clear, lane: Lane) -> Option<&'a Kernel> {
+        let bound = clear.bytes <= self.shared.limits().binding_bytes;
+        self.fill.filter(|fill| bound && lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
 
     fn clear<'r>(
@@ -184,7 +185,7 @@ impl<'a> Encoding<'a> {
         refs: &mut impl Iterator<Item = &'r GroupRef>,
     ) {
         let bytes = clear.bytes.next_multiple_of(4);
-        match self.clears_in_pass(lane) {
+        match self.clears_in_pass(clear, lane) {
             Some(kernel) => {
                 let words =
                     u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("a binding is shorter than 16 GiB"));

@@ -3,7 +3,7 @@
 //! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab and are named by
 //! [`GroupRef`]: a plan keeps the refs of its last run without keeping a buffer alive, and a stale ref is recognised by its generation.
 //!
-//! Bound: [`MOST`] groups; past it the half not used for longest goes.
+//! Bound: [`MOST`] groups, or as many as one batch needs; past it the half not used for longest goes.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use std::sync::{
 };
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::{
@@ -64,7 +64,9 @@ pub(crate) struct Groups {
     slab: Vec<Entry>,
     free: Vec<u32>,
     by_key: FxHashMap<GroupKey, u32>,
-    by_buffer: FxHashMap<BufferId, SmallVec<[u32; 4]>>,
+    by_buffer: FxHashMap<BufferId, FxHashSet<u32>>,
+    /// When room was last made.
+    shrunk: u64,
 }
 
 #[derive(Debug)]
@@ -170,27 +172,23 @@ impl Groups {
     /// Whether all these refs are good.
     pub(crate) fn hold(&self, refs: &[GroupRef]) -> bool {
         refs.iter().all(|named| {
-            *named == GroupRef::NONE
-                || self
-                    .slab
-                    .get(named.index as usize)
-                    .is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())
+            let entry = self.slab.get(named.index as usize);
+            entry.is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())
         })
     }
 
     fn insert(&mut self, key: GroupKey, group: wgpu::BindGroup, now: u64) -> GroupRef {
-        if self.by_key.len() >= MOST {
+        // Once per batch: what the batch itself needs stays, however much it is.
+        if self.by_key.len() >= MOST && self.shrunk < now {
+            self.shrunk = now;
             self.shrink(now);
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slab.push(Entry { generation: 0, used: AtomicU64::new(0), group: None });
-            u32::try_from(self.slab.len() - 1).unwrap_or_else(|_| unreachable!("bounded by MOST"))
+            u32::try_from(self.slab.len() - 1).unwrap_or_else(|_| unreachable!("a recording is indexed by u32"))
         });
         for bound in &key.bound {
-            let users = self.by_buffer.entry(bound.buffer).or_default();
-            if users.last() != Some(&index) {
-                users.push(index);
-            }
+            self.by_buffer.entry(bound.buffer).or_default().insert(index);
         }
         self.by_key.insert(key.clone(), index);
         let entry = &mut self.slab[index as usize];
@@ -211,7 +209,7 @@ impl Groups {
         self.by_key.remove(&key);
         for bound in &key.bound {
             if let Some(users) = self.by_buffer.get_mut(&bound.buffer) {
-                users.retain(|user| *user != index);
+                users.remove(&index);
                 if users.is_empty() {
                     self.by_buffer.remove(&bound.buffer);
                 }

@@ -152,6 +152,7 @@ impl Wgpu {
         if let Err(error) = outcome {
             // A group may be what was refused: none of them is to be found again.
             self.groups.evict(&resolved.buffers);
+            self.groups.evict(resolved.params.as_slice());
             return Err(error);
         }
         *planned.resolved.lock() = resolved;
@@ -222,19 +223,13 @@ fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) 
     }
 }
 
-/// Compiles the variants that are missing, side by side. Usually there is nothing to do.
+/// Compiles the variants that are missing, as many at a time as there are cores. Usually there is nothing to do.
 fn compile(shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
-    let missing = |(kernel, wrapped): &&(u32, bool)| payload.kernels[*kernel as usize].compiled(*wrapped).is_none();
-    if !planned.variants.iter().any(|variant| missing(&variant)) {
-        return Ok(());
+    let all = planned.variants.iter().map(|(kernel, wrapped)| (&payload.kernels[*kernel as usize], *wrapped));
+    let missing: SmallVec<[_; 4]> = all.filter(|(kernel, wrapped)| kernel.compiled(*wrapped).is_none()).collect();
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    for some in missing.chunks(cores) {
+        Kernel::compile_all(shared, some)?;
     }
-    thread::scope(|scope| {
-        for (kernel, wrapped) in planned.variants.iter().filter(missing) {
-            scope.spawn(move || drop(payload.kernels[*kernel as usize].pipeline(shared, *wrapped)));
-        }
-    });
-    planned
-        .variants
-        .iter()
-        .try_for_each(|(kernel, wrapped)| payload.kernels[*kernel as usize].pipeline(shared, *wrapped).map(drop))
+    Ok(())
 }

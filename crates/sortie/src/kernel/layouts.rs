@@ -5,6 +5,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
+use crate::{device::Gpu, error::Result};
+
 /// One binding of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Signature {
@@ -57,20 +59,22 @@ struct Known {
 }
 
 impl Layouts {
-    pub(crate) fn get(&self, device: &wgpu::Device, signature: Vec<Signature>) -> Arc<Layout> {
+    pub(crate) fn get(&self, gpu: &Gpu, signature: Vec<Signature>) -> Result<Arc<Layout>> {
         let mut known = self.known.lock();
         if let Some(layout) = known.layouts.get(&signature).and_then(Weak::upgrade) {
-            return layout;
+            return Ok(layout);
         }
         let entries: Vec<_> = signature.iter().map(entry).collect();
-        let raw = device
-            .create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("sortie"), entries: &entries });
+        let scopes = gpu.scopes();
+        let raw =
+            gpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("sortie"), entries: &entries });
+        scopes.pop(|| "a kernel's bindings".into(), 0)?;
         known.next += 1;
         let layout =
             Arc::new(Layout { id: known.next, raw, bindings: signature.iter().map(|one| one.binding).collect() });
         known.layouts.retain(|_, layout| layout.strong_count() > 0);
         known.layouts.insert(signature, Arc::downgrade(&layout));
-        layout
+        Ok(layout)
     }
 }
 

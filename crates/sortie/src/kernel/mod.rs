@@ -22,8 +22,10 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    thread,
+    thread::{self, Scope, ScopedJoinHandle},
 };
+
+use parking_lot::Mutex;
 
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
@@ -61,7 +63,10 @@ struct Inner {
     parsed: Parsed,
     groups: Vec<Group>,
     immediates: ImmediatesAs,
-    pipelines: [OnceLock<Result<Pipeline>>; 2],
+    /// Plain and wrapped. A failure is not kept: memory may come back.
+    pipelines: [OnceLock<Pipeline>; 2],
+    /// One compilation at a time, so that nobody compiles what another is compiling.
+    compiling: Mutex<()>,
 }
 
 /// One bind group of a kernel.
@@ -197,7 +202,7 @@ impl Kernel {
             Some(_) if rewrite::immediates_fit_uniform(&parsed, capabilities) => ImmediatesAs::Uniform,
             Some(_) => ImmediatesAs::Storage,
         };
-        let groups = groups(&parsed.interface, shared);
+        let groups = groups(&parsed.interface, shared)?;
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: shared.id(),
@@ -205,6 +210,7 @@ impl Kernel {
             groups,
             immediates,
             pipelines: [OnceLock::new(), OnceLock::new()],
+            compiling: Mutex::new(()),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -233,15 +239,55 @@ impl Kernel {
         }
     }
 
+    /// Whether there is a bind group left for hidden parameters.
+    pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
+        let number = self.interface().hidden_group();
+        if number < limits.bind_groups {
+            return Ok(());
+        }
+        let message = format!(
+            "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
+            self.entry(),
+            number - 1,
+            limits.bind_groups
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
     /// The pipeline of a variant that has been compiled.
     pub(crate) fn compiled(&self, wrapped: bool) -> Option<&Pipeline> {
-        self.inner.pipelines[usize::from(wrapped)].get()?.as_ref().ok()
+        self.inner.pipelines[usize::from(wrapped)].get()
     }
 
     /// The pipeline of a variant, compiled now if it has not been.
     pub(crate) fn pipeline(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        let compile = || on_large_stack(|| self.compile(shared, wrapped)).and_then(|made| made);
-        self.inner.pipelines[usize::from(wrapped)].get_or_init(compile).as_ref().map_err(Clone::clone)
+        match self.compiled(wrapped) {
+            Some(pipeline) => Ok(pipeline),
+            None => on_large_stack(|| self.compile_once(shared, wrapped))?,
+        }
+    }
+
+    /// Compiles several variants side by side.
+    pub(crate) fn compile_all(shared: &Shared, variants: &[(&Kernel, bool)]) -> Result<()> {
+        thread::scope(|scope| {
+            let compile = |(kernel, wrapped): &(&Kernel, bool)| {
+                let (kernel, wrapped) = (Kernel::clone(kernel), *wrapped);
+                large_stack(scope, move || kernel.compile_once(shared, wrapped).map(drop))
+            };
+            let threads: Vec<_> = variants.iter().map(compile).collect();
+            threads.into_iter().try_for_each(|thread| join(thread?)?)
+        })
+    }
+
+    /// Must run on a large stack.
+    fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
+        let _turn = self.inner.compiling.lock();
+        let place = &self.inner.pipelines[usize::from(wrapped)];
+        if let Some(pipeline) = place.get() {
+            return Ok(pipeline);
+        }
+        let pipeline = self.compile(shared, wrapped)?;
+        Ok(place.get_or_init(|| pipeline))
     }
 
     fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
@@ -290,15 +336,7 @@ impl Kernel {
         if immediates.is_none() && !grid {
             return Ok(None);
         }
-        if number >= shared.limits().bind_groups {
-            let message = format!(
-                "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
-                self.entry(),
-                number - 1,
-                shared.limits().bind_groups
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+        self.check_hidden(shared.limits())?;
         let uniform = self.inner.immediates == ImmediatesAs::Uniform;
         if immediates.is_some() && !uniform {
             let storage = storage_buffers(self.interface()) + 1;
@@ -318,12 +356,12 @@ impl Kernel {
             dynamic: true,
         });
         let signature = immediates_at.into_iter().chain(grid_at).collect();
-        let layout = shared.executor().layouts().get(shared.gpu(), signature);
+        let layout = shared.executor().layouts().get(shared.gpu(), signature)?;
         Ok(Some(Hidden { number, layout, immediates, grid }))
     }
 }
 
-fn groups(interface: &Interface, shared: &Shared) -> Vec<Group> {
+fn groups(interface: &Interface, shared: &Shared) -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     let mut start = 0;
     for bindings in interface.bindings.chunk_by(|a, b| a.group == b.group) {
@@ -340,11 +378,11 @@ fn groups(interface: &Interface, shared: &Shared) -> Vec<Group> {
                 dynamic: false,
             })
             .collect();
-        let layout = shared.executor().layouts().get(shared.gpu(), signature);
+        let layout = shared.executor().layouts().get(shared.gpu(), signature).map_err(refused)?;
         groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
         start += bindings.len();
     }
-    groups
+    Ok(groups)
 }
 
 fn storage_buffers(interface: &Interface) -> u64 {
@@ -378,13 +416,21 @@ fn refused(error: Error) -> Error {
     }
 }
 
-/// Runs on a thread whose stack is large enough for naga.
+/// Runs on a thread whose stack is large enough for naga, and waits for it.
 fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().name("sortie-compile".into()).stack_size(STACK).spawn_scoped(scope, run);
-        let thread = thread.map_err(|error| Error::internal("the compile thread did not start").caused_by(error))?;
-        thread.join().map_err(|_| Error::internal("the WGSL compiler panicked; please report the kernel"))
-    })
+    thread::scope(|scope| join(large_stack(scope, run)?))
+}
+
+fn large_stack<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    let thread = thread::Builder::new().name("sortie-compile".into()).stack_size(STACK).spawn_scoped(scope, run);
+    thread.map_err(|error| Error::internal("the compile thread did not start").caused_by(error))
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T> {
+    thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
 }
 
 impl From<KernelError> for Error {

@@ -14,7 +14,10 @@ use std::{
 use parking_lot::Mutex;
 
 use super::pool::{BufferId, Raw};
-use crate::{device::Shared, error::Error};
+use crate::{
+    device::Shared,
+    error::{Error, ErrorKind},
+};
 
 pub(crate) struct Block {
     shared: Arc<Shared>,
@@ -68,6 +71,17 @@ impl Block {
     /// Somebody else's, who may have destroyed or mapped it.
     pub(crate) fn is_imported(&self) -> bool {
         !self.owned
+    }
+
+    /// What wgpu refuses although all our checks passed is most likely the doing of whoever owns an imported buffer.
+    pub(crate) fn blame<'a>(blocks: impl IntoIterator<Item = &'a Arc<Self>>, error: Error) -> Error {
+        let foreign = blocks.into_iter().any(|block| block.is_imported());
+        if !foreign || *error.kind() != ErrorKind::Internal {
+            return error;
+        }
+        let message =
+            format!("{error}: an imported buffer may have been destroyed, be mapped, or belong to another device");
+        Error::new(ErrorKind::Bindings, message).caused_by(error)
     }
 
     /// Whether wgpu has just made it and nothing has been written to it yet.

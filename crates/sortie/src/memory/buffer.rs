@@ -81,12 +81,17 @@ impl Device {
     /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
     ///
     /// # Errors
-    /// [`Shape`](ErrorKind::Shape) when its size is no multiple of the element's.
+    /// [`Shape`](ErrorKind::Shape) when its size is no multiple of 4 or of the element's. A buffer of another device is found out when it is
+    /// used, as long as both devices come from one `wgpu::Instance`; between instances wgpu cannot tell them apart.
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
         let bytes = buffer.size();
         let size = element::<T>().map_err(|error| error.at(here))?;
+        if !bytes.is_multiple_of(4) {
+            let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
+            return Err(Error::new(ErrorKind::Shape, message).at(here));
+        }
         if !bytes.is_multiple_of(size) {
             let message =
                 format!("import: a buffer of {bytes} bytes does not hold a whole number of elements of {size} bytes");
@@ -195,7 +200,8 @@ impl<'a, T: Pod> Slice<'a, T> {
         if !block.allows(Use::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
-        queue_write(block, range.start, bytemuck::cast_slice(data)).map_err(|error| block.shared().explain(error))?;
+        queue_write(block, range.start, bytemuck::cast_slice(data))
+            .map_err(|error| Block::blame([block], block.shared().explain(error)))?;
         if range == (0..block.bytes()) {
             block.cleanse();
         }
@@ -240,7 +246,7 @@ impl Stretch {
     /// The byte that it starts at.
     #[inline]
     pub(crate) fn offset(self) -> u64 {
-        self.start as u64 * self.size as u64
+        (self.start as u64).saturating_mul(self.size as u64)
     }
 
     /// The range in bytes, rounded up to 4 at the buffer's end.
@@ -275,7 +281,7 @@ pub(crate) fn bytes_of<T>(len: usize) -> Result<u64> {
 }
 
 /// Writes through the submit queue, padded with zeros to 4 bytes.
-fn queue_write(block: &Block, start: u64, data: &[u8]) -> Result<()> {
+fn queue_write(block: &Arc<Block>, start: u64, data: &[u8]) -> Result<()> {
     let shared = block.shared();
     let padded = (data.len() as u64).next_multiple_of(4);
     let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
@@ -290,12 +296,11 @@ fn queue_write(block: &Block, start: u64, data: &[u8]) -> Result<()> {
     for pad in data.len()..view.len() {
         view.slice(pad..=pad).copy_from_slice(&[0]);
     }
-    shared.submitter().write(view);
-    Ok(())
+    shared.submitter().write(view, block)
 }
 
 /// Makes recycled memory read as zero.
-fn zero(block: &Block) -> Result<()> {
+fn zero(block: &Arc<Block>) -> Result<()> {
     let shared = block.shared();
     if block.fresh() {
         return Ok(());

@@ -68,7 +68,12 @@ impl Staging {
     }
 
     fn put_readback(&self, buffer: wgpu::Buffer) {
+        let scopes = self.gpu.scopes();
         buffer.unmap();
+        if scopes.pop(|| "an unmapping".into(), 0).is_err() {
+            // The device is gone, and the buffer with it.
+            return;
+        }
         let gone = self.readbacks.lock().put(buffer.size(), buffer);
         drop(gone);
     }

@@ -9,6 +9,7 @@
 //! Invariant: `Done` is entered once and never left.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicBool, Ordering},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
@@ -55,9 +56,9 @@ impl Completion {
         self.done.store(true, Ordering::Release);
         drop(state);
         self.changed.notify_all();
-        // Wakers run foreign code: never under the lock.
+        // Wakers run foreign code: never under the lock, and a panic of theirs is not ours.
         if let State::Pending(wakers) = before {
-            wakers.into_iter().for_each(Waker::wake);
+            wakers.into_iter().for_each(|waker| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
         }
     }
 

@@ -7,8 +7,9 @@
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until somebody has joined it.
 
 use std::{
+    cell::Cell,
     sync::{Arc, Once, Weak},
-    thread::{self, JoinHandle},
+    thread::{self, JoinHandle, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -16,31 +17,24 @@ use parking_lot::Mutex;
 
 use super::Submitter;
 
-/// The threads of one device.
-struct Crew {
+/// A thread of a device.
+struct Member {
     submitter: Weak<Submitter>,
-    threads: Vec<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
-static THREADS: Mutex<Vec<Crew>> = Mutex::new(Vec::new());
+static THREADS: Mutex<Vec<Member>> = Mutex::new(Vec::new());
 
 /// A kernel that hangs must not keep the process from ending.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Remembers the threads of a device.
-pub(super) fn enlist(submitter: &Arc<Submitter>, threads: Vec<JoinHandle<()>>) {
+/// Remembers a thread of a device.
+pub(super) fn enlist(submitter: &Arc<Submitter>, thread: JoinHandle<()>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(register);
-    let mut crews = THREADS.lock();
-    crews.retain(|crew| !crew.threads.iter().all(JoinHandle::is_finished));
-    crews.push(Crew { submitter: Arc::downgrade(submitter), threads });
-}
-
-/// The threads of a device, for its owner to join.
-pub(super) fn dismiss(submitter: &Submitter) -> Vec<JoinHandle<()>> {
-    let mut crews = THREADS.lock();
-    let own = crews.iter().position(|crew| std::ptr::eq(crew.submitter.as_ptr(), submitter));
-    own.map(|index| crews.swap_remove(index).threads).unwrap_or_default()
+    let mut members = THREADS.lock();
+    members.retain(|member| !member.thread.is_finished());
+    members.push(Member { submitter: Arc::downgrade(submitter), thread });
 }
 
 #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
@@ -48,7 +42,7 @@ fn register() {
     unsafe extern "C" {
         fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
     }
-    // SAFETY: `atexit` is the C runtime's, on every platform that std supports, and `settle` is a function that lives as long as the
+    // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
     // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
     let refused = unsafe { atexit(settle) };
     if refused != 0 {
@@ -59,14 +53,16 @@ fn register() {
 }
 
 extern "C" fn settle() {
-    let crews = std::mem::take(&mut *THREADS.lock());
-    for submitter in crews.iter().filter_map(|crew| crew.submitter.upgrade()) {
+    let members = std::mem::take(&mut *THREADS.lock());
+    for submitter in members.iter().filter_map(|member| member.submitter.upgrade()) {
         submitter.abandon();
         // wgpu cannot be let go of here, where thread-locals are gone already: our threads do that, or nobody.
         std::mem::forget(submitter);
     }
+    // A waker may call `exit` on one of our threads, which would then wait for itself.
+    let others = members.into_iter().filter(|member| !is_current(&member.thread));
     let begin = Instant::now();
-    for thread in crews.into_iter().flat_map(|crew| crew.threads) {
+    for Member { thread, .. } in others {
         while !thread.is_finished() && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_micros(200));
         }
@@ -74,4 +70,18 @@ extern "C" fn settle() {
             drop(thread.join());
         }
     }
+}
+
+fn is_current(other: &JoinHandle<()>) -> bool {
+    OWN.try_with(Cell::get).is_ok_and(|own| own == Some(other.thread().id()))
+}
+
+thread_local! {
+    /// Set on our own threads.
+    static OWN: Cell<Option<ThreadId>> = const { Cell::new(None) };
+}
+
+/// Called by each of our threads when it starts.
+pub(super) fn begin() {
+    OWN.set(Some(thread::current().id()));
 }

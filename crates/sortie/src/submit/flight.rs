@@ -1,6 +1,9 @@
 //! One submission on its way: the commands, and all that must stay alive until they are done.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
@@ -12,12 +15,14 @@ use crate::{
 };
 
 /// One submission, ready to go.
+#[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) commands: wgpu::CommandBuffer,
     pub(crate) leg: Leg,
 }
 
 /// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
+#[derive(Debug)]
 pub(crate) struct Leg {
     /// Which submission of its batch it is.
     pub(crate) part: u32,
@@ -27,6 +32,7 @@ pub(crate) struct Leg {
 }
 
 /// What a whole batch keeps alive until its last submission has landed.
+#[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) completion: Arc<Completion>,
     pub(crate) pins: Pins,
@@ -35,22 +41,40 @@ pub(crate) struct Hold {
     pub(crate) lifted: Vec<(SlotId, Error)>,
     /// What it reads back, and where its readings look for it.
     pub(crate) readback: Option<(Returning, Arc<Landing>)>,
+    /// All went well; its completion is about to be told.
+    landed: AtomicBool,
+}
+
+impl Drop for Hold {
+    /// However a batch ends, whoever waits for it hears of it. Landing and failing come first; this is for what went wrong on the way.
+    fn drop(&mut self) {
+        if !*self.landed.get_mut() {
+            self.completion.finish(Err(Error::internal("the batch was lost on its way; please report it")));
+        }
+    }
 }
 
 impl Hold {
+    pub(crate) fn new(completion: Arc<Completion>, pins: Pins, touches: Arc<[Touch]>) -> Self {
+        let landed = AtomicBool::new(false);
+        Self { completion, pins, touches, lifted: Vec::new(), readback: None, landed }
+    }
+
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
         self.pins.blocks.get(slot.0 as usize)?.as_ref()
     }
 }
 
 /// Blocks in use, by slot; the list itself is used again by a later batch.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Pins {
     pub(crate) blocks: Vec<Option<Arc<Block>>>,
 }
 
 /// Lists kept for later batches: as many as flights can sensibly be under way.
 const SPARES: usize = 16;
+/// A longer list is not kept: what one large batch took would stay for good.
+const SPARE_SLOTS: usize = 1 << 16;
 static SPARE: Mutex<Vec<Vec<Option<Arc<Block>>>>> = Mutex::new(Vec::new());
 
 impl Pins {
@@ -66,7 +90,7 @@ impl Drop for Pins {
         // Blocks go back to their pool here, outside the lock.
         blocks.clear();
         let mut spare = SPARE.lock();
-        if spare.len() < SPARES {
+        if spare.len() < SPARES && blocks.capacity() <= SPARE_SLOTS {
             spare.push(blocks);
         }
     }
@@ -82,6 +106,7 @@ impl Leg {
             landing.set(returning.land());
         }
         let completion = self.hold.completion.clone();
+        self.hold.landed.store(true, Ordering::Relaxed);
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
         drop(self);
         completion.finish(Ok(()));
@@ -126,16 +151,6 @@ impl Leg {
         }
         Ok(())
     }
-}
-
-/// What wgpu refuses although all our checks passed is most likely the doing of whoever owns an imported buffer.
-pub(crate) fn refused(error: Error, blocks: &[Option<Arc<Block>>]) -> Error {
-    let foreign = blocks.iter().flatten().any(|block| block.is_imported());
-    if foreign && *error.kind() == ErrorKind::Internal {
-        let message = format!("{error}: an imported buffer may have been destroyed, or still be mapped");
-        return Error::new(ErrorKind::Bindings, message).caused_by(error);
-    }
-    error
 }
 
 /// The error of using a buffer that a failed submission has left behind.

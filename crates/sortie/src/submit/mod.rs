@@ -4,17 +4,18 @@
 //! [`Submitter::run`] may take its turn when nothing is queued); the wait thread is the one that sleeps in `poll` for flights that
 //! nobody else waits for. At most `in_flight` submissions are under way.
 //!
-//! Locks: `Line` is a leaf. It is never held over a call into wgpu, a waker or a landing.
+//! [`Line`] is the one lock that they share.
 
 mod completion;
 mod exit;
 mod flight;
+mod line;
 mod lost;
 mod sync;
 mod ticket;
 
 use std::{
-    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,18 +24,18 @@ use std::{
     time::Duration,
 };
 
-use smallvec::SmallVec;
-
 pub(crate) use completion::Completion;
-pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned, refused};
+pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
 pub(crate) use lost::Lost;
+use lost::Polled;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
 
-use self::sync::{Condvar, Mutex};
+use self::line::{Line, Queued};
 use crate::{
     device::Gpu,
     error::{Error, ErrorKind, Result},
+    memory::Block,
     metrics::{Count, Counters},
 };
 
@@ -42,46 +43,30 @@ use crate::{
 const POLL: Duration = Duration::from_millis(100);
 
 /// The one way to a device's queue.
+#[derive(Debug)]
 pub(crate) struct Submitter {
     gpu: Gpu,
     queue: wgpu::Queue,
-    in_flight: usize,
-    line: Mutex<Line>,
-    /// Something was queued, landed, or the line was closed.
-    submit: Condvar,
-    /// A flight has left that the wait thread must see home.
-    left: Condvar,
+    line: Line<Item, Leg, wgpu::SubmissionIndex>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     exiting: AtomicBool,
 }
 
-#[derive(Default)]
-struct Line {
-    queued: VecDeque<Item>,
-    flying: VecDeque<Flying>,
-    /// Somebody is inside `queue.submit`.
-    turn: bool,
-    closed: bool,
-    /// Flights that have left so far; the serial of the newest.
-    departed: u64,
-}
-
 /// What goes to the queue in order.
+#[derive(Debug)]
 enum Item {
     Flight(Flight),
     /// A write that takes effect when the view is dropped.
-    Write(wgpu::QueueWriteBufferView),
+    Write(wgpu::QueueWriteBufferView, Arc<Block>),
     /// Commands that nobody waits for: the zeroing of recycled memory.
     Clear(wgpu::CommandBuffer),
 }
 
-struct Flying {
-    leg: Leg,
-    index: wgpu::SubmissionIndex,
-    /// The thread that submitted it waits for it itself.
-    attended: bool,
-    serial: u64,
+impl Queued for Item {
+    fn flies(&self) -> bool {
+        matches!(self, Self::Flight(_))
+    }
 }
 
 impl Submitter {
@@ -93,147 +78,107 @@ impl Submitter {
         lost: Arc<Lost>,
         counters: Arc<Counters>,
     ) -> Result<Arc<Self>> {
-        let submitter = Arc::new(Self {
-            gpu,
-            queue,
-            in_flight: in_flight.max(1),
-            line: Mutex::default(),
-            submit: Condvar::new(),
-            left: Condvar::new(),
-            lost,
-            counters,
-            exiting: AtomicBool::new(false),
-        });
+        let line = Line::new(in_flight);
+        let submitter = Arc::new(Self { gpu, queue, line, lost, counters, exiting: AtomicBool::new(false) });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
             thread::Builder::new()
                 .name(name.into())
-                .spawn(move || run(&submitter))
+                .spawn(move || {
+                    exit::begin();
+                    run(&submitter);
+                })
                 .map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
         };
-        let threads = vec![spawn("sortie-submit", Self::submit_loop)?, spawn("sortie-wait", Self::wait_loop)?];
-        exit::enlist(&submitter, threads);
+        // Enlisted one by one: should the second not start, closing the line ends the first.
+        let started = [("sortie-submit", Self::submit_loop as fn(&Self)), ("sortie-wait", Self::wait_loop)]
+            .into_iter()
+            .try_for_each(|(name, run)| spawn(name, run).map(|thread| exit::enlist(&submitter, thread)));
+        started.inspect_err(|_| submitter.close())?;
         Ok(submitter)
     }
 
     /// Queues the flights of one batch, in order. Never waits for the device.
     pub(crate) fn push(&self, flights: impl IntoIterator<Item = Flight>) {
-        let mut line = self.line.lock();
-        line.queued.extend(flights.into_iter().map(Item::Flight));
-        drop(line);
-        self.submit.notify_one();
+        self.line.push(flights.into_iter().map(Item::Flight));
     }
 
     /// Submits and waits. Goes straight to the queue, without another thread, when nothing is ahead of it.
     pub(crate) fn run(&self, flight: Flight) -> Result<()> {
         let completion = flight.leg.hold.completion.clone();
-        if !self.take_turn(true) {
+        let Some(turn) = self.line.take_turn(true) else {
             self.push([flight]);
             return completion.wait();
-        }
+        };
         let departed = self.depart(flight, true);
-        self.end_turn();
+        drop(turn);
         if let Some((index, serial)) = departed {
             while !completion.is_done() && !self.attend(&index, serial) {}
         }
         completion.wait()
     }
 
-    /// Writes to a buffer, in order with the flights.
-    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView) {
-        if self.take_turn(false) {
-            drop(view);
-            self.end_turn();
-        } else {
-            self.line.lock().queued.push_back(Item::Write(view));
-            self.submit.notify_one();
-        }
+    /// Writes to a buffer, in order with the flights. What is refused only after it was queued poisons the buffer.
+    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>) -> Result<()> {
+        let Some(_turn) = self.line.take_turn(false) else {
+            self.line.push([Item::Write(view, block.clone())]);
+            return Ok(());
+        };
+        self.apply(view)
     }
 
     /// Runs commands that nobody waits for, in order with the flights.
     pub(crate) fn clear(&self, commands: wgpu::CommandBuffer) {
-        self.line.lock().queued.push_back(Item::Clear(commands));
-        self.submit.notify_one();
+        self.line.push([Item::Clear(commands)]);
     }
 
-    /// Nothing more will come: the threads end when all has landed. Never waits for the device: when something is still under way, the
-    /// threads see it home by themselves.
+    /// Nothing more will come: the threads end when all has landed. Never waits for them.
     pub(crate) fn close(&self) {
-        let mut line = self.line.lock();
-        line.closed = true;
-        let idle = line.queued.is_empty() && line.flying.is_empty() && !line.turn;
-        drop(line);
-        self.submit.notify_all();
-        self.left.notify_all();
-        if idle {
-            // The last flight may have landed on one of the threads, which then closes the line itself.
-            let others = exit::dismiss(self).into_iter().filter(|other| other.thread().id() != thread::current().id());
-            others.for_each(|other| drop(other.join()));
-        }
+        self.line.close();
     }
 
     /// The process is exiting: what is queued is not to start any more, and what is under way lands.
     fn abandon(&self) {
         self.exiting.store(true, Ordering::Relaxed);
-        self.line.lock().closed = true;
-        self.submit.notify_all();
-        self.left.notify_all();
-    }
-
-    /// Takes the submit thread's place for a moment, if nobody is ahead.
-    fn take_turn(&self, flies: bool) -> bool {
-        let mut line = self.line.lock();
-        let free = line.queued.is_empty() && !line.turn && !(flies && line.flying.len() >= self.in_flight);
-        if free {
-            line.turn = true;
-        }
-        free
-    }
-
-    fn end_turn(&self) {
-        let mut line = self.line.lock();
-        line.turn = false;
-        let more = !line.queued.is_empty() || line.closed;
-        drop(line);
-        if more {
-            self.submit.notify_one();
-        }
+        self.line.close();
     }
 
     fn submit_loop(&self) {
-        while let Some(item) = self.next() {
-            match item {
+        while let Some((item, turn)) = self.line.next() {
+            self.guarded(|| match item {
                 Item::Flight(flight) => drop(self.depart(flight, false)),
-                Item::Write(view) => drop(view),
-                Item::Clear(commands) => {
-                    let scopes = self.gpu.scopes();
-                    self.queue.submit([commands]);
-                    if let Err(error) = scopes.pop(|| "the zeroing of recycled memory".into(), 0) {
-                        // Old data could show: nothing on this device can be trusted any more.
-                        self.lost.set(format!("recycled memory could not be zeroed: {error}"));
+                Item::Write(view, block) => {
+                    if let Err(error) = self.apply(view) {
+                        // Nobody waits for it, so the buffer remembers.
+                        block.poison(&Block::blame([&block], error));
                     }
                 }
-            }
-            self.end_turn();
+                Item::Clear(commands) => self.zero(commands),
+            });
+            drop(turn);
         }
     }
 
-    /// The next item, with the turn taken; `None` when the line is closed and empty.
-    fn next(&self) -> Option<Item> {
-        let mut line = self.line.lock();
-        loop {
-            let room = line.flying.len() < self.in_flight;
-            let ready = line.queued.front().is_some_and(|item| room || !matches!(item, Item::Flight(_)));
-            if ready && !line.turn {
-                line.turn = true;
-                return line.queued.pop_front();
-            }
-            if line.closed && line.queued.is_empty() && !line.turn {
-                // The wait thread may be asleep waiting for what will not come.
-                self.left.notify_all();
-                return None;
-            }
-            self.submit.wait(&mut line);
+    /// Our own defects, and wgpu's, must not end a thread that others wait for: the device counts as lost then.
+    fn guarded(&self, run: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            self.lost.set("a thread of sortie panicked; please report it");
+        }
+    }
+
+    /// Lets a write take effect. The caller has the turn.
+    fn apply(&self, view: wgpu::QueueWriteBufferView) -> Result<()> {
+        let scopes = self.gpu.scopes();
+        drop(view);
+        scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(&self.gpu, error))
+    }
+
+    fn zero(&self, commands: wgpu::CommandBuffer) {
+        let scopes = self.gpu.scopes();
+        self.queue.submit([commands]);
+        if let Err(error) = scopes.pop(|| "the zeroing of recycled memory".into(), 0) {
+            // Old data could show: nothing on this device can be trusted any more.
+            self.lost.set(format!("recycled memory could not be zeroed: {error}"));
         }
     }
 
@@ -250,19 +195,12 @@ impl Submitter {
         let scopes = self.gpu.scopes();
         let index = self.queue.submit([commands]);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
-            let error = refused(self.lost.explain(&self.gpu, error), &leg.hold.pins.blocks);
+            let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(&self.gpu, error));
             leg.fail(&error, false);
             return None;
         }
         self.counters.submissions.add(1);
-        let mut line = self.line.lock();
-        line.departed += 1;
-        let serial = line.departed;
-        line.flying.push_back(Flying { leg, index: index.clone(), attended, serial });
-        drop(line);
-        if !attended {
-            self.left.notify_one();
-        }
+        let serial = self.line.departed(leg, index.clone(), attended);
         Some((index, serial))
     }
 
@@ -274,53 +212,31 @@ impl Submitter {
     }
 
     fn wait_loop(&self) {
-        while let Some((index, serial)) = self.unattended() {
-            self.attend(&index, serial);
-        }
-    }
-
-    /// The oldest flight that nobody waits for; `None` when the line is closed and empty.
-    fn unattended(&self) -> Option<(wgpu::SubmissionIndex, u64)> {
-        let mut line = self.line.lock();
-        loop {
-            if let Some(flying) = line.flying.iter().find(|flying| !flying.attended) {
-                return Some((flying.index.clone(), flying.serial));
-            }
-            if line.closed && line.queued.is_empty() && !line.turn {
-                return None;
-            }
-            self.left.wait(&mut line);
+        while let Some((index, serial)) = self.line.unattended() {
+            self.guarded(|| {
+                self.attend(&index, serial);
+            });
         }
     }
 
     /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
     fn attend(&self, index: &wgpu::SubmissionIndex, serial: u64) -> bool {
         let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
-        match self.gpu.poll(wait) {
-            Ok(_) => {}
-            Err(wgpu::PollError::Timeout) if self.lost.check().is_ok() => return false,
-            Err(wgpu::PollError::Timeout) => {}
-            // wgpu does not know the submission it gave us: it dropped it, as it does once the device is gone.
-            Err(wgpu::PollError::WrongSubmissionIndex(..)) => self.lost.set("a submission was dropped by wgpu"),
-        }
-        let through = if self.lost.check().is_ok() { serial } else { u64::MAX };
-        for flying in self.landed(through) {
-            self.land(flying.leg);
+        let outcome = match self.lost.poll(&self.gpu, wait) {
+            Polled::Done => Ok(()),
+            Polled::Dropped => Err(Error::internal("wgpu dropped the submission without saying why")),
+            Polled::Pending if self.lost.check().is_ok() => return false,
+            Polled::Pending => Ok(()),
+        };
+        let lost = self.lost.check();
+        let through = if lost.is_ok() { serial } else { u64::MAX };
+        for leg in self.line.landed(through) {
+            match lost.clone().and_then(|()| outcome.clone()) {
+                Ok(()) => self.land(leg),
+                Err(error) => leg.fail(&error, true),
+            }
         }
         true
-    }
-
-    /// Takes what is done off the line and lets the next ones go.
-    fn landed(&self, through: u64) -> SmallVec<[Flying; 2]> {
-        let mut line = self.line.lock();
-        let done = line.flying.iter().take_while(|flying| flying.serial <= through).count();
-        let landed = line.flying.drain(..done).collect();
-        let more = !line.queued.is_empty();
-        drop(line);
-        if more {
-            self.submit.notify_one();
-        }
-        landed
     }
 
     fn land(&self, leg: Leg) {
@@ -329,7 +245,7 @@ impl Submitter {
             && returning.mapped().is_none()
             && self.lost.check().is_ok()
         {
-            drop(self.gpu.poll(wgpu::PollType::Poll));
+            self.lost.poll(&self.gpu, wgpu::PollType::Poll);
             thread::yield_now();
         }
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
@@ -339,15 +255,5 @@ impl Submitter {
             Ok(()) => leg.land(),
             Err(error) => leg.fail(&error, true),
         }
-    }
-}
-
-impl std::fmt::Debug for Submitter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let line = self.line.lock();
-        f.debug_struct("Submitter")
-            .field("queued", &line.queued.len())
-            .field("flying", &line.flying.len())
-            .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,172 @@
+//! Who goes to the queue next, and who waits for whom: the one lock that submitters, the submit thread and the wait thread share.
+//!
+//! | state of an item | leaves it by |
+//! |---|---|
+//! | queued | [`Line::next`] (the submit thread), which takes the turn |
+//! | at the queue (the turn is taken) | [`Line::departed`] for what flies, then dropping the [`Turn`] |
+//! | flying | [`Line::landed`] |
+//!
+//! Invariants: one at a time has the turn; items leave in the order they came; at most `in_flight` fly. Nothing foreign is called under the
+//! lock: no wgpu, no waker, no drop of anything that was handed in.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+
+use super::sync::{Condvar, Mutex};
+
+/// What goes to the queue in order.
+pub(crate) trait Queued {
+    /// Whether it counts as in flight until it lands.
+    fn flies(&self) -> bool;
+}
+
+/// Items of type `I` that become flights `L`, known to the device by `X`.
+#[derive(Debug)]
+pub(crate) struct Line<I, L, X> {
+    state: Mutex<State<I, L, X>>,
+    /// For the submit thread: something was queued, the turn ended, something landed, or the line was closed.
+    submit: Condvar,
+    /// For the wait thread: something left that it must see home, or the line was closed.
+    left: Condvar,
+    in_flight: usize,
+}
+
+#[derive(Debug)]
+struct State<I, L, X> {
+    queued: VecDeque<I>,
+    flying: VecDeque<Flying<L, X>>,
+    /// Somebody is at the queue.
+    turn: bool,
+    closed: bool,
+    /// The serial of the newest flight.
+    departed: u64,
+}
+
+#[derive(Debug)]
+struct Flying<L, X> {
+    leg: L,
+    index: X,
+    serial: u64,
+    /// Whoever submitted it waits for it too.
+    attended: bool,
+}
+
+impl<I: Queued, L, X: Clone> Line<I, L, X> {
+    pub(crate) fn new(in_flight: usize) -> Self {
+        let state = State { queued: VecDeque::new(), flying: VecDeque::new(), turn: false, closed: false, departed: 0 };
+        Self { state: Mutex::new(state), submit: Condvar::new(), left: Condvar::new(), in_flight: in_flight.max(1) }
+    }
+
+    /// Appends items. Never waits.
+    pub(crate) fn push(&self, items: impl IntoIterator<Item = I>) {
+        self.state.lock().queued.extend(items);
+        self.submit.notify_one();
+    }
+
+    /// Takes the submit thread's place, if nobody is ahead and, for what flies, there is room.
+    pub(crate) fn take_turn(&self, flies: bool) -> Option<Turn<'_, I, L, X>> {
+        let mut state = self.state.lock();
+        let free = state.queued.is_empty() && !state.turn && !(flies && state.flying.len() >= self.in_flight);
+        state.turn |= free;
+        drop(state);
+        free.then_some(Turn { line: self })
+    }
+
+    fn end_turn(&self) {
+        let mut state = self.state.lock();
+        state.turn = false;
+        let more = !state.queued.is_empty() || state.closed;
+        drop(state);
+        if more {
+            self.submit.notify_one();
+        }
+    }
+
+    /// The next item, with the turn taken; `None` when the line is closed and empty. For the submit thread.
+    pub(crate) fn next(&self) -> Option<(I, Turn<'_, I, L, X>)> {
+        let mut state = self.state.lock();
+        loop {
+            let room = state.flying.len() < self.in_flight;
+            let ready = state.queued.front().is_some_and(|item| room || !item.flies());
+            if ready && !state.turn {
+                state.turn = true;
+                let item = state.queued.pop_front();
+                drop(state);
+                // Made outside the lock: letting go of it takes the lock again.
+                return item.map(|item| (item, Turn { line: self }));
+            }
+            if state.ended() {
+                // The wait thread may be asleep waiting for what will not come.
+                self.left.notify_all();
+                return None;
+            }
+            self.submit.wait(&mut state);
+        }
+    }
+
+    /// A flight has left. Returns its serial. The caller has the turn.
+    pub(crate) fn departed(&self, leg: L, index: X, attended: bool) -> u64 {
+        let mut state = self.state.lock();
+        state.departed += 1;
+        let serial = state.departed;
+        state.flying.push_back(Flying { leg, index, serial, attended });
+        drop(state);
+        if !attended {
+            self.left.notify_one();
+        }
+        serial
+    }
+
+    /// The oldest flight that nobody waits for; `None` when the line is closed and empty. For the wait thread.
+    pub(crate) fn unattended(&self) -> Option<(X, u64)> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(flying) = state.flying.iter().find(|flying| !flying.attended) {
+                return Some((flying.index.clone(), flying.serial));
+            }
+            if state.ended() {
+                return None;
+            }
+            self.left.wait(&mut state);
+        }
+    }
+
+    /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once.
+    pub(crate) fn landed(&self, through: u64) -> SmallVec<[L; 2]> {
+        let mut state = self.state.lock();
+        let done = state.flying.iter().take_while(|flying| flying.serial <= through).count();
+        let landed = state.flying.drain(..done).map(|flying| flying.leg).collect();
+        let more = !state.queued.is_empty();
+        drop(state);
+        if more {
+            self.submit.notify_one();
+        }
+        landed
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.state.lock().closed = true;
+        self.submit.notify_all();
+        self.left.notify_all();
+    }
+}
+
+/// The right to be at the queue; ends when dropped, also by a panic.
+pub(crate) struct Turn<'a, I: Queued, L, X: Clone> {
+    line: &'a Line<I, L, X>,
+}
+
+impl<I: Queued, L, X: Clone> Drop for Turn<'_, I, L, X> {
+    fn drop(&mut self) {
+        self.line.end_turn();
+    }
+}
+
+impl<I, L, X> State<I, L, X> {
+    /// Nothing will be submitted any more.
+    fn ended(&self) -> bool {
+        self.closed && self.queued.is_empty() && !self.turn
+    }
+}

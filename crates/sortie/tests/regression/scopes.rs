@@ -1,0 +1,88 @@
+//! Odd but legal ways to record.
+
+use sortie::{ErrorKind, Grid};
+
+use crate::{STEP, noop};
+
+/// The offset of a slice was worked out before anybody looked whether it fits.
+#[test]
+fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()> {
+    let device = noop();
+    let kernel = device.kernel(STEP)?;
+    let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
+    let mut batch = device.batch();
+    batch.dispatch(&kernel, &[&x.slice(usize::MAX / 2..), &y], Grid::items(64));
+    batch.copy(x.slice(usize::MAX - 1..usize::MAX), y.slice(..1));
+    let error = batch.submit().expect_err("out of range");
+    assert_eq!(
+        error.mistakes().iter().map(|mistake| mistake.kind().clone()).collect::<Vec<_>>(),
+        [ErrorKind::Shape, ErrorKind::Shape]
+    );
+    Ok(())
+}
+
+/// Closing the scope looked for it in the batch that had taken the place of its own.
+#[test]
+fn a_batch_swapped_inside_its_own_scope_does_not_panic() -> sortie::Result<()> {
+    let device = noop();
+    let x = device.zeros::<u32>(4)?;
+    let mut batch = device.batch();
+    batch.scope("outer", |batch| {
+        batch.fill(&x, 1);
+        std::mem::replace(batch, device.batch()).submit()
+    })?;
+    batch.submit()
+}
+
+/// A copy within one buffer takes two ops, and the second one was counted.
+#[test]
+fn ops_are_numbered_as_the_user_counts_them() -> sortie::Result<()> {
+    let device = noop();
+    let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(32)?);
+    let mut batch = device.batch();
+    batch.copy(x.slice(..32), x.slice(32..));
+    batch.barrier();
+    assert_eq!(batch.num_ops(), 1);
+    batch.copy(&x, &y);
+    assert_eq!(batch.num_ops(), 2);
+    assert_eq!(batch.submit().expect_err("lengths differ").op(), Some(1));
+    Ok(())
+}
+
+/// The missing bind group was noticed when the wrapped variant was compiled, far from the dispatch that needs it.
+#[test]
+fn a_kernel_without_room_for_hidden_parameters_names_its_dispatch() -> sortie::Result<()> {
+    let device = noop();
+    let kernel = device.kernel(
+        "@group(3) @binding(0) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(1) fn main() { x[0] = 1u; }",
+    )?;
+    let x = device.zeros::<u32>(4)?;
+    let mut batch = device.batch();
+    batch.dispatch(&kernel, &[&x], Grid::groups(4)).label("fits");
+    batch.dispatch(&kernel, &[&x], Grid::groups(70_000)).label("does not");
+    let error = batch.submit().expect_err("no group is left");
+    assert_eq!((error.kind(), error.label()), (&ErrorKind::Unsupported, Some("does not")));
+    Ok(())
+}
+
+/// Zeroing reused scratch bound it whole, whatever its size.
+#[test]
+fn scratch_longer_than_a_binding_is_reused() -> sortie::Result<()> {
+    let device = noop();
+    let len = usize::try_from(device.info().limits.binding_bytes / 4).expect("64 bits") + 64;
+    let touch = device.kernel(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(1) fn main() { x[0] = 1u; }",
+    )?;
+    let small = device.zeros::<u32>(64)?;
+    let mut batch = device.batch();
+    for _ in 0..2 {
+        let scratch = batch.scratch::<u32>(len);
+        batch.fill(scratch, 3);
+        batch.barrier();
+        batch.dispatch(&touch, &[&small], Grid::groups(1));
+        batch.barrier();
+    }
+    batch.submit()
+}

@@ -1,0 +1,71 @@
+//! Whoever waits hears of the end, however the threads run.
+
+use std::time::Duration;
+
+use shuttle::{future, sync::Arc, thread};
+
+use crate::{
+    error::{Error, ErrorKind},
+    schedules,
+    submit::completion::Completion,
+};
+
+#[test]
+fn every_waiter_hears_of_the_end_once_it_is_submitted() {
+    let scenario = || {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        let blocked = thread::spawn({
+            let completion = completion.clone();
+            move || completion.wait()
+        });
+        let patient = thread::spawn({
+            let completion = completion.clone();
+            move || completion.wait_timeout(Duration::from_secs(3600))
+        });
+        let awaited: Vec<_> = (0..2)
+            .map(|_| {
+                let completion = completion.clone();
+                future::spawn(std::future::poll_fn(move |cx| completion.poll(cx)))
+            })
+            .collect();
+        completion.finish(Ok(()));
+        assert_eq!(blocked.join().expect("no panic"), Ok(()));
+        assert_eq!(patient.join().expect("no panic"), Ok(()));
+        for task in awaited {
+            assert_eq!(future::block_on(task).expect("no panic"), Ok(()));
+        }
+        assert!(completion.is_done());
+    };
+    shuttle::check_random(scenario, schedules());
+}
+
+#[test]
+fn a_timeout_that_has_passed_is_told_and_changes_nothing() {
+    let scenario = || {
+        let completion = Completion::new();
+        completion.submitted();
+        assert_eq!(completion.wait_timeout(Duration::ZERO), Err(Error(ErrorKind::Timeout)));
+        completion.finish(Ok(()));
+        assert_eq!(completion.wait_timeout(Duration::ZERO), Ok(()));
+    };
+    shuttle::check_random(scenario, 1);
+}
+
+#[test]
+fn the_first_to_end_it_decides_for_all() {
+    let scenario = || {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        let failing = thread::spawn({
+            let completion = completion.clone();
+            move || completion.finish(Err(Error(ErrorKind::Canceled)))
+        });
+        completion.finish(Ok(()));
+        let (one, other) = (completion.wait(), completion.wait());
+        failing.join().expect("no panic");
+        assert_eq!(one, other);
+        assert_eq!(completion.wait(), one, "and it stays so");
+    };
+    shuttle::check_random(scenario, schedules());
+}

@@ -1,0 +1,178 @@
+//! The line keeps order and its bound, forgets nobody, and lets its threads end.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use shuttle::{sync::Mutex, thread};
+
+use crate::{
+    schedules,
+    submit::{
+        completion::Completion,
+        line::{Line, Queued},
+    },
+};
+
+enum Item {
+    Flight(Leg),
+    Write(u64),
+}
+
+impl Queued for Item {
+    fn flies(&self) -> bool {
+        matches!(self, Self::Flight(_))
+    }
+}
+
+struct Leg {
+    id: u64,
+    completion: Arc<Completion>,
+}
+
+/// A device that takes submissions in order and can say which of them are done; it does as much as it is asked to wait for.
+#[derive(Default)]
+struct Queue {
+    taken: Vec<u64>,
+    under_way: VecDeque<u64>,
+    most: usize,
+}
+
+struct Submitter {
+    line: Line<Item, Leg, u64>,
+    queue: Mutex<Queue>,
+}
+
+impl Submitter {
+    fn depart(&self, leg: Leg, attended: bool) -> u64 {
+        let id = leg.id;
+        let mut queue = self.queue.lock().expect("no panic");
+        queue.taken.push(id);
+        queue.under_way.push_back(id);
+        queue.most = queue.most.max(queue.under_way.len());
+        drop(queue);
+        self.line.departed(leg, id, attended)
+    }
+
+    /// What `poll` does: afterwards this submission and all before it are done.
+    fn attend(&self, id: u64, serial: u64) {
+        let mut queue = self.queue.lock().expect("no panic");
+        if let Some(at) = queue.under_way.iter().position(|taken| *taken == id) {
+            queue.under_way.drain(..=at);
+        }
+        drop(queue);
+        for leg in self.line.landed(serial) {
+            leg.completion.finish(Ok(()));
+        }
+    }
+
+    fn run(&self, leg: Leg) {
+        let (id, completion) = (leg.id, leg.completion.clone());
+        match self.line.take_turn(true) {
+            Some(turn) => {
+                let serial = self.depart(leg, true);
+                drop(turn);
+                self.attend(id, serial);
+            }
+            None => self.line.push([Item::Flight(leg)]),
+        }
+        assert_eq!(completion.wait(), Ok(()));
+    }
+
+    fn submit_loop(&self) {
+        while let Some((item, turn)) = self.line.next() {
+            match item {
+                Item::Flight(leg) => {
+                    self.depart(leg, false);
+                }
+                Item::Write(id) => self.queue.lock().expect("no panic").taken.push(id),
+            }
+            drop(turn);
+        }
+    }
+
+    fn wait_loop(&self) {
+        while let Some((id, serial)) = self.line.unattended() {
+            self.attend(id, serial);
+        }
+    }
+}
+
+/// Two callers, one blocking and one not, beside the two threads of a device.
+fn scenario(in_flight: usize) {
+    let submitter = Arc::new(Submitter { line: Line::new(in_flight), queue: Mutex::new(Queue::default()) });
+    let spawn = |run: fn(&Submitter)| {
+        let submitter = submitter.clone();
+        thread::spawn(move || run(&submitter))
+    };
+    let threads = [spawn(Submitter::submit_loop), spawn(Submitter::wait_loop)];
+    let leg = |id| {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        Leg { id, completion }
+    };
+    let blocking = spawn(|submitter| {
+        for id in [101, 102] {
+            let completion = Arc::new(Completion::new());
+            completion.submitted();
+            submitter.run(Leg { id, completion });
+        }
+    });
+    let mut tickets = Vec::new();
+    for id in [1, 3] {
+        let leg = leg(id);
+        tickets.push(leg.completion.clone());
+        submitter.line.push([Item::Flight(leg)]);
+        match submitter.line.take_turn(false) {
+            Some(turn) => {
+                submitter.queue.lock().expect("no panic").taken.push(id + 1);
+                drop(turn);
+            }
+            None => submitter.line.push([Item::Write(id + 1)]),
+        }
+    }
+    for ticket in &tickets {
+        assert_eq!(ticket.wait(), Ok(()));
+    }
+    blocking.join().expect("no panic");
+    submitter.line.close();
+    for thread in threads {
+        thread.join().expect("no panic");
+    }
+    let queue = submitter.queue.lock().expect("no panic");
+    let of =
+        |range: std::ops::Range<u64>| queue.taken.iter().copied().filter(|id| range.contains(id)).collect::<Vec<_>>();
+    assert_eq!(of(1..100), [1, 2, 3, 4], "each caller's items arrive in its order");
+    assert_eq!(of(100..200), [101, 102]);
+    assert!(queue.most <= in_flight, "{} in flight, {in_flight} allowed", queue.most);
+}
+
+#[test]
+fn items_leave_in_order_within_the_bound_and_the_threads_end() {
+    shuttle::check_random(|| scenario(1), schedules());
+    shuttle::check_random(|| scenario(2), schedules());
+}
+
+#[test]
+fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
+    let scenario = || {
+        let submitter = Arc::new(Submitter { line: Line::new(1), queue: Mutex::new(Queue::default()) });
+        let spawn = |run: fn(&Submitter)| {
+            let submitter = submitter.clone();
+            thread::spawn(move || run(&submitter))
+        };
+        let threads = [spawn(Submitter::submit_loop), spawn(Submitter::wait_loop)];
+        let tickets: Vec<_> = (0..3)
+            .map(|id| {
+                let completion = Arc::new(Completion::new());
+                completion.submitted();
+                submitter.line.push([Item::Flight(Leg { id, completion: completion.clone() })]);
+                completion
+            })
+            .collect();
+        submitter.line.close();
+        for thread in threads {
+            thread.join().expect("no panic");
+        }
+        assert!(tickets.iter().all(|ticket| ticket.is_done()));
+    };
+    shuttle::check_random(scenario, schedules());
+}
