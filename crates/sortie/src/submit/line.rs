@@ -70,7 +70,8 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
         let free = state.queued.is_empty() && !state.turn && !(flies && state.flying.len() >= self.in_flight);
         state.turn |= free;
         drop(state);
-        free.then_some(Turn { line: self })
+        // Lazily: a turn that is made is a turn that ends.
+        free.then(|| Turn { line: self })
     }
 
     fn end_turn(&self) {
