@@ -6,7 +6,7 @@ use shuttle::{future, sync::Arc, thread};
 
 use crate::{
     error::{Error, ErrorKind},
-    schedules,
+    explore,
     submit::completion::Completion,
 };
 
@@ -37,7 +37,7 @@ fn every_waiter_hears_of_the_end_once_it_is_submitted() {
         }
         assert!(completion.is_done());
     };
-    shuttle::check_random(scenario, schedules());
+    explore(scenario);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_timeout_that_has_passed_is_told_and_changes_nothing() {
         completion.finish(Ok(()));
         assert_eq!(completion.wait_timeout(Duration::ZERO), Ok(()));
     };
-    shuttle::check_random(scenario, 1);
+    explore(scenario);
 }
 
 #[test]
@@ -67,5 +67,5 @@ fn the_first_to_end_it_decides_for_all() {
         assert_eq!(one, other);
         assert_eq!(completion.wait(), one, "and it stays so");
     };
-    shuttle::check_random(scenario, schedules());
+    explore(scenario);
 }

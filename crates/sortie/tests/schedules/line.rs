@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use shuttle::{sync::Mutex, thread};
 
 use crate::{
-    schedules,
+    explore,
     submit::{
         completion::Completion,
         line::{Line, Queued},
@@ -147,8 +147,8 @@ fn scenario(in_flight: usize) {
 
 #[test]
 fn items_leave_in_order_within_the_bound_and_the_threads_end() {
-    shuttle::check_random(|| scenario(1), schedules());
-    shuttle::check_random(|| scenario(2), schedules());
+    explore(|| scenario(1));
+    explore(|| scenario(2));
 }
 
 #[test]
@@ -174,5 +174,5 @@ fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
         }
         assert!(tickets.iter().all(|ticket| ticket.is_done()));
     };
-    shuttle::check_random(scenario, schedules());
+    explore(scenario);
 }

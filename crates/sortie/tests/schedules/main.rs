@@ -34,7 +34,11 @@ mod submit {
 mod completion;
 mod line;
 
-/// How many schedules a test runs.
-fn schedules() -> usize {
-    if std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full") { 10_000 } else { 1_000 }
+use shuttle::{Config, Runner, scheduler::RandomScheduler};
+
+/// Runs a scenario in many schedules: the same ones every time, ten times as many with `SORTIE_CASES=full`.
+fn explore(scenario: impl Fn() + Send + Sync + 'static) {
+    let full = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
+    let scheduler = RandomScheduler::new_from_seed(0x50_4f_52_54, if full { 10_000 } else { 1_000 });
+    Runner::new(scheduler, Config::default()).run(scenario);
 }
