@@ -230,7 +230,8 @@ fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<([u32; 3], 
         [Some(x), Some(y), Some(z)] if fold(groups, most).is_some() => Ok(([x, y, z], true)),
         _ => {
             let total = groups.iter().fold(1_u64, |product, groups| product.saturating_mul(*groups));
-            Err(Error::too_large("groups in a grid", total, u64::from(u32::MAX)))
+            let limit = u64::from(most).saturating_pow(3).min(u64::from(u32::MAX));
+            Err(Error::too_large("groups in a grid", total, limit))
         }
     }
 }

@@ -78,7 +78,7 @@ mod sealed {
             }
         )*};
     }
-    count!(usize, u32, u64, i32);
+    count!(usize, isize, u16, u32, u64, i32, i64);
 
     impl<C: Count> Extent for [C; 1] {
         fn extent(self) -> Result<[u64; 3], i64> {

@@ -190,7 +190,7 @@ impl Batch {
     fn flights(mut self, here: &'static Location<'static>) -> Result<(Flights, Arc<Completion>)> {
         let completion = self.completion();
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let flights = self.encode(&mut tape, &completion).map_err(|error| match error.location() {
+        let flights = self.encode(&mut tape, &completion, here).map_err(|error| match error.location() {
             Some(_) => error,
             None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
         });
@@ -211,7 +211,12 @@ impl Batch {
         }
     }
 
-    fn encode(&self, tape: &mut Tape, completion: &Arc<Completion>) -> Result<Flights> {
+    fn encode(
+        &self,
+        tape: &mut Tape,
+        completion: &Arc<Completion>,
+        here: &'static Location<'static>,
+    ) -> Result<Flights> {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
@@ -231,7 +236,7 @@ impl Batch {
             blocks[slot.0 as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error))
         };
         let lifted = heirs.into_iter().filter_map(lift).collect();
-        let mut hold = Hold::new(completion.clone(), Pins { blocks }, planned.touches.clone());
+        let mut hold = Hold::new(completion.clone(), Pins { blocks }, planned.touches.clone(), here);
         hold.lifted = lifted;
         hold.readback = returning.zip(self.landing.clone());
         let hold = Arc::new(hold);

@@ -26,6 +26,8 @@ pub(super) struct Tape {
     /// Labels by op, in order; most ops have none.
     labels: Vec<(u32, Span)>,
     scopes: Vec<Scope>,
+    /// The innermost open scope.
+    scope: Option<usize>,
     /// The text of labels and scopes.
     text: String,
     slots: FxHashMap<BufferId, SlotId>,
@@ -44,6 +46,7 @@ pub(super) struct Tape {
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     label: Span,
+    outer: Option<usize>,
     start: usize,
     /// `usize::MAX` while it is open.
     end: usize,
@@ -89,6 +92,7 @@ impl Tape {
         self.lines.clear();
         self.labels.clear();
         self.scopes.clear();
+        self.scope = None;
         self.text.clear();
         self.slots.clear();
         self.kernels.clear();
@@ -200,14 +204,17 @@ impl Tape {
     /// Opens a scope; its number closes it.
     pub(super) fn open_scope(&mut self, label: &str) -> usize {
         let label = self.write(label);
-        self.scopes.push(Scope { label, start: self.lines.len(), end: usize::MAX });
+        let outer = self.scope;
+        self.scopes.push(Scope { label, outer, start: self.lines.len(), end: usize::MAX });
+        self.scope = Some(self.scopes.len() - 1);
         self.scopes.len() - 1
     }
 
     pub(super) fn close_scope(&mut self, scope: usize) {
         // Not there when the batch was swapped for another inside its own scope.
-        if let Some(scope) = self.scopes.get_mut(scope) {
-            scope.end = self.lines.len();
+        if let Some(open) = self.scopes.get_mut(scope) {
+            open.end = self.lines.len();
+            self.scope = open.outer;
         }
     }
 
@@ -242,10 +249,18 @@ impl Tape {
 
     /// Number and label of an op; scopes come before the label.
     pub(super) fn name(&self, op: usize) -> OpName {
-        let scopes = self.scopes.iter().filter(|scope| (scope.start..scope.end).contains(&op)).map(|scope| scope.label);
-        let mut labels = self.labels.iter().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label);
-        let parts: Vec<_> = scopes.chain(labels.next_back()).map(|span| &self.text[span.range()]).collect();
-        let uncounted = self.uncounted.iter().filter(|at| **at as usize <= op).count();
+        let mut parts = Vec::new();
+        // Labels and uncounted ops are in order, and a later label of one op is the one that holds.
+        let labels = self.labels.partition_point(|(at, _)| *at as usize <= op);
+        parts.extend(self.labels[..labels].last().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label));
+        // Scopes nest: those around the op are among the one opened last before it and those around that.
+        let mut scope = self.scopes.partition_point(|scope| scope.start <= op).checked_sub(1);
+        while let Some(open) = scope.map(|index| self.scopes[index]) {
+            parts.extend((op < open.end).then_some(open.label));
+            scope = open.outer;
+        }
+        let parts: Vec<_> = parts.iter().rev().map(|span| &self.text[span.range()]).collect();
+        let uncounted = self.uncounted.partition_point(|at| *at as usize <= op);
         OpName { index: op - uncounted, label: parts.join("/") }
     }
 

@@ -10,6 +10,7 @@ use super::{
     bind::{Of, Place},
 };
 use crate::{
+    device::Limits,
     encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
     error::{Error, ErrorKind, Result},
     memory::Use,
@@ -144,7 +145,9 @@ impl Recorder<'_> {
             Of::Block { block: None, .. } | Of::Slot { .. } => true,
         };
         let pattern = words(value);
-        let by_kernel = pattern.filter(|pattern| storage && !pattern.iter().all(|byte| *byte == 0));
+        let bindable = |pattern: &SmallVec<_>| stretch(self.shared.limits(), pattern) > 0;
+        let by_kernel =
+            pattern.filter(|pattern| storage && bindable(pattern) && !pattern.iter().all(|byte| *byte == 0));
         let needed = if by_kernel.is_some() { Use::Storage } else { Use::CopyTo };
         let Some(spot) = self.spot("fill", to, needed)? else {
             self.transfer(OpKind::Fill, &[], Span::default(), at);
@@ -171,8 +174,7 @@ impl Recorder<'_> {
     fn fill_by_kernel(&mut self, spot: Spot, pattern: &[u8], at: &'static Location<'static>) -> Result<()> {
         let limits = *self.shared.limits();
         let align = u64::from(limits.slice_alignment);
-        let period = pattern.len() as u64;
-        let most = (limits.binding_bytes.min(4 * MOST_DATA) - align) / period * period;
+        let most = stretch(&limits, pattern);
         let kernel = self.shared.executor().fill_kernel(self.shared)?;
         let mut start = spot.start;
         while start < spot.end {
@@ -278,6 +280,12 @@ fn unusable(what: &str, needed: Use) -> Error {
 #[cold]
 pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
+}
+
+/// How many bytes one dispatch of the fill kernel can reach: whole patterns, behind an alignment.
+fn stretch(limits: &Limits, pattern: &[u8]) -> u64 {
+    let period = pattern.len() as u64;
+    limits.binding_bytes.min(4 * MOST_DATA).saturating_sub(u64::from(limits.slice_alignment)) / period * period
 }
 
 /// A value as a pattern of whole words, if it is short enough for the kernel.

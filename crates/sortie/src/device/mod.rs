@@ -6,6 +6,7 @@
 
 mod adapter;
 mod info;
+mod lost;
 mod options;
 mod scopes;
 
@@ -21,17 +22,20 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use self::adapter::Opened;
-pub(crate) use self::scopes::Gpu;
 pub use self::{
     info::{DeviceInfo, DeviceKind, Limits},
     options::{DeviceOptions, Planning, PoolLimits},
+};
+pub(crate) use self::{
+    lost::{Lost, Polled},
+    scopes::Gpu,
 };
 use crate::{
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
     memory::{Block, Pool, Raw, Staging},
     metrics::{Counters, Metrics},
-    submit::{Lost, Submitter},
+    submit::Submitter,
 };
 
 /// Where work runs: a GPU or a software driver, through wgpu. Cheap to clone, usable from any thread.
@@ -93,7 +97,7 @@ impl Device {
     /// opened with are used.
     ///
     /// # Errors
-    /// When our threads cannot be started.
+    /// [`TooLarge`](ErrorKind::TooLarge) when its limits are too small for our own kernels, or when our threads cannot be started.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
         Self::from_wgpu_with(device, queue, DeviceOptions::default())
     }
@@ -101,7 +105,7 @@ impl Device {
     /// As [`Device::from_wgpu`], with options.
     ///
     /// # Errors
-    /// When our threads cannot be started.
+    /// As [`Device::from_wgpu`].
     pub fn from_wgpu_with(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Result<Self> {
         let info = DeviceInfo::new(&device.adapter_info(), &device.limits(), device.features());
         // What wgpu refuses beyond this it refuses when the kernel is compiled.
@@ -168,7 +172,7 @@ impl Device {
             let evict = Box::new(move |ids: &[_]| groups.evict(ids));
             Pool::new(gpu.clone(), options.pool, options.memory_budget, evict, counters.clone())
         };
-        let staging = Arc::new(Staging::new(gpu.clone(), options.pool, counters.clone()));
+        let staging = Arc::new(Staging::new(gpu.clone(), lost.clone(), options.pool, counters.clone()));
         let submitter =
             Submitter::start(gpu.clone(), queue.clone(), options.in_flight, lost.clone(), counters.clone())?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging.clone(), counters.clone());

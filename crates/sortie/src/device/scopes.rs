@@ -31,6 +31,19 @@ impl Gpu {
         self.guest
     }
 
+    /// Whether the device still makes buffers. wgpu is silent about a destroyed device, but what it makes there cannot be mapped.
+    pub(crate) fn alive(&self) -> bool {
+        let scopes = self.scopes();
+        let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie probe"),
+            size: 4,
+            usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: true,
+        });
+        let mapped = buffer.get_mapped_range_mut(..).is_ok();
+        scopes.pop(|| "a probe".into(), 4).is_ok() && mapped
+    }
+
     /// Begins to catch errors.
     pub(crate) fn scopes(&self) -> Scopes {
         if self.guest {
@@ -55,7 +68,12 @@ impl Deref for Gpu {
 /// Errors are being caught on this thread until [`Scopes::pop`].
 pub(crate) enum Scopes {
     Own(Catching),
-    Guest { internal: wgpu::ErrorScopeGuard, memory: wgpu::ErrorScopeGuard, validation: wgpu::ErrorScopeGuard },
+    /// Innermost first, which is the order they must be popped in, also when dropped.
+    Guest {
+        validation: wgpu::ErrorScopeGuard,
+        memory: wgpu::ErrorScopeGuard,
+        internal: wgpu::ErrorScopeGuard,
+    },
 }
 
 impl Scopes {

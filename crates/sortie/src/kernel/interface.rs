@@ -60,6 +60,8 @@ pub(crate) struct Interface {
     pub(crate) immediates: Option<Immediates>,
     /// Workgroup memory in use, each variable rounded up to 16 bytes as WebGPU counts it.
     pub(crate) workgroup_bytes: u64,
+    /// `var<private>` and the variables of all functions together.
+    pub(crate) private_bytes: u64,
 }
 
 /// Reads the interface of entry point number `entry` off a valid module.
@@ -93,6 +95,7 @@ pub(crate) fn reflect(
         bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
         immediates: immediates.into_iter().min_by_key(|(unused, _)| *unused).map(|(_, immediates)| immediates),
         workgroup_bytes: 0,
+        private_bytes: 0,
     };
     interface.settle(module, info, entry);
     Ok(interface)
@@ -109,6 +112,12 @@ impl Interface {
             .filter(|(handle, var)| var.space == AddressSpace::WorkGroup && !usage[*handle].is_empty())
             .map(|(_, var)| u64::from(size(module, var.ty)).next_multiple_of(16))
             .sum();
+        let private =
+            module.global_variables.iter().filter(|(_, var)| var.space == AddressSpace::Private).map(|(_, var)| var.ty);
+        let functions = module.functions.iter().map(|(_, function)| function);
+        let functions = functions.chain(module.entry_points.iter().map(|entry| &entry.function));
+        let local = functions.flat_map(|function| function.local_variables.iter().map(|(_, var)| var.ty));
+        self.private_bytes = private.chain(local).map(|ty| u64::from(size(module, ty))).sum();
     }
 
     /// The first group above all that the kernel uses.

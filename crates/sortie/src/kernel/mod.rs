@@ -47,6 +47,10 @@ use crate::{
 /// naga and the drivers recurse over the source: what [`source::check`] lets through fits in this, debug builds included.
 const STACK: usize = 128 << 20;
 
+/// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,
+/// hang, or (SwiftShader, at some 400 KB) end the process.
+const PRIVATE_BYTES: u64 = 64 << 10;
+
 /// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
 ///
 /// Bindings are given to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. A module with one entry
@@ -148,6 +152,8 @@ impl Device {
         let kernel = Kernel::get(shared, source, options)?;
         // Compiled now, so that what the driver refuses is refused here and not in some batch.
         kernel.pipeline(shared, false).map_err(|error| shared.explain(error))?;
+        shared.lost().probe(shared.gpu());
+        shared.lost().check()?;
         Ok(kernel)
     }
 }
@@ -401,6 +407,7 @@ fn check_limits(interface: &Interface, limits: &Limits) -> Result<()> {
     let invocations = interface.workgroup.iter().map(|size| u64::from(*size)).product();
     check("invocations in a workgroup", invocations, u64::from(limits.workgroup_invocations))?;
     check("bytes of workgroup memory", interface.workgroup_bytes, u64::from(limits.workgroup_bytes))?;
+    check("bytes of private and function memory", interface.private_bytes, PRIVATE_BYTES)?;
     check("storage buffers", storage_buffers(interface), u64::from(limits.storage_buffers))?;
     if let Some(last) = interface.bindings.last() {
         check("bind groups", u64::from(last.group) + 1, u64::from(limits.bind_groups))?;

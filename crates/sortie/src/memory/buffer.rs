@@ -77,12 +77,14 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Uses somebody else's `wgpu::Buffer` of this device. What can be done with it depends on the usages it was made with; what it
+    /// Uses somebody else's `wgpu::Buffer`, which must be of **this** device: made by [`Device::wgpu`]'s, or by the one given to
+    /// [`Device::from_wgpu`]. What can be done with it depends on the usages it was made with; what it
     /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
     ///
     /// # Errors
     /// [`Shape`](ErrorKind::Shape) when its size is no multiple of 4 or of the element's. A buffer of another device is found out when it is
-    /// used, as long as both devices come from one `wgpu::Instance`; between instances wgpu cannot tell them apart.
+    /// used, as long as both devices come from one `wgpu::Instance`. Between instances wgpu itself cannot tell buffers apart, and the write
+    /// meant for one goes to another, or wgpu panics.
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
@@ -257,8 +259,8 @@ impl Stretch {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let start = self.offset();
-        let end = start + self.exact();
-        let end = if self.end == self.len { end.next_multiple_of(4) } else { end };
+        let end = start.saturating_add(self.exact());
+        let end = if self.end == self.len { end.checked_next_multiple_of(4).unwrap_or(end) } else { end };
         if start < end && !(start.is_multiple_of(4) && end.is_multiple_of(4)) {
             let message = format!("the slice of bytes {start}..{end} is misaligned: both ends must be multiples of 4");
             return Err(Error::new(ErrorKind::Shape, message));
@@ -289,6 +291,7 @@ fn queue_write(block: &Arc<Block>, start: u64, data: &[u8]) -> Result<()> {
     let view = shared.queue().write_buffer_with(block.buffer(), start, size);
     scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
     let Some(mut view) = view else {
+        shared.lost().probe(shared.gpu());
         shared.lost().check()?;
         return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
     };

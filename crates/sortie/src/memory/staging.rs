@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::shelf::{self, Shelf};
 use crate::{
-    device::{Gpu, PoolLimits},
+    device::{Gpu, Lost, PoolLimits},
     error::{Error, Result},
     metrics::{Count, Counters},
 };
@@ -21,6 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Staging {
     gpu: Gpu,
+    lost: Arc<Lost>,
     max_bytes: u64,
     uploads: Mutex<Shelf<wgpu::Buffer>>,
     readbacks: Mutex<Shelf<wgpu::Buffer>>,
@@ -28,10 +29,10 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn new(gpu: Gpu, limits: PoolLimits, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, limits: PoolLimits, counters: Arc<Counters>) -> Self {
         let max_bytes = gpu.limits().max_buffer_size & !3;
         let shelf = || Mutex::new(Shelf::new(limits));
-        Self { gpu, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
+        Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
     }
 
     /// A mapped buffer, filled by `fill` and unmapped, ready to be copied from.
@@ -161,7 +162,8 @@ impl Readback {
         let buffer = self.buffer.as_ref().unwrap_or_else(|| unreachable!("taken only in drop"));
         let view = buffer
             .get_mapped_range(start..start + bytes.next_multiple_of(4))
-            .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))?;
+            .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))
+            .map_err(|error| self.staging.lost.explain(&self.staging.gpu, error))?;
         let bytes =
             usize::try_from(bytes).map_err(|_| Error::too_large("bytes read at once", bytes, usize::MAX as u64))?;
         Ok(bytemuck::pod_collect_to_vec(&view[..bytes]))

@@ -10,7 +10,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -24,18 +24,25 @@ pub(crate) struct Completion {
     changed: Condvar,
     /// Set together with `Done`, so that asking costs no lock.
     done: AtomicBool,
+    keys: AtomicU64,
 }
 
 #[derive(Debug)]
 enum State {
     Recording,
-    Pending(Vec<Waker>),
+    /// Whom to wake, one waker for each key.
+    Pending(Vec<(u64, Waker)>),
     Done(Result<()>),
 }
 
 impl Completion {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(State::Recording), changed: Condvar::new(), done: AtomicBool::new(false) }
+        Self {
+            state: Mutex::new(State::Recording),
+            changed: Condvar::new(),
+            done: AtomicBool::new(false),
+            keys: AtomicU64::new(0),
+        }
     }
 
     /// The batch has been handed over.
@@ -58,7 +65,7 @@ impl Completion {
         self.changed.notify_all();
         // Wakers run foreign code: never under the lock, and a panic of theirs is not ours.
         if let State::Pending(wakers) = before {
-            wakers.into_iter().for_each(|waker| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
+            wakers.into_iter().for_each(|(_, waker)| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
         }
     }
 
@@ -99,13 +106,20 @@ impl Completion {
         }
     }
 
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    /// A number of one's own to poll with.
+    pub(crate) fn key(&self) -> u64 {
+        self.keys.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Whoever polls again with the same key replaces its waker.
+    pub(crate) fn poll(&self, key: u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut *self.state.lock() {
             State::Done(result) => Poll::Ready(result.clone()),
             State::Recording => Poll::Ready(Err(not_submitted())),
             State::Pending(wakers) => {
-                if !wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    wakers.push(cx.waker().clone());
+                match wakers.iter_mut().find(|(other, _)| *other == key) {
+                    Some((_, waker)) => waker.clone_from(cx.waker()),
+                    None => wakers.push((key, cx.waker().clone())),
                 }
                 Poll::Pending
             }

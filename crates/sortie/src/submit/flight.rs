@@ -1,8 +1,11 @@
 //! One submission on its way: the commands, and all that must stay alive until they are done.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    panic::Location,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -37,6 +40,8 @@ pub(crate) struct Hold {
     pub(crate) completion: Arc<Completion>,
     pub(crate) pins: Pins,
     pub(crate) touches: Arc<[Touch]>,
+    /// Where it was submitted.
+    at: &'static Location<'static>,
     /// Poison that this batch's full overwrites lifted, put back should it fail.
     pub(crate) lifted: Vec<(SlotId, Error)>,
     /// What it reads back, and where its readings look for it.
@@ -55,9 +60,14 @@ impl Drop for Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(completion: Arc<Completion>, pins: Pins, touches: Arc<[Touch]>) -> Self {
+    pub(crate) fn new(
+        completion: Arc<Completion>,
+        pins: Pins,
+        touches: Arc<[Touch]>,
+        at: &'static Location<'static>,
+    ) -> Self {
         let landed = AtomicBool::new(false);
-        Self { completion, pins, touches, lifted: Vec::new(), readback: None, landed }
+        Self { completion, pins, touches, at, lifted: Vec::new(), readback: None, landed }
     }
 
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
@@ -114,6 +124,10 @@ impl Leg {
 
     /// The submission failed; `started` says whether it may have written anything.
     pub(crate) fn fail(self, error: &Error, started: bool) {
+        let error = &match error.location() {
+            Some(_) => error.clone(),
+            None => error.clone().at(self.hold.at),
+        };
         let poison = |slot: SlotId, cause: &Error| {
             if let Some(block) = self.hold.block(slot) {
                 block.poison(cause);

@@ -10,7 +10,6 @@ mod completion;
 mod exit;
 mod flight;
 mod line;
-mod lost;
 mod sync;
 mod ticket;
 
@@ -26,14 +25,12 @@ use std::{
 
 pub(crate) use completion::Completion;
 pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
-pub(crate) use lost::Lost;
-use lost::Polled;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
 
 use self::line::{Line, Queued};
 use crate::{
-    device::Gpu,
+    device::{Gpu, Lost, Polled},
     error::{Error, ErrorKind, Result},
     memory::Block,
     metrics::{Count, Counters},

@@ -34,14 +34,14 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[must_use = "a dropped ticket detaches: nobody will hear whether the batch succeeded"]
-#[derive(Clone)]
 pub struct Ticket {
     completion: Arc<Completion>,
+    key: u64,
 }
 
 impl Ticket {
     pub(crate) fn new(completion: Arc<Completion>) -> Self {
-        Self { completion }
+        Self { key: completion.key(), completion }
     }
 
     /// Waits until the batch is done.
@@ -72,7 +72,14 @@ impl Future for Ticket {
     type Output = Result<()>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.completion.poll(cx)
+        self.completion.poll(self.key, cx)
+    }
+}
+
+impl Clone for Ticket {
+    /// Another ticket of the same batch, to be waited for on its own.
+    fn clone(&self) -> Self {
+        Self::new(self.completion.clone())
     }
 }
 
@@ -102,6 +109,7 @@ impl Landing {
 #[must_use = "a reading does nothing until it is waited for or awaited"]
 pub struct Reading<T> {
     completion: Arc<Completion>,
+    key: u64,
     landing: Arc<Landing>,
     start: u64,
     bytes: u64,
@@ -110,7 +118,7 @@ pub struct Reading<T> {
 
 impl<T: Pod> Reading<T> {
     pub(crate) fn new(completion: Arc<Completion>, landing: Arc<Landing>, start: u64, bytes: u64) -> Self {
-        Self { completion, landing, start, bytes, elements: PhantomData }
+        Self { key: completion.key(), completion, landing, start, bytes, elements: PhantomData }
     }
 
     /// Waits for the data.
@@ -152,7 +160,7 @@ impl<T: Pod> Future for Reading<T> {
     type Output = Result<Vec<T>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.completion.poll(cx)).and_then(|()| self.copy()))
+        Poll::Ready(ready!(self.completion.poll(self.key, cx)).and_then(|()| self.copy()))
     }
 }
 

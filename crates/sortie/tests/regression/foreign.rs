@@ -52,3 +52,41 @@ fn a_write_that_is_refused_late_poisons_its_buffer_and_nobody_hangs() -> sortie:
     }
     Ok(())
 }
+
+/// A guest hears nothing of the loss, and called everything that followed a defect of its own.
+#[test]
+fn a_guest_whose_device_was_destroyed_says_so() -> sortie::Result<()> {
+    let owner = noop();
+    let (wgpu, queue) = owner.wgpu().expect("a wgpu device");
+    let guest = Device::from_wgpu(wgpu.clone(), queue.clone())?;
+    let x = guest.upload(&[1_u32; 16])?;
+    wgpu.destroy();
+    let lost = |kind: Option<ErrorKind>| assert_eq!(kind, Some(ErrorKind::DeviceLost));
+    lost(x.download().err().map(|error| error.kind().clone()));
+    lost(guest.upload(&[1_u32]).err().map(|error| error.kind().clone()));
+    lost(guest.kernel(STEP).err().map(|error| error.kind().clone()));
+    Ok(())
+}
+
+/// A pattern that no binding can hold underflowed, or went round in circles.
+#[test]
+fn a_fill_on_a_device_with_tiny_bindings_goes_another_way() -> sortie::Result<()> {
+    for bytes in [4, 256] {
+        let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+            backends: wgpu::Backends::NOOP,
+            backend_options: wgpu::BackendOptions { noop: wgpu::NoopBackendOptions::enabled(), ..Default::default() },
+            ..wgpu::InstanceDescriptor::new_without_display_handle()
+        });
+        let adapter =
+            pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions::default())).expect("noop");
+        let required_limits = wgpu::Limits { max_storage_buffer_binding_size: bytes, ..wgpu::Limits::default() };
+        let descriptor = wgpu::DeviceDescriptor { required_limits, ..Default::default() };
+        let (wgpu, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
+        let device = Device::from_wgpu(wgpu, queue)?;
+        let x = device.zeros::<u32>(1000)?;
+        let mut batch = device.batch();
+        batch.fill(&x, 7);
+        batch.submit()?;
+    }
+    Ok(())
+}

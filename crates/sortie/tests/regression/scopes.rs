@@ -86,3 +86,56 @@ fn scratch_longer_than_a_binding_is_reused() -> sortie::Result<()> {
     }
     batch.submit()
 }
+
+/// The length of a refused scratch overflowed when it was used.
+#[test]
+fn a_refused_scratch_may_be_used_and_stays_one_mistake_each() -> sortie::Result<()> {
+    let device = noop();
+    let kernel = device.kernel(STEP)?;
+    let y = device.zeros::<u32>(64)?;
+    let mut batch = device.batch();
+    let huge = batch.scratch::<u64>(usize::MAX);
+    batch.dispatch(&kernel, &[&huge, &y], Grid::items(64));
+    batch.fill(huge, 1);
+    let error = batch.submit().expect_err("too large");
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    assert_eq!(error.mistakes().len(), 3);
+    Ok(())
+}
+
+/// Drivers hang or end the process over it.
+#[test]
+fn a_kernel_with_more_private_memory_than_drivers_bear_is_refused() {
+    let device = noop();
+    let source = |words: u32| {
+        format!(
+            "var<private> a: array<u32, {words}>;
+            @group(0) @binding(0) var<storage, read_write> o: array<u32>;
+            @compute @workgroup_size(1) fn main() {{ var b: array<u32, 8>; b[o[2]] = 1u; a[o[0]] = 5u; o[0] = a[o[1]] + b[o[3]]; }}"
+        )
+    };
+    assert!(device.kernel(&source(1000)).is_ok());
+    let error = device.kernel(&source(16_384)).expect_err("64 KiB and a little");
+    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: 65_536 + 32, limit: 65_536 });
+}
+
+/// Scopes and labels are found without looking through all of them.
+#[test]
+fn every_one_of_many_mistakes_has_its_own_scope_and_label() -> sortie::Result<()> {
+    let device = noop();
+    let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(32)?);
+    let mut batch = device.batch();
+    for layer in 0..1000 {
+        batch.scope("net", |batch| {
+            batch.scope(&format!("layer {layer}"), |batch| batch.copy(&x, &y));
+            batch.fill(&x, 1);
+            batch.copy(&x, &y);
+        });
+    }
+    let error = batch.submit().expect_err("lengths differ");
+    let labels: Vec<_> = error.mistakes().iter().map(|mistake| (mistake.op(), mistake.label())).collect();
+    assert_eq!(labels.len(), 2000);
+    assert_eq!(labels[..3], [(Some(0), Some("net/layer 0")), (Some(2), Some("net")), (Some(3), Some("net/layer 1"))]);
+    assert_eq!(labels[1998], (Some(2997), Some("net/layer 999")));
+    Ok(())
+}

@@ -26,7 +26,8 @@ fn every_waiter_hears_of_the_end_once_it_is_submitted() {
         let awaited: Vec<_> = (0..2)
             .map(|_| {
                 let completion = completion.clone();
-                future::spawn(std::future::poll_fn(move |cx| completion.poll(cx)))
+                let key = completion.key();
+                future::spawn(std::future::poll_fn(move |cx| completion.poll(key, cx)))
             })
             .collect();
         completion.finish(Ok(()));

@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    device::Gpu,
-    error::{Error, ErrorKind, Result},
-};
+use super::Gpu;
+use crate::error::{Error, ErrorKind, Result};
 
 /// How long what is still under way on a device may take to end once submissions are being dropped.
 const REST: Duration = Duration::from_secs(10);
@@ -59,6 +57,13 @@ impl Lost {
         }
     }
 
+    /// A foreign device cannot tell us that it is gone: it is asked.
+    pub(crate) fn probe(&self, device: &Gpu) {
+        if device.guest() && !device.alive() {
+            self.set("its owner destroyed the device");
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         match self.0.get() {
             None => Ok(()),
@@ -76,6 +81,7 @@ impl Lost {
         }
         // The loss is reported from within poll.
         self.poll(device, wgpu::PollType::Poll);
+        self.probe(device);
         match self.check() {
             Ok(()) => error,
             Err(lost) => lost.caused_by(error),
