@@ -9,7 +9,7 @@
 //!
 //! `cargo bench -p sortie --bench record [-- --quick] [--json]`
 
-#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
 #![expect(unsafe_code, reason = "counting allocations takes a global allocator, reading CPU time a system call")]
 
 use std::{
@@ -278,20 +278,21 @@ fn main() {
     // Small ops on lavapipe are all futex with its thread pool on (facts.md): measure without it.
     // SAFETY: nothing else runs yet in this process.
     unsafe { std::env::set_var("LP_NUM_THREADS", "0") };
-    let mut devices = vec!["noop"];
+    // Name in the report, and name to open it by.
+    let mut devices = vec![("noop", "noop")];
     if Device::list().iter().any(|info| info.name.contains("llvmpipe") && info.backend == "vulkan") {
-        devices.push("llvmpipe");
+        devices.push(("lavapipe", "llvmpipe"));
     } else {
-        println!("# no lavapipe on this machine (scripts/drivers installs it): noop only");
+        eprintln!("no lavapipe on this machine (scripts/drivers installs it): noop only");
     }
-    for device in devices {
+    for (name, device) in devices {
         for case in [Case::Chain, Case::Immediates] {
-            bench(device, case, quick, json);
+            bench(name, device, case, quick, json);
         }
     }
 }
 
-fn bench(device: &str, case: Case, quick: bool, json: bool) {
+fn bench(name: &str, device: &str, case: Case, quick: bool, json: bool) {
     let info = open(device).info().to_string();
     if !json {
         println!("\n{} on {info}", case.name());
@@ -309,12 +310,12 @@ fn bench(device: &str, case: Case, quick: bool, json: bool) {
             Box::new(Wgpu::new("wgpu-new-groups", How::NewGroups, device, case)),
             Box::new(Wgpu::new("wgpu-submit-per-op", How::SubmitPerOp, device, case)),
         ];
-        let budget = Duration::from_millis(if quick { 300 } else { 4_000 });
+        let budget = Duration::from_millis(if quick { 250 } else { 3_500 });
         let samples = rounds(&mut contenders, n, clock, budget);
         if device != "noop" {
             check(&contenders);
         }
-        report(device, case, n, &contenders, &samples, json);
+        report(name, case, n, &contenders, &samples, json);
     }
 }
 

@@ -1,0 +1,75 @@
+//! Recording allocates nothing per op: its lists are reused from batch to batch.
+
+#![expect(unsafe_code, reason = "counting allocations takes a global allocator")]
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+};
+
+use sortie::{Batch, Device, DeviceOptions, Grid};
+
+const ADD: &str = "
+    var<immediate> amount: u32;
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&x) { y[id.x] = x[id.x] + amount; }
+    }
+";
+
+#[test]
+fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()> {
+    let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })?;
+    let kernel = device.kernel(ADD)?;
+    let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
+    let record = |batch: &mut Batch| {
+        for amount in 0..1000_u32 {
+            batch.scope("step", |batch| {
+                batch.dispatch(&kernel, &[&x, &y], Grid::items(1024)).immediates(&amount).label("there");
+            });
+            batch.dispatch(&kernel, &[&y, &x], Grid::items(1024)).immediates(&amount);
+            batch.copy(x.slice(..16), y.slice(16..32));
+            batch.fill(&y, 3);
+            batch.write(x.slice(..4), &[1, 2, 3, 4]);
+        }
+    };
+    for _ in 0..2 {
+        let mut batch = device.batch();
+        record(&mut batch);
+        batch.submit()?;
+    }
+    let mut batch = device.batch();
+    let before = ALLOCS.get();
+    record(&mut batch);
+    let recorded = ALLOCS.get() - before;
+    assert_eq!(recorded, 0, "for 5,000 ops");
+    batch.submit()
+}
+
+thread_local! {
+    static ALLOCS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+// SAFETY: every call is passed on to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        drop(ALLOCS.try_with(|allocs| allocs.set(allocs.get() + 1)));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(at, layout) };
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        drop(ALLOCS.try_with(|allocs| allocs.set(allocs.get() + 1)));
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
