@@ -236,7 +236,7 @@ impl Tape {
 
     /// All mistakes in order, each with its op, label and line.
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
-        for op in std::mem::take(&mut self.owed) {
+        while let Some(op) = self.owed.pop() {
             let op = op as usize;
             let size = self.recording.ops[op].data.len;
             let message = format!("the kernel takes {size} bytes of immediates, but none were given");

@@ -191,7 +191,8 @@ impl<'a> Encoding<'a> {
                     u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("a binding is shorter than 16 GiB"));
                 commands.pipeline(kernel, false);
                 commands.group(0, next(refs));
-                commands.immediates(&fill::immediates(0, words, &[0; 4]));
+                commands.immediates = &[];
+                commands.pass().set_immediates(0, &fill::immediates(0, words, &[0; 4]));
                 commands.dispatch(fill::grid(words, self.shared.limits().groups));
             }
             None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
@@ -315,7 +316,8 @@ struct Commands<'a> {
     now: u64,
     pipeline: Option<((u64, bool), &'a Pipeline)>,
     set: [GroupRef; SET],
-    immediates: SmallVec<[u8; 128]>,
+    /// Those of the last dispatch, while its pipeline is set.
+    immediates: &'a [u8],
     passes: u64,
     dispatches: u64,
     transfers: u64,
@@ -333,7 +335,7 @@ impl<'a> Commands<'a> {
             now,
             pipeline: None,
             set: [GroupRef::NONE; SET],
-            immediates: SmallVec::new(),
+            immediates: &[],
             passes: 0,
             dispatches: 0,
             transfers: 0,
@@ -360,7 +362,7 @@ impl<'a> Commands<'a> {
         self.passes += 1;
         self.pipeline = None;
         self.set = [GroupRef::NONE; SET];
-        self.immediates.clear();
+        self.immediates = &[];
         self.pass = Some(self.encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()).forget_lifetime());
     }
 
@@ -374,7 +376,7 @@ impl<'a> Commands<'a> {
                 self.pass().set_pipeline(&pipeline.raw);
                 self.pipeline = Some((wanted, pipeline));
                 // Another layout may have other immediates.
-                self.immediates.clear();
+                self.immediates = &[];
                 pipeline
             }
         }
@@ -407,10 +409,9 @@ impl<'a> Commands<'a> {
     }
 
     #[inline]
-    fn immediates(&mut self, bytes: &[u8]) {
-        if self.immediates.as_slice() != bytes {
-            self.immediates.clear();
-            self.immediates.extend_from_slice(bytes);
+    fn immediates(&mut self, bytes: &'a [u8]) {
+        if self.immediates != bytes {
+            self.immediates = bytes;
             self.pass().set_immediates(0, bytes);
         }
     }
