@@ -4,6 +4,8 @@
 //! `wgpu-best` is what an expert writes by hand: one encoder, one pass, bind groups made once, nothing set twice. `wgpu-best-again` is the
 //! same code on another device, a control that must read 1.0×.
 //!
+//! A value is the median of `wgpu-best` times the median ratio to it within a round: load that comes and goes slows a whole round.
+//!
 //! `cpu_us_per_op`: CPU time of the whole process on noop; of the calling thread on a real driver, whose own threads run the kernels.
 //! `allocs_per_op`: heap allocations beyond those of `wgpu-best`; `total_allocs_per_op`: all of them.
 //!
@@ -357,10 +359,13 @@ fn check(contenders: &[Box<dyn Contender>]) {
 }
 
 fn report(device: &str, case: Case, n: usize, contenders: &[Box<dyn Contender>], samples: &[Vec<Sample>], json: bool) {
-    let medians: Vec<Sample> =
-        samples.iter().map(|samples| std::array::from_fn(|metric| median(samples, metric) / n as f64)).collect();
-    let best = medians[0];
-    for (contender, [cpu, wall, allocs]) in contenders.iter().zip(medians) {
+    let best: Sample = std::array::from_fn(|metric| median(samples[0].iter().map(|sample| sample[metric])) / n as f64);
+    let estimate = |of: &[Sample], metric: usize| {
+        let pairs = of.iter().zip(&samples[0]);
+        best[metric] * median(pairs.map(|(own, best)| own[metric] / best[metric].max(f64::MIN_POSITIVE)))
+    };
+    let estimates = samples.iter().map(|of| std::array::from_fn(|metric| estimate(of, metric)));
+    for (contender, [cpu, wall, allocs]) in contenders.iter().zip(estimates.collect::<Vec<Sample>>()) {
         let (cpu_ratio, wall_ratio) = (cpu / best[0], wall / best[1]);
         let own = allocs - best[2];
         if json {
@@ -384,8 +389,8 @@ fn report(device: &str, case: Case, n: usize, contenders: &[Box<dyn Contender>],
     }
 }
 
-fn median(samples: &[Sample], metric: usize) -> f64 {
-    let mut values: Vec<f64> = samples.iter().map(|sample| sample[metric]).collect();
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }

@@ -111,21 +111,15 @@ impl Recorder<'_> {
     /// Records what a binding reads or writes, if the place fits it.
     #[inline]
     fn bind(&mut self, takes: &Binding, place: &Place<'_>) -> Result<()> {
-        let (needed, mode) = match takes.kind {
-            BindingKind::Storage { writes: false } => (Use::Storage, Mode::Read),
-            BindingKind::Storage { writes: true } => (Use::Storage, Mode::ReadWrite),
-            BindingKind::Uniform => (Use::Uniform, Mode::Read),
-        };
         // What is right is seen at once; what is not is named by `misfit`.
-        let fits = fits(self.shared.limits(), takes, place);
-        let Some(slot) = (if fits { self.slot(place.of, needed) } else { None }) else {
-            return Err(self.misfit(takes, place));
-        };
+        let slot = if fits(self.shared.limits(), takes, place) { self.slot(place.of, takes) } else { None };
+        let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
         let start = place.stretch.offset();
-        let bytes = match takes.kind {
-            BindingKind::Storage { .. } => place.stretch.exact(),
+        let (mode, bytes) = match takes.kind {
+            BindingKind::Storage { writes: true } => (Mode::ReadWrite, place.stretch.exact()),
+            BindingKind::Storage { writes: false } => (Mode::Read, place.stretch.exact()),
             // Uniform bindings are short; only what the kernel declares is bound.
-            BindingKind::Uniform => takes.min_bytes.next_multiple_of(4),
+            BindingKind::Uniform => (Mode::Read, takes.min_bytes.next_multiple_of(4)),
         };
         self.tape.access(Access { slot, mode, start, end: start + bytes });
         Ok(())
@@ -133,10 +127,10 @@ impl Recorder<'_> {
 
     /// The slot of something that belongs here and may be used so.
     #[inline]
-    fn slot(&mut self, of: Of<'_>, needed: Use) -> Option<SlotId> {
+    fn slot(&mut self, of: Of<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
-            Of::Block { block: Some(block), device } if device == self.shared.id() && block.allows(needed) => {
-                Some(self.tape.slot(block))
+            Of::Block { block: Some(block), device } if device == self.shared.id() => {
+                (!block.is_imported() || block.allows(needed(takes))).then(|| self.tape.slot(block))
             }
             Of::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
             Of::Block { .. } | Of::Slot { .. } => None,
@@ -167,8 +161,7 @@ impl Recorder<'_> {
         {
             return Error::new(mistake.kind().clone(), format!("{what}: {mistake}"));
         }
-        let needed = if takes.kind == BindingKind::Uniform { Use::Uniform } else { Use::Storage };
-        if let Err(error) = self.spot(&what, place, needed) {
+        if let Err(error) = self.spot(&what, place, needed(takes)) {
             return error;
         }
         if exact == 0 {
@@ -201,6 +194,13 @@ impl Recorder<'_> {
                 Error::too_large(format!("{what}: bytes of a uniform"), takes.min_bytes, limits.uniform_bytes)
             }
         }
+    }
+}
+
+fn needed(takes: &Binding) -> Use {
+    match takes.kind {
+        BindingKind::Storage { .. } => Use::Storage,
+        BindingKind::Uniform => Use::Uniform,
     }
 }
 

@@ -63,15 +63,17 @@ impl<'a> Encoding<'a> {
             if part == 0 {
                 self.prologue(&mut commands);
             }
-            for index in waves.range() {
-                let wave = &plan.waves[index];
-                while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
-                    self.clear(&mut commands, clear, wave.lane, &mut refs);
-                }
-                for op in &plan.order[wave.ops.range()] {
-                    self.op(&mut commands, *op as usize, &mut refs);
-                }
+            // Waves matter only to what must be zeroed between them.
+            let mut start = plan.waves[waves.start as usize].ops.start as usize;
+            let end = plan.waves[waves.range()].last().map_or(start, |wave| wave.ops.range().end);
+            while let Some(clear) = clears.next_if(|clear| waves.range().contains(&(clear.wave as usize))) {
+                let wave = &plan.waves[clear.wave as usize];
+                let before = start..wave.ops.start as usize;
+                start = before.end;
+                self.ops(&mut commands, &plan.order[before], &mut refs);
+                self.clear(&mut commands, clear, wave.lane, &mut refs);
             }
+            self.ops(&mut commands, &plan.order[start..end], &mut refs);
             encoders.push(commands.end(self.counters));
         }
         encoders
@@ -200,16 +202,20 @@ impl<'a> Encoding<'a> {
     }
 
     #[inline]
-    fn op<'r>(&self, commands: &mut Commands<'a>, index: usize, refs: &mut impl Iterator<Item = &'r GroupRef>) {
-        let recording = &self.planned.recording;
-        let op = &recording.ops[index];
-        let accesses = recording.accesses_of(op);
-        if op.lane == Lane::Compute {
-            if runs(op) {
-                self.dispatch(commands, index, op, accesses, refs);
+    fn ops<'r>(&self, commands: &mut Commands<'a>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
+        for index in order {
+            let op = &self.planned.recording.ops[*index as usize];
+            match op.lane {
+                Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs),
+                // A grid of zero.
+                Lane::Compute => {}
+                Lane::Transfer => self.transfer(commands, op),
             }
-            return;
         }
+    }
+
+    fn transfer(&self, commands: &mut Commands<'a>, op: &Op) {
+        let accesses = self.planned.recording.accesses_of(op);
         let encoder = commands.transfer();
         match (op.kind, accesses) {
             (OpKind::Copy, [from, to]) => {
@@ -256,7 +262,6 @@ impl<'a> Encoding<'a> {
         commands: &mut Commands<'a>,
         index: usize,
         op: &Op,
-        accesses: &[Access],
         refs: &mut impl Iterator<Item = &'r GroupRef>,
     ) {
         let kernel = &self.payload.kernels[op.kernel as usize];
@@ -274,10 +279,12 @@ impl<'a> Encoding<'a> {
                 hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid)).collect();
             commands.hidden(hidden.number, next(refs), &offsets);
         }
-        match accesses.last() {
-            Some(from) if op.indirect => commands.dispatch_indirect(self.block(from), from.start),
-            _ if wrapped => commands.dispatch(folded(op, self.shared.limits().groups)),
-            _ => commands.dispatch(op.grid),
+        if let Some(from) = op.indirect.then(|| self.planned.recording.accesses_of(op).last()).flatten() {
+            commands.dispatch_indirect(self.block(from), from.start);
+        } else if wrapped {
+            commands.dispatch(folded(op, self.shared.limits().groups));
+        } else {
+            commands.dispatch(op.grid);
         }
     }
 
