@@ -47,15 +47,7 @@ impl Draft {
         for access in accesses {
             self.recording.push_access(*access);
         }
-        self.recording.push_op(Op {
-            kind,
-            lane,
-            kernel: 0,
-            accesses: Span::new(start..self.recording.accesses.len()),
-            grid: [0; 3],
-            indirect: false,
-            data: Span::EMPTY,
-            params,
-        });
+        let accesses = Span::new(start..self.recording.accesses.len());
+        self.recording.push_op(Op { kind, lane, accesses, params, ..Op::NOTHING });
     }
 }

@@ -107,18 +107,9 @@ mod tests {
     use std::collections::HashSet;
 
     use super::{Fingerprint, Hashes};
-    use crate::{Access, Lane, Mode, Op, OpKind, SlotId, SlotInfo, SlotKind, Span};
+    use crate::{Access, Lane, Mode, Op, OpKind, SlotId, SlotInfo, SlotKind};
 
-    const OP: Op = Op {
-        kind: OpKind::Dispatch,
-        lane: Lane::Compute,
-        kernel: 0,
-        accesses: Span::EMPTY,
-        grid: [0; 3],
-        indirect: false,
-        data: Span::EMPTY,
-        params: [0; 2],
-    };
+    const OP: Op = Op::NOTHING;
 
     const ACCESS: Access = Access { slot: SlotId(0), mode: Mode::Read, start: 0, end: 0 };
 

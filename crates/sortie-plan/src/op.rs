@@ -54,6 +54,20 @@ pub struct Op {
     pub params: [u32; 2],
 }
 
+impl Op {
+    /// A dispatch of nothing that touches nothing: what to start from when naming only some fields.
+    pub const NOTHING: Self = Self {
+        kind: OpKind::Dispatch,
+        lane: Lane::Compute,
+        kernel: 0,
+        accesses: Span::EMPTY,
+        grid: [0; 3],
+        indirect: false,
+        data: Span::EMPTY,
+        params: [0, 0],
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::Op;

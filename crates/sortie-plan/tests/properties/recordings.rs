@@ -108,15 +108,8 @@ impl Draft {
         for access in accesses.iter().filter(|_| !fence) {
             self.recording.push_access(*access);
         }
-        self.recording.push_op(Op {
-            kind,
-            lane,
-            kernel: 0,
-            accesses: Span::new(start..self.recording.accesses.len()),
-            grid: [0; 3],
-            indirect: false,
-            data: Span::EMPTY,
-            params: if fence { [0, 0] } else { params },
-        });
+        let accesses = Span::new(start..self.recording.accesses.len());
+        let params = if fence { [0, 0] } else { params };
+        self.recording.push_op(Op { kind, lane, accesses, params, ..Op::NOTHING });
     }
 }

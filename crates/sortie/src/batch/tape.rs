@@ -6,7 +6,7 @@ use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Lane, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 use crate::{
     device::Limits,
@@ -51,18 +51,6 @@ struct Scope {
     /// `usize::MAX` while it is open.
     end: usize,
 }
-
-/// An op that does nothing.
-const NOTHING: Op = Op {
-    kind: OpKind::Dispatch,
-    lane: Lane::Compute,
-    kernel: 0,
-    accesses: Span::EMPTY,
-    grid: [0; 3],
-    indirect: false,
-    data: Span::EMPTY,
-    params: [0; 2],
-};
 
 /// A tape that has held more than this is not kept: what one large batch took would stay for good.
 const SPARE_OPS: usize = 1 << 16;
@@ -137,13 +125,13 @@ impl Tape {
 
     /// Appends a barrier or a split.
     pub(super) fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
-        self.push_further(Op { kind, ..NOTHING }, at);
+        self.push_further(Op { kind, ..Op::NOTHING }, at);
     }
 
     /// Keeps a mistake in the place of an op that cannot be recorded.
     #[cold]
     pub(super) fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
-        let op = self.push(NOTHING, at);
+        let op = self.push(Op::NOTHING, at);
         self.mistake(op, error);
         op
     }

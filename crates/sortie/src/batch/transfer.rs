@@ -237,16 +237,8 @@ impl Recorder<'_> {
     fn op(&mut self, kind: OpKind, accesses: &[Access], data: Span) -> Op {
         let first = self.tape.recording.accesses.len();
         accesses.iter().for_each(|access| self.tape.access(*access));
-        Op {
-            kind,
-            lane: Lane::Transfer,
-            kernel: 0,
-            accesses: Span::new(first..first + accesses.len()),
-            grid: [0; 3],
-            indirect: false,
-            data,
-            params: [0; 2],
-        }
+        let accesses = Span::new(first..first + accesses.len());
+        Op { kind, lane: Lane::Transfer, accesses, data, ..Op::NOTHING }
     }
 
     /// Where a place lies in this batch; `None` when it has no bytes.

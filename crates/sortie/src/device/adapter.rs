@@ -69,11 +69,9 @@ pub(crate) fn reopen(before: &DeviceInfo) -> Result<Opened> {
     }
 }
 
-/// One for the process, never let go of. wgpu tells handles apart only within an instance: with one for each device, a buffer of another
+/// One for the process (but for GL), never let go of. wgpu tells handles apart only within an instance: with one for each device, a buffer of another
 /// device could pass for one of ours. It also spares every open the loading of drivers.
 static PRIMARY: LazyLock<wgpu::Instance> = LazyLock::new(|| instance(wgpu::Backends::PRIMARY | wgpu::Backends::NOOP));
-/// GL apart from the rest, because it is rarely asked.
-static SECONDARY: LazyLock<wgpu::Instance> = LazyLock::new(|| instance(wgpu::Backends::SECONDARY));
 
 fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
@@ -86,7 +84,11 @@ fn instance(backends: wgpu::Backends) -> wgpu::Instance {
 /// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
 fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
     let found = adapters_of(&PRIMARY, wgpu::Backends::PRIMARY);
-    if found.is_empty() { adapters_of(&SECONDARY, wgpu::Backends::SECONDARY) } else { found }
+    if !found.is_empty() {
+        return found;
+    }
+    // Afresh each time: all devices of a GL adapter share one context, and wgpu panics when one waits for another too long.
+    adapters_of(&instance(wgpu::Backends::SECONDARY), wgpu::Backends::SECONDARY)
 }
 
 fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {

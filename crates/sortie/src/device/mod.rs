@@ -133,6 +133,8 @@ impl Device {
     }
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
+    ///
+    /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
         Some((&self.shared.gpu, &self.shared.queue))
