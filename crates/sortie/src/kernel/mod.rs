@@ -8,21 +8,22 @@ mod cache;
 mod fold;
 mod interface;
 mod layouts;
+mod limits;
 mod overrides;
 mod parse;
+mod pipeline;
 mod rewrite;
 mod source;
+mod stack;
 mod tokens;
 
 use std::{
-    borrow::Cow,
     fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    thread::{self, Scope, ScopedJoinHandle},
 };
 
 use parking_lot::Mutex;
@@ -32,24 +33,18 @@ pub(crate) use self::{
     fold::{GRID_BLOCK, fold, grid_block},
     interface::{Binding, BindingKind, Interface},
     layouts::{Layout, Layouts},
+    pipeline::Pipeline,
 };
 use self::{
     layouts::{Signature, SignatureKind},
     parse::{KernelError, Parsed},
-    rewrite::{ImmediatesAs, Variant},
+    rewrite::ImmediatesAs,
+    stack::on_large_stack,
 };
 use crate::{
-    device::{Device, Limits, Shared},
+    device::{Device, Shared},
     error::{Error, ErrorKind, Result},
-    metrics::Count,
 };
-
-/// naga and the drivers recurse over the source: what [`source::check`] lets through fits in this, debug builds included.
-const STACK: usize = 128 << 20;
-
-/// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,
-/// hang, or (SwiftShader, at some 400 KB) end the process.
-const PRIVATE_BYTES: u64 = 64 << 10;
 
 /// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
 ///
@@ -80,24 +75,6 @@ pub(crate) struct Group {
     /// Which of the interface's bindings are in it.
     pub(crate) bindings: std::ops::Range<usize>,
     pub(crate) layout: Arc<Layout>,
-}
-
-/// A compiled variant of a kernel.
-#[derive(Debug)]
-pub(crate) struct Pipeline {
-    pub(crate) raw: wgpu::ComputePipeline,
-    /// Parameters that the user does not see, bound with dynamic offsets: immediates, then the grid.
-    pub(crate) hidden: Option<Hidden>,
-    /// Immediates are set natively.
-    pub(crate) immediates: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Hidden {
-    pub(crate) number: u32,
-    pub(crate) layout: Arc<Layout>,
-    pub(crate) immediates: Option<u64>,
-    pub(crate) grid: bool,
 }
 
 /// Which entry point to take, and values for its `override` constants.
@@ -200,11 +177,12 @@ impl Kernel {
         let capabilities = wgpu_naga_bridge::features_to_naga_capabilities(shared.gpu().features(), shared.downlevel())
             | naga::valid::Capabilities::IMMEDIATES;
         let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
-        let limits = shared.limits();
-        check_limits(&parsed.interface, limits)?;
+        limits::check_all(&parsed.interface, shared.limits())?;
         let immediates = match &parsed.interface.immediates {
             None => ImmediatesAs::Native,
-            Some(own) if shared.native_immediates() && own.size <= limits.immediate_bytes => ImmediatesAs::Native,
+            Some(own) if shared.native_immediates() && own.size <= shared.limits().immediate_bytes => {
+                ImmediatesAs::Native
+            }
             Some(_) if rewrite::immediates_fit_uniform(&parsed, capabilities) => ImmediatesAs::Uniform,
             Some(_) => ImmediatesAs::Storage,
         };
@@ -244,127 +222,6 @@ impl Kernel {
             (ImmediatesAs::Uniform | ImmediatesAs::Storage, Some(own)) => own.size,
         }
     }
-
-    /// Whether there is a bind group left for hidden parameters.
-    pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
-        let number = self.interface().hidden_group();
-        if number < limits.bind_groups {
-            return Ok(());
-        }
-        let message = format!(
-            "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
-            self.entry(),
-            number - 1,
-            limits.bind_groups
-        );
-        Err(Error::new(ErrorKind::Unsupported, message))
-    }
-
-    /// The pipeline of a variant that has been compiled.
-    pub(crate) fn compiled(&self, wrapped: bool) -> Option<&Pipeline> {
-        self.inner.pipelines[usize::from(wrapped)].get()
-    }
-
-    /// The pipeline of a variant, compiled now if it has not been.
-    pub(crate) fn pipeline(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        match self.compiled(wrapped) {
-            Some(pipeline) => Ok(pipeline),
-            None => on_large_stack(|| self.compile_once(shared, wrapped))?,
-        }
-    }
-
-    /// Compiles several variants side by side.
-    pub(crate) fn compile_all(shared: &Shared, variants: &[(&Kernel, bool)]) -> Result<()> {
-        thread::scope(|scope| {
-            let compile = |(kernel, wrapped): &(&Kernel, bool)| {
-                let (kernel, wrapped) = (Kernel::clone(kernel), *wrapped);
-                large_stack(scope, move || kernel.compile_once(shared, wrapped).map(drop))
-            };
-            let threads: Vec<_> = variants.iter().map(compile).collect();
-            threads.into_iter().try_for_each(|thread| join(thread?)?)
-        })
-    }
-
-    /// Must run on a large stack.
-    fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        let _turn = self.inner.compiling.lock();
-        let place = &self.inner.pipelines[usize::from(wrapped)];
-        if let Some(pipeline) = place.get() {
-            return Ok(pipeline);
-        }
-        let pipeline = self.compile(shared, wrapped)?;
-        Ok(place.get_or_init(|| pipeline))
-    }
-
-    fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
-        let variant = Variant { immediates: self.inner.immediates, wrapped };
-        let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
-        let device = shared.gpu();
-        let hidden = self.hidden(shared, rewritten.hidden_group, wrapped)?;
-        let native = self.inner.immediates == ImmediatesAs::Native;
-        let immediate_bytes = if native { self.immediate_bytes() } else { 0 };
-
-        let last =
-            self.groups().iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
-        let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
-        for group in self.groups() {
-            layouts[group.number as usize] = Some(group.layout.raw());
-        }
-        if let Some(hidden) = &hidden {
-            layouts[hidden.number as usize] = Some(hidden.layout.raw());
-        }
-        let label = Some(self.entry());
-        let scopes = device.scopes();
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label,
-            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten.module)),
-        });
-        let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label,
-            bind_group_layouts: &layouts,
-            immediate_size: u32::try_from(immediate_bytes).unwrap_or(u32::MAX),
-        });
-        let raw = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label,
-            layout: Some(&layout),
-            module: &module,
-            entry_point: label,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
-        });
-        scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
-        shared.counters().pipelines_created.add(1);
-        Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
-    }
-
-    fn hidden(&self, shared: &Shared, number: u32, grid: bool) -> Result<Option<Hidden>> {
-        let immediates = (self.hidden_immediates() > 0).then_some(u64::from(self.hidden_immediates()));
-        if immediates.is_none() && !grid {
-            return Ok(None);
-        }
-        self.check_hidden(shared.limits())?;
-        let uniform = self.inner.immediates == ImmediatesAs::Uniform;
-        if immediates.is_some() && !uniform {
-            let storage = storage_buffers(self.interface()) + 1;
-            check(
-                self.entry(),
-                "storage buffers, one of them for immediates",
-                storage,
-                u64::from(shared.limits().storage_buffers),
-            )?;
-        }
-        let kind = if uniform { SignatureKind::Uniform } else { SignatureKind::Read };
-        let immediates_at = immediates.map(|min_bytes| Signature { binding: 0, kind, min_bytes, dynamic: true });
-        let grid_at = grid.then_some(Signature {
-            binding: 1,
-            kind: SignatureKind::Uniform,
-            min_bytes: GRID_BLOCK,
-            dynamic: true,
-        });
-        let signature = immediates_at.into_iter().chain(grid_at).collect();
-        let layout = shared.executor().layouts().get(shared.gpu(), signature)?;
-        Ok(Some(Hidden { number, layout, immediates, grid }))
-    }
 }
 
 fn groups(interface: &Interface, shared: &Shared) -> Result<Vec<Group>> {
@@ -384,60 +241,11 @@ fn groups(interface: &Interface, shared: &Shared) -> Result<Vec<Group>> {
                 dynamic: false,
             })
             .collect();
-        let layout = shared.executor().layouts().get(shared.gpu(), signature).map_err(refused)?;
+        let layout = shared.executor().layouts().get(shared.gpu(), signature).map_err(pipeline::refused)?;
         groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
         start += bindings.len();
     }
     Ok(groups)
-}
-
-fn storage_buffers(interface: &Interface) -> u64 {
-    interface.bindings.iter().filter(|binding| matches!(binding.kind, BindingKind::Storage { .. })).count() as u64
-}
-
-fn check(entry: &str, what: &str, wanted: u64, limit: u64) -> Result<()> {
-    if wanted <= limit { Ok(()) } else { Err(Error::too_large(format!("kernel {entry:?}: {what}"), wanted, limit)) }
-}
-
-fn check_limits(interface: &Interface, limits: &Limits) -> Result<()> {
-    let check = |what: &str, wanted: u64, limit: u64| check(&interface.entry, what, wanted, limit);
-    for (axis, (size, limit)) in ["x", "y", "z"].iter().zip(interface.workgroup.iter().zip(limits.workgroup_size)) {
-        check(&format!("workgroup size in {axis}"), u64::from(*size), u64::from(limit))?;
-    }
-    let invocations = interface.workgroup.iter().map(|size| u64::from(*size)).product();
-    check("invocations in a workgroup", invocations, u64::from(limits.workgroup_invocations))?;
-    check("bytes of workgroup memory", interface.workgroup_bytes, u64::from(limits.workgroup_bytes))?;
-    check("bytes of private and function memory", interface.private_bytes, PRIVATE_BYTES)?;
-    check("storage buffers", storage_buffers(interface), u64::from(limits.storage_buffers))?;
-    if let Some(last) = interface.bindings.last() {
-        check("bind groups", u64::from(last.group) + 1, u64::from(limits.bind_groups))?;
-    }
-    Ok(())
-}
-
-/// What naga accepts and wgpu does not is the kernel's doing: something that this device lacks.
-fn refused(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Internal => Error::new(ErrorKind::Unsupported, error.to_string()).caused_by(error),
-        _ => error,
-    }
-}
-
-/// Runs on a thread whose stack is large enough for naga, and waits for it.
-fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
-    thread::scope(|scope| join(large_stack(scope, run)?))
-}
-
-fn large_stack<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    run: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>> {
-    let thread = thread::Builder::new().name("sortie-compile".into()).stack_size(STACK).spawn_scoped(scope, run);
-    thread.map_err(|error| Error::internal("the compile thread did not start").caused_by(error))
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T> {
-    thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
 }
 
 impl From<KernelError> for Error {

@@ -5,11 +5,13 @@ mod buffer;
 mod pool;
 mod shelf;
 mod staging;
+mod stretch;
 
 pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
     block::{Block, Use},
-    buffer::{Stretch, bytes_of},
+    buffer::bytes_of,
     pool::{BufferId, Pool, Raw},
     staging::{Readback, Returning, Staging},
+    stretch::Stretch,
 };

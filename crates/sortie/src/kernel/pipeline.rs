@@ -1,0 +1,166 @@
+//! Compiled variants of a kernel: rewritten for what they need, laid out, and compiled once each.
+
+use std::{borrow::Cow, sync::Arc, thread};
+
+use super::{
+    Kernel, Layout,
+    fold::GRID_BLOCK,
+    layouts::{Signature, SignatureKind},
+    limits,
+    rewrite::{self, ImmediatesAs, Variant},
+    stack::{join, large_stack, on_large_stack},
+};
+use crate::{
+    device::{Limits, Shared},
+    error::{Error, ErrorKind, Result},
+    metrics::Count,
+};
+
+/// A compiled variant of a kernel.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) raw: wgpu::ComputePipeline,
+    /// Parameters that the user does not see, bound with dynamic offsets: immediates, then the grid.
+    pub(crate) hidden: Option<Hidden>,
+    /// Immediates are set natively.
+    pub(crate) immediates: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hidden {
+    pub(crate) number: u32,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) immediates: Option<u64>,
+    pub(crate) grid: bool,
+}
+
+impl Kernel {
+    /// Whether there is a bind group left for hidden parameters.
+    pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
+        let number = self.interface().hidden_group();
+        if number < limits.bind_groups {
+            return Ok(());
+        }
+        let message = format!(
+            "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
+            self.entry(),
+            number - 1,
+            limits.bind_groups
+        );
+        Err(Error::new(ErrorKind::Unsupported, message))
+    }
+
+    /// The pipeline of a variant that has been compiled.
+    pub(crate) fn compiled(&self, wrapped: bool) -> Option<&Pipeline> {
+        self.inner.pipelines[usize::from(wrapped)].get()
+    }
+
+    /// The pipeline of a variant, compiled now if it has not been.
+    pub(crate) fn pipeline(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
+        match self.compiled(wrapped) {
+            Some(pipeline) => Ok(pipeline),
+            None => on_large_stack(|| self.compile_once(shared, wrapped))?,
+        }
+    }
+
+    /// Compiles several variants side by side.
+    pub(crate) fn compile_all(shared: &Shared, variants: &[(&Kernel, bool)]) -> Result<()> {
+        thread::scope(|scope| {
+            let compile = |(kernel, wrapped): &(&Kernel, bool)| {
+                let (kernel, wrapped) = (Kernel::clone(kernel), *wrapped);
+                large_stack(scope, move || kernel.compile_once(shared, wrapped).map(drop))
+            };
+            let threads: Vec<_> = variants.iter().map(compile).collect();
+            threads.into_iter().try_for_each(|thread| join(thread?)?)
+        })
+    }
+
+    /// Must run on a large stack.
+    fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
+        let _turn = self.inner.compiling.lock();
+        let place = &self.inner.pipelines[usize::from(wrapped)];
+        if let Some(pipeline) = place.get() {
+            return Ok(pipeline);
+        }
+        let pipeline = self.compile(shared, wrapped)?;
+        Ok(place.get_or_init(|| pipeline))
+    }
+
+    fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
+        let variant = Variant { immediates: self.inner.immediates, wrapped };
+        let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
+        let device = shared.gpu();
+        let hidden = self.hidden(shared, rewritten.hidden_group, wrapped)?;
+        let native = self.inner.immediates == ImmediatesAs::Native;
+        let immediate_bytes = if native { self.immediate_bytes() } else { 0 };
+
+        let last =
+            self.groups().iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
+        let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
+        for group in self.groups() {
+            layouts[group.number as usize] = Some(group.layout.raw());
+        }
+        if let Some(hidden) = &hidden {
+            layouts[hidden.number as usize] = Some(hidden.layout.raw());
+        }
+        let label = Some(self.entry());
+        let scopes = device.scopes();
+        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label,
+            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten.module)),
+        });
+        let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label,
+            bind_group_layouts: &layouts,
+            immediate_size: u32::try_from(immediate_bytes).unwrap_or(u32::MAX),
+        });
+        let raw = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout: Some(&layout),
+            module: &module,
+            entry_point: label,
+            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            cache: None,
+        });
+        scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
+        shared.counters().pipelines_created.add(1);
+        Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
+    }
+
+    fn hidden(&self, shared: &Shared, number: u32, grid: bool) -> Result<Option<Hidden>> {
+        let immediates = (self.hidden_immediates() > 0).then_some(u64::from(self.hidden_immediates()));
+        if immediates.is_none() && !grid {
+            return Ok(None);
+        }
+        self.check_hidden(shared.limits())?;
+        let uniform = self.inner.immediates == ImmediatesAs::Uniform;
+        if immediates.is_some() && !uniform {
+            let storage = limits::storage_buffers(self.interface()) + 1;
+            limits::check(
+                self.entry(),
+                "storage buffers, one of them for immediates",
+                storage,
+                u64::from(shared.limits().storage_buffers),
+            )?;
+        }
+        let kind = if uniform { SignatureKind::Uniform } else { SignatureKind::Read };
+        let immediates_at = immediates.map(|min_bytes| Signature { binding: 0, kind, min_bytes, dynamic: true });
+        let grid_at = grid.then_some(Signature {
+            binding: 1,
+            kind: SignatureKind::Uniform,
+            min_bytes: GRID_BLOCK,
+            dynamic: true,
+        });
+        let signature = immediates_at.into_iter().chain(grid_at).collect();
+        let layout = shared.executor().layouts().get(shared.gpu(), signature)?;
+        Ok(Some(Hidden { number, layout, immediates, grid }))
+    }
+}
+
+/// What naga accepts and wgpu does not is the kernel's doing: something that this device lacks.
+pub(super) fn refused(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Internal => Error::new(ErrorKind::Unsupported, error.to_string()).caused_by(error),
+        _ => error,
+    }
+}

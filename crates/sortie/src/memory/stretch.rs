@@ -1,0 +1,55 @@
+//! A part of a buffer, in elements and in bytes.
+
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A range of elements in a buffer of `len`, as the user gave it: perhaps wrong, which is found out when it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) len: usize,
+    /// Bytes of an element.
+    pub(crate) size: usize,
+}
+
+impl Stretch {
+    pub(crate) fn whole<T>(len: usize) -> Self {
+        Self { start: 0, end: len, len, size: size_of::<T>() }
+    }
+
+    /// Bytes of the elements themselves.
+    #[inline]
+    pub(crate) fn exact(self) -> u64 {
+        (self.end.saturating_sub(self.start) as u64).saturating_mul(self.size as u64)
+    }
+
+    #[inline]
+    pub(crate) fn fits(self) -> bool {
+        self.start <= self.end && self.end <= self.len
+    }
+
+    /// The byte that it starts at.
+    #[inline]
+    pub(crate) fn offset(self) -> u64 {
+        (self.start as u64).saturating_mul(self.size as u64)
+    }
+
+    /// The range in bytes, rounded up to 4 at the buffer's end.
+    pub(crate) fn bytes(self) -> Result<Range<u64>> {
+        if !self.fits() {
+            let message =
+                format!("the slice {}..{} does not fit a buffer of {} elements", self.start, self.end, self.len);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        let start = self.offset();
+        let end = start.saturating_add(self.exact());
+        let end = if self.end == self.len { end.checked_next_multiple_of(4).unwrap_or(end) } else { end };
+        if start < end && !(start.is_multiple_of(4) && end.is_multiple_of(4)) {
+            let message = format!("the slice of bytes {start}..{end} is misaligned: both ends must be multiples of 4");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(start..end)
+    }
+}
