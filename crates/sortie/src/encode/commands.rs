@@ -216,6 +216,10 @@ impl<'a> Encoding<'a> {
 
     fn transfer(&self, commands: &mut Commands<'a>, op: &Op) {
         let accesses = self.planned.recording.accesses_of(op);
+        if accesses.is_empty() {
+            // An op of length 0 touches nothing, and does not close the pass either.
+            return;
+        }
         let encoder = commands.transfer();
         match (op.kind, accesses) {
             (OpKind::Copy, [from, to]) => {
@@ -250,8 +254,6 @@ impl<'a> Encoding<'a> {
                     bytes,
                 );
             }
-            // An op of length 0 touches nothing.
-            (_, []) => {}
             (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
         }
     }

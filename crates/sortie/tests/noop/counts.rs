@@ -127,6 +127,24 @@ fn an_empty_batch_and_a_grid_of_zero_reach_nobody() -> sortie::Result<()> {
 }
 
 #[test]
+fn ops_of_length_zero_do_not_close_the_pass() -> sortie::Result<()> {
+    let device = noop();
+    let step = device.kernel(STEP)?;
+    let (x, y, empty) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?, device.zeros::<f32>(0)?);
+    let counts = counted(&device, |batch| {
+        for _ in 0..10 {
+            chain(batch, &step, &x, &y, 2);
+            batch.barrier();
+            batch.copy(&empty, x.slice(1..1));
+            batch.fill(&empty, 1.0);
+            batch.barrier();
+        }
+    });
+    assert_eq!((counts.passes, counts.dispatches, counts.transfers), (1, 20, 0));
+    Ok(())
+}
+
+#[test]
 fn the_same_source_is_compiled_once_and_other_constants_apart() -> sortie::Result<()> {
     let device = noop();
     let source = "override n: u32 = 64; @group(0) @binding(0) var<storage, read_write> x: array<f32>;
