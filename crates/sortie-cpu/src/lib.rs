@@ -1,0 +1,16 @@
+//! WGSL compute kernels on the CPU: naga's IR, executed in lockstep over all lanes of a workgroup.
+#![forbid(unsafe_code)]
+
+mod bound;
+mod program;
+mod stop;
+mod threads;
+mod unsupported;
+
+pub use self::{
+    bound::Bound,
+    program::{Finding, Program, Run, Slot},
+    stop::{Halt, Stop},
+    threads::Threads,
+    unsupported::Unsupported,
+};

@@ -1,0 +1,40 @@
+//! Stopping a run from outside.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Instant,
+};
+
+/// When a run is to end before its end. Asked between loop iterations and between sets of workgroups.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop<'a> {
+    /// Set by whoever wants it to end.
+    pub canceled: &'a AtomicBool,
+    /// The time from which on it is over budget.
+    pub deadline: Option<Instant>,
+}
+
+/// Why a run ended early. What it wrote until then stays written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// Somebody asked.
+    Canceled,
+    /// Its time was over.
+    OverBudget,
+}
+
+impl Stop<'_> {
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), Halt> {
+        if self.canceled.load(Ordering::Relaxed) {
+            return Err(Halt::Canceled);
+        }
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Halt::OverBudget),
+            _ => Ok(()),
+        }
+    }
+}
