@@ -2,7 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod bound;
+mod code;
+mod eval;
+mod geometry;
+mod lanes;
+mod lower;
+mod math;
 mod program;
+mod run;
+mod shape;
 mod stop;
 mod threads;
 mod unsupported;

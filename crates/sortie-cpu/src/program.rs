@@ -1,12 +1,90 @@
 //! A kernel made ready to run.
 
-use crate::{Bound, Halt, Stop, Threads, Unsupported};
+use crate::{
+    Bound, Halt, Stop, Threads, Unsupported,
+    code::{Body, Reg, Region},
+    lower::{self, Builtin},
+    run,
+    shape::Shape,
+};
+
+pub(crate) use crate::geometry::Geometry;
 
 /// A kernel made ready: types resolved, expressions ordered, registers assigned. Running it only runs it.
 #[derive(Debug)]
 pub struct Program {
-    slots: Vec<Slot>,
-    workgroup: [u32; 3],
+    pub(crate) code: Code,
+    pub(crate) id: u64,
+}
+
+/// What a program is made of.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub(crate) body: Body,
+    /// Functions that several calls share, and their regions.
+    pub(crate) shared: Vec<Body>,
+    pub(crate) roots: Vec<Region>,
+    /// By region.
+    pub(crate) zones: Vec<Zone>,
+    /// All ones for lanes that exist.
+    pub(crate) entry: Reg,
+    pub(crate) registers: Vec<Register>,
+    /// Places of each shape.
+    pub(crate) sizes: [u32; 4],
+    pub(crate) constants: Vec<(Reg, u32)>,
+    pub(crate) builtins: Vec<(Reg, Builtin)>,
+    pub(crate) locals: Vec<Local>,
+    pub(crate) counts: Vec<Count>,
+    pub(crate) slots: Vec<Slot>,
+    /// By slot.
+    pub(crate) owned: Vec<Owned>,
+    pub(crate) geometry: Geometry,
+    pub(crate) workgroup_words: u32,
+    /// About how many instructions an invocation runs.
+    pub(crate) weight: u32,
+}
+
+/// A region as it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Zone {
+    pub(crate) mask: Option<Reg>,
+    pub(crate) shape: Shape,
+}
+
+/// Where a register lives: a place among those of its shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register {
+    pub(crate) shape: Shape,
+    pub(crate) slot: u32,
+}
+
+/// An array of the invocation's own: as many places, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) shape: Shape,
+    pub(crate) first: u32,
+    pub(crate) words: u32,
+}
+
+/// A runtime-sized array: how many elements it has follows from the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) slot: u32,
+    /// In bytes.
+    pub(crate) offset: u32,
+    pub(crate) stride: u32,
+}
+
+/// Whether invocations only touch their own element of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owned {
+    Unused,
+    No,
+    /// `global_invocation_id.x` is the index; so many words, or half words, each.
+    Elements {
+        stride: u32,
+        half: bool,
+    },
 }
 
 /// A buffer that a program binds.
@@ -46,20 +124,21 @@ impl Program {
     /// # Errors
     /// The first construct that is not covered.
     pub fn new(module: &naga::Module, info: &naga::valid::ModuleInfo, entry: &str) -> Result<Self, Unsupported> {
-        let _ = (module, info, entry);
-        Err(Unsupported { what: "everything".into(), span: naga::Span::UNDEFINED })
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let code = lower::lower(module, info, entry)?;
+        Ok(Self { code, id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) })
     }
 
-    /// The buffers it binds, by group, then binding: every one that the module declares and the entry point uses.
+    /// The buffers it binds, by group, then binding: every one that the entry point uses.
     #[must_use]
     pub fn slots(&self) -> &[Slot] {
-        &self.slots
+        &self.code.slots
     }
 
     /// Invocations of a workgroup in each dimension.
     #[must_use]
     pub fn workgroup_size(&self) -> [u32; 3] {
-        self.workgroup
+        self.code.geometry.workgroup
     }
 
     /// Runs it on the calling thread, with the help of `threads` where that pays.
@@ -67,8 +146,7 @@ impl Program {
     /// # Errors
     /// When it was stopped.
     pub fn run(&self, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
-        let _ = (run, threads);
-        stop.check()
+        run::run(self, run, threads, stop)
     }
 
     /// Runs it on the calling thread alone, slowly, and says what is wrong with it (the first of each kind and place).
@@ -76,7 +154,6 @@ impl Program {
     /// # Errors
     /// When it was stopped.
     pub fn check(&self, run: Run<'_, '_>, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
-        let _ = run;
-        stop.check().map(|()| Vec::new())
+        run::check(self, run, stop)
     }
 }

@@ -1,0 +1,481 @@
+//! The instruction set: what a kernel is lowered to.
+//!
+//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so there are no
+//! vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of the same value.
+//! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], stores and atomics.
+//! Control flow is a tree of [`Node`]s.
+
+use naga::Span;
+use smallvec::SmallVec;
+
+use crate::shape::Shape;
+
+/// A register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Reg(pub(crate) u32);
+
+/// A set of lanes that is active together, with the register of its mask. Number 0 is all lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Region(pub(crate) u32);
+
+/// The name of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Loop(pub(crate) u32);
+
+/// All lanes.
+pub(crate) const EVERY: Region = Region(0);
+
+/// One operand, one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unary {
+    Copy,
+    Not,
+    NegI,
+    AbsI,
+    SignI,
+    NegF,
+    AbsF,
+    SignF,
+    Floor,
+    Ceil,
+    Round,
+    Trunc,
+    Fract,
+    Sqrt,
+    InverseSqrt,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    /// Kept as `f32`, rounded as an `f16` would be.
+    RoundF16,
+    FloatToInt,
+    FloatToUint,
+    IntToFloat,
+    UintToFloat,
+    /// All ones if any bit is set.
+    ToBool,
+    /// All ones unless it is ±0.
+    FloatToBool,
+    IsNan,
+    IsInf,
+    HalfBits,
+    HalfFromBits,
+    FrexpFraction,
+    FrexpExponent,
+    CountOnes,
+    CountLeadingZeros,
+    CountTrailingZeros,
+    FirstLeadingBitI,
+    FirstLeadingBitU,
+    FirstTrailingBit,
+    ReverseBits,
+    /// The word of a float in a pack: low bits only.
+    PackSnorm8,
+    PackUnorm8,
+    PackSnorm16,
+    PackUnorm16,
+    /// The float of a sign- or zero-extended field.
+    UnpackSnorm8,
+    UnpackUnorm8,
+    UnpackSnorm16,
+    UnpackUnorm16,
+}
+
+/// Two operands, one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Binary {
+    AddI,
+    SubI,
+    MulI,
+    DivI,
+    DivU,
+    RemI,
+    RemU,
+    MinI,
+    MaxI,
+    MinU,
+    MaxU,
+    And,
+    Or,
+    Xor,
+    /// The first where the second is zero.
+    AndNot,
+    Shl,
+    ShrI,
+    ShrU,
+    EqI,
+    NeI,
+    LtI,
+    LeI,
+    LtU,
+    LeU,
+    AddF,
+    SubF,
+    MulF,
+    DivF,
+    RemF,
+    MinF,
+    MaxF,
+    EqF,
+    NeF,
+    LtF,
+    LeF,
+    Pow,
+    Atan2,
+    Step,
+    Ldexp,
+}
+
+/// Three operands, one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ternary {
+    /// The second where the first is true, else the third.
+    Select,
+    /// First × second + third, rounded twice.
+    MulAdd,
+    /// Third − first × second, rounded twice.
+    NegMulAdd,
+    /// `extractBits`, signed.
+    ExtractI,
+    /// `extractBits`, unsigned.
+    ExtractU,
+}
+
+/// Where memory lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Root {
+    /// A bound buffer, by slot.
+    Slot(u32),
+    /// `var<immediate>`.
+    Immediate,
+    /// Workgroup memory; offsets are into all of it.
+    Workgroup,
+    /// An array of the invocation's own, by number.
+    Local(u32),
+}
+
+/// How many elements an index may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limit {
+    /// Proved to be in bounds.
+    None,
+    /// A fixed number.
+    Fixed(u32),
+    /// What fits into the buffer: an entry of [`crate::program::Code::counts`].
+    Count(u32),
+}
+
+/// A dynamic index of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Term {
+    pub(crate) index: Reg,
+    /// In units of the access.
+    pub(crate) stride: u32,
+    pub(crate) limit: Limit,
+}
+
+/// What an access does to memory, and where. Units are words, or half words where `half` is set.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) root: Root,
+    pub(crate) half: bool,
+    /// Constant part, in units.
+    pub(crate) offset: u32,
+    /// All dynamic indices until [`crate::lower::finish`] folds all but one of them into `base`.
+    pub(crate) terms: SmallVec<[Term; 2]>,
+    /// What the folded indices come to; all ones when one of them is out of bounds.
+    pub(crate) base: Option<Reg>,
+    /// By how much the index of the last term grows from lane to lane of a row, where that is known.
+    pub(crate) linear: Option<u32>,
+    /// The index is the invocation's own `global_invocation_id.x`, and nothing else varies.
+    pub(crate) own: bool,
+}
+
+/// A part of an access: a register and its offset from the address, in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Part {
+    pub(crate) reg: Reg,
+    pub(crate) offset: u32,
+}
+
+pub(crate) type Parts = SmallVec<[Part; 4]>;
+
+/// An access to memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Access {
+    pub(crate) address: Address,
+    pub(crate) parts: Parts,
+    pub(crate) region: Region,
+    pub(crate) mask: Option<Reg>,
+    /// The shape of a load's result: of the address, and of what lies there.
+    pub(crate) shape: Shape,
+    pub(crate) span: Span,
+}
+
+/// What an atomic does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Rmw {
+    Add,
+    Sub,
+    And,
+    Or,
+    Xor,
+    MinI,
+    MaxI,
+    MinU,
+    MaxU,
+    Exchange,
+    CompareExchange,
+}
+
+/// An atomic on one word per lane.
+#[derive(Clone, Debug)]
+pub(crate) struct Atomic {
+    /// `parts` is empty; the word is at the address itself.
+    pub(crate) access: Access,
+    pub(crate) rmw: Rmw,
+    pub(crate) value: Reg,
+    pub(crate) compare: Option<Reg>,
+    /// What was there before.
+    pub(crate) old: Option<Reg>,
+}
+
+/// A step of straight-line code.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    Unary {
+        f: Unary,
+        d: Reg,
+        a: Reg,
+        grid: bool,
+    },
+    Binary {
+        f: Binary,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        grid: bool,
+    },
+    Ternary {
+        f: Ternary,
+        d: Reg,
+        a: Reg,
+        b: Reg,
+        c: Reg,
+        grid: bool,
+    },
+    /// A variable takes a value. Until masks are known; then a copy or a blend.
+    Set {
+        d: Reg,
+        a: Reg,
+        region: Region,
+        /// The value it starts with, before anybody looks.
+        init: bool,
+    },
+    /// Takes the value where the mask is set.
+    Blend {
+        d: Reg,
+        a: Reg,
+        mask: Reg,
+        grid: bool,
+    },
+    /// `base + index · stride`, or all ones when the index is over the limit or the base is all ones.
+    Address {
+        d: Reg,
+        base: Option<Reg>,
+        index: Reg,
+        stride: u32,
+        limit: Limit,
+        grid: bool,
+    },
+    /// The number of elements of a runtime-sized array.
+    Count {
+        d: Reg,
+        count: u32,
+    },
+    Load(Box<Access>),
+    Store(Box<Access>),
+    Atomic(Box<Atomic>),
+    /// All words of a local array start with this value.
+    FillLocal {
+        local: u32,
+        value: Reg,
+        region: Region,
+    },
+    /// Everybody gets the value of the first lane of its workgroup.
+    Broadcast {
+        d: Reg,
+        a: Reg,
+    },
+}
+
+/// Control flow.
+#[derive(Clone, Debug)]
+pub(crate) enum Node {
+    Ops(Vec<Op>),
+    If {
+        cond: Reg,
+        accept: Body,
+        reject: Body,
+        how: Branch,
+    },
+    Loop {
+        id: Loop,
+        body: Body,
+        continuing: Body,
+        break_if: Option<Reg>,
+        how: Cycle,
+    },
+    /// Lanes leave the loop.
+    Break(Leave),
+    /// Lanes go on with the next iteration of the loop.
+    Continue(Leave),
+    Return,
+    /// Catches `Return`: a function at its only call.
+    Scope(Body),
+    /// A function that several calls share.
+    Call {
+        function: usize,
+        region: Region,
+    },
+    /// Lanes are always together: only those who check look at it.
+    Barrier {
+        flags: naga::Barrier,
+        span: Span,
+    },
+}
+
+pub(crate) type Body = Vec<Node>;
+
+/// How lanes go through an `if`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Branch {
+    /// Lanes may part: the regions of the two sides. Otherwise all go one way.
+    pub(crate) split: Option<[Region; 2]>,
+    /// The region the `if` stands in.
+    pub(crate) outer: Option<Region>,
+    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of them.
+    pub(crate) join: Option<Join>,
+    /// Whether the sides do anything that needs their lanes.
+    pub(crate) runs: [bool; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Join {
+    pub(crate) ends: [Option<Region>; 2],
+    pub(crate) into: Region,
+}
+
+/// How lanes go round a loop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cycle {
+    pub(crate) split: Option<Spin>,
+    /// The shape of the lanes that stay, grown until it no longer changes.
+    pub(crate) shape: Shape,
+}
+
+/// A loop whose lanes leave one by one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spin {
+    pub(crate) outer: Region,
+    pub(crate) region: Region,
+    /// The region in which the body ends, if it does.
+    pub(crate) end: Option<Region>,
+    /// Collects the lanes that continue early.
+    pub(crate) continued: Option<Reg>,
+    /// Collects the lanes that break, and the region that they go on in; only where lanes may return inside.
+    pub(crate) broke: Option<(Reg, Region)>,
+}
+
+/// Lanes leave a body early.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave {
+    pub(crate) target: Loop,
+    /// From a loop whose lanes leave one by one: the region that leaves, and where its lanes are collected.
+    pub(crate) split: Option<(Region, Option<Reg>)>,
+}
+
+impl Op {
+    /// Calls `read` for each register it reads and `write` for each it writes.
+    pub(crate) fn registers(&mut self, read: &mut impl FnMut(&mut Reg), write: &mut impl FnMut(&mut Reg)) {
+        fn access(access: &mut Access, read: &mut impl FnMut(&mut Reg)) {
+            access.address.terms.iter_mut().for_each(|term| read(&mut term.index));
+            access.address.base.iter_mut().chain(&mut access.mask).for_each(read);
+        }
+        match self {
+            Self::Unary { d, a, .. } | Self::Set { d, a, .. } | Self::Broadcast { d, a } => {
+                read(a);
+                write(d);
+            }
+            Self::Binary { d, a, b, .. } => {
+                read(a);
+                read(b);
+                write(d);
+            }
+            Self::Ternary { d, a, b, c, .. } => {
+                read(a);
+                read(b);
+                read(c);
+                write(d);
+            }
+            Self::Blend { d, a, mask, .. } => {
+                read(a);
+                read(mask);
+                read(d);
+                write(d);
+            }
+            Self::Address { d, base, index, .. } => {
+                base.iter_mut().for_each(&mut *read);
+                read(index);
+                write(d);
+            }
+            Self::Count { d, .. } => write(d),
+            Self::Load(load) => {
+                access(load, read);
+                load.parts.iter_mut().for_each(|part| write(&mut part.reg));
+            }
+            Self::Store(store) => {
+                access(store, read);
+                store.parts.iter_mut().for_each(|part| read(&mut part.reg));
+            }
+            Self::Atomic(atomic) => {
+                access(&mut atomic.access, read);
+                read(&mut atomic.value);
+                atomic.compare.iter_mut().for_each(read);
+                atomic.old.iter_mut().for_each(write);
+            }
+            Self::FillLocal { value, .. } => read(value),
+        }
+    }
+
+    /// Calls `visit` for each register that it names, once for each place.
+    pub(crate) fn registers_once(&mut self, visit: &mut impl FnMut(&mut Reg)) {
+        if let Self::Blend { d, a, mask, .. } = self {
+            [d, a, mask].into_iter().for_each(visit);
+            return;
+        }
+        let visit = std::cell::RefCell::new(visit);
+        self.registers(&mut |reg| (visit.borrow_mut())(reg), &mut |reg| (visit.borrow_mut())(reg));
+    }
+
+    /// Depends on nothing but its registers, and changes nothing but its result.
+    pub(crate) fn is_pure(&self) -> bool {
+        matches!(
+            self,
+            Self::Unary { .. } | Self::Binary { .. } | Self::Ternary { .. } | Self::Address { .. } | Self::Count { .. }
+        )
+    }
+}

@@ -1,0 +1,298 @@
+//! Registers get their place: values whose lives do not overlap share one.
+
+use rustc_hash::FxHashMap;
+
+use super::{Builtin, Origin};
+use crate::{
+    code::{Body, Node, Op, Reg, Region},
+    program::{Local, Register, Zone},
+    shape::Shape,
+};
+
+pub(super) struct Allocation {
+    pub(super) registers: Vec<Register>,
+    /// Places of each shape.
+    pub(super) sizes: [u32; 4],
+    pub(super) constants: Vec<(Reg, u32)>,
+    pub(super) builtins: Vec<(Reg, Builtin)>,
+    pub(super) locals: Vec<Local>,
+    names: FxHashMap<Reg, Reg>,
+}
+
+impl Allocation {
+    pub(super) fn renamed(&self, reg: Reg) -> Reg {
+        self.names.get(&reg).copied().unwrap_or(Reg(0))
+    }
+}
+
+/// From the first place where a register is needed to the last, in program order.
+#[derive(Clone, Copy, Debug)]
+struct Life {
+    from: u32,
+    to: u32,
+}
+
+struct Lives<'a> {
+    origins: &'a [Origin],
+    zones: &'a [Zone],
+    lives: FxHashMap<Reg, Life>,
+    /// Needed in more than one body: never shared.
+    forever: FxHashMap<Reg, ()>,
+    /// Loops around the place at hand: where they start, and what was used in them.
+    loops: Vec<(u32, Vec<Reg>)>,
+    place: u32,
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that is known about registers")]
+pub(super) fn allocate(
+    body: &mut Body,
+    shared: &mut [Body],
+    origins: &[Origin],
+    shapes: &[Shape],
+    locals: &[u32],
+    local_shapes: &[Shape],
+    zones: &[Zone],
+    entry: Reg,
+) -> Allocation {
+    let mut result = Allocation {
+        registers: Vec::new(),
+        sizes: [0; 4],
+        constants: Vec::new(),
+        builtins: Vec::new(),
+        locals: Vec::new(),
+        names: FxHashMap::default(),
+    };
+    for (words, shape) in locals.iter().zip(local_shapes) {
+        let size = &mut result.sizes[shape.class()];
+        result.locals.push(Local { shape: *shape, first: *size, words: *words });
+        *size += words;
+    }
+
+    let mut per_body = Vec::new();
+    let mut owner: FxHashMap<Reg, usize> = FxHashMap::default();
+    let mut forever = FxHashMap::default();
+    forever.insert(entry, ());
+    for (index, body) in std::iter::once(&mut *body).chain(&mut *shared).enumerate() {
+        let mut lives = Lives {
+            origins,
+            zones,
+            lives: FxHashMap::default(),
+            forever: FxHashMap::default(),
+            loops: Vec::new(),
+            place: 1,
+        };
+        lives.body(body);
+        for reg in lives.lives.keys() {
+            let fixed = matches!(origins[reg.0 as usize], Origin::Constant(_));
+            if fixed || *owner.entry(*reg).or_insert(index) != index {
+                forever.insert(*reg, ());
+            }
+        }
+        forever.extend(lives.forever.drain());
+        per_body.push(lives.lives);
+    }
+
+    let place = |result: &mut Allocation, reg: Reg, slot: u32| {
+        let name = Reg(u32::try_from(result.registers.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+        let shape = shapes[reg.0 as usize];
+        result.registers.push(Register { shape, slot });
+        result.names.insert(reg, name);
+        match origins[reg.0 as usize] {
+            Origin::Constant(value) => result.constants.push((name, value)),
+            Origin::Builtin(builtin) => result.builtins.push((name, builtin)),
+            Origin::Temporary | Origin::Variable => {}
+        }
+    };
+    let mut fixed: Vec<Reg> = forever.keys().copied().collect();
+    fixed.sort();
+    for reg in &fixed {
+        let size = &mut result.sizes[shapes[reg.0 as usize].class()];
+        *size += 1;
+        let slot = *size - 1;
+        place(&mut result, *reg, slot);
+    }
+    for lives in per_body {
+        let mut order: Vec<(Reg, Life)> = lives.into_iter().filter(|(reg, _)| !forever.contains_key(reg)).collect();
+        order.sort_by_key(|(reg, life)| (life.from, *reg));
+        let mut free: [Vec<u32>; 4] = Default::default();
+        let mut busy: [std::collections::BinaryHeap<std::cmp::Reverse<(u32, u32)>>; 4] = Default::default();
+        for (reg, life) in order {
+            let class = shapes[reg.0 as usize].class();
+            while let Some(std::cmp::Reverse((to, slot))) =
+                busy[class].peek().copied().filter(|top| top.0.0 < life.from)
+            {
+                let _ = to;
+                busy[class].pop();
+                free[class].push(slot);
+            }
+            let slot = free[class].pop().unwrap_or_else(|| {
+                result.sizes[class] += 1;
+                result.sizes[class] - 1
+            });
+            busy[class].push(std::cmp::Reverse((life.to, slot)));
+            place(&mut result, reg, slot);
+        }
+    }
+
+    for body in std::iter::once(body).chain(shared) {
+        rename(body, &result.names);
+    }
+    result
+}
+
+impl Lives<'_> {
+    fn touch(&mut self, reg: Reg) {
+        let place = self.place;
+        // What is filled before the code starts lives from its start on.
+        let from = if matches!(self.origins[reg.0 as usize], Origin::Builtin(_)) { 0 } else { place };
+        let life = self.lives.entry(reg).or_insert(Life { from, to: place });
+        life.to = life.to.max(place);
+        for (_, used) in &mut self.loops {
+            used.push(reg);
+        }
+    }
+
+    fn mask(&mut self, region: Region, to: u32) {
+        if let Some(mask) = self.zones[region.0 as usize].mask {
+            self.touch(mask);
+            if let Some(life) = self.lives.get_mut(&mask) {
+                life.to = life.to.max(to);
+            }
+        }
+    }
+
+    /// Places are numbered in program order; returns the one after the last.
+    fn body(&mut self, body: &mut Body) {
+        let mut opened = Vec::new();
+        for node in body.iter_mut() {
+            self.place += 1;
+            match node {
+                Node::Ops(ops) => {
+                    for op in ops {
+                        self.place += 1;
+                        let mut regs = Vec::new();
+                        let mut written = Vec::new();
+                        op.registers(&mut |reg| regs.push(*reg), &mut |reg| written.push(*reg));
+                        // What is written may overlap with what is read for the last time: blocks are read before they are written.
+                        // Accesses to memory write several registers one after the other, so theirs must not.
+                        let apart = !op.is_pure() && !matches!(op, Op::Blend { .. });
+                        regs.into_iter().for_each(|reg| self.touch(reg));
+                        if !apart {
+                            self.place += 1;
+                        }
+                        written.into_iter().for_each(|reg| self.touch(reg));
+                        if apart {
+                            self.place += 1;
+                        }
+                    }
+                }
+                Node::If { cond, accept, reject, how } => {
+                    self.touch(*cond);
+                    let mut inside: Vec<Region> = how.split.into_iter().flatten().collect();
+                    inside.extend(
+                        how.join.iter().flat_map(|join| join.ends.iter().flatten().copied().chain([join.into])),
+                    );
+                    inside.extend(how.outer);
+                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    self.body(accept);
+                    // Conditions and masks are looked at again between the sides and after them.
+                    self.place += 1;
+                    self.touch(*cond);
+                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    self.body(reject);
+                    self.place += 1;
+                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    opened.extend(inside);
+                }
+                Node::Loop { body, continuing, break_if, how, .. } => {
+                    let start = self.place;
+                    let mut collectors = Vec::new();
+                    if let Some(spin) = how.split {
+                        let mut regions = vec![spin.outer, spin.region];
+                        regions.extend(spin.end);
+                        regions.extend(spin.broke.map(|(_, region)| region));
+                        collectors.extend(spin.continued);
+                        collectors.extend(spin.broke.map(|(reg, _)| reg));
+                        regions.iter().for_each(|region| self.mask(*region, 0));
+                        opened.extend(regions);
+                    }
+                    collectors.iter().for_each(|reg| self.touch(*reg));
+                    self.loops.push((start, Vec::new()));
+                    self.place += 1;
+                    self.body(body);
+                    self.body(continuing);
+                    if let Some(cond) = break_if {
+                        self.place += 1;
+                        self.touch(*cond);
+                    }
+                    self.place += 1;
+                    collectors.iter().for_each(|reg| self.touch(*reg));
+                    if let Some(spin) = how.split {
+                        [Some(spin.outer), Some(spin.region), spin.end, spin.broke.map(|(_, region)| region)]
+                            .into_iter()
+                            .flatten()
+                            .for_each(|region| self.mask(region, 0));
+                    }
+                    let end = self.place;
+                    let Some((_, used)) = self.loops.pop() else { unreachable!("pushed above") };
+                    for reg in used {
+                        let varies = self.origins[reg.0 as usize] == Origin::Variable;
+                        if let Some(life) = self.lives.get_mut(&reg)
+                            && (varies || life.from < start)
+                        {
+                            life.from = life.from.min(start);
+                            life.to = life.to.max(end);
+                        }
+                    }
+                }
+                Node::Break(leave) | Node::Continue(leave) => {
+                    if let Some((region, collector)) = leave.split {
+                        self.mask(region, 0);
+                        collector.iter().for_each(|reg| self.touch(*reg));
+                    }
+                }
+                Node::Scope(body) => self.body(body),
+                Node::Call { region, .. } => self.mask(*region, 0),
+                Node::Return | Node::Barrier { .. } => {}
+            }
+        }
+        self.place += 1;
+        // Masks are needed for as long as the body that they were made in goes on.
+        let end = self.place;
+        opened.into_iter().for_each(|region| self.mask(region, end));
+    }
+}
+
+fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
+    let new = |reg: &mut Reg| {
+        if let Some(name) = names.get(reg) {
+            *reg = *name;
+        }
+    };
+    for node in body {
+        match node {
+            Node::Ops(ops) => ops.iter_mut().for_each(|op| op.registers_once(&mut |reg| new(reg))),
+            Node::If { cond, accept, reject, .. } => {
+                new(cond);
+                rename(accept, names);
+                rename(reject, names);
+            }
+            Node::Loop { body, continuing, break_if, how, .. } => {
+                break_if.iter_mut().for_each(new);
+                if let Some(spin) = &mut how.split {
+                    spin.continued.iter_mut().for_each(new);
+                    spin.broke.iter_mut().for_each(|(reg, _)| new(reg));
+                }
+                rename(body, names);
+                rename(continuing, names);
+            }
+            Node::Break(leave) | Node::Continue(leave) => {
+                if let Some((_, Some(collector))) = &mut leave.split {
+                    new(collector);
+                }
+            }
+            Node::Scope(body) => rename(body, names),
+            Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Expressions.
+
+use naga::{
+    BinaryOperator, Expression, Handle, Literal, RelationalFunction, ScalarKind, Span, SwizzleComponent, UnaryOperator,
+};
+use smallvec::smallvec;
+
+use super::{
+    Lower, Result, Value,
+    function::Frame,
+    pointer::{Lowered, Pointer, Target},
+    types::{Kind, Layout, Ty},
+};
+use crate::{
+    Unsupported,
+    code::{Binary, Reg, Root, Unary},
+};
+
+impl<'a> Lower<'a> {
+    /// The type of an expression.
+    pub(super) fn type_of(&self, frame: &Frame<'a>, handle: Handle<Expression>) -> Result<Ty> {
+        Ty::of(self.module, &frame.info[handle].ty)
+            .map_err(|what| Unsupported { what, span: frame.function.expressions.get_span(handle) })
+    }
+
+    pub(super) fn expression(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+        let function = frame.function;
+        let span = function.expressions.get_span(handle);
+        let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
+        let value = match &function.expressions[handle] {
+            Expression::Literal(literal) => smallvec![self.literal(*literal, span)?],
+            Expression::Constant(constant) => {
+                let init = self.module.constants[*constant].init;
+                self.global_constant(init, span)?
+            }
+            Expression::Override(_) => return refuse("an override without a value"),
+            Expression::ZeroValue(ty) => self.zero(*ty, span)?,
+            Expression::Compose { components, .. } => {
+                let mut value = Value::new();
+                for component in components {
+                    value.extend(self.value_of(frame, *component)?);
+                }
+                value
+            }
+            Expression::Splat { size, value } => {
+                let value = self.value_of(frame, *value)?[0];
+                smallvec![value; *size as usize]
+            }
+            Expression::Swizzle { size, vector, pattern } => {
+                let vector = self.value_of(frame, *vector)?;
+                pattern[..*size as usize].iter().map(|component| vector[component_index(*component)]).collect()
+            }
+            Expression::FunctionArgument(index) => return Ok(frame.arguments[*index as usize].clone()),
+            Expression::GlobalVariable(variable) => return Ok(Lowered::Pointer(self.global(*variable)?)),
+            Expression::LocalVariable(variable) => {
+                let place = frame.locals[variable.index()].clone();
+                let ty = function.local_variables[*variable].ty;
+                return Ok(Lowered::Pointer(self.pointer_to(&place, ty, span)?));
+            }
+            Expression::Access { base, index } => {
+                let index = self.value_of(frame, *index)?[0];
+                match self.lowered(frame, *base)? {
+                    Lowered::Pointer(pointer) => return Ok(Lowered::Pointer(self.index(&pointer, index, span)?)),
+                    Lowered::Value(value) => {
+                        let ty = self.type_of(frame, *base)?;
+                        self.index_value(ty, &value, index, span)?
+                    }
+                }
+            }
+            Expression::AccessIndex { base, index } => match self.lowered(frame, *base)? {
+                Lowered::Pointer(pointer) => return Ok(Lowered::Pointer(self.step(&pointer, *index, span)?)),
+                Lowered::Value(value) => {
+                    let ty = self.type_of(frame, *base)?;
+                    let (part, first) = match ty {
+                        Ty::Struct(_) => ty.member(self.module, Layout::Cells, *index as usize),
+                        _ => ty.elements(self.module, Layout::Cells).map(|(part, _, stride)| (part, index * stride)),
+                    }
+                    .map_err(|what| Unsupported { what, span })?;
+                    let cells = part.cells(self.module).map_err(|what| Unsupported { what, span })?;
+                    value[first as usize..][..cells as usize].into()
+                }
+            },
+            Expression::Load { pointer } => {
+                let pointer = self.pointer_of(frame, *pointer)?;
+                self.read(&pointer, span)?
+            }
+            Expression::Unary { op, expr } => {
+                let ty = self.type_of(frame, *expr)?;
+                let value = self.value_of(frame, *expr)?;
+                let f = match (op, ty.kind()) {
+                    (UnaryOperator::Negate, Some(Kind::Float | Kind::Half)) => Unary::NegF,
+                    (UnaryOperator::Negate, _) => Unary::NegI,
+                    (UnaryOperator::LogicalNot | UnaryOperator::BitwiseNot, _) => Unary::Not,
+                };
+                self.map(&value, f)
+            }
+            Expression::Binary { op, left, right } => self.operator(frame, *op, *left, *right)?,
+            Expression::Select { condition, accept, reject } => {
+                let condition = self.value_of(frame, *condition)?;
+                let accept = self.value_of(frame, *accept)?;
+                let reject = self.value_of(frame, *reject)?;
+                let pairs = accept.iter().zip(&reject).enumerate();
+                pairs
+                    .map(|(index, (accept, reject))| {
+                        let condition = if condition.len() == 1 { condition[0] } else { condition[index] };
+                        self.build.select(condition, *accept, *reject)
+                    })
+                    .collect()
+            }
+            Expression::Relational { fun, argument } => {
+                let value = self.value_of(frame, *argument)?;
+                match fun {
+                    RelationalFunction::All => smallvec![self.fold(&value, Binary::And)],
+                    RelationalFunction::Any => smallvec![self.fold(&value, Binary::Or)],
+                    RelationalFunction::IsNan => self.map(&value, Unary::IsNan),
+                    RelationalFunction::IsInf => self.map(&value, Unary::IsInf),
+                }
+            }
+            Expression::Math { fun, arg, arg1, arg2, arg3 } => {
+                let mut arguments = Vec::new();
+                for argument in [Some(*arg), *arg1, *arg2, *arg3].into_iter().flatten() {
+                    arguments.push((self.type_of(frame, argument)?, self.value_of(frame, argument)?));
+                }
+                self.math(*fun, &arguments, span)?
+            }
+            Expression::As { expr, kind, convert } => {
+                let from = self.type_of(frame, *expr)?;
+                let value = self.value_of(frame, *expr)?;
+                self.cast(from, &value, *kind, *convert, span)?
+            }
+            Expression::ArrayLength(pointer) => {
+                let pointer = self.pointer_of(frame, *pointer)?;
+                let Target::Memory { root: Root::Slot(slot), offset, .. } = pointer.to else {
+                    unreachable!("runtime-sized arrays are in buffers")
+                };
+                let (_, _, stride) =
+                    pointer.ty.elements(self.module, Layout::Host).map_err(|what| Unsupported { what, span })?;
+                let count = self.count_of(slot, offset, stride);
+                smallvec![self.build.count(count)]
+            }
+            Expression::CallResult(_)
+            | Expression::AtomicResult { .. }
+            | Expression::WorkGroupUniformLoadResult { .. } => unreachable!("set by its statement"),
+            Expression::ImageSample { .. } | Expression::ImageLoad { .. } | Expression::ImageQuery { .. } => {
+                return refuse("a texture");
+            }
+            Expression::Derivative { .. } => return refuse("a derivative"),
+            Expression::RayQueryVertexPositions { .. }
+            | Expression::RayQueryProceedResult
+            | Expression::RayQueryGetIntersection { .. } => return refuse("a ray query"),
+            Expression::SubgroupBallotResult | Expression::SubgroupOperationResult { .. } => {
+                return refuse("a subgroup operation");
+            }
+            Expression::CooperativeLoad { .. } | Expression::CooperativeMultiplyAdd { .. } => {
+                return refuse("a cooperative matrix");
+            }
+        };
+        Ok(Lowered::Value(value))
+    }
+
+    /// The value of a constant expression of the module.
+    pub(super) fn global_constant(&mut self, handle: Handle<Expression>, span: Span) -> Result<Value> {
+        let module = self.module;
+        Ok(match &module.global_expressions[handle] {
+            Expression::Literal(literal) => smallvec![self.literal(*literal, span)?],
+            Expression::Constant(constant) => self.global_constant(module.constants[*constant].init, span)?,
+            Expression::ZeroValue(ty) => self.zero(*ty, span)?,
+            Expression::Compose { components, .. } => {
+                let mut value = Value::new();
+                for component in components {
+                    value.extend(self.global_constant(*component, span)?);
+                }
+                value
+            }
+            Expression::Splat { size, value } => {
+                let value = self.global_constant(*value, span)?[0];
+                smallvec![value; *size as usize]
+            }
+            _ => return Err(Unsupported { what: "a constant that naga left unevaluated".into(), span }),
+        })
+    }
+
+    fn literal(&mut self, literal: Literal, span: Span) -> Result<Reg> {
+        let bits = match literal {
+            Literal::F32(value) => value.to_bits(),
+            Literal::F16(value) => value.to_f32().to_bits(),
+            Literal::U32(value) => value,
+            Literal::I32(value) => value.cast_unsigned(),
+            Literal::Bool(value) => u32::from(value).wrapping_neg(),
+            Literal::F64(_) => return Err(Unsupported { what: "f64".into(), span }),
+            Literal::U64(_) | Literal::I64(_) => return Err(Unsupported { what: "a 64-bit integer".into(), span }),
+            Literal::U16(_) | Literal::I16(_) => return Err(Unsupported { what: "a 16-bit integer".into(), span }),
+            Literal::AbstractInt(_) | Literal::AbstractFloat(_) => unreachable!("made concrete by naga"),
+        };
+        Ok(self.build.constant(bits))
+    }
+
+    fn zero(&mut self, ty: Handle<naga::Type>, span: Span) -> Result<Value> {
+        let cells = Ty::of_handle(self.module, ty).and_then(|ty| ty.cells(self.module));
+        let cells = cells.map_err(|what| Unsupported { what, span })?;
+        if cells > 1 << 20 {
+            return Err(Unsupported { what: "a value of more than 4 MiB".into(), span });
+        }
+        let zero = self.build.constant(0);
+        Ok(smallvec![zero; cells as usize])
+    }
+
+    /// `value[index]`: by selects where it is short, else through memory.
+    fn index_value(&mut self, ty: Ty, value: &Value, index: Reg, span: Span) -> Result<Value> {
+        let refuse = |what: String| Unsupported { what, span };
+        let (element, count, _) = ty.elements(self.module, Layout::Cells).map_err(refuse)?;
+        let each = element.cells(self.module).map_err(refuse)?;
+        if let Some(known) = self.build.value(index).filter(|known| *known < count.unwrap_or(0)) {
+            return Ok(value[(known * each) as usize..][..each as usize].into());
+        }
+        if value.len() <= 4 || count.unwrap_or(0) <= 4 {
+            return Ok(self.pick(value, each as usize, index));
+        }
+        let local = u32::try_from(self.locals.len()).unwrap_or_else(|_| unreachable!("bounded by the source"));
+        self.locals.push(ty.cells(self.module).map_err(refuse)?);
+        let whole = Pointer { ty, to: Target::Memory { root: Root::Local(local), offset: 0, terms: smallvec![] } };
+        self.write(&whole, value, span)?;
+        let element = self.index(&whole, index, span)?;
+        self.read(&element, span)
+    }
+
+    pub(super) fn map(&mut self, value: &[Reg], f: Unary) -> Value {
+        value.iter().map(|reg| self.build.unary(f, *reg)).collect()
+    }
+
+    pub(super) fn zip(&mut self, left: &[Reg], right: &[Reg], f: Binary) -> Value {
+        let count = left.len().max(right.len());
+        let at = |value: &[Reg], index: usize| if value.len() == 1 { value[0] } else { value[index] };
+        (0..count).map(|index| self.build.binary(f, at(left, index), at(right, index))).collect()
+    }
+
+    /// As [`Lower::zip`], rounded as the kind has it.
+    pub(super) fn arithmetic(&mut self, kind: Kind, left: &[Reg], right: &[Reg], f: Binary) -> Value {
+        let value = self.zip(left, right, f);
+        self.rounded(kind, value)
+    }
+
+    /// Rounds what was computed in `f32` on behalf of an `f16`.
+    pub(super) fn rounded(&mut self, kind: Kind, value: Value) -> Value {
+        if kind == Kind::Half { self.map(&value, Unary::RoundF16) } else { value }
+    }
+
+    pub(super) fn fold(&mut self, value: &[Reg], f: Binary) -> Reg {
+        let mut sum = value[0];
+        for reg in &value[1..] {
+            sum = self.build.binary(f, sum, *reg);
+        }
+        sum
+    }
+
+    fn operator(
+        &mut self,
+        frame: &mut Frame<'a>,
+        op: BinaryOperator,
+        left: Handle<Expression>,
+        right: Handle<Expression>,
+    ) -> Result<Value> {
+        let (left_ty, right_ty) = (self.type_of(frame, left)?, self.type_of(frame, right)?);
+        let (left, right) = (self.value_of(frame, left)?, self.value_of(frame, right)?);
+        let Some(kind) = left_ty.kind() else { unreachable!("checked by naga") };
+        if op == BinaryOperator::Multiply && matches!((left_ty, right_ty), (Ty::Matrix(..), _) | (_, Ty::Matrix(..))) {
+            return Ok(self.matrix_product(left_ty, &left, right_ty, &right));
+        }
+        let (float, signed) = (kind.is_float(), kind == Kind::Int);
+        let pick = |when_float, when_signed, otherwise| match (float, signed) {
+            (true, _) => when_float,
+            (_, true) => when_signed,
+            _ => otherwise,
+        };
+        let f = match op {
+            BinaryOperator::Add => pick(Binary::AddF, Binary::AddI, Binary::AddI),
+            BinaryOperator::Subtract => pick(Binary::SubF, Binary::SubI, Binary::SubI),
+            BinaryOperator::Multiply => pick(Binary::MulF, Binary::MulI, Binary::MulI),
+            BinaryOperator::Divide => pick(Binary::DivF, Binary::DivI, Binary::DivU),
+            BinaryOperator::Modulo => pick(Binary::RemF, Binary::RemI, Binary::RemU),
+            BinaryOperator::Equal => pick(Binary::EqF, Binary::EqI, Binary::EqI),
+            BinaryOperator::NotEqual => pick(Binary::NeF, Binary::NeI, Binary::NeI),
+            BinaryOperator::Less => pick(Binary::LtF, Binary::LtI, Binary::LtU),
+            BinaryOperator::LessEqual => pick(Binary::LeF, Binary::LeI, Binary::LeU),
+            BinaryOperator::Greater => {
+                let f = pick(Binary::LtF, Binary::LtI, Binary::LtU);
+                return Ok(self.zip(&right, &left, f));
+            }
+            BinaryOperator::GreaterEqual => {
+                let f = pick(Binary::LeF, Binary::LeI, Binary::LeU);
+                return Ok(self.zip(&right, &left, f));
+            }
+            BinaryOperator::And | BinaryOperator::LogicalAnd => Binary::And,
+            BinaryOperator::ExclusiveOr => Binary::Xor,
+            BinaryOperator::InclusiveOr | BinaryOperator::LogicalOr => Binary::Or,
+            BinaryOperator::ShiftLeft => Binary::Shl,
+            BinaryOperator::ShiftRight => pick(Binary::ShrU, Binary::ShrI, Binary::ShrU),
+        };
+        let arithmetic =
+            matches!(f, Binary::AddF | Binary::SubF | Binary::MulF | Binary::DivF | Binary::RemF) && kind == Kind::Half;
+        let value = self.zip(&left, &right, f);
+        Ok(if arithmetic { self.rounded(kind, value) } else { value })
+    }
+
+    fn cast(&mut self, from: Ty, value: &[Reg], to: ScalarKind, convert: Option<u8>, span: Span) -> Result<Value> {
+        let Some(from_kind) = from.kind() else { unreachable!("checked by naga") };
+        let Some(width) = convert else { return self.bitcast(from_kind, value, to, span) };
+        let scalar = naga::Scalar { kind: to, width };
+        let Some(to) = Kind::of(scalar) else {
+            return Err(Unsupported { what: format!("a conversion to {width} bytes"), span });
+        };
+        let one = self.build.float(1.0);
+        let unit = self.build.constant(1);
+        let each = |lower: &mut Self, reg: Reg| match (from_kind, to) {
+            (Kind::Bool, Kind::Float | Kind::Half) => lower.build.binary(Binary::And, reg, one),
+            (Kind::Bool, Kind::Int | Kind::Uint) => lower.build.binary(Binary::And, reg, unit),
+            (Kind::Int | Kind::Uint, Kind::Bool) => lower.build.unary(Unary::ToBool, reg),
+            (Kind::Float | Kind::Half, Kind::Bool) => lower.build.unary(Unary::FloatToBool, reg),
+            (Kind::Int, Kind::Float | Kind::Half) => lower.build.unary(Unary::IntToFloat, reg),
+            (Kind::Uint, Kind::Float | Kind::Half) => lower.build.unary(Unary::UintToFloat, reg),
+            (Kind::Float | Kind::Half, Kind::Int) => lower.build.unary(Unary::FloatToInt, reg),
+            (Kind::Float | Kind::Half, Kind::Uint) => lower.build.unary(Unary::FloatToUint, reg),
+            (Kind::Bool, Kind::Bool)
+            | (Kind::Int | Kind::Uint, Kind::Int | Kind::Uint)
+            | (Kind::Float | Kind::Half, Kind::Float | Kind::Half) => reg,
+        };
+        let mut result: Value = value.iter().map(|reg| each(self, *reg)).collect();
+        if to == Kind::Half && !matches!(from_kind, Kind::Half | Kind::Bool) {
+            result = self.map(&result, Unary::RoundF16);
+        }
+        Ok(result)
+    }
+
+    /// The same bits, read otherwise. Only `f16` changes the number of components.
+    fn bitcast(&mut self, from: Kind, value: &[Reg], to: ScalarKind, span: Span) -> Result<Value> {
+        match (from, to) {
+            (Kind::Half, ScalarKind::Float) => Ok(value.into()),
+            (Kind::Half, _) => Err(Unsupported { what: "a bitcast of f16".into(), span }),
+            _ => Ok(value.into()),
+        }
+    }
+}
+
+fn component_index(component: SwizzleComponent) -> usize {
+    match component {
+        SwizzleComponent::X => 0,
+        SwizzleComponent::Y => 1,
+        SwizzleComponent::Z => 2,
+        SwizzleComponent::W => 3,
+    }
+}

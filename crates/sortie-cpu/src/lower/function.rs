@@ -1,0 +1,514 @@
+//! Statements and calls.
+
+use naga::{
+    AtomicFunction, Block, Expression, Function, Handle, Span, Statement, SwitchCase, SwitchValue, valid::FunctionInfo,
+};
+use smallvec::smallvec;
+
+use super::{
+    Lower, Result, SHARE_FROM, Value, build,
+    pointer::{Key, Lowered, Place, Pointer},
+    types::{Kind, Ty},
+};
+use crate::{
+    Unsupported,
+    code::{Atomic, Binary, Body, Branch, Cycle, EVERY, Leave, Loop, Node, Op, Parts, Reg, Rmw},
+};
+
+/// A function while it is lowered.
+pub(super) struct Frame<'a> {
+    pub(super) function: &'a Function,
+    pub(super) info: &'a FunctionInfo,
+    pub(super) arguments: Vec<Lowered>,
+    /// By expression.
+    pub(super) values: Vec<Option<Lowered>>,
+    /// By local variable.
+    pub(super) locals: Vec<Place>,
+    /// Variables that hold what it returns.
+    result: Vec<Reg>,
+    /// What `break` and `continue` leave.
+    loops: Vec<Target>,
+}
+
+/// What `break` leaves, and what `continue` does, if anything.
+#[derive(Clone, Copy)]
+struct Target {
+    id: Loop,
+    is_switch: bool,
+}
+
+/// A function that several calls share.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    index: usize,
+    /// Variables for what is passed at run time: values, and the indices of pointers.
+    parameters: Vec<Reg>,
+    result: Vec<Reg>,
+}
+
+impl Shared {
+    /// Registers that carry values in and out.
+    pub(super) fn passing(&self) -> impl Iterator<Item = Reg> {
+        self.parameters.iter().chain(&self.result).copied()
+    }
+}
+
+impl<'a> Lower<'a> {
+    /// Lowers a function where it is called; gives the variables of its result.
+    pub(super) fn function(
+        &mut self,
+        function: &'a Function,
+        info: &'a FunctionInfo,
+        arguments: Vec<Lowered>,
+    ) -> Result<Vec<Reg>> {
+        let mut frame = Frame {
+            function,
+            info,
+            arguments,
+            values: vec![None; function.expressions.len()],
+            locals: Vec::new(),
+            result: Vec::new(),
+            loops: Vec::new(),
+        };
+        if let Some(result) = &function.result {
+            let cells = Ty::of_handle(self.module, result.ty).and_then(|ty| ty.cells(self.module));
+            let cells = cells.map_err(|what| Unsupported { what, span: self.module.types.get_span(result.ty) })?;
+            frame.result = (0..cells).map(|_| self.build.variable()).collect();
+        }
+        let handle =
+            self.module.functions.iter().find(|(_, other)| std::ptr::eq(*other, function)).map(|(handle, _)| handle);
+        let indexed = self.indexed_of(handle, function);
+        for (handle, variable) in function.local_variables.iter() {
+            let span = function.local_variables.get_span(handle);
+            let init = variable.init.map(|init| self.value_of(&mut frame, init)).transpose()?;
+            let place = self.variable(variable.ty, indexed.has_local(handle), init, span)?;
+            frame.locals.push(place);
+        }
+        self.block(&mut frame, &function.body)?;
+        Ok(frame.result)
+    }
+
+    fn block(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<()> {
+        for (statement, span) in block.span_iter() {
+            self.statement(frame, statement, *span)?;
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, frame: &mut Frame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
+        let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
+        match statement {
+            Statement::Emit(range) => {
+                for handle in range.clone() {
+                    let lowered = self.expression(frame, handle)?;
+                    frame.values[handle.index()] = Some(lowered);
+                }
+            }
+            Statement::Block(block) => self.block(frame, block)?,
+            Statement::If { condition, accept, reject } => {
+                let cond = self.value_of(frame, *condition)?[0];
+                match self.build.value(cond) {
+                    Some(0) => self.block(frame, reject)?,
+                    Some(_) => self.block(frame, accept)?,
+                    None => {
+                        let accept = self.body(frame, accept)?;
+                        let reject = self.body(frame, reject)?;
+                        self.build.node(Node::If { cond, accept, reject, how: Branch::default() });
+                    }
+                }
+            }
+            Statement::Switch { selector, cases } => self.switch(frame, *selector, cases)?,
+            Statement::Loop { body, continuing, break_if } => {
+                let id = self.build.next_loop();
+                frame.loops.push(Target { id, is_switch: false });
+                let mark = self.build.open_loop();
+                self.block(frame, body)?;
+                let body = self.build.close(mark);
+                let mark = self.build.open_loop();
+                self.block(frame, continuing)?;
+                let break_if = break_if.map(|cond| self.value_of(frame, cond)).transpose()?.map(|value| value[0]);
+                let continuing = self.build.close(mark);
+                frame.loops.pop();
+                self.build.forget();
+                self.build.node(Node::Loop { id, body, continuing, break_if, how: Cycle::default() });
+            }
+            Statement::Break => {
+                let Some(target) = frame.loops.last() else { unreachable!("checked by naga") };
+                self.build.node(Node::Break(Leave { target: target.id, split: None }));
+            }
+            Statement::Continue => {
+                let target = frame.loops.iter().rfind(|target| !target.is_switch);
+                let Some(target) = target else { unreachable!("checked by naga") };
+                self.build.node(Node::Continue(Leave { target: target.id, split: None }));
+            }
+            Statement::Return { value } => {
+                if let Some(value) = value {
+                    let value = self.value_of(frame, *value)?;
+                    for (variable, value) in frame.result.clone().into_iter().zip(value) {
+                        self.build.set(variable, value);
+                    }
+                }
+                self.build.node(Node::Return);
+            }
+            Statement::ControlBarrier(barrier) => {
+                if barrier.contains(naga::Barrier::SUB_GROUP) {
+                    return refuse("subgroupBarrier");
+                }
+                self.barriers = true;
+                self.build.node(Node::Barrier { flags: *barrier, span });
+            }
+            Statement::MemoryBarrier(_) => {}
+            Statement::Store { pointer, value } => {
+                let pointer = self.pointer_of(frame, *pointer)?;
+                let value = self.value_of(frame, *value)?;
+                self.write(&pointer, &value, span)?;
+            }
+            Statement::Atomic { pointer, fun, value, result } => {
+                self.atomic(frame, *pointer, fun, *value, *result, span)?
+            }
+            Statement::WorkGroupUniformLoad { pointer, result } => {
+                self.barriers = true;
+                self.build.node(Node::Barrier { flags: naga::Barrier::WORK_GROUP, span });
+                let pointer = self.pointer_of(frame, *pointer)?;
+                let value = self.read(&pointer, span)?;
+                let value = value.iter().map(|reg| self.broadcast(*reg)).collect();
+                self.build.node(Node::Barrier { flags: naga::Barrier::WORK_GROUP, span });
+                frame.values[result.index()] = Some(Lowered::Value(value));
+            }
+            Statement::Call { function, arguments, result } => {
+                let value = self.call(frame, *function, arguments)?;
+                if let Some(result) = result {
+                    frame.values[result.index()] = Some(Lowered::Value(value));
+                }
+            }
+            Statement::Kill => return refuse("discard"),
+            Statement::ImageStore { .. } | Statement::ImageAtomic { .. } => return refuse("a texture"),
+            Statement::RayQuery { .. } | Statement::RayPipelineFunction(_) => return refuse("a ray query"),
+            Statement::SubgroupBallot { .. }
+            | Statement::SubgroupGather { .. }
+            | Statement::SubgroupCollectiveOperation { .. } => return refuse("a subgroup operation"),
+            Statement::CooperativeStore { .. } => return refuse("a cooperative matrix"),
+        }
+        Ok(())
+    }
+
+    fn broadcast(&mut self, a: Reg) -> Reg {
+        let d = self.build.fresh();
+        self.build.op(Op::Broadcast { d, a });
+        d
+    }
+
+    fn body(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<Body> {
+        let mark = self.build.open();
+        self.block(frame, block)?;
+        Ok(self.build.close(mark))
+    }
+
+    /// Selectors exclude each other, so the cases stand one after the other, each under its own condition.
+    fn switch(&mut self, frame: &mut Frame<'a>, selector: Handle<Expression>, cases: &'a [SwitchCase]) -> Result<()> {
+        let selector = self.value_of(frame, selector)?[0];
+        let mut conditions = Vec::new();
+        let mut any = self.build.constant(0);
+        let mut pending: Option<Reg> = None;
+        let mut falls_into_default = false;
+        for case in cases {
+            let hit = match case.value {
+                SwitchValue::I32(value) => Some(value.cast_unsigned()),
+                SwitchValue::U32(value) => Some(value),
+                SwitchValue::Default => None,
+            };
+            match hit {
+                Some(value) => {
+                    let value = self.build.constant(value);
+                    let hit = self.build.binary(Binary::EqI, selector, value);
+                    any = self.build.binary(Binary::Or, any, hit);
+                    pending = Some(match pending {
+                        Some(before) => self.build.binary(Binary::Or, before, hit),
+                        None => hit,
+                    });
+                }
+                None => falls_into_default = true,
+            }
+            if !(case.fall_through && case.body.is_empty()) {
+                conditions.push((pending.take(), std::mem::take(&mut falls_into_default), case));
+            }
+        }
+        let none = self.build.unary(crate::code::Unary::Not, any);
+        let id = self.build.next_loop();
+        frame.loops.push(Target { id, is_switch: true });
+        let mark = self.build.open();
+        for (hit, default, case) in conditions {
+            if case.fall_through {
+                return Err(Unsupported { what: "a case that falls through".into(), span: Span::UNDEFINED });
+            }
+            let cond = match (hit, default) {
+                (Some(hit), true) => self.build.binary(Binary::Or, hit, none),
+                (None, true) => none,
+                (Some(hit), false) => hit,
+                (None, false) => unreachable!("a case has a selector"),
+            };
+            let mut accept = self.body(frame, &case.body)?;
+            if matches!(accept.last(), Some(Node::Break(leave)) if leave.target == id) {
+                accept.pop();
+            }
+            if self.build.value(cond) != Some(0) {
+                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: Branch::default() });
+            }
+        }
+        let body = self.build.close(mark);
+        frame.loops.pop();
+        if leaves(&body, id) {
+            // A loop that goes round once, to be left by `break`.
+            let mut body = body;
+            body.push(Node::Break(Leave { target: id, split: None }));
+            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: Cycle::default() });
+        } else {
+            for node in body {
+                self.build.node(node);
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        frame: &mut Frame<'a>,
+        callee: Handle<Function>,
+        arguments: &[Handle<Expression>],
+    ) -> Result<Value> {
+        let function = &self.module.functions[callee];
+        let info = &self.info[callee];
+        let mut passed = Vec::new();
+        for argument in arguments {
+            passed.push(self.lowered(frame, *argument)?);
+        }
+        let result = if self.build.size < SHARE_FROM {
+            let mark = self.build.open();
+            let result = self.function(function, info, passed)?;
+            // With one `return`, at the end, its body stands in line: what is known in it is known after it.
+            let in_line = returns_of(self.build.current()) == 1
+                && matches!(self.build.current().last(), Some(Node::Return))
+                || returns_of(self.build.current()) == 0;
+            let mut body = if in_line { self.build.close_in_line() } else { self.build.close(mark) };
+            straighten(&mut body);
+            self.splice(body);
+            result
+        } else {
+            self.call_shared(callee, function, info, passed)?
+        };
+        Ok(result.into_iter().map(|variable| self.build.get(variable)).collect())
+    }
+
+    /// Puts the body of a callee where it is called. Without a `return` in the middle it needs no scope of its own.
+    fn splice(&mut self, body: Body) {
+        if returns_of(&body) > 0 {
+            self.build.node(Node::Scope(body));
+            return;
+        }
+        for node in body {
+            match node {
+                Node::Ops(ops) => ops.into_iter().for_each(|op| self.build.op(op)),
+                node => self.build.node(node),
+            }
+        }
+    }
+
+    fn call_shared(
+        &mut self,
+        callee: Handle<Function>,
+        function: &'a Function,
+        info: &'a FunctionInfo,
+        mut passed: Vec<Lowered>,
+    ) -> Result<Vec<Reg>> {
+        let keys: Vec<Key> = passed
+            .iter()
+            .filter_map(|lowered| match lowered {
+                Lowered::Pointer(pointer) => Some(pointer.key()),
+                Lowered::Value(_) => None,
+            })
+            .collect();
+        let mut dynamic = Vec::new();
+        for lowered in &mut passed {
+            match lowered {
+                Lowered::Value(value) => dynamic.extend(value.iter().copied()),
+                Lowered::Pointer(pointer) => dynamic.extend(pointer.indices().iter().map(|index| **index)),
+            }
+        }
+        let key = (callee, keys);
+        let shared = match self.shared_by.get(&key) {
+            Some(shared) => shared.clone(),
+            None => {
+                let parameters: Vec<Reg> = dynamic.iter().map(|_| self.build.variable()).collect();
+                let mark = self.build.open_apart();
+                let mut next = parameters.iter();
+                let mut take = |build: &mut build::Builder| match next.next() {
+                    Some(parameter) => build.get(*parameter),
+                    None => unreachable!("one for each"),
+                };
+                for lowered in &mut passed {
+                    match lowered {
+                        Lowered::Value(value) => value.iter_mut().for_each(|reg| *reg = take(&mut self.build)),
+                        Lowered::Pointer(pointer) => {
+                            pointer.indices().into_iter().for_each(|index| *index = take(&mut self.build));
+                        }
+                    }
+                }
+                let result = self.function(function, info, passed)?;
+                let mut body = self.build.close_apart(mark);
+                straighten(&mut body);
+                let index = self.shared.len();
+                self.shared.push(body);
+                let shared = Shared { index, parameters, result };
+                self.shared_by.insert(key, shared.clone());
+                shared
+            }
+        };
+        for (parameter, value) in shared.parameters.iter().zip(dynamic) {
+            self.build.set(*parameter, value);
+        }
+        self.build.forget();
+        self.build.node(Node::Call { function: shared.index, region: EVERY });
+        Ok(shared.result)
+    }
+
+    fn atomic(
+        &mut self,
+        frame: &mut Frame<'a>,
+        pointer: Handle<Expression>,
+        fun: &AtomicFunction,
+        value: Handle<Expression>,
+        result: Option<Handle<Expression>>,
+        span: Span,
+    ) -> Result<()> {
+        let pointer = self.pointer_of(frame, pointer)?;
+        let Some(kind) = pointer.ty.kind() else { unreachable!("atomics are scalars") };
+        if !matches!(kind, Kind::Int | Kind::Uint) {
+            return Err(Unsupported { what: "an atomic of this type".into(), span });
+        }
+        let value = self.value_of(frame, value)?[0];
+        let signed = kind == Kind::Int;
+        let mut compare = None;
+        let rmw = match fun {
+            AtomicFunction::Add => Rmw::Add,
+            AtomicFunction::Subtract => Rmw::Sub,
+            AtomicFunction::And => Rmw::And,
+            AtomicFunction::ExclusiveOr => Rmw::Xor,
+            AtomicFunction::InclusiveOr => Rmw::Or,
+            AtomicFunction::Min => {
+                if signed {
+                    Rmw::MinI
+                } else {
+                    Rmw::MinU
+                }
+            }
+            AtomicFunction::Max => {
+                if signed {
+                    Rmw::MaxI
+                } else {
+                    Rmw::MaxU
+                }
+            }
+            AtomicFunction::Exchange { compare: None } => Rmw::Exchange,
+            AtomicFunction::Exchange { compare: Some(expected) } => {
+                compare = Some(self.value_of(frame, *expected)?[0]);
+                Rmw::CompareExchange
+            }
+        };
+        let (address, _) = self.address(&pointer, false, span)?;
+        let old = result.map(|_| self.build.fresh());
+        let access = build::access(address, Parts::new(), span);
+        self.build.op(Op::Atomic(Box::new(Atomic { access, rmw, value, compare, old })));
+        if let (Some(result), Some(old)) = (result, old) {
+            let mut value: Value = smallvec![old];
+            if let Some(compare) = compare {
+                value.push(self.build.binary(Binary::EqI, old, compare));
+            }
+            frame.values[result.index()] = Some(Lowered::Value(value));
+        }
+        Ok(())
+    }
+
+    /// What an expression came to. Literals, variables and the like are never emitted: they are lowered when first asked for.
+    pub(super) fn lowered(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+        if let Some(lowered) = &frame.values[handle.index()] {
+            return Ok(lowered.clone());
+        }
+        let lowered = self.expression(frame, handle)?;
+        frame.values[handle.index()] = Some(lowered.clone());
+        Ok(lowered)
+    }
+
+    pub(super) fn value_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Value> {
+        match self.lowered(frame, handle)? {
+            Lowered::Value(value) => Ok(value),
+            Lowered::Pointer(_) => Err(Unsupported {
+                what: "a pointer as a value".into(),
+                span: frame.function.expressions.get_span(handle),
+            }),
+        }
+    }
+
+    pub(super) fn pointer_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Pointer> {
+        match self.lowered(frame, handle)? {
+            Lowered::Pointer(pointer) => Ok(pointer),
+            Lowered::Value(_) => unreachable!("checked by naga"),
+        }
+    }
+}
+
+/// Whether something in the body leaves this loop.
+fn leaves(body: &Body, id: Loop) -> bool {
+    body.iter().any(|node| match node {
+        Node::Break(leave) | Node::Continue(leave) => leave.target == id,
+        Node::If { accept, reject, .. } => leaves(accept, id) || leaves(reject, id),
+        Node::Loop { body, continuing, .. } => leaves(body, id) || leaves(continuing, id),
+        Node::Scope(body) => leaves(body, id),
+        Node::Ops(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
+    })
+}
+
+/// How many times the body says `return`.
+pub(super) fn returns_of(body: &Body) -> usize {
+    let one = |node: &Node| match node {
+        Node::Return => 1,
+        Node::If { accept, reject, .. } => returns_of(accept) + returns_of(reject),
+        Node::Loop { body, continuing, .. } => returns_of(body) + returns_of(continuing),
+        Node::Ops(_)
+        | Node::Scope(_)
+        | Node::Break(_)
+        | Node::Continue(_)
+        | Node::Call { .. }
+        | Node::Barrier { .. } => 0,
+    };
+    body.iter().map(one).sum()
+}
+
+/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer lanes to keep
+/// track of.
+pub(super) fn straighten(body: &mut Body) {
+    if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {
+        body.truncate(end);
+    }
+    for index in 0..body.len() {
+        let Node::If { accept, reject, .. } = &body[index] else { continue };
+        let ends = |side: &Body| matches!(side.last(), Some(Node::Return));
+        let (first, second) = (ends(accept), ends(reject));
+        if !first && !second {
+            continue;
+        }
+        let rest = body.split_off(index + 1);
+        if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
+            // With both sides returning, what follows is never reached.
+            if first && !second {
+                reject.extend(rest);
+            } else if second && !first {
+                accept.extend(rest);
+            }
+        }
+        break;
+    }
+    if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
+        straighten(accept);
+        straighten(reject);
+    }
+}

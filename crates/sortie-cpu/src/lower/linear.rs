@@ -1,0 +1,287 @@
+//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the invocation's own.
+
+use smallvec::SmallVec;
+
+use super::{Builtin, Origin};
+use crate::{
+    code::{Access, Binary, Body, Limit, Node, Op, Reg, Root, Unary},
+    program::{Geometry, Owned},
+    shape::Shape,
+};
+
+/// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linear {
+    /// Not looked at yet.
+    Unknown,
+    By(u32, u32),
+    No,
+}
+
+struct Facts<'a> {
+    origins: &'a [Origin],
+    shapes: &'a [Shape],
+    geometry: &'a Geometry,
+    linear: Vec<Linear>,
+    /// Smallest and largest value as `u32`.
+    range: Vec<Option<(u32, u32)>>,
+    /// `global_invocation_id.x` itself.
+    own: Vec<bool>,
+    changed: bool,
+}
+
+/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it.
+pub(super) fn addresses(
+    body: &mut Body,
+    shared: &mut [Body],
+    origins: &mut Vec<Origin>,
+    shapes: &mut Vec<Shape>,
+    geometry: &Geometry,
+    slots: usize,
+) -> Vec<Owned> {
+    let mut facts = Facts {
+        origins,
+        shapes,
+        geometry,
+        linear: vec![Linear::Unknown; origins.len()],
+        range: vec![None; origins.len()],
+        own: vec![false; origins.len()],
+        changed: true,
+    };
+    facts.start();
+    while std::mem::take(&mut facts.changed) {
+        for body in std::iter::once(&mut *body).chain(&mut *shared) {
+            super::for_each_op(body, &mut |op| facts.learn(op));
+        }
+    }
+    let Facts { linear, range, own, .. } = facts;
+    let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![Owned::Unused; slots] };
+    for body in std::iter::once(body).chain(shared) {
+        fold.body(body);
+    }
+    fold.owned
+}
+
+impl Facts<'_> {
+    fn start(&mut self) {
+        for (index, origin) in self.origins.iter().enumerate() {
+            match origin {
+                Origin::Constant(value) => self.range[index] = Some((*value, *value)),
+                Origin::Builtin(builtin) => {
+                    self.linear[index] = match self.geometry.linear(*builtin) {
+                        Some((lane, group)) => Linear::By(lane, group),
+                        None => Linear::No,
+                    };
+                    let size = self.geometry.workgroup;
+                    self.range[index] = match builtin {
+                        Builtin::LocalId(axis) => Some((0, size[usize::from(*axis)] - 1)),
+                        Builtin::LocalIndex => Some((0, size.iter().product::<u32>() - 1)),
+                        _ => None,
+                    };
+                    self.own[index] = *builtin == Builtin::GlobalId(0);
+                }
+                Origin::Temporary | Origin::Variable => {}
+            }
+            if !self.shapes[index].has_x() {
+                self.linear[index] = Linear::By(0, 0);
+            }
+        }
+    }
+
+    fn constant(&self, reg: Reg) -> Option<u32> {
+        match self.origins[reg.0 as usize] {
+            Origin::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn learn(&mut self, op: &mut Op) {
+        let of = |facts: &Self, reg: Reg| facts.linear[reg.0 as usize];
+        let bounds = |facts: &Self, reg: Reg| facts.range[reg.0 as usize];
+        match *op {
+            Op::Unary { f: Unary::Copy, d, a, .. } => {
+                let value = of(self, a);
+                let (range, own) = (bounds(self, a), self.own[a.0 as usize]);
+                if self.origins[d.0 as usize] == Origin::Variable {
+                    self.meet(d, value);
+                } else {
+                    self.set(d, value);
+                    self.range[d.0 as usize] = range;
+                    self.own[d.0 as usize] = own;
+                }
+            }
+            Op::Binary { f, d, a, b, .. } => {
+                let (left, right) = (of(self, a), of(self, b));
+                let by = |value: Linear, factor: u32| match value {
+                    Linear::By(lane, group) => Linear::By(lane.wrapping_mul(factor), group.wrapping_mul(factor)),
+                    other => other,
+                };
+                let sum = |left: Linear, right: Linear| match (left, right) {
+                    (Linear::By(a, b), Linear::By(c, d)) => Linear::By(a.wrapping_add(c), b.wrapping_add(d)),
+                    (Linear::No, _) | (_, Linear::No) => Linear::No,
+                    _ => Linear::Unknown,
+                };
+                let value = match (f, self.constant(a), self.constant(b)) {
+                    (Binary::AddI, ..) => sum(left, right),
+                    (Binary::SubI, ..) => sum(left, by(right, u32::MAX)),
+                    (Binary::MulI, _, Some(factor)) => by(left, factor),
+                    (Binary::MulI, Some(factor), _) => by(right, factor),
+                    (Binary::Shl, _, Some(shift)) => by(left, 1_u32.wrapping_shl(shift)),
+                    _ => Linear::No,
+                };
+                self.set(d, value);
+                let (x, y) = (bounds(self, a), bounds(self, b));
+                self.range[d.0 as usize] = match (f, x, y) {
+                    (Binary::And, Some((_, high)), other) | (Binary::And, other, Some((_, high))) => {
+                        Some((0, other.map_or(high, |(_, other)| high.min(other))))
+                    }
+                    (Binary::RemU, _, Some((low, high))) if low > 0 => Some((0, high - 1)),
+                    (Binary::MinU, Some((_, high)), None) | (Binary::MinU, None, Some((_, high))) => Some((0, high)),
+                    (Binary::AddI, Some((a, b)), Some((c, d))) => b.checked_add(d).map(|high| (a + c, high)),
+                    (Binary::MulI, Some((a, b)), Some((c, d))) => b.checked_mul(d).map(|high| (a * c, high)),
+                    (Binary::Shl, Some((_, b)), Some((s, t))) if s == t && s < 32 => {
+                        b.checked_mul(1 << s).map(|high| (0, high))
+                    }
+                    (Binary::ShrU, Some((a, b)), Some((s, t))) if s == t => Some((a >> (s & 31), b >> (s & 31))),
+                    (Binary::ShrU, None, Some((s, t))) if s == t => Some((0, u32::MAX >> (s & 31))),
+                    (Binary::DivU, Some((_, b)), Some((c, _))) if c > 0 => Some((0, b / c)),
+                    _ => None,
+                };
+            }
+            ref mut other => {
+                let mut results = SmallVec::<[Reg; 4]>::new();
+                other.registers(&mut |_| {}, &mut |reg| results.push(*reg));
+                for reg in results {
+                    if self.origins[reg.0 as usize] == Origin::Variable {
+                        self.meet(reg, Linear::No);
+                    } else {
+                        self.set(reg, Linear::No);
+                    }
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, reg: Reg, value: Linear) {
+        let slot = &mut self.linear[reg.0 as usize];
+        if self.shapes[reg.0 as usize].has_x() && *slot != value {
+            *slot = value;
+            self.changed = true;
+        }
+    }
+
+    /// All values that a variable takes have to agree.
+    fn meet(&mut self, reg: Reg, value: Linear) {
+        let old = self.linear[reg.0 as usize];
+        let met = match (old, value) {
+            (Linear::Unknown, value) => value,
+            (old, Linear::Unknown) => old,
+            (old, value) if old == value => old,
+            _ => Linear::No,
+        };
+        self.set(reg, met);
+    }
+}
+
+struct Fold<'a> {
+    linear: Vec<Linear>,
+    range: Vec<Option<(u32, u32)>>,
+    own: Vec<bool>,
+    origins: &'a mut Vec<Origin>,
+    shapes: &'a mut Vec<Shape>,
+    geometry: &'a Geometry,
+    owned: Vec<Owned>,
+}
+
+impl Fold<'_> {
+    fn body(&mut self, body: &mut Body) {
+        for node in body {
+            match node {
+                Node::Ops(ops) => {
+                    let mut result = Vec::with_capacity(ops.len());
+                    for mut op in ops.drain(..) {
+                        match &mut op {
+                            Op::Load(access) | Op::Store(access) => self.access(access, &mut result),
+                            Op::Atomic(atomic) => {
+                                self.access(&mut atomic.access, &mut result);
+                            }
+                            _ => {}
+                        }
+                        result.push(op);
+                    }
+                    *ops = result;
+                }
+                Node::If { accept, reject, .. } => {
+                    self.body(accept);
+                    self.body(reject);
+                }
+                Node::Loop { body, continuing, .. } => {
+                    self.body(body);
+                    self.body(continuing);
+                }
+                Node::Scope(body) => self.body(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn step(&self, reg: Reg) -> Option<u32> {
+        match self.linear.get(reg.0 as usize) {
+            Some(Linear::By(lane, group)) if self.shapes[reg.0 as usize].has_x() => self.geometry.step(*lane, *group),
+            _ => None,
+        }
+    }
+
+    fn access(&mut self, access: &mut Access, before: &mut Vec<Op>) {
+        let address = &mut access.address;
+        for term in &mut address.terms {
+            if let (Limit::Fixed(limit), Some(Some((_, high)))) = (term.limit, self.range.get(term.index.0 as usize))
+                && *high < limit
+            {
+                term.limit = Limit::None;
+            }
+        }
+        let main = address.terms.iter().rposition(|term| self.step(term.index).is_some());
+        let main = main.or_else(|| address.terms.len().checked_sub(1));
+        if let Some(main) = main {
+            let term = address.terms.remove(main);
+            address.linear = self.step(term.index);
+            let own = address.terms.is_empty() && self.own.get(term.index.0 as usize) == Some(&true);
+            for other in address.terms.drain(..) {
+                let mut shape = self.shapes[other.index.0 as usize];
+                if let Some(base) = address.base {
+                    shape |= self.shapes[base.0 as usize];
+                }
+                let d =
+                    Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+                self.origins.push(Origin::Temporary);
+                self.shapes.push(shape);
+                before.push(Op::Address {
+                    d,
+                    base: address.base,
+                    index: other.index,
+                    stride: other.stride,
+                    limit: other.limit,
+                    grid: false,
+                });
+                address.base = Some(d);
+            }
+            let inside = access.parts.iter().all(|part| address.offset + part.offset < term.stride);
+            address.own = own && inside && !access.parts.is_empty();
+            address.terms.push(term);
+        }
+        if let Root::Slot(slot) = address.root {
+            let stride = address.terms.first().map(|term| term.stride);
+            let mine = match stride.filter(|_| address.own) {
+                Some(stride) => Owned::Elements { stride, half: address.half },
+                None => Owned::No,
+            };
+            let owned = &mut self.owned[slot as usize];
+            *owned = match (*owned, mine) {
+                (Owned::Unused, mine) => mine,
+                (old, mine) if old == mine => old,
+                _ => Owned::No,
+            };
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
+//!
+//! Calls are lowered where they stand, each with its own copy of the callee, so that what a call passes (constants, pointers, uniform
+//! values) is known inside. A module that would grow beyond [`SHARE_FROM`] instructions that way shares copies from there on: one for each
+//! function and set of memory that its pointers point into.
+
+mod allocate;
+mod build;
+mod expression;
+mod finish;
+mod function;
+mod linear;
+mod math;
+mod matrix;
+mod optimise;
+mod peephole;
+mod pointer;
+mod regions;
+mod types;
+
+use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess, valid::ModuleInfo};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+pub(crate) use self::build::{Builtin, Origin};
+use self::{
+    build::Builder,
+    pointer::Place,
+    types::{Layout, Ty},
+};
+use crate::{
+    Slot, Unsupported,
+    code::{Body, Node, Op, Reg, Root},
+    program::{Code, Count},
+};
+
+/// From this many instructions on, calls share their callees.
+const SHARE_FROM: usize = 20_000;
+
+/// The registers of a value, one for each scalar.
+type Value = SmallVec<[Reg; 4]>;
+
+type Result<T> = std::result::Result<T, Unsupported>;
+
+/// Lowers one entry point.
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<Code> {
+    let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
+    let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
+    let point = &module.entry_points[index];
+    let info_of_entry = info.get_entry_point(index);
+    let mut lower = Lower {
+        module,
+        info,
+        build: Builder::default(),
+        slots: Vec::new(),
+        slot_of: FxHashMap::default(),
+        counts: Vec::new(),
+        locals: Vec::new(),
+        globals: FxHashMap::default(),
+        workgroup_words: 0,
+        workgroup_offsets: FxHashMap::default(),
+        indexed: FxHashMap::default(),
+        shared: Vec::new(),
+        shared_by: FxHashMap::default(),
+        barriers: false,
+    };
+    lower.bind(|handle| !info_of_entry[handle].is_empty())?;
+
+    let mark = lower.build.open();
+    lower.private_variables(|handle| !info_of_entry[handle].is_empty(), &point.function)?;
+    let mut arguments = Vec::new();
+    for argument in &point.function.arguments {
+        arguments.push(pointer::Lowered::Value(lower.inputs(argument)?));
+    }
+    lower.function(&point.function, info_of_entry, arguments)?;
+    let mut body = lower.build.close(mark);
+    function::straighten(&mut body);
+
+    let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
+    let entry = lower.build.builtin(Builtin::Entry);
+    let passing = lower.shared_by.values().flat_map(function::Shared::passing).collect();
+    let code = finish::finish(finish::Draft {
+        origins: std::mem::take(&mut lower.build.origins),
+        body,
+        shared: lower.shared,
+        passing,
+        entry,
+        locals: lower.locals,
+        counts: lower.counts,
+        slots: lower.slots,
+        workgroup: point.workgroup_size,
+        workgroup_words: lower.workgroup_words,
+        groups_in_rows,
+    });
+    Ok(code)
+}
+
+struct Lower<'a> {
+    module: &'a Module,
+    info: &'a ModuleInfo,
+    build: Builder,
+    slots: Vec<Slot>,
+    slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
+    counts: Vec<Count>,
+    /// Words of each local array.
+    locals: Vec<u32>,
+    /// Private variables.
+    globals: FxHashMap<Handle<naga::GlobalVariable>, Place>,
+    workgroup_words: u32,
+    workgroup_offsets: FxHashMap<Handle<naga::GlobalVariable>, u32>,
+    /// Which variables of a function are indexed by what is only known at run time.
+    indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
+    shared: Vec<Body>,
+    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Key>), function::Shared>,
+    barriers: bool,
+}
+
+impl<'a> Lower<'a> {
+    /// Gives each buffer a slot, and workgroup memory its place.
+    fn bind(&mut self, used: impl Fn(Handle<naga::GlobalVariable>) -> bool) -> Result<()> {
+        let mut buffers = Vec::new();
+        for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| used(*handle)) {
+            let span = self.module.global_variables.get_span(handle);
+            let refuse = |what: String| Unsupported { what, span };
+            match (variable.space, &variable.binding) {
+                (AddressSpace::Uniform | AddressSpace::Storage { .. }, Some(binding)) => {
+                    let writes = matches!(variable.space, AddressSpace::Storage { access } if access.contains(StorageAccess::STORE));
+                    self.check_type(variable.ty, span)?;
+                    buffers.push((Slot { group: binding.group, binding: binding.binding, writes }, handle));
+                }
+                (AddressSpace::WorkGroup, _) => {
+                    let ty = Ty::of_handle(self.module, variable.ty).map_err(refuse)?;
+                    let words = ty.cells(self.module).map_err(refuse)?;
+                    self.workgroup_offsets.insert(handle, self.workgroup_words);
+                    self.workgroup_words = self.workgroup_words.saturating_add(words);
+                    if self.workgroup_words > 1 << 24 {
+                        return Err(refuse("more than 64 MiB of workgroup memory".into()));
+                    }
+                }
+                (AddressSpace::Private | AddressSpace::Immediate, _) => self.check_type(variable.ty, span)?,
+                (AddressSpace::Handle, _) => {
+                    let what = Ty::of_handle(self.module, variable.ty).err().unwrap_or_else(|| "a resource".into());
+                    return Err(refuse(what));
+                }
+                (space, _) => return Err(refuse(format!("the address space {space:?}"))),
+            }
+        }
+        buffers.sort_by_key(|(slot, _)| (slot.group, slot.binding));
+        for (number, (slot, handle)) in (0..).zip(buffers) {
+            self.slots.push(slot);
+            self.slot_of.insert(handle, number);
+        }
+        Ok(())
+    }
+
+    /// Refuses types that have a scalar in them that is not covered.
+    fn check_type(&self, handle: Handle<naga::Type>, span: Span) -> Result<()> {
+        fn check(module: &Module, ty: Ty) -> std::result::Result<(), String> {
+            match ty {
+                Ty::Scalar(_) | Ty::Vector(..) | Ty::Matrix(..) => Ok(()),
+                Ty::Array { base, .. } => check(module, Ty::of_handle(module, base)?),
+                Ty::Struct(handle) => match &module.types[handle].inner {
+                    naga::TypeInner::Struct { members, .. } => {
+                        members.iter().try_for_each(|member| check(module, Ty::of_handle(module, member.ty)?))
+                    }
+                    _ => Ok(()),
+                },
+            }
+        }
+        Ty::of_handle(self.module, handle)
+            .and_then(|ty| check(self.module, ty))
+            .map_err(|what| Unsupported { what, span })
+    }
+
+    /// Variables that live as long as the invocation.
+    fn private_variables(
+        &mut self,
+        used: impl Fn(Handle<naga::GlobalVariable>) -> bool,
+        entry: &Function,
+    ) -> Result<()> {
+        let indexed = self.indexed_of(None, entry);
+        for (handle, variable) in self.module.global_variables.iter() {
+            if variable.space != AddressSpace::Private || !used(handle) {
+                continue;
+            }
+            let span = self.module.global_variables.get_span(handle);
+            let init = variable.init.map(|init| self.global_constant(init, span)).transpose()?;
+            let place = self.variable(variable.ty, indexed.globals.contains(&handle), init, span)?;
+            self.globals.insert(handle, place);
+        }
+        Ok(())
+    }
+
+    /// The builtin inputs of an argument of the entry point, which may be a struct of them.
+    fn inputs(&mut self, argument: &naga::FunctionArgument) -> Result<Value> {
+        let mut bindings = Vec::new();
+        match &argument.binding {
+            Some(binding) => bindings.push(binding),
+            None => {
+                if let naga::TypeInner::Struct { members, .. } = &self.module.types[argument.ty].inner {
+                    bindings.extend(members.iter().filter_map(|member| member.binding.as_ref()));
+                }
+            }
+        }
+        let mut value = Value::new();
+        for binding in bindings {
+            let naga::Binding::BuiltIn(builtin) = binding else { unreachable!("checked by naga") };
+            let three = |build: &mut Builder, make: fn(u8) -> Builtin| [0, 1, 2].map(|axis| build.builtin(make(axis)));
+            match builtin {
+                BuiltIn::GlobalInvocationId => value.extend(three(&mut self.build, Builtin::GlobalId)),
+                BuiltIn::LocalInvocationId => value.extend(three(&mut self.build, Builtin::LocalId)),
+                BuiltIn::WorkGroupId => value.extend(three(&mut self.build, Builtin::GroupId)),
+                BuiltIn::NumWorkGroups => value.extend(three(&mut self.build, Builtin::NumGroups)),
+                BuiltIn::LocalInvocationIndex => value.push(self.build.builtin(Builtin::LocalIndex)),
+                other => {
+                    let span = self.module.types.get_span(argument.ty);
+                    return Err(Unsupported { what: format!("the builtin input {other:?}"), span });
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    /// An entry of the table of array lengths.
+    fn count_of(&mut self, slot: u32, offset: u32, stride: u32) -> u32 {
+        let count = Count { slot, offset, stride };
+        let found = self.counts.iter().position(|other| *other == count);
+        let index = found.unwrap_or_else(|| {
+            self.counts.push(count);
+            self.counts.len() - 1
+        });
+        u32::try_from(index).unwrap_or_else(|_| unreachable!("bounded by the source"))
+    }
+
+    fn writes(&self, slot: u32) -> bool {
+        self.slots[slot as usize].writes
+    }
+
+    fn is_steady(&self, root: Root) -> bool {
+        build::is_steady(root, |slot| self.writes(slot))
+    }
+
+    fn layout_of(root: Root) -> Layout {
+        match root {
+            Root::Slot(_) | Root::Immediate => Layout::Host,
+            Root::Workgroup | Root::Local(_) => Layout::Cells,
+        }
+    }
+}
+
+/// Calls `visit` for every op of a body and of what is nested in it.
+pub(crate) fn for_each_op(body: &mut Body, visit: &mut impl FnMut(&mut Op)) {
+    for node in body {
+        match node {
+            Node::Ops(ops) => ops.iter_mut().for_each(&mut *visit),
+            Node::If { accept, reject, .. } => {
+                for_each_op(accept, visit);
+                for_each_op(reject, visit);
+            }
+            Node::Loop { body, continuing, .. } => {
+                for_each_op(body, visit);
+                for_each_op(continuing, visit);
+            }
+            Node::Scope(body) => for_each_op(body, visit),
+            Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+        }
+    }
+}

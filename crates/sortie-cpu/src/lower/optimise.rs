@@ -1,0 +1,359 @@
+//! What makes the code shorter before anything is known about lanes. Pure instructions compute the same wherever they stand and
+//! whoever is active, so they may be moved freely.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Origin, for_each_op};
+use crate::code::{Binary, Body, Node, Op, Reg, Root, Ternary, Unary};
+
+/// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
+const SHORT: usize = 10;
+
+pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
+    let mut all = |pass: &mut dyn FnMut(&mut Body)| {
+        pass(body);
+        shared.iter_mut().for_each(&mut *pass);
+    };
+    all(&mut prune);
+    all(&mut |body| select_instead(body, origins));
+    all(&mut |body| hoist(body, steady));
+    let mut uses = vec![0; origins.len()];
+    all(&mut |body| count_uses(body, &mut uses));
+    all(&mut |body| multiply_add(body, &mut uses));
+    loop {
+        let mut removed = 0;
+        all(&mut |body| removed += remove_unused(body, &mut uses));
+        if removed == 0 {
+            break;
+        }
+    }
+    all(&mut prune);
+    // With shared functions, program order is not what it seems.
+    if shared.is_empty() {
+        drop_inits(body, origins);
+    }
+}
+
+fn bodies_of(node: &mut Node) -> [Option<&mut Body>; 2] {
+    match node {
+        Node::If { accept, reject, .. } => [Some(accept), Some(reject)],
+        Node::Loop { body, continuing, .. } => [Some(body), Some(continuing)],
+        Node::Scope(body) => [Some(body), None],
+        _ => [None, None],
+    }
+}
+
+/// Removes what is never reached or does nothing, and joins neighbouring instructions.
+fn prune(body: &mut Body) {
+    let leaves = |node: &Node| matches!(node, Node::Break(_) | Node::Continue(_) | Node::Return);
+    if let Some(end) = body.iter().position(leaves) {
+        body.truncate(end + 1);
+    }
+    let mut pruned: Body = Vec::with_capacity(body.len());
+    for mut node in body.drain(..) {
+        bodies_of(&mut node).into_iter().flatten().for_each(prune);
+        match node {
+            Node::Ops(ops) if ops.is_empty() => {}
+            Node::Ops(ops) => match pruned.last_mut() {
+                Some(Node::Ops(before)) => before.extend(ops),
+                _ => pruned.push(Node::Ops(ops)),
+            },
+            Node::If { accept, reject, .. } if accept.is_empty() && reject.is_empty() => {}
+            node => pruned.push(node),
+        }
+    }
+    *body = pruned;
+}
+
+/// `if c { x = a; } else { x = b; }` becomes `x = select(b, a, c)`.
+fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
+    for node in body.iter_mut() {
+        bodies_of(node).into_iter().flatten().for_each(|inner| select_instead(inner, origins));
+        let Node::If { cond, accept, reject, .. } = node else { continue };
+        let short = |side: &Body| match side.as_slice() {
+            [] => Some(0),
+            [Node::Ops(ops)] => {
+                let plain = |op: &Op| op.is_pure() || matches!(op, Op::Set { init: false, .. });
+                ops.iter().all(plain).then_some(ops.len())
+            }
+            _ => None,
+        };
+        let (Some(first), Some(second)) = (short(accept), short(reject)) else { continue };
+        if first + second > SHORT {
+            continue;
+        }
+        let cond = *cond;
+        let mut ops = Vec::new();
+        let mut values = [FxHashMap::default(), FxHashMap::default()];
+        let mut order = Vec::new();
+        for (side, values) in [std::mem::take(accept), std::mem::take(reject)].into_iter().zip(&mut values) {
+            for op in side.into_iter().flat_map(|node| if let Node::Ops(ops) = node { ops } else { Vec::new() }) {
+                match op {
+                    Op::Set { d, a, .. } => {
+                        values.insert(d, a);
+                        if !order.contains(&d) {
+                            order.push(d);
+                        }
+                    }
+                    Op::Unary { f: Unary::Copy, d, a, grid } => {
+                        let a = values.get(&a).copied().unwrap_or(a);
+                        ops.push(Op::Unary { f: Unary::Copy, d, a, grid });
+                    }
+                    op => ops.push(op),
+                }
+            }
+        }
+        let mut sets = Vec::new();
+        for variable in order {
+            let mut temporary = || {
+                origins.push(Origin::Temporary);
+                Reg(u32::try_from(origins.len() - 1).unwrap_or_else(|_| unreachable!("bounded by the source")))
+            };
+            let mut old = None;
+            let mut side = |values: &FxHashMap<Reg, Reg>, ops: &mut Vec<Op>, temporary: &mut dyn FnMut() -> Reg| {
+                values.get(&variable).copied().unwrap_or_else(|| {
+                    *old.get_or_insert_with(|| {
+                        let d = temporary();
+                        ops.push(Op::Unary { f: Unary::Copy, d, a: variable, grid: false });
+                        d
+                    })
+                })
+            };
+            let b = side(&values[0], &mut ops, &mut temporary);
+            let c = side(&values[1], &mut ops, &mut temporary);
+            let d = temporary();
+            ops.push(Op::Ternary { f: Ternary::Select, d, a: cond, b, c, grid: false });
+            sets.push(Op::Set { d: variable, a: d, region: crate::code::EVERY, init: false });
+        }
+        ops.extend(sets);
+        *node = Node::Ops(ops);
+    }
+    prune(body);
+}
+
+/// Moves what is the same each time round out of loops.
+fn hoist(body: &mut Body, steady: &dyn Fn(Root) -> bool) {
+    let mut result: Body = Vec::with_capacity(body.len());
+    for mut node in body.drain(..) {
+        bodies_of(&mut node).into_iter().flatten().for_each(|inner| hoist(inner, steady));
+        if let Node::Loop { body, continuing, .. } = &mut node {
+            let mut changes = FxHashSet::default();
+            for inner in [&mut *body, &mut *continuing] {
+                for_each_op(inner, &mut |op| op.registers(&mut |_| {}, &mut |reg| drop(changes.insert(*reg))));
+                if calls(inner) {
+                    // Whatever a shared function sets.
+                    changes.insert(Reg(u32::MAX));
+                }
+            }
+            let mut moved = Vec::new();
+            if !changes.contains(&Reg(u32::MAX)) {
+                for inner in [body, continuing] {
+                    for_each_list(inner, &mut |ops| {
+                        ops.retain_mut(|op| {
+                            let mut same = match &*op {
+                                // One that may be out of bounds stays where it is guarded.
+                                Op::Load(load) => load.address.terms.is_empty() && steady(load.address.root),
+                                op => op.is_pure(),
+                            };
+                            let mut results = Vec::new();
+                            op.registers(&mut |reg| same &= !changes.contains(reg), &mut |reg| results.push(*reg));
+                            if same {
+                                results.iter().for_each(|reg| drop(changes.remove(reg)));
+                                moved.push(op.clone());
+                            }
+                            !same
+                        });
+                    });
+                }
+            }
+            if !moved.is_empty() {
+                result.push(Node::Ops(moved));
+            }
+        }
+        result.push(node);
+    }
+    *body = result;
+    prune(body);
+}
+
+fn calls(body: &Body) -> bool {
+    body.iter().any(|node| match node {
+        Node::Call { .. } => true,
+        Node::If { accept, reject, .. } => calls(accept) || calls(reject),
+        Node::Loop { body, continuing, .. } => calls(body) || calls(continuing),
+        Node::Scope(body) => calls(body),
+        _ => false,
+    })
+}
+
+fn for_each_list(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
+    for node in body {
+        match node {
+            Node::Ops(ops) => visit(ops),
+            node => bodies_of(node).into_iter().flatten().for_each(|body| for_each_list(body, visit)),
+        }
+    }
+}
+
+fn count_uses(body: &mut Body, uses: &mut [u32]) {
+    for node in body {
+        match node {
+            Node::Ops(ops) => {
+                for op in ops {
+                    op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {});
+                }
+            }
+            node => {
+                match node {
+                    Node::If { cond, .. } | Node::Loop { break_if: Some(cond), .. } => uses[cond.0 as usize] += 1,
+                    _ => {}
+                }
+                bodies_of(node).into_iter().flatten().for_each(|body| count_uses(body, uses));
+            }
+        }
+    }
+}
+
+/// A product that is only added to something goes with the sum: one pass over the lanes instead of two, same rounding.
+fn multiply_add(body: &mut Body, uses: &mut [u32]) {
+    for_each_list(body, &mut |ops| {
+        let mut products = FxHashMap::default();
+        for index in 0..ops.len() {
+            match ops[index] {
+                Op::Binary { f: Binary::MulF, d, a, b, .. } if uses[d.0 as usize] == 1 => {
+                    products.insert(d, (index, a, b));
+                }
+                Op::Binary { f: f @ (Binary::AddF | Binary::SubF), d, a, b, grid } => {
+                    let found = match (products.get(&a), products.get(&b)) {
+                        (Some((at, x, y)), _) if f == Binary::AddF => Some((*at, Ternary::MulAdd, *x, *y, b)),
+                        (_, Some((at, x, y))) => {
+                            let f = if f == Binary::AddF { Ternary::MulAdd } else { Ternary::NegMulAdd };
+                            Some((*at, f, *x, *y, a))
+                        }
+                        _ => None,
+                    };
+                    let Some((at, f, x, y, c)) = found else { continue };
+                    // Operands of the product may be variables: only where nothing was set in between.
+                    let set = ops[at..index].iter().any(|op| matches!(op, Op::Set { d, .. } if *d == x || *d == y));
+                    if set {
+                        continue;
+                    }
+                    ops[index] = Op::Ternary { f, d, a: x, b: y, c, grid };
+                    if let Op::Binary { d: product, .. } = ops[at] {
+                        products.remove(&product);
+                        uses[product.0 as usize] = 0;
+                        uses[x.0 as usize] += 1;
+                        uses[y.0 as usize] += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+    });
+}
+
+/// Removes instructions whose results nobody reads. Returns how many.
+fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
+    let mut removed = 0;
+    for_each_list(body, &mut |ops| {
+        for index in (0..ops.len()).rev() {
+            let op = &mut ops[index];
+            let unused = match op {
+                Op::Unary { d, .. }
+                | Op::Binary { d, .. }
+                | Op::Ternary { d, .. }
+                | Op::Set { d, .. }
+                | Op::Count { d, .. }
+                | Op::Broadcast { d, .. } => uses[d.0 as usize] == 0,
+                Op::Load(load) => load.parts.iter().all(|part| uses[part.reg.0 as usize] == 0),
+                Op::Atomic(atomic) => {
+                    if atomic.old.is_some_and(|old| uses[old.0 as usize] == 0) {
+                        atomic.old = None;
+                    }
+                    false
+                }
+                Op::Blend { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
+            };
+            if unused {
+                op.registers(&mut |reg| uses[reg.0 as usize] -= 1, &mut |_| {});
+                ops.remove(index);
+                removed += 1;
+            }
+        }
+    });
+    removed
+}
+
+/// Drops first values that are always overwritten before anybody looks: then a variable that is only ever set to something linear
+/// stays linear.
+fn drop_inits(body: &mut Body, origins: &[Origin]) {
+    let mut order = Order { origins, first: FxHashMap::default(), started: Vec::new(), place: 0 };
+    order.number(body);
+    let first = order.first;
+    for_each_list(body, &mut |ops| {
+        ops.retain(|op| match op {
+            Op::Set { d, init: true, .. } => !first.get(d).is_some_and(|first| first.sets && first.last < first.end),
+            _ => true,
+        });
+    });
+}
+
+/// Where variables are first and last used.
+struct Order<'a> {
+    origins: &'a [Origin],
+    first: FxHashMap<Reg, First>,
+    started: Vec<Reg>,
+    place: usize,
+}
+
+#[derive(Clone, Copy)]
+struct First {
+    sets: bool,
+    /// The end of the body that the first use stands in.
+    end: usize,
+    last: usize,
+}
+
+impl Order<'_> {
+    fn note(&mut self, reg: Reg, sets: bool) {
+        if self.origins[reg.0 as usize] == Origin::Variable {
+            let (place, started) = (self.place, &mut self.started);
+            let first = self.first.entry(reg).or_insert_with(|| {
+                started.push(reg);
+                First { sets, end: usize::MAX, last: place }
+            });
+            first.last = place;
+        }
+    }
+
+    fn number(&mut self, body: &mut Body) {
+        let mine = self.started.len();
+        for node in body.iter_mut() {
+            self.place += 1;
+            match node {
+                Node::Ops(ops) => {
+                    for op in ops.iter_mut().filter(|op| !matches!(op, Op::Set { init: true, .. })) {
+                        self.place += 1;
+                        let sets = matches!(op, Op::Set { .. });
+                        let (mut read, mut written) = (Vec::new(), Vec::new());
+                        op.registers(&mut |reg| read.push(*reg), &mut |reg| written.push(*reg));
+                        read.into_iter().for_each(|reg| self.note(reg, false));
+                        written.into_iter().for_each(|reg| self.note(reg, sets));
+                    }
+                }
+                Node::If { cond, .. } | Node::Loop { break_if: Some(cond), .. } => {
+                    let cond = *cond;
+                    self.note(cond, false);
+                }
+                _ => {}
+            }
+            bodies_of(node).into_iter().flatten().for_each(|inner| self.number(inner));
+        }
+        self.place += 1;
+        for reg in self.started.split_off(mine) {
+            if let Some(first) = self.first.get_mut(&reg) {
+                first.end = self.place;
+            }
+        }
+    }
+}

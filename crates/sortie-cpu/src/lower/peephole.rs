@@ -1,0 +1,149 @@
+//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that the
+//! instruction before could have written itself.
+
+use rustc_hash::FxHashMap;
+
+use super::{Origin, for_each_op};
+use crate::{
+    code::{Body, Node, Op, Reg, Unary},
+    shape::Shape,
+};
+
+pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
+    let mut uses = vec![0_u32; origins.len()];
+    count(body, &mut uses);
+    lists(body, &mut |ops| {
+        read_directly(ops, origins, shapes, &mut uses);
+        write_directly(ops, origins, shapes, &uses);
+    });
+}
+
+fn count(body: &mut Body, uses: &mut [u32]) {
+    for_each_op(body, &mut |op| op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {}));
+    fn conditions(body: &Body, uses: &mut [u32]) {
+        for node in body {
+            match node {
+                Node::If { cond, accept, reject, .. } => {
+                    uses[cond.0 as usize] += 1;
+                    conditions(accept, uses);
+                    conditions(reject, uses);
+                }
+                Node::Loop { body, continuing, break_if, .. } => {
+                    if let Some(cond) = break_if {
+                        uses[cond.0 as usize] += 1;
+                    }
+                    conditions(body, uses);
+                    conditions(continuing, uses);
+                }
+                Node::Scope(body) => conditions(body, uses),
+                _ => {}
+            }
+        }
+    }
+    conditions(body, uses);
+}
+
+fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
+    for node in body {
+        match node {
+            Node::Ops(ops) => visit(ops),
+            Node::If { accept, reject, .. } => {
+                lists(accept, visit);
+                lists(reject, visit);
+            }
+            Node::Loop { body, continuing, .. } => {
+                lists(body, visit);
+                lists(continuing, visit);
+            }
+            Node::Scope(body) => lists(body, visit),
+            _ => {}
+        }
+    }
+}
+
+fn reads(op: &mut Op, wanted: Reg) -> u32 {
+    let mut found = 0;
+    op.registers(&mut |reg| found += u32::from(*reg == wanted), &mut |_| {});
+    found
+}
+
+fn writes(op: &mut Op, wanted: Reg) -> bool {
+    let mut found = false;
+    op.registers(&mut |_| {}, &mut |reg| found |= *reg == wanted);
+    found
+}
+
+/// `t = x; … t …` becomes `… x …` when `x` is not written in between.
+fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
+    let mut index = 0;
+    while index < ops.len() {
+        let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index] else {
+            index += 1;
+            continue;
+        };
+        let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
+        let mut left = uses[d.0 as usize];
+        let mut end = index + 1;
+        while plain && left > 0 && end < ops.len() {
+            left -= reads(&mut ops[end], d);
+            end += 1;
+            if left > 0 && writes(&mut ops[end - 1], a) {
+                break;
+            }
+        }
+        if !plain || left > 0 {
+            index += 1;
+            continue;
+        }
+        for op in &mut ops[index + 1..end] {
+            op.registers(
+                &mut |reg| {
+                    if *reg == d {
+                        *reg = a;
+                        uses[a.0 as usize] += 1;
+                    }
+                },
+                &mut |_| {},
+            );
+        }
+        uses[a.0 as usize] -= 1;
+        ops.remove(index);
+    }
+}
+
+/// `t = …; x = t` becomes `x = …` when nobody else wants `t`, and `x` is not looked at in between.
+fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
+    let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
+    let mut gone = vec![false; ops.len()];
+    for index in 0..ops.len() {
+        if let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index]
+            && origins[d.0 as usize] == Origin::Variable
+            && uses[a.0 as usize] == 1
+            && let Some(maker) = made.get(&a).copied()
+        {
+            let touched = (maker + 1..index)
+                .any(|between| !gone[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
+            let fits = match &mut ops[maker] {
+                Op::Load(load) => shapes[a.0 as usize] == shapes[d.0 as usize] && load.parts.len() == 1,
+                op => op.is_pure(),
+            };
+            let reads_it = matches!(ops[maker], Op::Load(_)) && reads(&mut ops[maker], d) > 0;
+            if fits && !touched && !reads_it {
+                ops[maker].registers(&mut |_| {}, &mut |reg| *reg = d);
+                gone[index] = true;
+                made.remove(&a);
+                continue;
+            }
+        }
+        ops[index].registers(&mut |_| {}, &mut |reg| {
+            if origins[reg.0 as usize] == Origin::Temporary {
+                made.insert(*reg, index);
+            }
+        });
+    }
+    let mut at = 0;
+    ops.retain(|_| {
+        at += 1;
+        !gone[at - 1]
+    });
+}

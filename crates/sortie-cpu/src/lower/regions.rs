@@ -1,0 +1,594 @@
+//! Which lanes are active where, and how every register varies over them.
+//!
+//! A *region* is a stretch of code with one set of active lanes. All code starts in [`EVERY`]; an `if` whose condition varies opens a region
+//! for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on in a region without them. A condition that is the same for
+//! all lanes opens none.
+//!
+//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane: those that are
+//! not active never look. Set further inside, it is blended, and varies as the mask does. So a loop counter behind an early return stays
+//! uniform.
+//!
+//! Shapes and regions depend on each other: both grow from nothing until they no longer change.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::Origin;
+use crate::{
+    code::{Body, Branch, EVERY, Join, Leave, Loop, Node, Op, Reg, Region, Root, Spin},
+    program::Geometry,
+    shape::Shape,
+};
+
+/// A region under construction.
+#[derive(Clone, Debug)]
+pub(super) struct Area {
+    parent: Option<Region>,
+    /// How its mask varies, beyond its parent's.
+    own: Shape,
+    /// How its mask varies.
+    pub(super) total: Shape,
+    in_loop: bool,
+    /// May take over the register of this region's mask, which nobody needs any more.
+    pub(super) instead_of: Option<Region>,
+    depth: u32,
+}
+
+/// Something that is set more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Variable {
+    Register(Reg),
+    Array(u32),
+}
+
+/// The uses of a variable.
+#[derive(Clone, Copy, Debug)]
+struct Uses {
+    home: Region,
+    /// The first use sets it, in this region.
+    first_set: Option<Region>,
+    several_trees: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Regions<'a> {
+    geometry: &'a Geometry,
+    origins: &'a mut Vec<Origin>,
+    locals: &'a mut Vec<Shape>,
+    /// Parameters and results of shared functions: set outside for the inside, or the other way round.
+    passing: &'a FxHashSet<Reg>,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) areas: Vec<Area>,
+    uses: FxHashMap<Variable, Uses>,
+    /// Where lanes of a loop are collected.
+    collected: FxHashMap<(Loop, bool), Reg>,
+    leaving: FxHashMap<Loop, Shape>,
+    divergent: FxHashMap<Loop, bool>,
+    /// How many conditions deep the place at hand is inside its region.
+    nested: u32,
+    /// Loops around the place at hand, and the borders of functions.
+    around: Vec<Option<(Loop, bool)>>,
+    /// Regions from here on belong to the innermost function or loop.
+    own_from: u32,
+    shared_shapes: Vec<Shape>,
+    pub(super) roots: Vec<Region>,
+    changed: bool,
+}
+
+impl<'a> Regions<'a> {
+    pub(super) fn new(
+        geometry: &'a Geometry,
+        origins: &'a mut Vec<Origin>,
+        locals: &'a mut Vec<Shape>,
+        passing: &'a FxHashSet<Reg>,
+        shared: usize,
+    ) -> Self {
+        let shapes = origins
+            .iter()
+            .map(|origin| match origin {
+                Origin::Builtin(builtin) => geometry.shape(*builtin),
+                _ => Shape::UNIFORM,
+            })
+            .collect();
+        Self {
+            geometry,
+            origins,
+            locals,
+            passing,
+            shapes,
+            areas: Vec::new(),
+            uses: FxHashMap::default(),
+            collected: FxHashMap::default(),
+            leaving: FxHashMap::default(),
+            divergent: FxHashMap::default(),
+            nested: 0,
+            around: Vec::new(),
+            own_from: 0,
+            shared_shapes: vec![Shape::UNIFORM; shared],
+            roots: Vec::new(),
+            changed: false,
+        }
+    }
+
+    /// Finds regions and shapes.
+    pub(super) fn solve(&mut self, body: &mut Body, shared: &mut [Body]) {
+        loop {
+            self.changed = false;
+            self.areas = vec![Area {
+                parent: None,
+                own: Shape::UNIFORM,
+                total: Shape::UNIFORM,
+                in_loop: false,
+                instead_of: None,
+                depth: 0,
+            }];
+            self.uses.clear();
+            self.divergent.clear();
+            self.roots.clear();
+            self.own_from = 1;
+            self.walk(body, EVERY);
+            for (index, body) in shared.iter_mut().enumerate() {
+                let total = self.shared_shapes[index];
+                let root = self.area(None, total);
+                self.roots.push(root);
+                self.own_from = root.0 + 1;
+                self.walk(body, root);
+            }
+            self.spread(body);
+            shared.iter_mut().for_each(|body| self.spread(body));
+            if !self.changed {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn shape(&self, reg: Reg) -> Shape {
+        self.shapes[reg.0 as usize]
+    }
+
+    fn grow(&mut self, reg: Reg, shape: Shape) {
+        let old = self.shapes[reg.0 as usize];
+        if old | shape != old {
+            self.shapes[reg.0 as usize] |= shape;
+            self.changed = true;
+        }
+    }
+
+    /// A register for a mask that is written more than once.
+    pub(super) fn mask(&mut self, shape: Shape) -> Reg {
+        let reg = Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+        self.origins.push(Origin::Variable);
+        self.shapes.push(shape);
+        reg
+    }
+
+    fn collector(&mut self, id: Loop, broke: bool, shape: Shape) -> Reg {
+        let reg = match self.collected.get(&(id, broke)) {
+            Some(reg) => *reg,
+            None => {
+                let reg = self.mask(shape);
+                self.collected.insert((id, broke), reg);
+                self.changed = true;
+                reg
+            }
+        };
+        self.grow(reg, shape);
+        reg
+    }
+
+    fn area(&mut self, parent: Option<Region>, own: Shape) -> Region {
+        let region = Region(u32::try_from(self.areas.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+        let (total, depth) = parent.map_or((own, 0), |parent| {
+            let parent = &self.areas[parent.0 as usize];
+            (parent.total | own, parent.depth + 1)
+        });
+        let in_loop = self.around.iter().any(Option::is_some);
+        self.areas.push(Area { parent, own, total, in_loop, instead_of: None, depth });
+        region
+    }
+
+    pub(super) fn total(&self, region: Region) -> Shape {
+        self.areas[region.0 as usize].total
+    }
+
+    fn parent(&self, region: Region) -> Option<Region> {
+        self.areas[region.0 as usize].parent
+    }
+
+    fn common(&self, mut a: Region, mut b: Region) -> Option<Region> {
+        while a != b {
+            let (deep_a, deep_b) = (self.areas[a.0 as usize].depth, self.areas[b.0 as usize].depth);
+            if deep_a >= deep_b {
+                a = self.parent(a)?;
+            } else {
+                b = self.parent(b)?;
+            }
+        }
+        Some(a)
+    }
+
+    fn used(&mut self, reg: Reg, region: Region, sets: bool) {
+        if self.origins[reg.0 as usize] == Origin::Variable {
+            self.used_variable(Variable::Register(reg), region, sets);
+        }
+    }
+
+    fn used_variable(&mut self, variable: Variable, region: Region, sets: bool) {
+        let Some(mut uses) = self.uses.get(&variable).copied() else {
+            let first_set = (sets && self.nested == 0).then_some(region);
+            self.uses.insert(variable, Uses { home: region, first_set, several_trees: false });
+            return;
+        };
+        match self.common(uses.home, region) {
+            Some(home) => uses.home = home,
+            None => uses.several_trees = true,
+        }
+        self.uses.insert(variable, uses);
+    }
+
+    /// Whether a set in this region has to respect the mask, and how the variable then varies.
+    pub(super) fn blended(&self, variable: Variable, region: Region) -> Option<Shape> {
+        let uses = self.uses.get(&variable)?;
+        if uses.several_trees && matches!(variable, Variable::Register(reg) if self.passing.contains(&reg)) {
+            return None;
+        }
+        let mut home = Some(uses.home);
+        if uses.several_trees {
+            home = None;
+        } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
+            // Its lanes may change from one time round to the next, and the value outlives that.
+            while let Some(inner) = home.filter(|home| self.areas[home.0 as usize].in_loop) {
+                home = self.parent(inner);
+            }
+        }
+        let mut shape = Shape::UNIFORM;
+        let mut at = Some(region);
+        let mut any = false;
+        while at != home {
+            let Some(inner) = at else { break };
+            if inner != EVERY {
+                shape |= self.areas[inner.0 as usize].own;
+                any = true;
+            }
+            at = self.parent(inner);
+        }
+        any.then_some(shape)
+    }
+
+    /// Gives every node of a body its regions. Returns the region in which it ends, if it does.
+    fn walk(&mut self, body: &mut Body, region: Region) -> Option<Region> {
+        let mut current = region;
+        for node in body {
+            match node {
+                Node::Ops(ops) => ops.iter_mut().for_each(|op| self.place(op, current)),
+                Node::If { cond, accept, reject, how } => {
+                    self.used(*cond, current, false);
+                    let [accept_end, reject_end] = self.branch(*cond, accept, reject, how, current);
+                    let escapes = escapes(accept) || escapes(reject);
+                    let ends = [accept_end, reject_end];
+                    how.join = None;
+                    match ends {
+                        [None, None] => return None,
+                        _ if !escapes => {}
+                        _ if how.split.is_none() && ends.iter().flatten().all(|end| *end == current) => {}
+                        [Some(end), None] | [None, Some(end)] => {
+                            let side = how.split.map(|[t, f]| if ends[0].is_some() { t } else { f });
+                            if let Some(side) = side.filter(|_| current.0 >= self.own_from) {
+                                self.areas[side.0 as usize].instead_of = Some(current);
+                            }
+                            how.join = Some(Join { ends, into: end });
+                            current = end;
+                        }
+                        _ => {
+                            let mut own = if how.split.is_some() { self.shape(*cond) } else { Shape::UNIFORM };
+                            own |= ends.iter().flatten().fold(Shape::UNIFORM, |sum, end| sum | self.total(*end));
+                            let into = self.area(Some(current), own);
+                            if current.0 >= self.own_from {
+                                self.areas[into.0 as usize].instead_of = Some(current);
+                            }
+                            how.join = Some(Join { ends, into });
+                            current = into;
+                        }
+                    }
+                }
+                Node::Loop { id, body, continuing, break_if, how } => {
+                    let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
+                    let own_from = self.own_from;
+                    let nested = self.nested;
+                    if varies || self.diverges(body, *id) {
+                        self.around.push(Some((*id, true)));
+                        let outer = current;
+                        let inner = self.area(Some(outer), how.shape);
+                        self.nested = 0;
+                        self.own_from = inner.0;
+                        let end = self.walk(body, inner);
+                        self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                        self.walk(continuing, inner);
+                        let mut shape = self.leaving.get(id).copied().unwrap_or_default();
+                        if let Some(cond) = break_if {
+                            self.used(*cond, inner, false);
+                            shape |= self.shape(*cond);
+                        }
+                        if how.shape | shape != how.shape {
+                            how.shape |= shape;
+                            self.changed = true;
+                        }
+                        self.around.pop();
+                        let total = self.total(inner);
+                        let continued = continues(body, *id).then(|| self.collector(*id, false, total));
+                        let broke = escapes_beyond(body, &mut vec![*id]).then(|| {
+                            let reg = self.collector(*id, true, total);
+                            (reg, self.area(Some(outer), how.shape))
+                        });
+                        how.split = Some(Spin { outer, region: inner, end, continued, broke });
+                        if let Some((_, after)) = broke {
+                            current = after;
+                        }
+                    } else {
+                        self.around.push(Some((*id, false)));
+                        how.split = None;
+                        self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                        self.nested += 1;
+                        self.walk(body, current);
+                        self.walk(continuing, current);
+                        if let Some(cond) = break_if {
+                            self.used(*cond, current, false);
+                        }
+                        self.around.pop();
+                    }
+                    self.own_from = own_from;
+                    self.nested = nested;
+                }
+                Node::Break(leave) => {
+                    self.leave(leave, current, true);
+                    return None;
+                }
+                Node::Continue(leave) => {
+                    self.leave(leave, current, false);
+                    return None;
+                }
+                Node::Return => {
+                    let total = self.total(current);
+                    let border = self.around.iter().rposition(Option::is_none).map_or(0, |border| border + 1);
+                    for (id, _) in self.around[border..].iter().flatten() {
+                        *self.leaving.entry(*id).or_default() |= total;
+                    }
+                    return None;
+                }
+                Node::Scope(body) => {
+                    let own_from = self.own_from;
+                    self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                    self.around.push(None);
+                    self.walk(body, current);
+                    self.around.pop();
+                    self.own_from = own_from;
+                }
+                Node::Call { function, region } => {
+                    *region = current;
+                    let shape = self.shared_shapes[*function] | self.total(current);
+                    self.changed |= shape != self.shared_shapes[*function];
+                    self.shared_shapes[*function] = shape;
+                }
+                Node::Barrier { .. } => {}
+            }
+        }
+        Some(current)
+    }
+
+    /// Both sides of an `if`; the regions in which they end.
+    fn branch(
+        &mut self,
+        cond: Reg,
+        accept: &mut Body,
+        reject: &mut Body,
+        how: &mut Branch,
+        current: Region,
+    ) -> [Option<Region>; 2] {
+        how.outer = Some(current);
+        let shape = self.shape(cond);
+        if shape.is_uniform() {
+            how.split = None;
+            how.runs = [true; 2];
+            self.nested += 1;
+            let ends = [self.walk(accept, current), self.walk(reject, current)];
+            self.nested -= 1;
+            return ends;
+        }
+        let nested = std::mem::take(&mut self.nested);
+        let sides = [self.area(Some(current), shape), self.area(Some(current), shape)];
+        how.split = Some(sides);
+        let ends = [self.walk(accept, sides[0]), self.walk(reject, sides[1])];
+        how.runs = [runs(accept), runs(reject)];
+        self.nested = nested;
+        ends
+    }
+
+    fn leave(&mut self, leave: &mut Leave, current: Region, breaks: bool) {
+        let total = self.total(current);
+        let found = self.around.iter().rposition(|around| around.is_some_and(|(id, _)| id == leave.target));
+        let Some(found) = found else { unreachable!("leaves a loop around it") };
+        // Lanes leave every loop up to the one that is meant.
+        for (id, _) in self.around[found..].iter().flatten() {
+            *self.leaving.entry(*id).or_default() |= total;
+        }
+        leave.split = match self.around[found] {
+            Some((id, true)) => Some((current, self.collected.get(&(id, breaks)).copied())),
+            _ => None,
+        };
+    }
+
+    /// Whether lanes may leave this loop, or go on in it, one by one.
+    fn diverges(&mut self, body: &Body, id: Loop) -> bool {
+        if let Some(known) = self.divergent.get(&id) {
+            return *known;
+        }
+        let diverges = self.parts(body, false, &mut vec![]);
+        self.divergent.insert(id, diverges);
+        diverges
+    }
+
+    /// Whether lanes leave the body when others may stay. `inside` are loops within it, which may be left.
+    fn parts(&mut self, body: &Body, apart: bool, inside: &mut Vec<Loop>) -> bool {
+        for node in body {
+            let found = match node {
+                Node::If { cond, accept, reject, .. } => {
+                    let apart = apart || !self.shape(*cond).is_uniform();
+                    self.parts(accept, apart, inside) || self.parts(reject, apart, inside)
+                }
+                Node::Loop { id, body, break_if, .. } => {
+                    let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
+                    let apart = apart || varies || self.diverges(body, *id);
+                    inside.push(*id);
+                    let found = self.parts(body, apart, inside);
+                    inside.pop();
+                    found
+                }
+                Node::Break(leave) | Node::Continue(leave) => apart && !inside.contains(&leave.target),
+                Node::Return => apart,
+                Node::Ops(_) | Node::Scope(_) | Node::Call { .. } | Node::Barrier { .. } => false,
+            };
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn place(&mut self, op: &mut Op, current: Region) {
+        match op {
+            Op::Set { init: true, region, .. } => {
+                *region = EVERY;
+                return;
+            }
+            Op::FillLocal { region, .. } => {
+                *region = EVERY;
+                return;
+            }
+            Op::Set { region, .. } => *region = current,
+            Op::Load(access) | Op::Store(access) => {
+                access.region = current;
+                if let Root::Local(local) = access.address.root {
+                    // Never all of it at once, so never a fresh start.
+                    self.used_variable(Variable::Array(local), current, false);
+                }
+            }
+            Op::Atomic(atomic) => atomic.access.region = current,
+            _ => {}
+        }
+        let mut read = Vec::new();
+        let mut written = Vec::new();
+        op.registers(&mut |reg| read.push(*reg), &mut |reg| written.push(*reg));
+        read.into_iter().for_each(|reg| self.used(reg, current, false));
+        written.into_iter().for_each(|reg| self.used(reg, current, true));
+    }
+
+    /// From operands to results.
+    fn spread(&mut self, body: &mut Body) {
+        super::for_each_op(body, &mut |op| self.spread_op(op));
+    }
+
+    fn spread_op(&mut self, op: &mut Op) {
+        match op {
+            Op::Set { init: true, d, a, .. } => {
+                let shape = self.shape(*a);
+                self.grow(*d, shape);
+            }
+            Op::Set { d, a, region, .. } => {
+                let shape = self.shape(*a) | self.blended(Variable::Register(*d), *region).unwrap_or_default();
+                self.grow(*d, shape);
+            }
+            Op::Load(access) => {
+                let shape = self.access_shape(access);
+                access.shape = shape;
+                for part in access.parts.clone() {
+                    self.grow(part.reg, shape);
+                }
+            }
+            Op::Store(access) => {
+                let shape = self.access_shape(access);
+                access.shape = shape;
+                if let Root::Local(local) = access.address.root {
+                    let parts = access.parts.iter().fold(shape, |sum, part| sum | self.shape(part.reg));
+                    let shape = parts | self.blended(Variable::Array(local), access.region).unwrap_or_default();
+                    self.grow_local(local, shape);
+                }
+            }
+            Op::FillLocal { local, value, .. } => {
+                let shape = self.shape(*value);
+                self.grow_local(*local, shape);
+            }
+            Op::Atomic(atomic) => {
+                let shape = self.access_shape(&atomic.access);
+                atomic.access.shape = shape;
+                if let Some(old) = atomic.old {
+                    self.grow(old, Shape::LANE);
+                }
+            }
+            Op::Broadcast { d, .. } => self.grow(*d, self.geometry.workgroup_shape()),
+            Op::Count { .. } => {}
+            _ => {
+                let mut shape = Shape::UNIFORM;
+                let mut result = Vec::new();
+                op.registers(&mut |reg| shape |= self.shapes[reg.0 as usize], &mut |reg| result.push(*reg));
+                result.into_iter().for_each(|reg| self.grow(reg, shape));
+            }
+        }
+    }
+
+    fn grow_local(&mut self, local: u32, shape: Shape) {
+        let old = &mut self.locals[local as usize];
+        if *old | shape != *old {
+            *old |= shape;
+            self.changed = true;
+        }
+    }
+
+    fn access_shape(&self, access: &crate::code::Access) -> Shape {
+        let index = access.address.terms.iter().fold(Shape::UNIFORM, |sum, term| sum | self.shape(term.index));
+        index
+            | match access.address.root {
+                Root::Workgroup => self.geometry.workgroup_shape(),
+                Root::Local(local) => self.locals[local as usize],
+                Root::Slot(_) | Root::Immediate => Shape::UNIFORM,
+            }
+    }
+}
+
+/// Whether lanes may leave the body other than by its end.
+fn escapes(body: &Body) -> bool {
+    escapes_beyond(body, &mut Vec::new())
+}
+
+/// Whether lanes may leave more than these loops.
+fn escapes_beyond(body: &Body, inside: &mut Vec<Loop>) -> bool {
+    body.iter().any(|node| match node {
+        Node::Return => true,
+        Node::Break(leave) | Node::Continue(leave) => !inside.contains(&leave.target),
+        Node::If { accept, reject, .. } => escapes_beyond(accept, inside) || escapes_beyond(reject, inside),
+        Node::Loop { id, body, continuing, .. } => {
+            inside.push(*id);
+            let found = escapes_beyond(body, inside) || escapes_beyond(continuing, inside);
+            inside.pop();
+            found
+        }
+        Node::Ops(_) | Node::Scope(_) | Node::Call { .. } | Node::Barrier { .. } => false,
+    })
+}
+
+fn continues(body: &Body, id: Loop) -> bool {
+    body.iter().any(|node| match node {
+        Node::Continue(leave) => leave.target == id,
+        Node::If { accept, reject, .. } => continues(accept, id) || continues(reject, id),
+        Node::Loop { body, continuing, .. } => continues(body, id) || continues(continuing, id),
+        Node::Scope(body) => continues(body, id),
+        Node::Ops(_) | Node::Break(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
+    })
+}
+
+/// Whether a side does anything that needs its lanes: all but leaving where nobody counts.
+fn runs(body: &Body) -> bool {
+    match body.as_slice() {
+        [] | [Node::Return] => false,
+        [Node::Break(leave) | Node::Continue(leave)] => !matches!(leave.split, Some((_, None))),
+        _ => true,
+    }
+}

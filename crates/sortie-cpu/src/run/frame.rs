@@ -1,0 +1,166 @@
+//! The registers of one rectangle of lanes, laid out.
+
+use std::cell::RefCell;
+
+use super::straight::Summary;
+use crate::{
+    geometry::{Geometry, Layout, Set},
+    lanes::{BLOCK, Block, Place, Stretch},
+    lower::Builtin,
+    program::{Code, Program},
+    shape::Shape,
+};
+
+/// Registers and what they need, kept by a thread from one run to the next.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    program: u64,
+    layout: (u32, u32),
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) locals: Vec<(Place, u32)>,
+    pub(crate) local_words: Vec<u32>,
+    pub(crate) local_shapes: Vec<Shape>,
+    pub(crate) full: [[Stretch; 1]; 4],
+    pub(crate) summaries: Vec<Summary>,
+    pub(crate) workgroup: Vec<u32>,
+    /// Blocks of a row, and rows.
+    pub(crate) columns: u32,
+    pub(crate) rows: u32,
+    /// Lanes and rows that exist, as the entry mask and the first summary have it.
+    exist: Option<(u32, u32)>,
+}
+
+/// Frames that a thread keeps, and the blocks they may have together: 8 MiB.
+const KEPT: usize = 16;
+const KEPT_BLOCKS: usize = 8 << 20 >> 6;
+
+thread_local! {
+    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Frame {
+    /// The frame of a program, kept from last time or new.
+    pub(crate) fn take(program: &Program, layout: &Layout) -> Self {
+        let kept = FRAMES.with_borrow_mut(|frames| {
+            let found = frames
+                .iter()
+                .rposition(|frame| frame.program == program.id && frame.layout == (layout.width, layout.rows))?;
+            Some(frames.remove(found))
+        });
+        kept.unwrap_or_else(|| Self::new(program, layout))
+    }
+
+    /// Keeps it for the next time.
+    pub(crate) fn give_back(self) {
+        FRAMES.with_borrow_mut(|frames| {
+            frames.push(self);
+            let mut blocks: usize = frames.iter().map(|frame| frame.blocks.len()).sum();
+            while frames.len() > KEPT || (blocks > KEPT_BLOCKS && !frames.is_empty()) {
+                blocks -= frames.remove(0).blocks.len();
+            }
+        });
+    }
+
+    pub(crate) fn new(program: &Program, layout: &Layout) -> Self {
+        let code = &program.code;
+        let columns = layout.width.div_ceil(BLOCK as u32);
+        let rows = layout.rows;
+        let sizes = [1, columns, rows, columns * rows];
+        let mut bases = [0; 4];
+        let mut total = 0;
+        for class in 0..4 {
+            bases[class] = total;
+            total += sizes[class] * code.sizes[class];
+        }
+        let place = |shape: Shape, slot: u32| {
+            let class = shape.class();
+            let (step, across, down) = [(0, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, columns)][class];
+            #[expect(clippy::cast_possible_truncation, reason = "0 to 3")]
+            let kind = class as u8;
+            Place { base: bases[class] + slot * sizes[class], step, across, down, class: kind }
+        };
+        let mut frame = Self {
+            program: program.id,
+            layout: (layout.width, layout.rows),
+            blocks: vec![Block::ZERO; total as usize],
+            places: code.registers.iter().map(|register| place(register.shape, register.slot)).collect(),
+            locals: code
+                .locals
+                .iter()
+                .map(|local| (place(local.shape, local.first), sizes[local.shape.class()]))
+                .collect(),
+            local_words: code.locals.iter().map(|local| local.words).collect(),
+            local_shapes: code.locals.iter().map(|local| local.shape).collect(),
+            full: sizes.map(|len| [Stretch { y: 0, x: 0, len }]),
+            summaries: vec![Summary::default(); code.zones.len()],
+            workgroup: Vec::new(),
+            columns,
+            rows,
+            exist: None,
+        };
+        let copies = match code.geometry.mode {
+            crate::geometry::Mode::Groups { .. } => rows,
+            _ => 1,
+        };
+        frame.workgroup = vec![0; (code.workgroup_words * copies) as usize];
+        for (reg, value) in &code.constants {
+            frame.blocks[frame.places[reg.0 as usize].base as usize] = Block::splat(*value);
+        }
+        frame
+    }
+
+    /// Fills in what depends on the rectangle.
+    pub(crate) fn start(&mut self, code: &Code, set: &Set, groups: [u32; 3]) {
+        let fresh = self.exist.is_none();
+        let changed = self.exist != Some((set.width, set.rows));
+        for (reg, builtin) in &code.builtins {
+            let again = match builtin {
+                Builtin::Entry => changed,
+                // Registers are reused within a rectangle, so only what lives all the time stays.
+                _ => true,
+            };
+            if again || fresh {
+                self.fill(&code.geometry, *builtin, self.places[reg.0 as usize], set, groups);
+            }
+        }
+        if changed {
+            let summary = &mut self.summaries[0];
+            summary.clear();
+            for y in 0..set.rows {
+                for x in 0..set.width.div_ceil(BLOCK as u32) {
+                    summary.push(y, x, self.columns);
+                }
+            }
+            summary.all = true;
+            self.exist = Some((set.width, set.rows));
+        }
+        self.workgroup.fill(0);
+    }
+
+    fn fill(&mut self, geometry: &Geometry, builtin: Builtin, place: Place, set: &Set, groups: [u32; 3]) {
+        let step = geometry.linear(builtin).and_then(|(lane, group)| geometry.step(lane, group));
+        let rows = if place.down == 0 { 1 } else { self.rows };
+        let columns = if place.across == 0 { 1 } else { self.columns };
+        for y in 0..rows {
+            for x in 0..columns {
+                let first = x * BLOCK as u32;
+                let block = &mut self.blocks[place.at(y, x)];
+                match step {
+                    _ if place.across == 0 => *block = Block::splat(geometry.value(builtin, set, groups, 0, y)),
+                    Some(step) => {
+                        let start = geometry.value(builtin, set, groups, first, y);
+                        for (lane, value) in (0..).zip(&mut block.0) {
+                            *value = start.wrapping_add(step.wrapping_mul(lane));
+                        }
+                    }
+                    None => {
+                        for (lane, value) in (first..).zip(&mut block.0) {
+                            *value = geometry.value(builtin, set, groups, lane, y);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

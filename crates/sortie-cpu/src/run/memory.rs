@@ -1,0 +1,492 @@
+//! Loads, stores and atomics.
+
+use std::cell::Cell;
+
+use super::{
+    straight::Lanes,
+    view::{Cells, View, Words},
+};
+use crate::{
+    code::{Access, Atomic, Limit, Rmw, Root},
+    geometry::Mode,
+    lanes::{BLOCK, Block, Place, Stretch},
+    shape::Shape,
+};
+
+/// An index that is out of bounds whatever the limit.
+const NOWHERE: u32 = u32::MAX;
+
+/// The indices and bases of one block of lanes.
+struct Spot {
+    /// What the folded indices come to, per lane.
+    base: Option<[u32; BLOCK]>,
+    index: Index,
+}
+
+enum Index {
+    /// There is none: all lanes go to the same element.
+    None,
+    /// Grows by the same step from lane to lane.
+    Linear(u32, u32),
+    Each([u32; BLOCK]),
+}
+
+impl Index {
+    #[inline(always)]
+    fn of(&self, lane: usize) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Linear(first, step) => first.wrapping_add(step.wrapping_mul(lane as u32)),
+            Self::Each(all) => all[lane],
+        }
+    }
+}
+
+/// What is known about an access before any lane is looked at.
+struct Reach {
+    limit: u32,
+    stride: u32,
+    offset: u32,
+}
+
+impl Lanes<'_, '_> {
+    fn reach(&self, access: &Access) -> Reach {
+        let term = access.address.terms.first();
+        let limit = match term.map(|term| term.limit) {
+            None | Some(Limit::None) => u32::MAX,
+            Some(Limit::Fixed(limit)) => limit,
+            Some(Limit::Count(count)) => self.counts[count as usize],
+        };
+        Reach { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
+    }
+
+    #[inline(always)]
+    fn spot(&self, access: &Access, y: u32, x: u32) -> Spot {
+        let block = |place: Place| self.file[place.at(y, x)].get().0;
+        let index = match (access.address.terms.first(), access.address.linear) {
+            (None, _) => Index::None,
+            (Some(term), Some(step)) => {
+                let first = self.file[self.place(term.index).at(y, 0)].get().0[0];
+                Index::Linear(first.wrapping_add(step.wrapping_mul(x * BLOCK as u32)), step)
+            }
+            (Some(term), None) => Index::Each(block(self.place(term.index))),
+        };
+        Spot { base: access.address.base.map(|base| block(self.place(base))), index }
+    }
+
+    /// The lanes that take part, one bit each.
+    #[inline(always)]
+    fn active(&self, access: &Access, y: u32, x: u32) -> u32 {
+        let left = self.width.saturating_sub(x * BLOCK as u32).min(BLOCK as u32);
+        let exist = ((1_u64 << left) - 1) as u32;
+        match access.mask.filter(|_| !self.summary.all) {
+            Some(mask) => exist & self.file[self.place(mask).at(y, x)].get().bits(),
+            None => exist,
+        }
+    }
+
+    /// Blocks of a result of this shape, as `(y, x, how many along x)`.
+    #[inline(always)]
+    fn each_stretch(&self, shape: Shape, mut visit: impl FnMut(Stretch)) {
+        match shape {
+            Shape::LANE => self.summary.grid.iter().copied().for_each(visit),
+            Shape::COLUMN => visit(Stretch { y: 0, x: 0, len: self.columns }),
+            Shape::ROW => (0..self.rows).for_each(|y| visit(Stretch { y, x: 0, len: 1 })),
+            _ => visit(Stretch { y: 0, x: 0, len: 1 }),
+        }
+    }
+
+    #[inline(always)]
+    fn with_words<R>(&self, root: Root, visit: impl WordsVisitor<R>) -> R {
+        match root {
+            Root::Slot(slot) => match self.views[slot as usize] {
+                View::Read(words) => visit.visit(words),
+                View::Own { words, start, .. } => visit.visit(Cells { words, start: start as usize }),
+                View::Shared(words) => visit.visit(words),
+            },
+            Root::Immediate => visit.visit(self.immediates),
+            Root::Workgroup => visit.visit(Cells { words: self.workgroup, start: 0 }),
+            Root::Local(_) => unreachable!("local arrays are registers"),
+        }
+    }
+
+    /// Where the workgroup memory of a row starts.
+    #[inline(always)]
+    fn row_offset(&self, root: Root, y: u32) -> u32 {
+        match (root, self.mode) {
+            (Root::Workgroup, Mode::Groups { .. }) => y * self.workgroup_words,
+            _ => 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self, access: &Access) {
+        if let Root::Local(local) = access.address.root {
+            return self.load_local(access, local);
+        }
+        struct Load<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
+        impl WordsVisitor<()> for Load<'_, '_, '_> {
+            #[inline(always)]
+            fn visit<W: Words>(self, words: W) {
+                self.0.load_words(self.1, words);
+            }
+        }
+        self.with_words(access.address.root, Load(self, access));
+    }
+
+    #[inline(always)]
+    fn load_words<W: Words>(&self, access: &Access, words: W) {
+        let reach = self.reach(access);
+        let root = access.address.root;
+        let single = !access.shape.has_x();
+        self.each_stretch(access.shape, |stretch| {
+            let row = self.row_offset(root, stretch.y);
+            for x in stretch.x..stretch.x + stretch.len {
+                let spot = self.spot(access, stretch.y, x);
+                if single {
+                    self.load_one(access, words, &reach, &spot, row, stretch.y, x);
+                } else {
+                    self.load_block(access, words, &reach, &spot, row, stretch.y, x);
+                }
+            }
+        });
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "all of one spot")]
+    fn load_one<W: Words>(&self, access: &Access, words: W, reach: &Reach, spot: &Spot, row: u32, y: u32, x: u32) {
+        let address = address(reach, spot, 0, row);
+        for part in &access.parts {
+            let value =
+                address.and_then(|at| fetch(words, access.address.half, at + part.offset as usize)).unwrap_or(0);
+            self.file[self.place(part.reg).at(y, x)].set(Block::splat(value));
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "all of one spot")]
+    fn load_block<W: Words>(&self, access: &Access, words: W, reach: &Reach, spot: &Spot, row: u32, y: u32, x: u32) {
+        if let (Some(first), [part]) = (contiguous(reach, spot, access.address.half, 1, row), access.parts.as_slice())
+            && let Some(values) = words.array::<BLOCK>(first + part.offset as usize)
+        {
+            self.file[self.place(part.reg).at(y, x)].set(Block(values));
+            return;
+        }
+        if consecutive(access) {
+            let done = match access.parts.len() {
+                2 => self.load_records::<W, 2, 32>(access, words, contiguous(reach, spot, false, 2, row), y, x),
+                3 => self.load_records::<W, 3, 48>(access, words, contiguous(reach, spot, false, 3, row), y, x),
+                4 => self.load_records::<W, 4, 64>(access, words, contiguous(reach, spot, false, 4, row), y, x),
+                _ => false,
+            };
+            if done {
+                return;
+            }
+        }
+        let addresses: [Option<usize>; BLOCK] = std::array::from_fn(|lane| address(reach, spot, lane, row));
+        for part in &access.parts {
+            let mut block = Block::ZERO;
+            for (value, at) in block.0.iter_mut().zip(&addresses) {
+                *value = at.and_then(|at| fetch(words, access.address.half, at + part.offset as usize)).unwrap_or(0);
+            }
+            self.file[self.place(part.reg).at(y, x)].set(block);
+        }
+    }
+
+    /// Sixteen records of `N` words that follow each other; `M` is sixteen times `N`.
+    #[inline(always)]
+    fn load_records<W: Words, const N: usize, const M: usize>(
+        &self,
+        access: &Access,
+        words: W,
+        first: Option<usize>,
+        y: u32,
+        x: u32,
+    ) -> bool {
+        let Some(values) = first.and_then(|first| words.array::<M>(first)) else { return false };
+        for (number, part) in access.parts.iter().enumerate() {
+            let mut block = Block::ZERO;
+            for lane in 0..BLOCK {
+                block.0[lane] = values[lane * N + number];
+            }
+            self.file[self.place(part.reg).at(y, x)].set(block);
+        }
+        true
+    }
+
+    #[inline(always)]
+    pub(super) fn store(&self, access: &Access) {
+        if let Root::Local(local) = access.address.root {
+            return self.store_local(access, local);
+        }
+        struct Store<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
+        impl WordsVisitor<()> for Store<'_, '_, '_> {
+            #[inline(always)]
+            fn visit<W: Words>(self, words: W) {
+                self.0.store_words(self.1, words);
+            }
+        }
+        self.with_words(access.address.root, Store(self, access));
+    }
+
+    #[inline(always)]
+    fn store_words<W: Words>(&self, access: &Access, words: W) {
+        let reach = self.reach(access);
+        let root = access.address.root;
+        for stretch in &self.summary.grid {
+            let row = self.row_offset(root, stretch.y);
+            for x in stretch.x..stretch.x + stretch.len {
+                let active = self.active(access, stretch.y, x);
+                if active == 0 {
+                    continue;
+                }
+                let spot = self.spot(access, stretch.y, x);
+                let value = |number: usize| self.file[self.place(access.parts[number].reg).at(stretch.y, x)].get();
+                if active == 0xffff {
+                    if let (Some(first), [part]) =
+                        (contiguous(&reach, &spot, access.address.half, 1, row), access.parts.as_slice())
+                        && words.put_array(first + part.offset as usize, &value(0).0)
+                    {
+                        continue;
+                    }
+                    if consecutive(access) {
+                        let done = match access.parts.len() {
+                            2 => store_records::<W, 2, 32>(words, contiguous(&reach, &spot, false, 2, row), value),
+                            3 => store_records::<W, 3, 48>(words, contiguous(&reach, &spot, false, 3, row), value),
+                            4 => store_records::<W, 4, 64>(words, contiguous(&reach, &spot, false, 4, row), value),
+                            _ => false,
+                        };
+                        if done {
+                            continue;
+                        }
+                    }
+                }
+                // Lane by lane, so that of several that write one place the last wins with all its parts.
+                for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
+                    let Some(at) = address(&reach, &spot, lane, row) else { continue };
+                    for (number, part) in access.parts.iter().enumerate() {
+                        keep(words, access.address.half, at + part.offset as usize, value(number).0[lane]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn atomic(&self, atomic: &Atomic) {
+        struct Update<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Atomic);
+        impl WordsVisitor<()> for Update<'_, '_, '_> {
+            #[inline(always)]
+            fn visit<W: Words>(self, words: W) {
+                self.0.atomic_words(self.1, words);
+            }
+        }
+        self.with_words(atomic.access.address.root, Update(self, atomic));
+    }
+
+    fn atomic_words<W: Words>(&self, atomic: &Atomic, words: W) {
+        let access = &atomic.access;
+        let reach = self.reach(access);
+        for stretch in &self.summary.grid {
+            let row = self.row_offset(access.address.root, stretch.y);
+            for x in stretch.x..stretch.x + stretch.len {
+                let active = self.active(access, stretch.y, x);
+                let spot = self.spot(access, stretch.y, x);
+                let values = self.file[self.place(atomic.value).at(stretch.y, x)].get();
+                let compare = atomic.compare.map(|reg| self.file[self.place(reg).at(stretch.y, x)].get());
+                let mut old = Block::ZERO;
+                for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
+                    let Some(at) = address(&reach, &spot, lane, row) else { continue };
+                    let value = values.0[lane];
+                    let expected = compare.map_or(0, |compare| compare.0[lane]);
+                    old.0[lane] = rmw(words, atomic.rmw, at, value, expected).unwrap_or(0);
+                }
+                if let Some(reg) = atomic.old {
+                    self.file[self.place(reg).at(stretch.y, x)].set(old);
+                }
+            }
+        }
+    }
+
+    /// The block of one word of a local array, for the lanes at `(y, x)`.
+    #[inline(always)]
+    fn local_block(&self, local: u32, word: u32, y: u32, x: u32) -> &Cell<Block> {
+        let (place, size) = self.locals[local as usize];
+        &self.file[place.at(y, x) + (word * size) as usize]
+    }
+
+    fn load_local(&self, access: &Access, local: u32) {
+        let reach = self.reach(access);
+        let words = self.local_words[local as usize];
+        let whole = !self.varies(access);
+        self.each_stretch(access.shape, |stretch| {
+            for x in stretch.x..stretch.x + stretch.len {
+                let spot = self.spot(access, stretch.y, x);
+                for part in &access.parts {
+                    let word = |lane| {
+                        address(&reach, &spot, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
+                    };
+                    let block = if whole {
+                        word(0).map_or(Block::ZERO, |word| self.local_block(local, word, stretch.y, x).get())
+                    } else {
+                        let mut block = Block::ZERO;
+                        for lane in 0..BLOCK {
+                            if let Some(word) = word(lane) {
+                                block.0[lane] = self.local_block(local, word, stretch.y, x).get().0[lane];
+                            }
+                        }
+                        block
+                    };
+                    self.file[self.place(part.reg).at(stretch.y, x)].set(block);
+                }
+            }
+        });
+    }
+
+    fn store_local(&self, access: &Access, local: u32) {
+        let reach = self.reach(access);
+        let words = self.local_words[local as usize];
+        let shape = self.local_shapes[local as usize];
+        let whole = !self.varies(access);
+        self.each_stretch(shape, |stretch| {
+            for x in stretch.x..stretch.x + stretch.len {
+                let spot = self.spot(access, stretch.y, x);
+                let mask = match access.mask {
+                    Some(mask) => self.file[self.place(mask).at(stretch.y, x)].get(),
+                    None => Block::splat(u32::MAX),
+                };
+                for part in &access.parts {
+                    let word = |lane| {
+                        address(&reach, &spot, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
+                    };
+                    let value = self.file[self.place(part.reg).at(stretch.y, x)].get();
+                    if whole {
+                        let Some(word) = word(0) else { continue };
+                        let cell = self.local_block(local, word, stretch.y, x);
+                        let mut block = cell.get();
+                        for lane in 0..BLOCK {
+                            block.0[lane] = (value.0[lane] & mask.0[lane]) | (block.0[lane] & !mask.0[lane]);
+                        }
+                        cell.set(block);
+                        continue;
+                    }
+                    for lane in (0..BLOCK).filter(|lane| mask.0[*lane] != 0) {
+                        let Some(word) = word(lane) else { continue };
+                        let cell = self.local_block(local, word, stretch.y, x);
+                        let mut block = cell.get();
+                        block.0[lane] = value.0[lane];
+                        cell.set(block);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Whether lanes of a row go to different elements.
+    fn varies(&self, access: &Access) -> bool {
+        let lanes = |reg| self.place(reg).across != 0;
+        access.address.terms.iter().any(|term| lanes(term.index)) || access.address.base.is_some_and(lanes)
+    }
+
+    /// The addresses of all active lanes, with the lane: slow, for those who check.
+    pub(super) fn addresses(&self, access: &Access, mut visit: impl FnMut(u32, u32, Option<usize>)) {
+        let reach = self.reach(access);
+        for stretch in &self.summary.grid {
+            let row = self.row_offset(access.address.root, stretch.y);
+            for x in stretch.x..stretch.x + stretch.len {
+                let active = self.active(access, stretch.y, x);
+                let spot = self.spot(access, stretch.y, x);
+                for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
+                    visit(stretch.y, x * BLOCK as u32 + lane as u32, address(&reach, &spot, lane, row));
+                }
+            }
+        }
+    }
+}
+
+/// Code for any kind of memory.
+trait WordsVisitor<R> {
+    fn visit<W: Words>(self, words: W) -> R;
+}
+
+/// The address of a lane, in units; `None` out of bounds.
+#[inline(always)]
+fn address(reach: &Reach, spot: &Spot, lane: usize, row: u32) -> Option<usize> {
+    let index = spot.index.of(lane);
+    let base = spot.base.as_ref().map_or(0, |base| base[lane]);
+    let fits = index < reach.limit && base != NOWHERE;
+    let at = u64::from(index) * u64::from(reach.stride) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
+    fits.then_some(at as usize)
+}
+
+/// Where sixteen elements of so many words follow each other without a gap, all in bounds: the first.
+#[inline(always)]
+fn contiguous(reach: &Reach, spot: &Spot, half: bool, words: u32, row: u32) -> Option<usize> {
+    let Index::Linear(first, 1) = spot.index else { return None };
+    let base = match &spot.base {
+        None => 0,
+        // Linear in the index, so everything else is the same along the row.
+        Some(base) => base[0],
+    };
+    let fits =
+        !half && reach.stride == words && base != NOWHERE && u64::from(first) + BLOCK as u64 <= u64::from(reach.limit);
+    let at = u64::from(first) * u64::from(words) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
+    fits.then_some(at as usize)
+}
+
+/// Parts that fill a record from its start to its end.
+#[inline(always)]
+fn consecutive(access: &Access) -> bool {
+    !access.address.half && access.parts.iter().zip(0..).all(|(part, number)| part.offset == number)
+}
+
+#[inline(always)]
+fn store_records<W: Words, const N: usize, const M: usize>(
+    words: W,
+    first: Option<usize>,
+    value: impl Fn(usize) -> Block,
+) -> bool {
+    let Some(first) = first else { return false };
+    let mut values = [0; M];
+    for number in 0..N {
+        let block = value(number);
+        for lane in 0..BLOCK {
+            values[lane * N + number] = block.0[lane];
+        }
+    }
+    words.put_array(first, &values)
+}
+
+/// A word, or half of one.
+#[inline(always)]
+fn fetch<W: Words>(words: W, half: bool, at: usize) -> Option<u32> {
+    if half { Some(words.get(at / 2)? >> (at % 2 * 16) & 0xffff) } else { words.get(at) }
+}
+
+#[inline(always)]
+fn keep<W: Words>(words: W, half: bool, at: usize, value: u32) {
+    if half {
+        let shift = at % 2 * 16;
+        words.update(at / 2, |old| (old & !(0xffff << shift)) | (value & 0xffff) << shift);
+    } else {
+        words.put(at, value);
+    }
+}
+
+#[inline(always)]
+fn rmw<W: Words>(words: W, rmw: Rmw, at: usize, value: u32, expected: u32) -> Option<u32> {
+    let signed = |word: u32| word.cast_signed();
+    match rmw {
+        Rmw::Add => words.update(at, |old| old.wrapping_add(value)),
+        Rmw::Sub => words.update(at, |old| old.wrapping_sub(value)),
+        Rmw::And => words.update(at, |old| old & value),
+        Rmw::Or => words.update(at, |old| old | value),
+        Rmw::Xor => words.update(at, |old| old ^ value),
+        Rmw::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
+        Rmw::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
+        Rmw::MinU => words.update(at, |old| old.min(value)),
+        Rmw::MaxU => words.update(at, |old| old.max(value)),
+        Rmw::Exchange => words.update(at, |_| value),
+        Rmw::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
+    }
+}

@@ -1,0 +1,264 @@
+//! A dispatch: rectangles of lanes, one after the other or spread over threads.
+//!
+//! On one thread all memory is plain. On several, a buffer of which every invocation touches only its own element is cut into slices, one for
+//! each stretch of rectangles; every other buffer that is written is accessed by relaxed atomics.
+
+mod check;
+mod frame;
+mod memory;
+mod simd;
+mod straight;
+mod view;
+mod walk;
+
+use std::{
+    cell::Cell,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use smallvec::SmallVec;
+use zerocopy::{FromBytes, IntoBytes};
+
+use self::{check::Checker, frame::Frame, simd::Simd, view::View, walk::Walk};
+use crate::{
+    Bound, Finding, Halt, Run, Stop, Threads,
+    geometry::{Layout, Mode},
+    program::{Owned, Program},
+};
+
+/// Loop iterations between two looks at the clock.
+const PATIENCE: u32 = 64;
+
+/// Work that is worth waking other threads for, in blocks times instructions: about 20 µs.
+const WORTH_SHARING: u64 = 6_000;
+
+/// Bytes of registers of one rectangle: they should stay in the first-level cache.
+const CACHE: u32 = 24 << 10;
+
+type Views<'a> = SmallVec<[View<'a>; 8]>;
+
+pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
+    stop.check()?;
+    let Run { groups, bound, immediates } = run;
+    if groups.contains(&0) {
+        return Ok(());
+    }
+    let code = &program.code;
+    let lanes = lanes(program);
+    let [width, height] = code.geometry.extent();
+    let invocations = u128::from(width * height) * groups.iter().map(|count| u128::from(*count)).product::<u128>();
+    let work = u64::try_from(invocations / 16 * u128::from(code.weight) + u128::from(code.weight)).unwrap_or(u64::MAX);
+    let pool = threads.pool().filter(|_| work >= WORTH_SHARING);
+    let Some(pool) = pool else {
+        let layout = code.geometry.layout(groups, lanes);
+        let views: Views<'_> = bound.iter_mut().map(alone).collect();
+        return Sets { program, layout, groups, immediates, stop, check: None }.run(&views, 0..layout_sets(&layout));
+    };
+    // Enough rectangles for all threads to be busy to the end, large enough to be worth it.
+    let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
+    let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
+    let sets = Sets { program, layout, groups, immediates, stop, check: None };
+    let total = layout_sets(&layout);
+    let chunks = total.min(threads.count() as u64 * 4);
+    if chunks < 2 {
+        let views: Views<'_> = bound.iter_mut().map(alone).collect();
+        return sets.run(&views, 0..total);
+    }
+
+    let in_line = layout.rows == 1 && matches!(code.geometry.mode, Mode::Columns { .. }) && groups[1..] == [1, 1];
+    let mut parts: Vec<(std::ops::Range<u64>, SmallVec<[Part<'_>; 8]>)> =
+        (0..chunks).map(|chunk| (total * chunk / chunks..total * (chunk + 1) / chunks, SmallVec::new())).collect();
+    for (bound, owned) in bound.iter_mut().zip(&code.owned) {
+        let own = if in_line { *owned } else { Owned::No };
+        match (bound, own) {
+            (Bound::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(Part::Read(words))),
+            (Bound::Shared(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(Part::Shared(words))),
+            (Bound::Write(words), Owned::Elements { stride, half }) => {
+                let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
+                let mut rest: &mut [u32] = words;
+                let mut start = 0_usize;
+                for (sets, part) in &mut parts {
+                    let lanes = sets.end * u64::from(layout.width);
+                    let end = lanes * u64::from(stride) / if half { 2 } else { 1 };
+                    let len = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(start).min(rest.len());
+                    let (mine, others) = std::mem::take(&mut rest).split_at_mut(len);
+                    part.push(Part::Own { words: mine, start: u32::try_from(start).unwrap_or(u32::MAX), total });
+                    rest = others;
+                    start += len;
+                }
+            }
+            (Bound::Write(words), Owned::No | Owned::Unused) => {
+                let words = share_words(words);
+                parts.iter_mut().for_each(|(_, part)| part.push(Part::Shared(words)));
+            }
+        }
+    }
+    let parts: Vec<_> = parts.into_iter().map(|part| Mutex::new(Some(part))).collect();
+    let next = AtomicU64::new(0);
+    let halted = Mutex::new(None);
+    let worker = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = usize::try_from(number).ok().and_then(|number| parts.get(number)) else { return };
+            let Some((range, mut part)) = part.lock().ok().and_then(|mut part| part.take()) else { return };
+            let views: Views<'_> = part.iter_mut().map(Part::view).collect();
+            if let Err(halt) = sets.run(&views, range) {
+                if let Ok(mut halted) = halted.lock() {
+                    *halted = Some(halt);
+                }
+                return;
+            }
+        }
+    };
+    pool.in_place_scope(|scope| {
+        for _ in 1..threads.count().min(parts.len()) {
+            scope.spawn(|_| worker());
+        }
+        worker();
+    });
+    match halted.into_inner() {
+        Ok(None) => Ok(()),
+        Ok(Some(halt)) => Err(halt),
+        Err(_) => unreachable!("nothing panics while it is held"),
+    }
+}
+
+/// Runs with all that can be checked, one workgroup at a time.
+pub(crate) fn check(program: &Program, run: Run<'_, '_>, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
+    let Run { groups, bound, immediates } = run;
+    if groups.contains(&0) {
+        return Ok(Vec::new());
+    }
+    let layout = program.code.geometry.layout(groups, 1);
+    let views: Views<'_> = bound.iter_mut().map(alone).collect();
+    let checker = Checker::new(program);
+    let sets = Sets { program, layout, groups, immediates, stop, check: Some(&checker) };
+    sets.run(&views, 0..layout_sets(&layout))?;
+    Ok(checker.findings())
+}
+
+/// How many lanes a rectangle should have.
+fn lanes(program: &Program) -> u32 {
+    let code = &program.code;
+    let words: u32 = code.locals.iter().map(|local| local.words).sum();
+    let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
+    // Long arrays are touched sparsely: they need not all be in the cache.
+    let lanes = (CACHE / wide).min((4 << 20) / (words.max(1) * 4));
+    lanes.clamp(64, 1024)
+}
+
+fn layout_sets(layout: &Layout) -> u64 {
+    // The third axis of 2³² each does not fit, and would never end.
+    layout.sets.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
+}
+
+/// A buffer on one thread.
+fn alone<'v>(bound: &'v mut Bound<'_>) -> View<'v> {
+    match bound {
+        Bound::Read(words) => View::Read(words),
+        Bound::Shared(words) => View::Shared(words),
+        Bound::Write(words) => {
+            let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
+            View::Own { words: Cell::from_mut(&mut **words).as_slice_of_cells(), start: 0, total }
+        }
+    }
+}
+
+/// A buffer on several threads.
+fn share_words<'v>(words: &'v mut [u32]) -> &'v [AtomicU32] {
+    match <[AtomicU32]>::mut_from_bytes(words.as_mut_bytes()) {
+        Ok(words) => words,
+        Err(_) => unreachable!("same size and alignment"),
+    }
+}
+
+/// A thread's part of a buffer.
+enum Part<'v> {
+    Read(&'v [u32]),
+    Own { words: &'v mut [u32], start: u32, total: u32 },
+    Shared(&'v [AtomicU32]),
+}
+
+impl Part<'_> {
+    fn view(&mut self) -> View<'_> {
+        match self {
+            Self::Read(words) => View::Read(words),
+            Self::Shared(words) => View::Shared(words),
+            Self::Own { words, start, total } => {
+                View::Own { words: Cell::from_mut(&mut **words).as_slice_of_cells(), start: *start, total: *total }
+            }
+        }
+    }
+}
+
+/// The rectangles of a dispatch.
+#[derive(Clone, Copy)]
+struct Sets<'a> {
+    program: &'a Program,
+    layout: Layout,
+    groups: [u32; 3],
+    immediates: &'a [u32],
+    stop: Stop<'a>,
+    check: Option<&'a Checker>,
+}
+
+impl Sets<'_> {
+    fn run(&self, views: &[View<'_>], range: std::ops::Range<u64>) -> Result<(), Halt> {
+        let code = &self.program.code;
+        let counts: SmallVec<[u32; 8]> = code
+            .counts
+            .iter()
+            .map(|count| {
+                let bytes = u64::from(views[count.slot as usize].len()) * 4;
+                let elements = bytes.saturating_sub(u64::from(count.offset)) / u64::from(count.stride.max(1));
+                u32::try_from(elements).unwrap_or(u32::MAX)
+            })
+            .collect();
+        let simd = Simd::new();
+        let mut frame = Frame::take(self.program, &self.layout);
+        let mut result = Ok(());
+        for number in range {
+            let Some(set) = code.geometry.set(&self.layout, self.groups, number) else { break };
+            if number % 64 == 63 {
+                result = self.stop.check();
+                if result.is_err() {
+                    break;
+                }
+            }
+            frame.start(code, &set, self.groups);
+            if let Some(check) = self.check {
+                check.workgroup();
+            }
+            let mut blocks = std::mem::take(&mut frame.blocks);
+            let mut workgroup = std::mem::take(&mut frame.workgroup);
+            let mut summaries = std::mem::take(&mut frame.summaries);
+            result = Walk {
+                code,
+                frame: &frame,
+                file: Cell::from_mut(&mut blocks[..]).as_slice_of_cells(),
+                workgroup: Cell::from_mut(&mut workgroup[..]).as_slice_of_cells(),
+                views,
+                counts: &counts,
+                immediates: self.immediates,
+                summaries: &mut summaries,
+                simd,
+                stop: self.stop,
+                width: set.width,
+                check: self.check,
+                patience: PATIENCE,
+            }
+            .run();
+            frame.blocks = blocks;
+            frame.workgroup = workgroup;
+            frame.summaries = summaries;
+            if result.is_err() {
+                break;
+            }
+        }
+        frame.give_back();
+        result
+    }
+}

@@ -1,0 +1,408 @@
+//! Control flow: which lanes go where.
+
+use std::cell::Cell;
+
+use super::{
+    check::Checker,
+    frame::Frame,
+    simd::Simd,
+    straight::{Lanes, Summary},
+    view::View,
+};
+use crate::{
+    Halt, Stop,
+    code::{Body, Branch, Leave, Node, Op, Reg, Region, Spin},
+    lanes::Block,
+    program::Code,
+};
+
+/// How a body ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// By its end: lanes go on in this region.
+    On(Region),
+    /// All lanes left for the end of this loop, or for its next time round.
+    Break(u32),
+    Continue(u32),
+    /// No lane goes on here: all have left, one by one or by returning.
+    Gone,
+}
+
+/// One thread's walk through the code for one rectangle.
+pub(crate) struct Walk<'a, 'b> {
+    pub(crate) code: &'b Code,
+    pub(crate) frame: &'b Frame,
+    pub(crate) file: &'b [Cell<Block>],
+    pub(crate) workgroup: &'b [Cell<u32>],
+    pub(crate) views: &'b [View<'a>],
+    pub(crate) counts: &'b [u32],
+    pub(crate) immediates: &'b [u32],
+    /// By region.
+    pub(crate) summaries: &'b mut [Summary],
+    pub(crate) simd: Simd,
+    pub(crate) stop: Stop<'b>,
+    pub(crate) width: u32,
+    pub(crate) check: Option<&'b Checker>,
+    /// Loop iterations until the clock is looked at again.
+    pub(crate) patience: u32,
+}
+
+impl Walk<'_, '_> {
+    pub(crate) fn run(&mut self) -> Result<(), Halt> {
+        let code = self.code;
+        self.body(&code.body, crate::code::EVERY).map(drop)
+    }
+
+    fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
+        Lanes {
+            file: self.file,
+            places: &self.frame.places,
+            locals: &self.frame.locals,
+            local_words: &self.frame.local_words,
+            local_shapes: &self.frame.local_shapes,
+            full: &self.frame.full,
+            summary,
+            views: self.views,
+            counts: self.counts,
+            immediates: self.immediates,
+            workgroup: self.workgroup,
+            workgroup_words: self.code.workgroup_words,
+            mode: self.code.geometry.mode,
+            width: self.width,
+            columns: self.frame.columns,
+            rows: self.frame.rows,
+            check: self.check,
+        }
+    }
+
+    fn summary(&self, region: Region) -> &Summary {
+        &self.summaries[region.0 as usize]
+    }
+
+    fn mask(&self, region: Region) -> Option<Reg> {
+        self.code.zones[region.0 as usize].mask
+    }
+
+    fn straight(&self, ops: &[Op], region: Region) {
+        let lanes = self.lanes(self.summary(region));
+        self.simd.run(Straight { lanes: &lanes, ops });
+    }
+
+    fn body(&mut self, body: &Body, region: Region) -> Result<Flow, Halt> {
+        let mut region = region;
+        for node in body {
+            let flow = match node {
+                Node::Ops(ops) => {
+                    self.straight(ops, region);
+                    continue;
+                }
+                Node::If { cond, accept, reject, how } => match how.split {
+                    None => self.branch(*cond, accept, reject, how, region)?,
+                    Some(sides) => self.split(*cond, accept, reject, how, sides, region)?,
+                },
+                Node::Loop { id, body, continuing, break_if, how } => match how.split {
+                    None => self.cycle(id.0, body, continuing, *break_if, region)?,
+                    Some(spin) => self.spin(body, continuing, *break_if, spin)?,
+                },
+                Node::Break(leave) => return Ok(self.leave(*leave, Flow::Break(leave.target.0))),
+                Node::Continue(leave) => return Ok(self.leave(*leave, Flow::Continue(leave.target.0))),
+                Node::Return => return Ok(Flow::Gone),
+                Node::Scope(body) => {
+                    self.body(body, region)?;
+                    Flow::On(region)
+                }
+                Node::Call { function, .. } => {
+                    self.call(*function, region)?;
+                    Flow::On(region)
+                }
+                Node::Barrier { flags, span } => {
+                    if let Some(check) = self.check {
+                        check.barrier(self.summary(region).all, *flags, *span);
+                    }
+                    Flow::On(region)
+                }
+            };
+            match flow {
+                Flow::On(next) => region = next,
+                other => return Ok(other),
+            }
+        }
+        Ok(Flow::On(region))
+    }
+
+    /// All lanes go one way.
+    fn branch(&mut self, cond: Reg, accept: &Body, reject: &Body, how: &Branch, region: Region) -> Result<Flow, Halt> {
+        let taken = self.file[self.frame.places[cond.0 as usize].base as usize].get().0[0] != 0;
+        let flow = self.body(if taken { accept } else { reject }, region)?;
+        let Some(join) = how.join else { return Ok(flow) };
+        let Flow::On(end) = flow else { return Ok(flow) };
+        if end != join.into {
+            self.move_to(end, join.into, region);
+        }
+        Ok(Flow::On(join.into))
+    }
+
+    /// The lanes of one region go on in another.
+    fn move_to(&mut self, from: Region, to: Region, outer: Region) {
+        if let (from_mask, Some(to_mask)) = (self.mask(from), self.mask(to))
+            && from_mask != Some(to_mask)
+        {
+            self.lanes(self.summary(outer)).none(to_mask);
+            self.lanes(self.summary(from)).join(to_mask, from_mask, self.code.entry);
+        }
+        let summary = self.summaries[from.0 as usize].clone();
+        self.summaries[to.0 as usize] = summary;
+    }
+
+    /// Computes which lanes of `outer` go into a region.
+    fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
+        let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
+        let Some(mask) = self.mask(to) else { unreachable!("only EVERY has none") };
+        let before = self.mask(outer);
+        // Lanes that do not exist must not keep a loop going. Masks that vary along the row know them already.
+        let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
+        let entry = (!knows && self.code.zones[to.0 as usize].shape.has_x()).then_some(self.code.entry);
+        let wanted = if wanted { 0 } else { u32::MAX };
+        let lanes = self.lanes(self.summary(outer));
+        self.simd.run(Narrow { lanes: &lanes, to: mask, outer: before, entry, cond, wanted, into: &mut summary });
+        self.summaries[to.0 as usize] = summary;
+    }
+
+    /// Lanes part.
+    fn split(
+        &mut self,
+        cond: Reg,
+        accept: &Body,
+        reject: &Body,
+        how: &Branch,
+        sides: [Region; 2],
+        outer: Region,
+    ) -> Result<Flow, Halt> {
+        let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
+        let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
+        // A side that takes over the mask of the region around comes last: the other still needs it.
+        let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
+        let order = if takes(0) { [1, 0] } else { [0, 1] };
+        for side in order {
+            if needed[side] {
+                self.narrow(outer, sides[side], cond, side == 0);
+            }
+        }
+        let mut ends = [None, None];
+        for (side, body) in [accept, reject].into_iter().enumerate() {
+            if needed[side] && !self.summary(sides[side]).is_empty() {
+                match self.body(body, sides[side])? {
+                    Flow::On(end) => ends[side] = Some(end),
+                    Flow::Gone => {}
+                    Flow::Break(_) | Flow::Continue(_) => unreachable!("lanes that part leave one by one"),
+                }
+            }
+        }
+        let Some(join) = how.join else { return Ok(Flow::On(outer)) };
+        match ends {
+            [None, None] => return Ok(Flow::Gone),
+            [Some(end), None] | [None, Some(end)] if end == join.into => {}
+            _ => {
+                let Some(into) = self.mask(join.into) else { unreachable!("only EVERY has none") };
+                self.lanes(self.summary(outer)).none(into);
+                for end in ends.into_iter().flatten() {
+                    self.lanes(self.summary(end)).join(into, self.mask(end), self.code.entry);
+                }
+                self.resummarise(join.into, outer);
+            }
+        }
+        Ok(if self.summary(join.into).is_empty() { Flow::Gone } else { Flow::On(join.into) })
+    }
+
+    /// Finds the active blocks of a region whose mask was put together.
+    fn resummarise(&mut self, region: Region, outer: Region) {
+        let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
+        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+        if region == outer {
+            let before = summary.clone();
+            self.lanes(&before).summarise(mask, self.code.entry, &mut summary);
+        } else {
+            self.lanes(self.summary(outer)).summarise(mask, self.code.entry, &mut summary);
+        }
+        self.summaries[region.0 as usize] = summary;
+    }
+
+    fn leave(&mut self, leave: Leave, together: Flow) -> Flow {
+        let Some((region, collector)) = leave.split else { return together };
+        if let Some(collector) = collector {
+            self.lanes(self.summary(region)).join(collector, self.mask(region), self.code.entry);
+        }
+        Flow::Gone
+    }
+
+    fn tick(&mut self) -> Result<(), Halt> {
+        self.patience -= 1;
+        if self.patience == 0 {
+            self.patience = super::PATIENCE;
+            self.stop.check()?;
+        }
+        Ok(())
+    }
+
+    /// A loop that all lanes leave together.
+    fn cycle(
+        &mut self,
+        id: u32,
+        body: &Body,
+        continuing: &Body,
+        break_if: Option<Reg>,
+        region: Region,
+    ) -> Result<Flow, Halt> {
+        loop {
+            self.tick()?;
+            match self.body(body, region)? {
+                Flow::On(_) => {}
+                Flow::Continue(target) if target == id => {}
+                Flow::Break(target) if target == id => return Ok(Flow::On(region)),
+                other => return Ok(other),
+            }
+            self.body(continuing, region)?;
+            if let Some(cond) = break_if
+                && self.file[self.frame.places[cond.0 as usize].base as usize].get().0[0] != 0
+            {
+                return Ok(Flow::On(region));
+            }
+        }
+    }
+
+    /// A loop that lanes leave one by one.
+    fn spin(&mut self, body: &Body, continuing: &Body, break_if: Option<Reg>, spin: Spin) -> Result<Flow, Halt> {
+        let Spin { outer, region, end, continued, broke } = spin;
+        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+        let entry = self.code.entry;
+        self.lanes(self.summary(outer)).none(mask);
+        self.lanes(self.summary(outer)).join(mask, self.mask(outer), entry);
+        self.summaries[region.0 as usize] = self.summary(outer).clone();
+        if let Some((collector, _)) = broke {
+            self.lanes(self.summary(outer)).none(collector);
+        }
+        // The blocks that may have a lane that is still in the loop.
+        let mut around = self.summary(outer).clone();
+        while !self.summary(region).is_empty() {
+            self.tick()?;
+            if let Some(collector) = continued {
+                around.clone_from(self.summary(region));
+                self.lanes(&around).none(collector);
+            }
+            let flow = self.body(body, region)?;
+            debug_assert!(!matches!(flow, Flow::Break(_) | Flow::Continue(_)), "lanes leave one by one");
+            let ended = if let Flow::On(end) = flow { Some(end) } else { None };
+            debug_assert!(ended.is_none() || ended == end, "known before");
+            match (ended, continued) {
+                (Some(end), None) => {
+                    if end != region {
+                        self.move_to(end, region, region);
+                    }
+                }
+                (None, None) => break,
+                (ended, Some(collector)) => {
+                    let keeps = ended.is_some_and(|end| self.mask(end) == Some(mask));
+                    if !keeps {
+                        self.lanes(&around).none(mask);
+                        if let Some(end) = ended {
+                            self.lanes(self.summary(end)).join(mask, self.mask(end), entry);
+                        }
+                    }
+                    self.lanes(&around).join(mask, Some(collector), entry);
+                    let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
+                    self.lanes(&around).summarise(mask, entry, &mut summary);
+                    self.summaries[region.0 as usize] = summary;
+                }
+            }
+            if self.summary(region).is_empty() {
+                break;
+            }
+            self.body(continuing, region)?;
+            if let Some(cond) = break_if {
+                if let Some((collector, _)) = broke {
+                    self.leave_if(region, cond, collector);
+                }
+                let before = self.summary(region).clone();
+                let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
+                let lanes = self.lanes(&before);
+                let narrow = Narrow {
+                    lanes: &lanes,
+                    to: mask,
+                    outer: Some(mask),
+                    entry: None,
+                    cond,
+                    wanted: u32::MAX,
+                    into: &mut summary,
+                };
+                self.simd.run(narrow);
+                self.summaries[region.0 as usize] = summary;
+            }
+        }
+        let Some((collector, after)) = broke else { return Ok(Flow::On(outer)) };
+        let Some(into) = self.mask(after) else { unreachable!("only EVERY has none") };
+        self.lanes(self.summary(outer)).none(into);
+        self.lanes(self.summary(outer)).join(into, Some(collector), entry);
+        self.resummarise(after, outer);
+        Ok(if self.summary(after).is_empty() { Flow::Gone } else { Flow::On(after) })
+    }
+
+    /// Collects the lanes of a region for which a condition holds.
+    fn leave_if(&mut self, region: Region, cond: Reg, collector: Reg) {
+        let lanes = self.lanes(self.summary(region));
+        let (to, cond) = (lanes.place(collector), lanes.place(cond));
+        let mask = self.mask(region).map(|mask| lanes.place(mask));
+        for stretch in &lanes.summary.grid {
+            for x in stretch.x..stretch.x + stretch.len {
+                let cell = &self.file[to.at(stretch.y, x)];
+                let cond = self.file[cond.at(stretch.y, x)].get();
+                let mut block = cell.get();
+                for (lane, value) in block.0.iter_mut().enumerate() {
+                    *value |=
+                        cond.0[lane] & mask.map_or(u32::MAX, |mask| self.file[mask.at(stretch.y, x)].get().0[lane]);
+                }
+                cell.set(block);
+            }
+        }
+    }
+
+    fn call(&mut self, function: usize, region: Region) -> Result<(), Halt> {
+        let code = self.code;
+        let root = code.roots[function];
+        if let Some(to) = self.mask(root) {
+            self.lanes(self.summary(region)).none(to);
+            self.lanes(self.summary(region)).join(to, self.mask(region), code.entry);
+        }
+        self.summaries[root.0 as usize] = self.summary(region).clone();
+        self.body(&code.shared[function], root).map(drop)
+    }
+}
+
+/// Instructions to run, compiled for the widest instruction set at hand.
+struct Straight<'l> {
+    lanes: &'l Lanes<'l, 'l>,
+    ops: &'l [Op],
+}
+
+impl super::simd::Work for Straight<'_> {
+    #[inline(always)]
+    fn work(self) {
+        self.lanes.execute(self.ops);
+    }
+}
+
+struct Narrow<'l> {
+    lanes: &'l Lanes<'l, 'l>,
+    to: Reg,
+    outer: Option<Reg>,
+    entry: Option<Reg>,
+    cond: Reg,
+    wanted: u32,
+    into: &'l mut Summary,
+}
+
+impl super::simd::Work for Narrow<'_> {
+    #[inline(always)]
+    fn work(self) {
+        self.lanes.narrow(self.to, self.outer, self.entry, self.cond, self.wanted, self.into);
+    }
+}
