@@ -64,9 +64,10 @@ pub enum ErrorKind {
     },
     /// The device is gone; [`Device::reopen`](crate::Device::reopen) starts afresh.
     DeviceLost,
-    /// It was not done in the time given. The work goes on.
+    /// It was not done in the time given. Waiting for it may go on; a kernel that passed the
+    /// [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
     Timeout,
-    /// The batch was dropped, or never submitted.
+    /// The batch was dropped, never submitted, or [canceled](crate::Ticket::cancel).
     Canceled,
     /// The deadline had passed.
     Expired,
@@ -76,6 +77,9 @@ pub enum ErrorKind {
     JobPanicked,
     /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
     Poisoned,
+    /// A kernel ran into itself: invocations in conflict over memory, a barrier that not all reach, an index out of bounds. Looked for by
+    /// a CPU device with [`check_races`](crate::DeviceOptions::check_races).
+    Race,
     /// A defect of this crate or of the driver; please report it.
     Internal,
 }

@@ -36,6 +36,7 @@
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
 //! | `encode` | a plan turned into wgpu commands |
+//! | `cpu` | a plan run by the host itself |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
 //! | `metrics` | [`Metrics`]: what a device has done |
@@ -46,6 +47,7 @@
 pub use {bytemuck, wgpu};
 
 mod batch;
+mod cpu;
 mod device;
 mod encode;
 mod error;

@@ -17,12 +17,25 @@ const LAYERS: &[Layer] = &[
     Layer { module: "error", may: &[], crates: &[] },
     Layer { module: "metrics", may: &[], crates: &[] },
     Layer { module: "memory", may: &["device", "error", "metrics"], crates: &["wgpu"] },
-    Layer { module: "kernel", may: &["device", "error", "metrics"], crates: &["wgpu", "wgpu_naga_bridge", "naga"] },
-    Layer { module: "submit", may: &["device", "error", "memory", "metrics"], crates: &["wgpu", "sortie_plan"] },
+    Layer {
+        module: "kernel",
+        may: &["device", "error", "metrics"],
+        crates: &["wgpu", "wgpu_naga_bridge", "naga", "sortie_cpu"],
+    },
+    Layer {
+        module: "submit",
+        may: &["device", "encode", "error", "memory", "metrics"],
+        crates: &["wgpu", "sortie_plan"],
+    },
     Layer {
         module: "encode",
-        may: &["device", "error", "kernel", "memory", "metrics"],
+        may: &["cpu", "device", "error", "kernel", "memory", "metrics"],
         crates: &["wgpu", "sortie_plan"],
+    },
+    Layer {
+        module: "cpu",
+        may: &["device", "encode", "error", "kernel", "memory", "metrics"],
+        crates: &["sortie_cpu", "sortie_plan"],
     },
     Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit"], crates: &["wgpu"] },
     Layer {
@@ -33,7 +46,7 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Crates whose use is a matter of layers.
-const WATCHED: [&str; 4] = ["wgpu", "wgpu_naga_bridge", "naga", "sortie_plan"];
+const WATCHED: [&str; 5] = ["wgpu", "wgpu_naga_bridge", "naga", "sortie_cpu", "sortie_plan"];
 
 #[test]
 fn no_module_names_one_that_its_layer_must_not_know() {

@@ -302,7 +302,7 @@ impl Dispatch<'_> {
 
     /// Names the dispatch in errors and profiles.
     pub fn label(self, label: &str) -> Self {
-        self.batch.tape().label(self.op, label);
+        self.batch.tape().payload.names.label(self.op, label);
         self
     }
 }

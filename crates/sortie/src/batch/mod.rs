@@ -135,9 +135,9 @@ impl Batch {
 
     /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
     pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
-        let scope = self.tape().open_scope(name);
+        let scope = self.tape().payload.names.open_scope(name);
         let result = ops(self);
-        self.tape().close_scope(scope);
+        self.tape().payload.names.close_scope(scope);
         result
     }
 
@@ -286,7 +286,7 @@ fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<SlotId>> {
             Some(touch) if touch.needed => {
                 let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot == slot);
                 let first = tape.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(poisoned(cause).on(tape.name(first)).at(tape.lines[first]));
+                return Err(tape.payload.names.place(first, poisoned(cause)));
             }
             Some(_) => heirs.push(slot),
             None => {}

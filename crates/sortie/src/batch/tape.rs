@@ -6,12 +6,12 @@ use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
     device::Limits,
     encode::Payload,
-    error::{Error, ErrorKind, OpName, Result},
+    error::{Error, ErrorKind, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
     submit::Pins,
@@ -21,35 +21,14 @@ use crate::{
 pub(super) struct Tape {
     pub(super) recording: Recording,
     pub(super) payload: Payload,
-    /// Where each op of the recording was recorded.
-    pub(super) lines: Vec<&'static Location<'static>>,
-    /// Labels by op, in order; most ops have none.
-    labels: Vec<(u32, Span)>,
-    scopes: Vec<Scope>,
-    /// The innermost open scope.
-    scope: Option<usize>,
-    /// The text of labels and scopes.
-    text: String,
     slots: FxHashMap<BufferId, SlotId>,
     kernels: FxHashMap<u64, u32>,
     /// Mistakes by op of the recording.
     mistakes: Vec<(usize, Error)>,
     /// Dispatches whose kernel has immediates that were not given yet, in order.
     owed: Vec<u32>,
-    /// Ops that the user did not ask for one by one: fences, and the further ops of a call that takes several.
-    uncounted: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
-}
-
-/// A stretch of ops with a name. Outer scopes come before inner ones.
-#[derive(Clone, Copy, Debug)]
-struct Scope {
-    label: Span,
-    outer: Option<usize>,
-    start: usize,
-    /// `usize::MAX` while it is open.
-    end: usize,
 }
 
 /// A tape that has held more than this is not kept: what one large batch took would stay for good.
@@ -77,16 +56,10 @@ impl Tape {
         }
         self.recording.clear();
         self.payload.clear();
-        self.lines.clear();
-        self.labels.clear();
-        self.scopes.clear();
-        self.scope = None;
-        self.text.clear();
         self.slots.clear();
         self.kernels.clear();
         self.mistakes.clear();
         self.owed.clear();
-        self.uncounted.clear();
         self.params_bytes = 0;
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
@@ -97,16 +70,14 @@ impl Tape {
     /// Appends an op whose accesses have been pushed. Returns its index in the recording.
     #[inline]
     pub(super) fn push(&mut self, op: Op, at: &'static Location<'static>) -> usize {
-        let index = self.lines.len();
         self.recording.push_op(op);
-        self.lines.push(at);
-        index
+        self.payload.names.push(at)
     }
 
     /// Appends an op that does not count as one of the user's.
     pub(super) fn push_further(&mut self, op: Op, at: &'static Location<'static>) {
         let op = self.push(op, at);
-        self.uncounted.push(index(op));
+        self.payload.names.uncount(op);
     }
 
     /// Makes room for hidden parameters, which all go into one buffer.
@@ -184,28 +155,6 @@ impl Tape {
         index
     }
 
-    pub(super) fn label(&mut self, op: usize, label: &str) {
-        let span = self.write(label);
-        self.labels.push((index(op), span));
-    }
-
-    /// Opens a scope; its number closes it.
-    pub(super) fn open_scope(&mut self, label: &str) -> usize {
-        let label = self.write(label);
-        let outer = self.scope;
-        self.scopes.push(Scope { label, outer, start: self.lines.len(), end: usize::MAX });
-        self.scope = Some(self.scopes.len() - 1);
-        self.scopes.len() - 1
-    }
-
-    pub(super) fn close_scope(&mut self, scope: usize) {
-        // Not there when the batch was swapped for another inside its own scope.
-        if let Some(open) = self.scopes.get_mut(scope) {
-            open.end = self.lines.len();
-            self.scope = open.outer;
-        }
-    }
-
     /// A dispatch must still be given immediates.
     pub(super) fn owe(&mut self, op: usize) {
         self.owed.push(index(op));
@@ -232,35 +181,12 @@ impl Tape {
         }
         let mut mistakes = std::mem::take(&mut self.mistakes);
         mistakes.sort_by_key(|(op, _)| *op);
-        mistakes.into_iter().map(|(op, error)| error.on(self.name(op)).at(self.lines[op])).collect()
-    }
-
-    /// Number and label of an op; scopes come before the label.
-    pub(super) fn name(&self, op: usize) -> OpName {
-        let mut parts = Vec::new();
-        // Labels and uncounted ops are in order, and a later label of one op is the one that holds.
-        let labels = self.labels.partition_point(|(at, _)| *at as usize <= op);
-        parts.extend(self.labels[..labels].last().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label));
-        // Scopes nest: those around the op are among the one opened last before it and those around that.
-        let mut scope = self.scopes.partition_point(|scope| scope.start <= op).checked_sub(1);
-        while let Some(open) = scope.map(|index| self.scopes[index]) {
-            parts.extend((op < open.end).then_some(open.label));
-            scope = open.outer;
-        }
-        let parts: Vec<_> = parts.iter().rev().map(|span| &self.text[span.range()]).collect();
-        let uncounted = self.uncounted.partition_point(|at| *at as usize <= op);
-        OpName { index: op - uncounted, label: parts.join("/") }
+        mistakes.into_iter().map(|(op, error)| self.payload.names.place(op, error)).collect()
     }
 
     /// Ops as the user counts them.
     pub(super) fn count(&self) -> usize {
-        self.lines.len() - self.uncounted.len()
-    }
-
-    fn write(&mut self, text: &str) -> Span {
-        let start = self.text.len();
-        self.text.push_str(text);
-        Span::new(start..self.text.len())
+        self.payload.names.count()
     }
 }
 

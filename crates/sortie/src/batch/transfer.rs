@@ -86,7 +86,7 @@ impl Recorder<'_> {
         let from = self.spot("copy: the source", from, Use::CopyFrom)?;
         let to = self.spot("copy: the destination", to, Use::CopyTo)?;
         match (from, to) {
-            (Some(from), Some(to)) if from.slot == to.slot => {
+            (Some(from), Some(to)) if from.slot == to.slot && !self.shared.executor().is_host() => {
                 // wgpu copies between two buffers only.
                 let bytes = from.end - from.start;
                 let slot = self.tape.scratch(bytes);
@@ -140,6 +140,9 @@ impl Recorder<'_> {
     }
 
     fn fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
+        if self.shared.executor().is_host() {
+            return self.fill_on_host(to, value, at);
+        }
         let storage = match to.of {
             Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
             Of::Block { block: None, .. } | Of::Slot { .. } => true,
@@ -167,6 +170,29 @@ impl Recorder<'_> {
             uploads.extend(all);
         })?;
         self.transfer(OpKind::Write, &[spot.access(Mode::Write)], span, at);
+        Ok(())
+    }
+
+    /// One op, whatever the length of buffer and value.
+    fn fill_on_host(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
+        let Some(spot) = self.spot("fill", to, Use::CopyTo)? else {
+            self.transfer(OpKind::Fill, &[], Span::default(), at);
+            return Ok(());
+        };
+        let zero = value.iter().all(|byte| *byte == 0);
+        let times = if zero { 0 } else { repeats(value) };
+        let arena = &mut self.tape.payload.immediates;
+        let start = arena.len();
+        let end = (start + times * value.len()) as u64;
+        if end > MOST_DATA {
+            return Err(Error::too_large("fill: bytes of immediates and patterns in one batch", end, MOST_DATA));
+        }
+        (0..times).for_each(|_| arena.extend_from_slice(value));
+        let data = Span::new(start..arena.len());
+        // In the lane that it has elsewhere, so that one recording makes one plan.
+        let lane = if zero { Lane::Transfer } else { Lane::Compute };
+        let op = self.op(OpKind::Fill, &[spot.access(Mode::Write)], data);
+        self.tape.push(Op { lane, ..op }, at);
         Ok(())
     }
 
@@ -282,13 +308,17 @@ fn stretch(limits: &Limits, pattern: &[u8]) -> u64 {
 
 /// A value as a pattern of whole words, if it is short enough for the kernel.
 fn words(value: &[u8]) -> Option<SmallVec<[u8; 4 * PATTERN_WORDS]>> {
-    let repeat = match value.len() % 4 {
+    let bytes = value.len() * repeats(value);
+    (bytes > 0 && bytes <= 4 * PATTERN_WORDS).then(|| value.iter().copied().cycle().take(bytes).collect())
+}
+
+/// How often a value repeats until it ends with a word.
+fn repeats(value: &[u8]) -> usize {
+    match value.len() % 4 {
         0 => 1,
         2 => 2,
         _ => 4,
-    };
-    let bytes = value.len() * repeat;
-    (bytes > 0 && bytes <= 4 * PATTERN_WORDS).then(|| value.iter().copied().cycle().take(bytes).collect())
+    }
 }
 
 fn span(start: u64, end: u64) -> Span {

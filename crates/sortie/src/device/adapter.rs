@@ -1,8 +1,11 @@
-//! Finding an adapter and opening it.
+//! Finding a device and opening it: wgpu's adapters, and the built-in CPU among them.
 
-use std::sync::LazyLock;
+use std::{
+    sync::{LazyLock, Once},
+    thread,
+};
 
-use super::{DeviceInfo, DeviceKind, DeviceOptions};
+use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What we use when the adapter has it.
@@ -29,31 +32,54 @@ pub(crate) struct Opened {
     pub(crate) downlevel: wgpu::DownlevelFlags,
 }
 
-/// All adapters that can compute, the best first.
+/// What answered to a name.
+pub(crate) enum Found {
+    Wgpu(Box<Opened>),
+    /// The built-in CPU, which is there to be opened anywhere.
+    Cpu,
+}
+
+/// All devices that can compute, the best first.
 pub(crate) fn list() -> Vec<DeviceInfo> {
-    adapters().into_iter().map(|(_, info)| info).collect()
+    candidates().into_iter().map(|(_, info)| info).collect()
 }
 
 /// Opens what the options, else `SORTIE_DEVICE`, else common sense ask for.
-pub(crate) fn open(options: &DeviceOptions) -> Result<Opened> {
+pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
     let named =
         options.device.clone().or_else(|| std::env::var("SORTIE_DEVICE").ok()).filter(|name| !name.trim().is_empty());
-    if named.as_deref().is_some_and(|name| name.trim().eq_ignore_ascii_case("noop")) {
-        return noop();
+    let found = |opened: Opened| Found::Wgpu(Box::new(opened));
+    match named.as_deref().map(str::trim) {
+        Some(name) if name.eq_ignore_ascii_case("noop") => return noop().map(found),
+        // Known without asking any driver.
+        Some(name) if is_cpu(name) => return Ok(Found::Cpu),
+        _ => {}
     }
-    let adapters = adapters();
+    let candidates = candidates();
     let chosen = match &named {
-        Some(name) => pick(name.trim(), adapters.iter().map(|(_, info)| info)),
-        None => (!adapters.is_empty()).then_some(0),
+        Some(name) => pick(name.trim(), candidates.iter().map(|(_, info)| info)),
+        None => Some(0),
     };
-    let Some(index) = chosen else {
-        return Err(none_found(named.as_deref(), adapters.iter().map(|(_, info)| info)));
+    let Some((adapter, _)) = chosen.and_then(|index| candidates.get(index)) else {
+        let name = named.unwrap_or_default();
+        return Err(none_found(&name, candidates.iter().map(|(_, info)| info)));
     };
-    let (adapter, info) = adapters.into_iter().nth(index).unwrap_or_else(|| unreachable!("picked from this list"));
-    if info.kind == DeviceKind::Software && named.is_none() {
-        tracing::warn!(device = %info, "no hardware GPU answers: using a software driver");
+    match adapter {
+        Some(adapter) => request(adapter, adapter.limits()).map(found),
+        None => {
+            static TOLD: Once = Once::new();
+            if named.is_none() {
+                TOLD.call_once(|| tracing::info!("no hardware GPU answers: kernels run on the built-in CPU"));
+            }
+            Ok(Found::Cpu)
+        }
     }
-    request(&adapter, adapter.limits())
+}
+
+/// Whether this can only mean the built-in CPU: `cpu`, or its own name with or without its threads.
+fn is_cpu(name: &str) -> bool {
+    let begins = name.get(..CPU_NAME.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(CPU_NAME));
+    begins || name.eq_ignore_ascii_case("cpu")
 }
 
 /// Opens an adapter that was open before.
@@ -81,6 +107,16 @@ fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     wgpu::Instance::new(descriptor)
 }
 
+/// What there is to open, the best first; the built-in CPU has no adapter.
+fn candidates() -> Vec<(Option<wgpu::Adapter>, DeviceInfo)> {
+    let threads = thread::available_parallelism().map_or(1, Into::into);
+    let cpu = (None, DeviceInfo::cpu(threads));
+    let adapters = adapters().into_iter().map(|(adapter, info)| (Some(adapter), info));
+    let mut all: Vec<_> = adapters.chain([cpu]).collect();
+    all.sort_by_key(|(_, info)| rank(info));
+    all
+}
+
 /// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
 fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
     let found = adapters_of(&PRIMARY, wgpu::Backends::PRIMARY);
@@ -92,27 +128,26 @@ fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
 }
 
 fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
-    let mut found: Vec<_> = pollster::block_on(instance.enumerate_adapters(backends))
+    pollster::block_on(instance.enumerate_adapters(backends))
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
         .map(|adapter| {
             let info = DeviceInfo::new(&adapter.get_info(), &adapter.limits(), adapter.features());
             (adapter, info)
         })
-        .collect();
-    found.sort_by_key(|(_, info)| rank(info));
-    found
+        .collect()
 }
 
-/// Hardware before software.
+/// Hardware, then the built-in CPU, then software drivers, which are slower.
 fn rank(info: &DeviceInfo) -> u8 {
     match info.kind {
         DeviceKind::Discrete => 0,
         DeviceKind::Integrated => 1,
         DeviceKind::Virtual => 2,
         DeviceKind::Other => 3,
-        DeviceKind::Software => 4,
-        DeviceKind::Noop => 5,
+        DeviceKind::Cpu => 4,
+        DeviceKind::Software => 5,
+        DeviceKind::Noop => 6,
     }
 }
 
@@ -128,18 +163,9 @@ fn pick<'a>(wanted: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Option
     by_name.or_else(|| infos.iter().position(|info| says(&info.driver) || says(info.backend)))
 }
 
-fn none_found<'a>(named: Option<&str>, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
+fn none_found<'a>(named: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
     let known: Vec<_> = infos.enumerate().map(|(index, info)| format!("{index}: {info}")).collect();
-    let looked = match named {
-        Some(name) => format!("no device is called {name:?}"),
-        None => "no device found: looked for Vulkan, Metal, DX12 and GL adapters that can compute".into(),
-    };
-    let hint = if known.is_empty() {
-        "; install a driver (on Debian: `apt-get install mesa-vulkan-drivers`), then `sortie devices` lists it".into()
-    } else {
-        format!("; there is {}", known.join(", "))
-    };
-    Error::new(ErrorKind::NoDevice, format!("{looked}{hint}"))
+    Error::new(ErrorKind::NoDevice, format!("no device is called {named:?}; there is {}", known.join(", ")))
 }
 
 fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
@@ -193,16 +219,25 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_machine_is_told_what_to_install() {
-        let error = none_found(None, [].into_iter());
-        assert_eq!(error.kind(), &ErrorKind::NoDevice);
-        assert!(error.to_string().contains("Vulkan") && error.to_string().contains("mesa-vulkan-drivers"), "{error}");
+    fn the_built_in_cpu_is_known_by_its_own_names_only() {
+        let names = ["cpu", "CPU", "sortie cpu", "Sortie CPU (8 threads)"];
+        assert!(names.into_iter().all(is_cpu));
+        assert!(!["", "llvmpipe", "cpu 1", "sortie", "Intel CPU", "sörtie cpu"].into_iter().any(is_cpu));
+    }
+
+    #[test]
+    fn the_built_in_cpu_stands_between_hardware_and_software_drivers() {
+        let kinds = [DeviceKind::Software, DeviceKind::Cpu, DeviceKind::Integrated, DeviceKind::Discrete];
+        let mut infos = kinds.map(|kind| DeviceInfo { kind, ..info("a", "b") });
+        infos.sort_by_key(rank);
+        let sorted = [DeviceKind::Discrete, DeviceKind::Integrated, DeviceKind::Cpu, DeviceKind::Software];
+        assert_eq!(infos.map(|info| info.kind), sorted);
     }
 
     #[test]
     fn a_wrong_name_is_answered_with_the_right_ones() {
         let known = info("llvmpipe", "Mesa");
-        let error = none_found(Some("nvidia"), [&known].into_iter());
+        let error = none_found("nvidia", [&known].into_iter());
         assert!(error.to_string().contains("\"nvidia\"") && error.to_string().contains("0: llvmpipe"), "{error}");
     }
 }

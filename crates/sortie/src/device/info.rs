@@ -1,6 +1,6 @@
 //! What a device is and what it can hold.
 
-use std::fmt;
+use std::{fmt, sync::LazyLock};
 
 /// What kind of processor a device runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +14,8 @@ pub enum DeviceKind {
     Virtual,
     /// Hardware that its driver does not describe.
     Other,
+    /// The built-in CPU device.
+    Cpu,
     /// A driver that runs on the CPU, such as lavapipe or SwiftShader.
     Software,
     /// wgpu's device that checks everything and runs nothing.
@@ -27,6 +29,7 @@ impl fmt::Display for DeviceKind {
             Self::Integrated => "integrated GPU",
             Self::Virtual => "virtual GPU",
             Self::Other => "other",
+            Self::Cpu => "built-in",
             Self::Software => "software",
             Self::Noop => "noop",
         })
@@ -39,7 +42,7 @@ impl fmt::Display for DeviceKind {
 pub struct DeviceInfo {
     /// The adapter's name, such as `llvmpipe (LLVM 15.0.6, 256 bits)`.
     pub name: String,
-    /// wgpu's backend: `vulkan`, `metal`, `dx12`, `gl` or `noop`.
+    /// wgpu's backend: `vulkan`, `metal`, `dx12`, `gl` or `noop`; `cpu` for the built-in CPU, which is not wgpu's.
     pub backend: &'static str,
     /// The driver's name and version, as it gives them.
     pub driver: String,
@@ -112,12 +115,46 @@ impl DeviceInfo {
     }
 }
 
+impl DeviceInfo {
+    /// The built-in CPU with so many threads.
+    pub(crate) fn cpu(threads: usize) -> Self {
+        Self {
+            name: format!("{CPU_NAME} ({threads} thread{})", if threads == 1 { "" } else { "s" }),
+            backend: "cpu",
+            driver: concat!("sortie ", env!("CARGO_PKG_VERSION")).into(),
+            kind: DeviceKind::Cpu,
+            limits: Limits::cpu(),
+        }
+    }
+}
+
+/// What the built-in CPU is called, before the number of its threads.
+pub(super) const CPU_NAME: &str = "sortie CPU";
+
 fn is_software(name: &str) -> bool {
     let name = name.to_lowercase();
     ["llvmpipe", "softpipe", "swiftshader", "swrast", "software"].iter().any(|known| name.contains(known))
 }
 
 impl Limits {
+    /// Kernels see memory as words with indices of 32 bits; all else is as generous as a kernel written for GPUs may ask.
+    fn cpu() -> Self {
+        const BINDING: u64 = (1 << 32) - 4;
+        Self {
+            buffer_bytes: memory_bytes(),
+            binding_bytes: BINDING,
+            uniform_bytes: BINDING,
+            storage_buffers: 32,
+            bind_groups: 8,
+            workgroup_invocations: 1024,
+            workgroup_size: [1024, 1024, 64],
+            workgroup_bytes: 64 << 10,
+            groups: u32::MAX,
+            immediate_bytes: 256,
+            slice_alignment: 4,
+        }
+    }
+
     fn new(limits: &wgpu::Limits, features: wgpu::Features) -> Self {
         Self {
             buffer_bytes: limits.max_buffer_size & !3,
@@ -140,5 +177,37 @@ impl Limits {
                 .max(limits.min_uniform_buffer_offset_alignment)
                 .max(4),
         }
+    }
+}
+
+/// All memory of the machine where it says so, in whole words.
+fn memory_bytes() -> u64 {
+    static BYTES: LazyLock<u64> = LazyLock::new(|| {
+        // Elsewhere the allocator alone decides.
+        let known = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_kib(&text));
+        known.and_then(|kib| kib.checked_mul(1024)).unwrap_or(isize::MAX as u64) & !3
+    });
+    *BYTES
+}
+
+fn total_kib(meminfo: &str) -> Option<u64> {
+    meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_the_machine_is_read_off_its_own_words() {
+        assert_eq!(total_kib("MemTotal:       24682416 kB\nMemFree: 1 kB\n"), Some(24_682_416));
+        assert_eq!(total_kib("MemFree: 1 kB\n"), None);
+        assert!(memory_bytes() >= 1 << 20 && memory_bytes().is_multiple_of(4));
+    }
+
+    #[test]
+    fn the_cpu_is_named_with_its_threads() {
+        assert_eq!(DeviceInfo::cpu(1).name, "sortie CPU (1 thread)");
+        assert_eq!(DeviceInfo::cpu(8).to_string(), "sortie CPU (8 threads) (cpu, built-in)");
     }
 }

@@ -21,7 +21,7 @@ use std::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use self::adapter::Opened;
+use self::adapter::{Found, Opened};
 pub use self::{
     info::{DeviceInfo, DeviceKind, Limits},
     options::{DeviceOptions, Planning, PoolLimits},
@@ -33,15 +33,15 @@ pub(crate) use self::{
 use crate::{
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Pool, Raw, Staging},
+    memory::{Block, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
-    submit::Submitter,
+    submit::{Queue, Submitter},
 };
 
-/// Where work runs: a GPU or a software driver, through wgpu. Cheap to clone, usable from any thread.
+/// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
 ///
-/// ```no_run
-/// let device = sortie::Device::open()?; // the best adapter, or what SORTIE_DEVICE names
+/// ```
+/// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or what SORTIE_DEVICE names
 /// println!("running on {}", device.info());
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -55,11 +55,9 @@ pub(crate) struct Shared {
     id: u64,
     info: DeviceInfo,
     options: DeviceOptions,
-    gpu: Gpu,
-    queue: wgpu::Queue,
-    downlevel: wgpu::DownlevelFlags,
+    /// `None` for the built-in CPU.
+    link: Option<Link>,
     pool: Pool,
-    staging: Arc<Staging>,
     executor: Executor,
     submitter: Arc<Submitter>,
     /// Foreign buffers in use, so that importing one twice gives one block; entries go with their blocks.
@@ -68,12 +66,19 @@ pub(crate) struct Shared {
     counters: Arc<Counters>,
 }
 
+/// The wgpu side of a device.
+struct Link {
+    gpu: Gpu,
+    queue: wgpu::Queue,
+    downlevel: wgpu::DownlevelFlags,
+}
+
 impl Device {
-    /// Opens the best device there is, or the one that `SORTIE_DEVICE` names (any part of its name, or its index in
-    /// [`Device::list`]). Hardware comes first, a software driver last.
+    /// Opens the best hardware there is, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of its name, or its
+    /// index in [`Device::list`]). A software driver is opened only by name.
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice), saying what was looked for and what to install.
+    /// [`NoDevice`](ErrorKind::NoDevice) when `SORTIE_DEVICE` names none, saying what there is; or when a driver does not open.
     pub fn open() -> Result<Self> {
         Self::open_with(DeviceOptions::default())
     }
@@ -81,13 +86,70 @@ impl Device {
     /// Opens a device as the options say.
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice), saying what was looked for and what there is.
+    /// [`NoDevice`](ErrorKind::NoDevice), saying what was looked for and what there is; [`Unsupported`](ErrorKind::Unsupported) for
+    /// options that the device cannot honour.
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
-        let opened = adapter::open(&options)?;
-        Self::build(opened, options, false)
+        match adapter::open(&options)? {
+            Found::Wgpu(opened) => Self::build(*opened, options, false),
+            Found::Cpu => Self::cpu_with(options),
+        }
     }
 
-    /// All adapters that can compute, the best first. Their index works as `SORTIE_DEVICE`.
+    /// The built-in CPU: WGSL kernels run by this crate itself, on this machine's cores. There everywhere, without a driver.
+    ///
+    /// ```
+    /// let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3])?;
+    /// let mut batch = device.batch();
+    /// batch.copy(x.slice(..2), x.slice(1..));
+    /// batch.submit()?;
+    /// assert_eq!(x.download()?, [1, 1, 2]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Internal`](ErrorKind::Internal) when the system starts no more threads.
+    pub fn cpu() -> Result<Self> {
+        Self::cpu_with(DeviceOptions::default())
+    }
+
+    /// As [`Device::cpu`], with options; [`DeviceOptions::device`] and `SORTIE_DEVICE` have no say.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sortie::{Device, DeviceOptions};
+    ///
+    /// let budget = Some(Duration::from_secs(1));
+    /// let device = Device::cpu_with(DeviceOptions { threads: Some(1), kernel_budget: budget, ..Default::default() })?;
+    /// assert_eq!(device.info().name, "sortie CPU (1 thread)");
+    /// assert!(device.wgpu().is_none());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Device::cpu`].
+    pub fn cpu_with(options: DeviceOptions) -> Result<Self> {
+        let counters = Arc::new(Counters::default());
+        let (executor, threads) = Executor::cpu(&options, counters.clone())?;
+        let info = DeviceInfo::cpu(threads);
+        let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
+        let lost = Arc::new(Lost::default());
+        let submitter = Submitter::start(Queue::Cpu, options.in_flight, lost.clone(), counters.clone())?;
+        Ok(Self::share(Shared {
+            id: next_id(),
+            info,
+            options,
+            link: None,
+            pool,
+            executor,
+            submitter,
+            imported: Mutex::default(),
+            lost,
+            counters,
+        }))
+    }
+
+    /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
     #[must_use]
     pub fn list() -> Vec<DeviceInfo> {
         adapter::list()
@@ -97,7 +159,8 @@ impl Device {
     /// opened with are used.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when its limits are too small for our own kernels, or when our threads cannot be started.
+    /// [`TooLarge`](ErrorKind::TooLarge) when its limits are too small for our own kernels, or when our threads cannot be started;
+    /// [`Unsupported`](ErrorKind::Unsupported) for options that only the built-in CPU can honour.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
         Self::from_wgpu_with(device, queue, DeviceOptions::default())
     }
@@ -118,7 +181,8 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
-        if self.shared.gpu.guest() {
+        let Some(link) = &self.shared.link else { return Self::cpu_with(self.shared.options.clone()) };
+        if link.gpu.guest() {
             let message =
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -137,7 +201,7 @@ impl Device {
     /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        Some((&self.shared.gpu, &self.shared.queue))
+        self.shared.link.as_ref().map(|link| (&*link.gpu, &link.queue))
     }
 
     /// What it has done so far.
@@ -149,7 +213,7 @@ impl Device {
     /// Frees all device memory that lies idle in the pools.
     pub fn trim(&self) {
         self.shared.pool.trim();
-        self.shared.staging.trim();
+        self.shared.executor.trim();
     }
 
     /// Bytes of device memory taken, in use or idle.
@@ -163,7 +227,10 @@ impl Device {
     }
 
     fn build(opened: Opened, options: DeviceOptions, guest: bool) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if options.check_races {
+            let message = format!("{info} cannot check for races: open the built-in CPU for that", info = opened.info);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let Opened { device, queue, info, downlevel } = opened;
         let lost = Arc::new(Lost::default());
         let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
@@ -172,32 +239,38 @@ impl Device {
         let pool = {
             let groups = groups.clone();
             let evict = Box::new(move |ids: &[_]| groups.evict(ids));
-            Pool::new(gpu.clone(), options.pool, options.memory_budget, evict, counters.clone())
+            Pool::new(Maker::Wgpu(gpu.clone()), info.limits.buffer_bytes, &options, evict, counters.clone())
         };
         let staging = Arc::new(Staging::new(gpu.clone(), lost.clone(), options.pool, counters.clone()));
-        let submitter =
-            Submitter::start(gpu.clone(), queue.clone(), options.in_flight, lost.clone(), counters.clone())?;
-        let executor = Executor::wgpu(gpu.clone(), groups, staging.clone(), counters.clone());
-        let shared = Shared {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+        let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
+        let submitter = Submitter::start(line, options.in_flight, lost.clone(), counters.clone())?;
+        let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
+        let device = Self::share(Shared {
+            id: next_id(),
             info,
             options,
-            gpu,
-            queue,
-            downlevel,
+            link: Some(Link { gpu, queue, downlevel }),
             pool,
-            staging,
             executor,
             submitter,
             imported: Mutex::default(),
             lost,
             counters,
-        };
-        let shared = Arc::new(shared);
+        });
         // Ready before anything is recorded: recording never fails and never touches the device.
-        shared.executor.fill_kernel(&shared)?;
-        Ok(Self { shared })
+        device.shared.executor.fill_kernel(&device.shared)?;
+        Ok(device)
     }
+
+    fn share(shared: Shared) -> Self {
+        Self { shared: Arc::new(shared) }
+    }
+}
+
+/// The number of a device, never given twice in a process.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Our own handlers: wgpu's default one panics, and a loss must reach our flag.
@@ -220,16 +293,24 @@ impl Shared {
         &self.options
     }
 
+    pub(crate) fn is_cpu(&self) -> bool {
+        self.link.is_none()
+    }
+
     pub(crate) fn gpu(&self) -> &Gpu {
-        &self.gpu
+        &self.link().gpu
     }
 
     pub(crate) fn queue(&self) -> &wgpu::Queue {
-        &self.queue
+        &self.link().queue
     }
 
     pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
-        self.downlevel
+        self.link().downlevel
+    }
+
+    fn link(&self) -> &Link {
+        self.link.as_ref().unwrap_or_else(|| unreachable!("the built-in CPU is never asked for wgpu"))
     }
 
     /// Whether `var<immediate>` stays what it is.
@@ -255,7 +336,17 @@ impl Shared {
 
     /// An error that may come of a lost device, told as such.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        self.lost.explain(&self.gpu, error)
+        match &self.link {
+            Some(link) => self.lost.explain(&link.gpu, error),
+            None => error,
+        }
+    }
+
+    /// Asks a device that cannot tell us whether it is gone.
+    pub(crate) fn probe(&self) {
+        if let Some(link) = &self.link {
+            self.lost.probe(&link.gpu);
+        }
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
@@ -276,10 +367,11 @@ impl Shared {
     /// The last handle of an imported block is gone.
     pub(crate) fn forget_imported(&self, raw: &Raw) {
         self.executor.evict(&[raw.id]);
+        let Store::Wgpu(buffer) = &raw.store else { return };
         let mut imported = self.imported.lock();
         // It may have been imported anew meanwhile.
-        if imported.get(&raw.buffer).is_some_and(|block| block.strong_count() == 0) {
-            imported.remove(&raw.buffer);
+        if imported.get(buffer).is_some_and(|block| block.strong_count() == 0) {
+            imported.remove(buffer);
         }
     }
 }

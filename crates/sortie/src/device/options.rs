@@ -13,8 +13,9 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceOptions {
-    /// Name (any part of it, in any case) or index in [`Device::list`](crate::Device::list) of the adapter to open; `"noop"` opens
-    /// wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best adapter there is.
+    /// Name (any part of it, in any case) or index in [`Device::list`](crate::Device::list) of the device to open; `"cpu"` is the
+    /// built-in CPU, `"noop"` wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best
+    /// hardware there is, else the built-in CPU.
     pub device: Option<String>,
     /// Most submissions under way on the device at once; more wait in order. At least 1.
     pub in_flight: usize,
@@ -26,6 +27,15 @@ pub struct DeviceOptions {
     pub planning: Planning,
     /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
     pub native_immediates: bool,
+    /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
+    /// of atomic operations is the same in every run.
+    pub threads: Option<usize>,
+    /// Built-in CPU: the longest that one dispatch may run before it is stopped with [`Timeout`](crate::ErrorKind::Timeout). `None`: as
+    /// long as it takes. Other devices have a watchdog of their own, and do not look at this.
+    pub kernel_budget: Option<Duration>,
+    /// Built-in CPU: every dispatch runs slowly, alone and watched, and fails with [`Race`](crate::ErrorKind::Race) when its invocations
+    /// conflict. Other devices cannot, and do not open with it.
+    pub check_races: bool,
 }
 
 impl Default for DeviceOptions {
@@ -37,6 +47,9 @@ impl Default for DeviceOptions {
             pool: PoolLimits::default(),
             planning: Planning::default(),
             native_immediates: true,
+            threads: None,
+            kernel_budget: None,
+            check_races: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a plan to commands: pipelines ready, slots given buffers, bind groups found, one pass per run of dispatches.
+//! From a plan to commands. On wgpu: pipelines ready, slots given buffers, bind groups found, one pass per run of dispatches.
 //!
 //! [`Executor`] is the seam: what runs a plan. Everything that can fail for reasons of its own (memory, pipelines, staging) happens
 //! before the first command is encoded, so a batch is encoded whole or not at all.
@@ -6,6 +6,7 @@
 mod commands;
 mod fill;
 mod groups;
+mod names;
 mod payload;
 mod plans;
 
@@ -17,14 +18,16 @@ use self::{commands::Encoding, fill::FillKernel, plans::Resolved};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     groups::GroupCache,
+    names::Names,
     payload::Payload,
     plans::{PlanCache, Planned},
 };
 use crate::{
-    device::{Gpu, Shared},
+    cpu::{Cpu, Work},
+    device::{DeviceOptions, Gpu, Shared},
     error::Result,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
-    memory::{Block, BufferId, Returning, Staging},
+    memory::{Block, BufferId, Returning, Staged, Staging},
     metrics::{Count, Counters},
 };
 
@@ -33,12 +36,21 @@ use crate::{
 pub(crate) enum Executor {
     /// Through wgpu.
     Wgpu(Wgpu),
+    /// On the host itself.
+    Cpu(Cpu),
+}
+
+/// One submission, as what runs it takes it.
+#[derive(Debug)]
+pub(crate) enum Commands {
+    Wgpu(wgpu::CommandBuffer),
+    Cpu(Work),
 }
 
 /// A batch as commands, ready to submit.
 pub(crate) struct Encoded {
     /// One per submission.
-    pub(crate) commands: SmallVec<[wgpu::CommandBuffer; 1]>,
+    pub(crate) commands: SmallVec<[Commands; 1]>,
     /// What it reads back.
     pub(crate) returning: Option<Returning>,
 }
@@ -57,37 +69,73 @@ impl Executor {
         })
     }
 
+    /// The host itself, and how many threads it has.
+    pub(crate) fn cpu(options: &DeviceOptions, counters: Arc<Counters>) -> Result<(Self, usize)> {
+        let cpu = Cpu::new(options, counters)?;
+        let threads = cpu.threads();
+        Ok((Self::Cpu(cpu), threads))
+    }
+
     pub(crate) fn plans(&self) -> &PlanCache {
-        let Self::Wgpu(wgpu) = self;
-        &wgpu.plans
+        match self {
+            Self::Wgpu(wgpu) => &wgpu.plans,
+            Self::Cpu(cpu) => cpu.plans(),
+        }
     }
 
     pub(crate) fn kernels(&self) -> &KernelCache {
-        let Self::Wgpu(wgpu) = self;
-        &wgpu.kernels
+        match self {
+            Self::Wgpu(wgpu) => &wgpu.kernels,
+            Self::Cpu(cpu) => cpu.kernels(),
+        }
     }
 
     pub(crate) fn layouts(&self) -> &Layouts {
-        let Self::Wgpu(wgpu) = self;
-        &wgpu.layouts
+        &self.as_wgpu().layouts
+    }
+
+    /// Whether memory is the host's own: then any fill, and any copy within a buffer, is one op.
+    pub(crate) fn is_host(&self) -> bool {
+        matches!(self, Self::Cpu(_))
     }
 
     /// The built-in kernel that fills memory with a pattern.
     pub(crate) fn fill_kernel(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
-        let Self::Wgpu(wgpu) = self;
-        wgpu.fill.get(shared)
+        self.as_wgpu().fill.get(shared)
     }
 
     /// These buffers are going: let go of what binds them.
     pub(crate) fn evict(&self, buffers: &[BufferId]) {
-        let Self::Wgpu(wgpu) = self;
-        wgpu.groups.evict(buffers);
+        if let Self::Wgpu(wgpu) = self {
+            wgpu.groups.evict(buffers);
+        }
+    }
+
+    /// Frees what lies idle.
+    pub(crate) fn trim(&self) {
+        if let Self::Wgpu(wgpu) = self {
+            wgpu.staging.trim();
+        }
     }
 
     /// Turns a planned recording into commands. Places its scratch in `payload.blocks`, which must be kept until they are done.
-    pub(crate) fn encode(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<Encoded> {
-        let Self::Wgpu(wgpu) = self;
-        wgpu.encode(shared, planned, payload)
+    pub(crate) fn encode(
+        &self,
+        shared: &Arc<Shared>,
+        planned: &Arc<Planned>,
+        payload: &mut Payload,
+    ) -> Result<Encoded> {
+        match self {
+            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, payload),
+            Self::Cpu(cpu) => cpu.encode(shared, planned, payload),
+        }
+    }
+
+    fn as_wgpu(&self) -> &Wgpu {
+        match self {
+            Self::Wgpu(wgpu) => wgpu,
+            Self::Cpu(_) => unreachable!("the built-in CPU is never asked for wgpu"),
+        }
     }
 }
 
@@ -141,12 +189,12 @@ impl Wgpu {
 
         let mut returning = None;
         if let Some(last) = encoders.last() {
-            returning = readback.map(|buffer| Returning::new(buffer, self.staging.clone(), last));
+            returning = readback.map(|buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), last)));
             if let Some(buffer) = &upload {
                 self.staging.reclaim(buffer, last);
             }
         }
-        let commands = encoders.into_iter().map(wgpu::CommandEncoder::finish).collect();
+        let commands = encoders.into_iter().map(|encoder| Commands::Wgpu(encoder.finish())).collect();
         let outcome = scopes.pop(|| "a batch".into(), 0);
         self.groups.settle();
         if let Err(error) = outcome {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::Names;
 use crate::{kernel::Kernel, memory::Block};
 
 /// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
@@ -16,6 +17,7 @@ pub(crate) struct Payload {
     pub(crate) uploads: Vec<u8>,
     /// Bytes that all reads take together in the read-back buffer.
     pub(crate) read_bytes: u64,
+    pub(crate) names: Names,
 }
 
 impl Payload {
@@ -26,5 +28,6 @@ impl Payload {
         self.immediates.clear();
         self.uploads.clear();
         self.read_bytes = 0;
+        self.names.clear();
     }
 }

@@ -1,8 +1,8 @@
-//! Validated WGSL with its interface, and the pipelines made of it.
+//! Validated WGSL with its interface, and what is made of it: wgpu's pipelines, or a program for the built-in CPU.
 //!
 //! Source goes through token limits ([`source`]), naga ([`parse`]) and reflection ([`interface`]); what it needs beyond that (grids over
-//! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR. All of it, and wgpu's own
-//! compilation, runs on a thread with a large stack, because naga recurses.
+//! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR; the CPU takes the IR as it
+//! is ([`ready`]). All of it, and wgpu's own compilation, runs on a thread with a large stack, because naga recurses.
 
 mod cache;
 mod fold;
@@ -12,6 +12,7 @@ mod limits;
 mod overrides;
 mod parse;
 mod pipeline;
+mod ready;
 mod rewrite;
 mod source;
 mod stack;
@@ -21,12 +22,10 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
-
-use parking_lot::Mutex;
 
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
@@ -34,16 +33,17 @@ pub(crate) use self::{
     interface::{Binding, BindingKind, Interface},
     layouts::{Layout, Layouts},
     pipeline::Pipeline,
+    ready::{Ready, Take},
 };
 use self::{
-    layouts::{Signature, SignatureKind},
     parse::{KernelError, Parsed},
-    rewrite::ImmediatesAs,
+    pipeline::Variants,
     stack::on_large_stack,
 };
 use crate::{
     device::{Device, Shared},
     error::{Error, ErrorKind, Result},
+    metrics::Count,
 };
 
 /// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
@@ -60,21 +60,13 @@ struct Inner {
     id: u64,
     device: u64,
     parsed: Parsed,
-    groups: Vec<Group>,
-    immediates: ImmediatesAs,
-    /// Plain and wrapped. A failure is not kept: memory may come back.
-    pipelines: [OnceLock<Pipeline>; 2],
-    /// One compilation at a time, so that nobody compiles what another is compiling.
-    compiling: Mutex<()>,
+    form: Form,
 }
 
-/// One bind group of a kernel.
-#[derive(Debug)]
-pub(crate) struct Group {
-    pub(crate) number: u32,
-    /// Which of the interface's bindings are in it.
-    pub(crate) bindings: std::ops::Range<usize>,
-    pub(crate) layout: Arc<Layout>,
+/// What is run.
+enum Form {
+    Wgpu(Variants),
+    Cpu(Ready),
 }
 
 /// Which entry point to take, and values for its `override` constants.
@@ -127,9 +119,11 @@ impl Device {
         let shared = self.shared();
         shared.lost().check()?;
         let kernel = Kernel::get(shared, source, options)?;
-        // Compiled now, so that what the driver refuses is refused here and not in some batch.
-        kernel.pipeline(shared, false).map_err(|error| shared.explain(error))?;
-        shared.lost().probe(shared.gpu());
+        if !shared.is_cpu() {
+            // Compiled now, so that what the driver refuses is refused here and not in some batch.
+            kernel.pipeline(shared, false).map_err(|error| shared.explain(error))?;
+        }
+        shared.probe();
         shared.lost().check()?;
         Ok(kernel)
     }
@@ -173,29 +167,17 @@ impl Kernel {
 
     fn new(shared: &Shared, source: &str, options: &KernelOptions) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // Immediates are rewritten where the device has none, so they may always be written.
-        let capabilities = wgpu_naga_bridge::features_to_naga_capabilities(shared.gpu().features(), shared.downlevel())
-            | naga::valid::Capabilities::IMMEDIATES;
+        let capabilities = if shared.is_cpu() { ready::CAPABILITIES } else { pipeline::capabilities(shared) };
         let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
         limits::check_all(&parsed.interface, shared.limits())?;
-        let immediates = match &parsed.interface.immediates {
-            None => ImmediatesAs::Native,
-            Some(own) if shared.native_immediates() && own.size <= shared.limits().immediate_bytes => {
-                ImmediatesAs::Native
-            }
-            Some(_) if rewrite::immediates_fit_uniform(&parsed, capabilities) => ImmediatesAs::Uniform,
-            Some(_) => ImmediatesAs::Storage,
+        let form = if shared.is_cpu() {
+            let ready = Ready::new(source, &parsed)?;
+            shared.counters().pipelines_created.add(1);
+            Form::Cpu(ready)
+        } else {
+            Form::Wgpu(Variants::new(shared, &parsed, capabilities)?)
         };
-        let groups = groups(&parsed.interface, shared)?;
-        let inner = Inner {
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            device: shared.id(),
-            parsed,
-            groups,
-            immediates,
-            pipelines: [OnceLock::new(), OnceLock::new()],
-            compiling: Mutex::new(()),
-        };
+        let inner = Inner { id: NEXT.fetch_add(1, Ordering::Relaxed), device: shared.id(), parsed, form };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -211,41 +193,14 @@ impl Kernel {
         &self.inner.parsed.interface
     }
 
-    pub(crate) fn groups(&self) -> &[Group] {
-        &self.inner.groups
-    }
-
-    /// Bytes of immediates that go through the parameter buffer; 0 when they are native or there are none.
-    pub(crate) fn hidden_immediates(&self) -> u32 {
-        match (self.inner.immediates, &self.interface().immediates) {
-            (ImmediatesAs::Native, _) | (_, None) => 0,
-            (ImmediatesAs::Uniform | ImmediatesAs::Storage, Some(own)) => own.size,
+    /// What the built-in CPU runs.
+    #[inline]
+    pub(crate) fn ready(&self) -> &Ready {
+        match &self.inner.form {
+            Form::Cpu(ready) => ready,
+            Form::Wgpu(_) => unreachable!("the CPU's executor is given kernels of its own"),
         }
     }
-}
-
-fn groups(interface: &Interface, shared: &Shared) -> Result<Vec<Group>> {
-    let mut groups = Vec::new();
-    let mut start = 0;
-    for bindings in interface.bindings.chunk_by(|a, b| a.group == b.group) {
-        let signature = bindings
-            .iter()
-            .map(|binding| Signature {
-                binding: binding.binding,
-                kind: match binding.kind {
-                    BindingKind::Storage { writes: false } => SignatureKind::Read,
-                    BindingKind::Storage { writes: true } => SignatureKind::ReadWrite,
-                    BindingKind::Uniform => SignatureKind::Uniform,
-                },
-                min_bytes: binding.min_bytes,
-                dynamic: false,
-            })
-            .collect();
-        let layout = shared.executor().layouts().get(shared.gpu(), signature).map_err(pipeline::refused)?;
-        groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
-        start += bindings.len();
-    }
-    Ok(groups)
 }
 
 impl From<KernelError> for Error {

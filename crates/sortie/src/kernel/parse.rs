@@ -55,6 +55,7 @@ impl std::error::Error for KernelError {}
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) module: Module,
+    pub(crate) info: ModuleInfo,
     pub(crate) interface: Interface,
 }
 
@@ -98,7 +99,7 @@ fn parse_checked(
     let module = overrides::resolve(source, module, &values, capabilities)?;
     let info = validate(source, &module, capabilities)?;
     interface.settle(&module, &info, 0);
-    Ok(Parsed { module, interface })
+    Ok(Parsed { module, info, interface })
 }
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.

@@ -1,12 +1,21 @@
 //! Compiled variants of a kernel: rewritten for what they need, laid out, and compiled once each.
 
-use std::{borrow::Cow, sync::Arc, thread};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+    thread,
+};
+
+use naga::valid::Capabilities;
+use parking_lot::Mutex;
 
 use super::{
-    Kernel, Layout,
+    Form, Kernel, Layout,
     fold::GRID_BLOCK,
+    interface::{BindingKind, Interface},
     layouts::{Signature, SignatureKind},
     limits,
+    parse::Parsed,
     rewrite::{self, ImmediatesAs, Variant},
     stack::{join, large_stack, on_large_stack},
 };
@@ -15,6 +24,25 @@ use crate::{
     error::{Error, ErrorKind, Result},
     metrics::Count,
 };
+
+/// The variants of a kernel on a wgpu device, with what they have in common.
+pub(super) struct Variants {
+    groups: Vec<Group>,
+    immediates: ImmediatesAs,
+    /// Plain and wrapped. A failure is not kept: memory may come back.
+    pipelines: [OnceLock<Pipeline>; 2],
+    /// One compilation at a time, so that nobody compiles what another is compiling.
+    compiling: Mutex<()>,
+}
+
+/// One bind group of a kernel.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) number: u32,
+    /// Which of the interface's bindings are in it.
+    pub(crate) bindings: std::ops::Range<usize>,
+    pub(crate) layout: Arc<Layout>,
+}
 
 /// A compiled variant of a kernel.
 #[derive(Debug)]
@@ -34,7 +62,74 @@ pub(crate) struct Hidden {
     pub(crate) grid: bool,
 }
 
+impl Variants {
+    pub(super) fn new(shared: &Shared, parsed: &Parsed, capabilities: Capabilities) -> Result<Self> {
+        let immediates = match &parsed.interface.immediates {
+            None => ImmediatesAs::Native,
+            Some(own) if shared.native_immediates() && own.size <= shared.limits().immediate_bytes => {
+                ImmediatesAs::Native
+            }
+            Some(_) if rewrite::immediates_fit_uniform(parsed, capabilities) => ImmediatesAs::Uniform,
+            Some(_) => ImmediatesAs::Storage,
+        };
+        let groups = groups(&parsed.interface, shared)?;
+        Ok(Self { groups, immediates, pipelines: [OnceLock::new(), OnceLock::new()], compiling: Mutex::new(()) })
+    }
+}
+
+/// What kernels may use on a wgpu device. Immediates are rewritten where it has none, so they may always be written.
+pub(super) fn capabilities(shared: &Shared) -> Capabilities {
+    wgpu_naga_bridge::features_to_naga_capabilities(shared.gpu().features(), shared.downlevel())
+        | Capabilities::IMMEDIATES
+}
+
+fn groups(interface: &Interface, shared: &Shared) -> Result<Vec<Group>> {
+    let mut groups = Vec::new();
+    let mut start = 0;
+    for bindings in interface.bindings.chunk_by(|a, b| a.group == b.group) {
+        let signature = bindings
+            .iter()
+            .map(|binding| Signature {
+                binding: binding.binding,
+                kind: match binding.kind {
+                    BindingKind::Storage { writes: false } => SignatureKind::Read,
+                    BindingKind::Storage { writes: true } => SignatureKind::ReadWrite,
+                    BindingKind::Uniform => SignatureKind::Uniform,
+                },
+                min_bytes: binding.min_bytes,
+                dynamic: false,
+            })
+            .collect();
+        let layout = shared.executor().layouts().get(shared.gpu(), signature).map_err(refused)?;
+        groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
+        start += bindings.len();
+    }
+    Ok(groups)
+}
+
 impl Kernel {
+    #[inline]
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.variants().groups
+    }
+
+    /// Bytes of immediates that go through the parameter buffer; 0 when they are native or there are none.
+    pub(crate) fn hidden_immediates(&self) -> u32 {
+        let Form::Wgpu(variants) = &self.inner.form else { return 0 };
+        match (variants.immediates, &self.interface().immediates) {
+            (ImmediatesAs::Native, _) | (_, None) => 0,
+            (ImmediatesAs::Uniform | ImmediatesAs::Storage, Some(own)) => own.size,
+        }
+    }
+
+    #[inline]
+    fn variants(&self) -> &Variants {
+        match &self.inner.form {
+            Form::Wgpu(variants) => variants,
+            Form::Cpu(_) => unreachable!("wgpu's executor is given kernels of wgpu's"),
+        }
+    }
+
     /// Whether there is a bind group left for hidden parameters.
     pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
         let number = self.interface().hidden_group();
@@ -52,7 +147,7 @@ impl Kernel {
 
     /// The pipeline of a variant that has been compiled.
     pub(crate) fn compiled(&self, wrapped: bool) -> Option<&Pipeline> {
-        self.inner.pipelines[usize::from(wrapped)].get()
+        self.variants().pipelines[usize::from(wrapped)].get()
     }
 
     /// The pipeline of a variant, compiled now if it has not been.
@@ -77,8 +172,8 @@ impl Kernel {
 
     /// Must run on a large stack.
     fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        let _turn = self.inner.compiling.lock();
-        let place = &self.inner.pipelines[usize::from(wrapped)];
+        let _turn = self.variants().compiling.lock();
+        let place = &self.variants().pipelines[usize::from(wrapped)];
         if let Some(pipeline) = place.get() {
             return Ok(pipeline);
         }
@@ -87,11 +182,11 @@ impl Kernel {
     }
 
     fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
-        let variant = Variant { immediates: self.inner.immediates, wrapped };
+        let variant = Variant { immediates: self.variants().immediates, wrapped };
         let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
         let device = shared.gpu();
         let hidden = self.hidden(shared, rewritten.hidden_group, wrapped)?;
-        let native = self.inner.immediates == ImmediatesAs::Native;
+        let native = self.variants().immediates == ImmediatesAs::Native;
         let immediate_bytes = if native { self.immediate_bytes() } else { 0 };
 
         let last =
@@ -133,7 +228,7 @@ impl Kernel {
             return Ok(None);
         }
         self.check_hidden(shared.limits())?;
-        let uniform = self.inner.immediates == ImmediatesAs::Uniform;
+        let uniform = self.variants().immediates == ImmediatesAs::Uniform;
         if immediates.is_some() && !uniform {
             let storage = limits::storage_buffers(self.interface()) + 1;
             limits::check(

@@ -13,7 +13,10 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::pool::{BufferId, Raw};
+use super::{
+    raw::{BufferId, Raw, Store},
+    words::Words,
+};
 use crate::{
     device::Shared,
     error::{Error, ErrorKind},
@@ -41,7 +44,7 @@ impl Block {
     /// Somebody else's buffer: never pooled, only let go.
     pub(crate) fn imported(shared: Arc<Shared>, buffer: wgpu::Buffer) -> Arc<Self> {
         let bytes = buffer.size() & !3;
-        Self::new(shared, Raw { id: BufferId::next(), buffer, fresh: false }, bytes, false)
+        Self::new(shared, Raw { id: BufferId::next(), store: Store::Wgpu(buffer), fresh: false }, bytes, false)
     }
 
     fn new(shared: Arc<Shared>, raw: Raw, bytes: u64, owned: bool) -> Arc<Self> {
@@ -64,8 +67,26 @@ impl Block {
         self.raw().id
     }
 
+    pub(crate) fn store(&self) -> &Store {
+        &self.raw().store
+    }
+
+    /// The memory of a wgpu device.
+    #[inline]
     pub(crate) fn buffer(&self) -> &wgpu::Buffer {
-        &self.raw().buffer
+        match self.store() {
+            Store::Wgpu(buffer) => buffer,
+            Store::Cpu(_) => unreachable!("wgpu's executor is given memory of wgpu's"),
+        }
+    }
+
+    /// The memory of the built-in CPU.
+    #[inline]
+    pub(crate) fn words(&self) -> &Words {
+        match self.store() {
+            Store::Cpu(words) => words,
+            Store::Wgpu(_) => unreachable!("the CPU's executor is given memory of its own"),
+        }
     }
 
     /// Somebody else's, who may have destroyed or mapped it.
@@ -84,7 +105,7 @@ impl Block {
         Error::new(ErrorKind::Bindings, message).caused_by(error)
     }
 
-    /// Whether wgpu has just made it and nothing has been written to it yet.
+    /// Whether it has just been made and nothing has been written to it yet.
     pub(crate) fn fresh(&self) -> bool {
         self.raw().fresh
     }

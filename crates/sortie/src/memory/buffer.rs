@@ -12,16 +12,13 @@ use bytemuck::Pod;
 
 use super::{
     block::{Block, Use},
+    host,
     stretch::Stretch,
 };
 use crate::{
     device::{Device, Shared},
     error::{Error, ErrorKind, Result},
 };
-
-/// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
-/// on the device by a submission of its own, because the zeros would have to be copied there.
-const ZEROED_BY_WRITE: u64 = 64 << 10;
 
 /// Device memory holding `len` elements of a plain type. Cloning it makes another handle to the same memory.
 ///
@@ -60,7 +57,7 @@ impl Device {
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            queue_write(block, 0, bytemuck::cast_slice(data)).map_err(placed)?;
+            host::upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -75,7 +72,7 @@ impl Device {
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            zero(block).map_err(placed)?;
+            host::zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -85,12 +82,17 @@ impl Device {
     /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
     ///
     /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) on a device that is not wgpu's;
     /// [`Shape`](ErrorKind::Shape) when its size is no multiple of 4 or of the element's. A buffer of another device is found out when it is
     /// used, as long as both devices come from one `wgpu::Instance`. Between instances wgpu itself cannot tell buffers apart, and the write
     /// meant for one goes to another, or wgpu panics.
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
+        if self.wgpu().is_none() {
+            let message = "import: the built-in CPU has no use for a wgpu::Buffer";
+            return Err(Error::new(ErrorKind::Unsupported, message).at(here));
+        }
         let bytes = buffer.size();
         let size = element::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
@@ -205,7 +207,7 @@ impl<'a, T: Pod> Slice<'a, T> {
         if !block.allows(Use::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
-        queue_write(block, range.start, bytemuck::cast_slice(data))
+        host::write(block, range.start, bytemuck::cast_slice(data))
             .map_err(|error| Block::blame([block], block.shared().explain(error)))?;
         if range == (0..block.bytes()) {
             block.cleanse();
@@ -233,46 +235,6 @@ fn element<T>() -> Result<u64> {
 pub(crate) fn bytes_of<T>(len: usize) -> Result<u64> {
     let size = element::<T>()?;
     (len as u64).checked_mul(size).ok_or_else(|| Error::too_large("bytes in one buffer", u64::MAX, i64::MAX as u64))
-}
-
-/// Writes through the submit queue, padded with zeros to 4 bytes.
-fn queue_write(block: &Arc<Block>, start: u64, data: &[u8]) -> Result<()> {
-    let shared = block.shared();
-    let padded = (data.len() as u64).next_multiple_of(4);
-    let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
-    let scopes = shared.gpu().scopes();
-    let view = shared.queue().write_buffer_with(block.buffer(), start, size);
-    scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
-    let Some(mut view) = view else {
-        shared.lost().probe(shared.gpu());
-        shared.lost().check()?;
-        return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
-    };
-    view.slice(..data.len()).copy_from_slice(data);
-    for pad in data.len()..view.len() {
-        view.slice(pad..=pad).copy_from_slice(&[0]);
-    }
-    shared.submitter().write(view, block)
-}
-
-/// Makes recycled memory read as zero.
-fn zero(block: &Arc<Block>) -> Result<()> {
-    let shared = block.shared();
-    if block.fresh() {
-        return Ok(());
-    }
-    if block.bytes() <= ZEROED_BY_WRITE {
-        static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
-        return queue_write(block, 0, &ZEROS[..usize::try_from(block.bytes()).unwrap_or(ZEROS.len())]);
-    }
-    let scopes = shared.gpu().scopes();
-    let mut encoder =
-        shared.gpu().create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie zeros") });
-    encoder.clear_buffer(block.buffer(), 0, Some(block.bytes()));
-    let commands = encoder.finish();
-    scopes.pop(|| "the zeroing of recycled memory".into(), 0)?;
-    shared.submitter().clear(commands);
-    Ok(())
 }
 
 impl<T> Clone for Buffer<T> {

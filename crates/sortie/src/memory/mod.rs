@@ -2,16 +2,23 @@
 
 mod block;
 mod buffer;
+mod host;
 mod pool;
+mod raw;
+mod returns;
 mod shelf;
 mod staging;
 mod stretch;
+mod words;
 
 pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
     block::{Block, Use},
     buffer::bytes_of,
-    pool::{BufferId, Pool, Raw},
-    staging::{Readback, Returning, Staging},
+    pool::{Maker, Pool},
+    raw::{BufferId, Raw, Store},
+    returns::Returns,
+    staging::{Readback, Returning, Staged, Staging},
     stretch::Stretch,
+    words::{Words, index},
 };

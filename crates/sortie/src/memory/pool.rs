@@ -1,8 +1,8 @@
-//! Device buffers, made and recycled whole.
+//! Device memory, made and recycled whole.
 //!
 //! wgpu refuses read-only and read-write use of one buffer in one dispatch even on disjoint ranges, so nothing is ever
 //! sub-allocated. Invariants: a buffer in the pool has no work pending (flights pin what they touch until they land), and what is
-//! taken either is [`fresh`](Raw::fresh) (zeroed by wgpu) or is cleared or overwritten by the taker before anyone can see it.
+//! taken either is [`fresh`](Raw::fresh) (zeroed by its maker) or is cleared or overwritten by the taker before anyone can see it.
 
 use std::{
     fmt,
@@ -14,9 +14,13 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::shelf::{self, Shelf};
+use super::{
+    raw::{BufferId, Raw, Store},
+    shelf::{self, Shelf},
+    words::Words,
+};
 use crate::{
-    device::{Gpu, PoolLimits},
+    device::{DeviceOptions, Gpu},
     error::{Error, ErrorKind, Result},
     metrics::{Count, Counters},
 };
@@ -28,31 +32,19 @@ const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
     .union(wgpu::BufferUsages::COPY_SRC)
     .union(wgpu::BufferUsages::COPY_DST);
 
-/// Identity of one `wgpu::Buffer`, never given twice in a process. Bind groups are cached by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct BufferId(pub(crate) u64);
-
-impl BufferId {
-    pub(crate) fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// One `wgpu::Buffer`, whole.
+/// Who makes the memory.
 #[derive(Debug)]
-pub(crate) struct Raw {
-    pub(crate) id: BufferId,
-    pub(crate) buffer: wgpu::Buffer,
-    /// Never used since wgpu made it, hence all zero.
-    pub(crate) fresh: bool,
+pub(crate) enum Maker {
+    Wgpu(Gpu),
+    /// Words of the host's own.
+    Cpu,
 }
 
 /// Told which buffers are about to be freed, so that nothing cached keeps them alive.
 type Evict = Box<dyn Fn(&[BufferId]) + Send + Sync>;
 
 pub(crate) struct Pool {
-    gpu: Gpu,
+    maker: Maker,
     max_bytes: u64,
     budget: Option<u64>,
     /// Bytes of all buffers made here and not freed yet, idle ones included.
@@ -63,16 +55,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// `max_bytes` is the longest that one piece of memory may be.
     pub(crate) fn new(
-        gpu: Gpu,
-        limits: PoolLimits,
-        budget: Option<u64>,
+        maker: Maker,
+        max_bytes: u64,
+        options: &DeviceOptions,
         evict: Evict,
         counters: Arc<Counters>,
     ) -> Self {
-        // A buffer's length must be a multiple of 4; some adapters report an odd maximum.
-        let max_bytes = gpu.limits().max_buffer_size & !3;
-        Self { gpu, max_bytes, budget, live: AtomicU64::new(0), idle: Mutex::new(Shelf::new(limits)), evict, counters }
+        let idle = Mutex::new(Shelf::new(options.pool));
+        Self { maker, max_bytes, budget: options.memory_budget, live: AtomicU64::new(0), idle, evict, counters }
     }
 
     /// A buffer of at least `bytes`, the preferred one if it is idle.
@@ -99,7 +91,7 @@ impl Pool {
 
     /// Takes a buffer back; nothing may be pending on it.
     pub(crate) fn put(&self, raw: Raw) {
-        let gone = self.idle.lock().put(raw.buffer.size(), Raw { fresh: false, ..raw });
+        let gone = self.idle.lock().put(raw.bytes(), Raw { fresh: false, ..raw });
         self.free(&gone);
     }
 
@@ -123,7 +115,7 @@ impl Pool {
         }
         let ids: Vec<_> = gone.iter().map(|raw| raw.id).collect();
         (self.evict)(&ids);
-        self.live.fetch_sub(gone.iter().map(|raw| raw.buffer.size()).sum(), Ordering::Relaxed);
+        self.live.fetch_sub(gone.iter().map(Raw::bytes).sum(), Ordering::Relaxed);
     }
 
     fn reserve(&self, class: u64) -> Result<()> {
@@ -145,17 +137,25 @@ impl Pool {
     }
 
     fn create(&self, class: u64) -> Result<Raw> {
-        let scopes = self.gpu.scopes();
-        let buffer = self.gpu.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("sortie"),
-            size: class,
-            usage: USAGE,
-            mapped_at_creation: false,
-        });
-        scopes.pop(|| format!("a buffer of {class} bytes"), class)?;
+        let store = match &self.maker {
+            Maker::Wgpu(gpu) => Store::Wgpu(make(gpu, class)?),
+            Maker::Cpu => Store::Cpu(Words::new(class)?),
+        };
         self.counters.buffers_created.add(1);
-        Ok(Raw { id: BufferId::next(), buffer, fresh: true })
+        Ok(Raw::fresh(store))
     }
+}
+
+fn make(gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
+    let scopes = gpu.scopes();
+    let buffer = gpu.create_buffer(&wgpu::BufferDescriptor {
+        label: Some("sortie"),
+        size: bytes,
+        usage: USAGE,
+        mapped_at_creation: false,
+    });
+    scopes.pop(|| format!("a buffer of {bytes} bytes"), bytes)?;
+    Ok(buffer)
 }
 
 impl fmt::Debug for Pool {

@@ -11,7 +11,10 @@ use std::sync::{
 
 use parking_lot::Mutex;
 
-use super::shelf::{self, Shelf};
+use super::{
+    returns::{Returned, Returns},
+    shelf::{self, Shelf},
+};
 use crate::{
     device::{Gpu, Lost, PoolLimits},
     error::{Error, Result},
@@ -112,16 +115,43 @@ impl Staging {
     }
 }
 
-/// A read-back buffer on its way home: its submission maps it.
+/// What a batch reads, on its way home.
 #[derive(Debug)]
-pub(crate) struct Returning {
+pub(crate) enum Returning {
+    /// On wgpu: one buffer for all reads.
+    Staged(Staged),
+    /// On the built-in CPU: already the host's.
+    Words(Arc<Returns>),
+}
+
+impl Returning {
+    /// Whether it can be read; `None` until that is known.
+    pub(crate) fn mapped(&self) -> Option<bool> {
+        match self {
+            Self::Staged(staged) => staged.mapped(),
+            Self::Words(_) => Some(true),
+        }
+    }
+
+    /// What it holds, once it can be read.
+    pub(crate) fn land(&self) -> Readback {
+        match self {
+            Self::Staged(staged) => Readback::Mapped(staged.land()),
+            Self::Words(returns) => Readback::Words(returns.land()),
+        }
+    }
+}
+
+/// A read-back buffer: its submission maps it.
+#[derive(Debug)]
+pub(crate) struct Staged {
     buffer: wgpu::Buffer,
     staging: Arc<Staging>,
     /// 0 until wgpu's callback has come, then 1 for mapped and 2 for failed.
     state: Arc<AtomicU8>,
 }
 
-impl Returning {
+impl Staged {
     /// The buffer is to be mapped by the submission of `last`.
     pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
         let state = Arc::new(AtomicU8::new(0));
@@ -133,44 +163,66 @@ impl Returning {
     }
 
     /// Whether it has been mapped; `None` until wgpu has said so.
-    pub(crate) fn mapped(&self) -> Option<bool> {
+    fn mapped(&self) -> Option<bool> {
         match self.state.load(Ordering::Acquire) {
             0 => None,
             state => Some(state == 1),
         }
     }
 
-    /// What it holds, once it is mapped.
-    pub(crate) fn land(&self) -> Readback {
-        Readback { buffer: Some(self.buffer.clone()), staging: self.staging.clone() }
+    fn land(&self) -> Mapped {
+        Mapped { buffer: Some(self.buffer.clone()), staging: self.staging.clone() }
     }
 }
 
-/// What a landed submission read, still mapped; goes back to its shelf when the last reading lets go of it.
+/// What a landed batch has read.
 #[derive(Debug)]
-pub(crate) struct Readback {
+pub(crate) enum Readback {
+    Mapped(Mapped),
+    Words(Returned),
+}
+
+impl Readback {
+    /// Copies a read out.
+    pub(crate) fn copy<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
+        match self {
+            Self::Mapped(mapped) => mapped.copy(start, bytes),
+            Self::Words(returned) => returned.copy(start, narrow(bytes)?),
+        }
+    }
+
+    /// As [`Readback::copy`], for whoever asks last: without a copy, where there is one already.
+    pub(crate) fn take<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
+        match self {
+            Self::Mapped(mapped) => mapped.copy(start, bytes),
+            Self::Words(returned) => returned.take(start, narrow(bytes)?),
+        }
+    }
+}
+
+fn narrow(bytes: u64) -> Result<usize> {
+    usize::try_from(bytes).map_err(|_| Error::too_large("bytes read at once", bytes, usize::MAX as u64))
+}
+
+/// A mapped buffer; goes back to its shelf when the last reading lets go of it.
+#[derive(Debug)]
+pub(crate) struct Mapped {
     buffer: Option<wgpu::Buffer>,
     staging: Arc<Staging>,
 }
 
-impl Readback {
-    /// Copies a range out.
-    pub(crate) fn copy<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
-        if bytes == 0 {
-            return Ok(Vec::new());
-        }
+impl Mapped {
+    fn copy<T: bytemuck::Pod>(&self, start: u64, bytes: u64) -> Result<Vec<T>> {
         let buffer = self.buffer.as_ref().unwrap_or_else(|| unreachable!("taken only in drop"));
         let view = buffer
             .get_mapped_range(start..start + bytes.next_multiple_of(4))
             .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))
             .map_err(|error| self.staging.lost.explain(&self.staging.gpu, error))?;
-        let bytes =
-            usize::try_from(bytes).map_err(|_| Error::too_large("bytes read at once", bytes, usize::MAX as u64))?;
-        Ok(bytemuck::pod_collect_to_vec(&view[..bytes]))
+        Ok(bytemuck::pod_collect_to_vec(&view[..narrow(bytes)?]))
     }
 }
 
-impl Drop for Readback {
+impl Drop for Mapped {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
             self.staging.put_readback(buffer);

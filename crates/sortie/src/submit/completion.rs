@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | `Recording` | the first `read` of a batch | an error at once: nothing was submitted |
 //! | `Pending` | `submit` | sleeps |
-//! | `Done` | landing, a refusal, or dropping the batch | the result, the same for all |
+//! | `Pending`, started | its first submission leaving | sleeps |
+//! | `Done` | landing, a refusal, dropping the batch, or canceling it before it started | the result, the same for all |
 //!
 //! Invariant: `Done` is entered once and never left.
 
@@ -24,15 +25,32 @@ pub(crate) struct Completion {
     changed: Condvar,
     /// Set together with `Done`, so that asking costs no lock.
     done: AtomicBool,
+    /// Somebody wants it to end. What has started looks at it now and then.
+    canceled: AtomicBool,
     keys: AtomicU64,
 }
 
 #[derive(Debug)]
 enum State {
     Recording,
-    /// Whom to wake, one waker for each key.
-    Pending(Vec<(u64, Waker)>),
+    Pending {
+        /// Whom to wake, one waker for each key.
+        wakers: Vec<(u64, Waker)>,
+        started: bool,
+    },
     Done(Result<()>),
+}
+
+/// Whom to tell of an end. They run foreign code: never under a lock, nor while others wait for their turn.
+#[derive(Debug, Default)]
+#[must_use = "whoever waits must hear of it"]
+pub(crate) struct Wakers(Vec<(u64, Waker)>);
+
+impl Wakers {
+    pub(crate) fn wake(self) {
+        // A panic of theirs is not ours.
+        self.0.into_iter().for_each(|(_, waker)| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
+    }
 }
 
 impl Completion {
@@ -41,6 +59,7 @@ impl Completion {
             state: Mutex::new(State::Recording),
             changed: Condvar::new(),
             done: AtomicBool::new(false),
+            canceled: AtomicBool::new(false),
             keys: AtomicU64::new(0),
         }
     }
@@ -49,23 +68,54 @@ impl Completion {
     pub(crate) fn submitted(&self) {
         let mut state = self.state.lock();
         if let State::Recording = *state {
-            *state = State::Pending(Vec::new());
+            *state = State::Pending { wakers: Vec::new(), started: false };
         }
+    }
+
+    /// A submission is about to leave; false when the batch is over already, and it must not.
+    pub(crate) fn begin(&self) -> bool {
+        match &mut *self.state.lock() {
+            State::Pending { started, .. } => *started = true,
+            State::Recording => {}
+            State::Done(_) => return false,
+        }
+        true
+    }
+
+    /// Ends it at once if it has not started; what has started may stop at the next occasion.
+    pub(crate) fn cancel(&self) {
+        self.canceled.store(true, Ordering::Relaxed);
+        let not_started = |state: &State| matches!(state, State::Pending { started: false, .. });
+        self.end_if(not_started, Err(canceled())).wake();
+    }
+
+    /// Set by [`Completion::cancel`].
+    pub(crate) fn canceled(&self) -> &AtomicBool {
+        &self.canceled
     }
 
     /// Ends it; the first to do so decides the result.
     pub(crate) fn finish(&self, result: Result<()>) {
+        self.end(result).wake();
+    }
+
+    /// As [`Completion::finish`], but for those who are still to be woken.
+    pub(crate) fn end(&self, result: Result<()>) -> Wakers {
+        self.end_if(|state| !matches!(state, State::Done(_)), result)
+    }
+
+    fn end_if(&self, may: impl FnOnce(&State) -> bool, result: Result<()>) -> Wakers {
         let mut state = self.state.lock();
-        if let State::Done(_) = *state {
-            return;
+        if !may(&state) {
+            return Wakers::default();
         }
         let before = std::mem::replace(&mut *state, State::Done(result));
         self.done.store(true, Ordering::Release);
         drop(state);
         self.changed.notify_all();
-        // Wakers run foreign code: never under the lock, and a panic of theirs is not ours.
-        if let State::Pending(wakers) = before {
-            wakers.into_iter().for_each(|(_, waker)| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
+        match before {
+            State::Pending { wakers, .. } => Wakers(wakers),
+            State::Recording | State::Done(_) => Wakers::default(),
         }
     }
 
@@ -79,7 +129,7 @@ impl Completion {
             match &*state {
                 State::Done(result) => return result.clone(),
                 State::Recording => return Err(not_submitted()),
-                State::Pending(_) => self.changed.wait(&mut state),
+                State::Pending { .. } => self.changed.wait(&mut state),
             }
         }
     }
@@ -92,7 +142,7 @@ impl Completion {
             match &*state {
                 State::Done(result) => return result.clone(),
                 State::Recording => return Err(not_submitted()),
-                State::Pending(_) => {
+                State::Pending { .. } => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Err(Error::new(
@@ -116,7 +166,7 @@ impl Completion {
         match &mut *self.state.lock() {
             State::Done(result) => Poll::Ready(result.clone()),
             State::Recording => Poll::Ready(Err(not_submitted())),
-            State::Pending(wakers) => {
+            State::Pending { wakers, .. } => {
                 match wakers.iter_mut().find(|(other, _)| *other == key) {
                     Some((_, waker)) => waker.clone_from(cx.waker()),
                     None => wakers.push((key, cx.waker().clone())),
@@ -125,6 +175,11 @@ impl Completion {
             }
         }
     }
+}
+
+/// The error of a batch that somebody wanted to end.
+pub(crate) fn canceled() -> Error {
+    Error::new(ErrorKind::Canceled, "the batch was canceled")
 }
 
 fn not_submitted() -> Error {

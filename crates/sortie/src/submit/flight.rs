@@ -11,8 +11,12 @@ use std::{
 use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
 
-use super::{completion::Completion, ticket::Landing};
+use super::{
+    completion::{Completion, Wakers, canceled},
+    ticket::Landing,
+};
 use crate::{
+    encode::Commands,
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
 };
@@ -20,7 +24,7 @@ use crate::{
 /// One submission, ready to go.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    pub(crate) commands: wgpu::CommandBuffer,
+    pub(crate) commands: Commands,
     pub(crate) leg: Leg,
 }
 
@@ -108,9 +112,9 @@ impl Drop for Pins {
 
 impl Leg {
     /// The submission is done and what it reads back is mapped.
-    pub(crate) fn land(self) {
+    pub(crate) fn land(self) -> Wakers {
         if !self.last {
-            return;
+            return Wakers::default();
         }
         if let Some((returning, landing)) = &self.hold.readback {
             landing.set(returning.land());
@@ -119,11 +123,11 @@ impl Leg {
         self.hold.landed.store(true, Ordering::Relaxed);
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
         drop(self);
-        completion.finish(Ok(()));
+        completion.end(Ok(()))
     }
 
     /// The submission failed; `started` says whether it may have written anything.
-    pub(crate) fn fail(self, error: &Error, started: bool) {
+    pub(crate) fn fail(self, error: &Error, started: bool) -> Wakers {
         let error = &match error.location() {
             Some(_) => error.clone(),
             None => error.clone().at(self.hold.at),
@@ -142,12 +146,18 @@ impl Leg {
                 poison(touch.slot, error);
             }
         }
-        self.hold.completion.finish(Err(error.clone()));
+        self.hold.completion.end(Err(error.clone()))
     }
 
-    /// Whether an earlier part of the batch has already failed.
-    pub(crate) fn canceled(&self) -> bool {
-        self.hold.completion.is_done()
+    /// It is about to leave, unless the batch is over: an earlier part has failed, or somebody has canceled it.
+    pub(crate) fn begin(self) -> std::result::Result<Self, Wakers> {
+        let completion = &self.hold.completion;
+        let pending = completion.begin();
+        if pending && !completion.canceled().load(Ordering::Relaxed) {
+            return Ok(self);
+        }
+        // The first part of a batch canceled before it started; a later part of one that is over has no more to say.
+        Err(if pending || self.part == 0 { self.fail(&canceled(), false) } else { Wakers::default() })
     }
 
     /// What must be mapped before it has landed.

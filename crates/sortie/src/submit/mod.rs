@@ -4,6 +4,8 @@
 //! [`Submitter::run`] may take its turn when nothing is queued); the wait thread is the one that sleeps in `poll` for flights that
 //! nobody else waits for. At most `in_flight` submissions are under way.
 //!
+//! On the built-in CPU whoever has the turn runs the flight there and then: it lands before the turn ends, and there is no wait thread.
+//!
 //! [`Line`] is the one lock that they share.
 
 mod completion;
@@ -28,11 +30,15 @@ pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
 
-use self::line::{Line, Queued};
+use self::{
+    completion::Wakers,
+    line::{Line, Queued},
+};
 use crate::{
     device::{Gpu, Lost, Polled},
+    encode::Commands,
     error::{Error, ErrorKind, Result},
-    memory::Block,
+    memory::{Block, Words},
     metrics::{Count, Counters},
 };
 
@@ -42,12 +48,30 @@ const POLL: Duration = Duration::from_millis(100);
 /// The one way to a device's queue.
 #[derive(Debug)]
 pub(crate) struct Submitter {
-    gpu: Gpu,
-    queue: wgpu::Queue,
+    queue: Queue,
     line: Line<Item, Leg, wgpu::SubmissionIndex>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     exiting: AtomicBool,
+}
+
+/// Where flights go.
+#[derive(Debug)]
+pub(crate) enum Queue {
+    Wgpu {
+        gpu: Gpu,
+        queue: wgpu::Queue,
+    },
+    /// The host runs them itself.
+    Cpu,
+}
+
+/// What has become of a flight that left.
+enum Departed {
+    /// It is under way.
+    Flying(wgpu::SubmissionIndex, u64),
+    /// It is over, well or not.
+    Over(Wakers),
 }
 
 /// What goes to the queue in order.
@@ -56,6 +80,12 @@ enum Item {
     Flight(Flight),
     /// A write that takes effect when the view is dropped.
     Write(wgpu::QueueWriteBufferView, Arc<Block>),
+    /// A write to the host's own memory.
+    Store {
+        block: Arc<Block>,
+        start: u64,
+        data: Box<[u8]>,
+    },
     /// Commands that nobody waits for: the zeroing of recycled memory.
     Clear(wgpu::CommandBuffer),
 }
@@ -67,16 +97,11 @@ impl Queued for Item {
 }
 
 impl Submitter {
-    /// Starts the two threads; they end once the line is closed and empty.
-    pub(crate) fn start(
-        gpu: Gpu,
-        queue: wgpu::Queue,
-        in_flight: usize,
-        lost: Arc<Lost>,
-        counters: Arc<Counters>,
-    ) -> Result<Arc<Self>> {
+    /// Starts the threads; they end once the line is closed and empty.
+    pub(crate) fn start(queue: Queue, in_flight: usize, lost: Arc<Lost>, counters: Arc<Counters>) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
-        let submitter = Arc::new(Self { gpu, queue, line, lost, counters, exiting: AtomicBool::new(false) });
+        let waits = matches!(queue, Queue::Wgpu { .. });
+        let submitter = Arc::new(Self { queue, line, lost, counters, exiting: AtomicBool::new(false) });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
             thread::Builder::new()
@@ -90,6 +115,7 @@ impl Submitter {
         // Enlisted one by one: should the second not start, closing the line ends the first.
         let started = [("sortie-submit", Self::submit_loop as fn(&Self)), ("sortie-wait", Self::wait_loop)]
             .into_iter()
+            .take(1 + usize::from(waits))
             .try_for_each(|(name, run)| spawn(name, run).map(|thread| exit::enlist(&submitter, thread)));
         started.inspect_err(|_| submitter.close())?;
         Ok(submitter)
@@ -109,8 +135,9 @@ impl Submitter {
         };
         let departed = self.depart(flight, true);
         drop(turn);
-        if let Some((index, serial)) = departed {
-            while !completion.is_done() && !self.attend(&index, serial) {}
+        match departed {
+            Departed::Flying(index, serial) => while !completion.is_done() && !self.attend(&index, serial) {},
+            Departed::Over(wakers) => wakers.wake(),
         }
         completion.wait()
     }
@@ -122,6 +149,14 @@ impl Submitter {
             return Ok(());
         };
         self.apply(view)
+    }
+
+    /// Writes to the host's own memory, in order with the flights.
+    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8]) {
+        match self.line.take_turn(false) {
+            Some(_turn) => words.write(start, data),
+            None => self.line.push([Item::Store { block: block.clone(), start, data: data.into() }]),
+        }
     }
 
     /// Runs commands that nobody waits for, in order with the flights.
@@ -142,63 +177,105 @@ impl Submitter {
 
     fn submit_loop(&self) {
         while let Some((item, turn)) = self.line.next() {
-            self.guarded(|| match item {
-                Item::Flight(flight) => drop(self.depart(flight, false)),
-                Item::Write(view, block) => {
-                    if let Err(error) = self.apply(view) {
-                        // Nobody waits for it, so the buffer remembers.
-                        block.poison(&Block::blame([&block], error));
-                    }
-                }
-                Item::Clear(commands) => self.zero(commands),
-            });
+            let over = self.guarded(|| self.turn(item));
             drop(turn);
+            if let Some(wakers) = over {
+                wakers.wake();
+            }
         }
     }
 
+    /// What one turn of the submit thread is for.
+    fn turn(&self, item: Item) -> Wakers {
+        match item {
+            Item::Flight(flight) => match self.depart(flight, false) {
+                Departed::Over(wakers) => return wakers,
+                Departed::Flying(..) => {}
+            },
+            Item::Write(view, block) => {
+                if let Err(error) = self.apply(view) {
+                    // Nobody waits for it, so the buffer remembers.
+                    block.poison(&Block::blame([&block], error));
+                }
+            }
+            Item::Store { block, start, data } => block.words().write(start, &data),
+            Item::Clear(commands) => self.zero(commands),
+        }
+        Wakers::default()
+    }
+
     /// Our own defects, and wgpu's, must not end a thread that others wait for: the device counts as lost then.
-    fn guarded(&self, run: impl FnOnce()) {
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+    fn guarded<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
+        let outcome = catch_unwind(AssertUnwindSafe(run));
+        if outcome.is_err() {
             self.lost.set("a thread of sortie panicked; please report it");
         }
+        outcome.ok()
     }
 
     /// Lets a write take effect. The caller has the turn.
     fn apply(&self, view: wgpu::QueueWriteBufferView) -> Result<()> {
-        let scopes = self.gpu.scopes();
+        let (gpu, _) = self.wgpu();
+        let scopes = gpu.scopes();
         drop(view);
-        scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(&self.gpu, error))
+        scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(gpu, error))
     }
 
     fn zero(&self, commands: wgpu::CommandBuffer) {
-        let scopes = self.gpu.scopes();
-        self.queue.submit([commands]);
+        let (gpu, queue) = self.wgpu();
+        let scopes = gpu.scopes();
+        queue.submit([commands]);
         if let Err(error) = scopes.pop(|| "the zeroing of recycled memory".into(), 0) {
             // Old data could show: nothing on this device can be trusted any more.
             self.lost.set(format!("recycled memory could not be zeroed: {error}"));
         }
     }
 
-    /// Submits one flight. The caller has the turn.
-    fn depart(&self, flight: Flight, attended: bool) -> Option<(wgpu::SubmissionIndex, u64)> {
-        if flight.leg.canceled() {
-            return None;
-        }
-        if let Err(error) = self.open().and_then(|()| flight.leg.check()) {
-            flight.leg.fail(&error, false);
-            return None;
-        }
+    /// Submits one flight, or runs it. The caller has the turn.
+    fn depart(&self, flight: Flight, attended: bool) -> Departed {
         let Flight { commands, leg } = flight;
-        let scopes = self.gpu.scopes();
-        let index = self.queue.submit([commands]);
+        let leg = match leg.begin() {
+            Ok(leg) => leg,
+            Err(wakers) => return Departed::Over(wakers),
+        };
+        if let Err(error) = self.open().and_then(|()| leg.check()) {
+            return Departed::Over(leg.fail(&error, false));
+        }
+        match commands {
+            Commands::Wgpu(commands) => self.submit(commands, leg, attended),
+            Commands::Cpu(work) => {
+                self.counters.submissions.add(1);
+                let (blocks, canceled) = (&leg.hold.pins.blocks, leg.hold.completion.canceled());
+                // It may be the caller's own thread, which a defect of ours must not take down.
+                let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, canceled)));
+                let ran = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));
+                // Its locks are free by now. What it leaves behind is settled before the next one's turn.
+                Departed::Over(match ran {
+                    Ok(()) => leg.land(),
+                    Err(error) => leg.fail(&error, true),
+                })
+            }
+        }
+    }
+
+    fn submit(&self, commands: wgpu::CommandBuffer, leg: Leg, attended: bool) -> Departed {
+        let (gpu, queue) = self.wgpu();
+        let scopes = gpu.scopes();
+        let index = queue.submit([commands]);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
-            let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(&self.gpu, error));
-            leg.fail(&error, false);
-            return None;
+            let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(gpu, error));
+            return Departed::Over(leg.fail(&error, false));
         }
         self.counters.submissions.add(1);
         let serial = self.line.departed(leg, index.clone(), attended);
-        Some((index, serial))
+        Departed::Flying(index, serial)
+    }
+
+    fn wgpu(&self) -> (&Gpu, &wgpu::Queue) {
+        match &self.queue {
+            Queue::Wgpu { gpu, queue } => (gpu, queue),
+            Queue::Cpu => unreachable!("nothing of wgpu's comes to the built-in CPU"),
+        }
     }
 
     fn open(&self) -> Result<()> {
@@ -219,7 +296,7 @@ impl Submitter {
     /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
     fn attend(&self, index: &wgpu::SubmissionIndex, serial: u64) -> bool {
         let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
-        let outcome = match self.lost.poll(&self.gpu, wait) {
+        let outcome = match self.lost.poll(self.wgpu().0, wait) {
             Polled::Done => Ok(()),
             Polled::Dropped => Err(Error::internal("wgpu dropped the submission without saying why")),
             Polled::Pending if self.lost.check().is_ok() => return false,
@@ -230,7 +307,7 @@ impl Submitter {
         for leg in self.line.landed(through) {
             match lost.clone().and_then(|()| outcome.clone()) {
                 Ok(()) => self.land(leg),
-                Err(error) => leg.fail(&error, true),
+                Err(error) => leg.fail(&error, true).wake(),
             }
         }
         true
@@ -242,7 +319,7 @@ impl Submitter {
             && returning.mapped().is_none()
             && self.lost.check().is_ok()
         {
-            self.lost.poll(&self.gpu, wgpu::PollType::Poll);
+            self.lost.poll(self.wgpu().0, wgpu::PollType::Poll);
             thread::yield_now();
         }
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
@@ -252,5 +329,6 @@ impl Submitter {
             Ok(()) => leg.land(),
             Err(error) => leg.fail(&error, true),
         }
+        .wake();
     }
 }

@@ -66,6 +66,28 @@ impl Ticket {
     pub fn is_ready(&self) -> bool {
         self.completion.is_done()
     }
+
+    /// Ends the batch early, if it is not over: ticket and readings resolve with [`Canceled`](crate::ErrorKind::Canceled).
+    ///
+    /// A batch that has not started ends at once, without any effect. On the built-in CPU one that runs stops in the middle of its
+    /// kernel; elsewhere what has gone to the device runs to its end, and only the submissions after it ([`Batch::split`](crate::Batch::split))
+    /// are dropped. What a batch that had started should still have written is [`Poisoned`](crate::ErrorKind::Poisoned).
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.zeros::<f32>(16)?;
+    /// let mut batch = device.batch();
+    /// batch.fill(&x, 1.0);
+    /// let ticket = batch.submit_async()?;
+    /// ticket.cancel();
+    /// if let Err(error) = ticket.wait() {
+    ///     assert_eq!(error.kind(), &sortie::ErrorKind::Canceled); // it was in time
+    /// }
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn cancel(&self) {
+        self.completion.cancel();
+    }
 }
 
 impl Future for Ticket {
@@ -89,7 +111,7 @@ impl fmt::Debug for Ticket {
     }
 }
 
-/// Where the data of all readings of one batch will be: one staging buffer, set when the batch lands.
+/// Where the data of all readings of one batch will be, set when the batch lands.
 #[derive(Debug, Default)]
 pub(crate) struct Landing {
     readback: OnceLock<Readback>,
@@ -127,7 +149,7 @@ impl<T: Pod> Reading<T> {
     /// The first error of the batch, the same one its ticket reports.
     pub fn wait(self) -> Result<Vec<T>> {
         self.completion.wait()?;
-        self.copy()
+        self.with(|readback| readback.take(self.start, self.bytes))
     }
 
     /// Waits for the data, but no longer than `timeout`.
@@ -146,13 +168,15 @@ impl<T: Pod> Reading<T> {
     }
 
     fn copy(&self) -> Result<Vec<T>> {
+        self.with(|readback| readback.copy(self.start, self.bytes))
+    }
+
+    fn with(&self, get: impl FnOnce(&Readback) -> Result<Vec<T>>) -> Result<Vec<T>> {
         if self.bytes == 0 {
             return Ok(Vec::new());
         }
         let readback = self.landing.readback.get();
-        readback
-            .ok_or_else(|| Error::internal("a batch landed without the data it reads"))?
-            .copy(self.start, self.bytes)
+        get(readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?)
     }
 }
 

@@ -1,0 +1,139 @@
+//! All memory of a batch, locked piece by piece as a submission comes to use it, and lent to one op after the other.
+//!
+//! A lock is taken once per submission and piece, not once per op: an op only splits what is locked already.
+
+use std::sync::Arc;
+
+use parking_lot::MutexGuard;
+use smallvec::SmallVec;
+use sortie_cpu::Bound;
+use sortie_plan::{Access, PhysicalId};
+
+use crate::memory::{Block, index};
+
+pub(super) struct Memory<'a> {
+    /// Those of the slots, then the scratch memory of the plan.
+    blocks: &'a [Option<Arc<Block>>],
+    /// For each slot the scratch memory that it lies on, if it does.
+    placement: &'a [Option<PhysicalId>],
+    /// By block; `None` until it is used.
+    locked: SmallVec<[Option<MutexGuard<'a, Box<[u32]>>>; 16]>,
+}
+
+/// Where an access lies: words of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    block: usize,
+    start: usize,
+    end: usize,
+}
+
+/// What one slot of a program is lent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loan {
+    pub(super) place: Place,
+    pub(super) writes: bool,
+    /// Which slot.
+    pub(super) slot: usize,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(blocks: &'a [Option<Arc<Block>>], placement: &'a [Option<PhysicalId>]) -> Self {
+        let mut locked = SmallVec::new();
+        locked.resize_with(blocks.len(), || None);
+        Self { blocks, placement, locked }
+    }
+
+    #[inline]
+    pub(super) fn place(&self, access: &Access) -> Place {
+        let slot = access.slot.0 as usize;
+        let block = self.placement[slot].map_or(slot, |id| self.placement.len() + id.0 as usize);
+        Place { block, start: index(access.start / 4), end: index(access.end / 4) }
+    }
+
+    /// Zeros scratch from its beginning.
+    pub(super) fn zero(&mut self, scratch: PhysicalId, bytes: u64) {
+        let place = Place { block: self.placement.len() + scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
+        self.words(place).fill(0);
+    }
+
+    /// Whether scratch has never been used, and so is zero.
+    pub(super) fn is_fresh(&self, scratch: PhysicalId) -> bool {
+        block(self.blocks, self.placement.len() + scratch.0 as usize).fresh()
+    }
+
+    pub(super) fn words(&mut self, place: Place) -> &mut [u32] {
+        let locked = self.locked[place.block].get_or_insert_with(|| block(self.blocks, place.block).words().lock());
+        &mut locked[place.start..place.end]
+    }
+
+    /// Copies between two places of equal length, also of one block.
+    pub(super) fn copy(&mut self, from: Place, to: Place) {
+        self.lock(from.block);
+        self.lock(to.block);
+        let (low, high) = (from.block.min(to.block), from.block.max(to.block));
+        let (below, above) = self.locked.split_at_mut(high);
+        let high = held(&mut above[0]);
+        if from.block == to.block {
+            high.copy_within(from.start..from.end, to.start);
+            return;
+        }
+        let low = held(&mut below[low]);
+        let (source, target) = if from.block < to.block { (low, high) } else { (high, low) };
+        target[to.start..to.end].copy_from_slice(&source[from.start..from.end]);
+    }
+
+    /// Lends a dispatch its memory. Of one block it either only reads, or writes places that lie apart: that was checked while recording.
+    #[inline]
+    pub(super) fn lend(&mut self, loans: &mut [Loan]) -> SmallVec<[Bound<'_>; 8]> {
+        for loan in &*loans {
+            self.lock(loan.place.block);
+        }
+        // By block, then place: each is split off what lies behind the last one.
+        loans.sort_unstable_by_key(|loan| (loan.place.block, loan.place.start));
+        let mut bound = SmallVec::new();
+        bound.resize_with(loans.len(), || Bound::Read(&[]));
+        let (mut rest, mut passed) = (&mut self.locked[..], 0);
+        for loans in loans.chunk_by(|one, other| one.place.block == other.place.block) {
+            let [first, ..] = loans else { continue };
+            let behind = std::mem::take(&mut rest).split_at_mut(first.place.block - passed).1;
+            let Some((locked, behind)) = behind.split_first_mut() else { unreachable!("the block is there") };
+            (rest, passed) = (behind, first.place.block + 1);
+            let words = held(locked);
+            if first.writes {
+                lend_parts(words, loans, &mut bound);
+            } else {
+                let words: &[u32] = words;
+                loans.iter().for_each(|loan| bound[loan.slot] = Bound::Read(&words[loan.place.start..loan.place.end]));
+            }
+        }
+        bound
+    }
+
+    #[inline]
+    fn lock(&mut self, at: usize) {
+        let locked = &mut self.locked[at];
+        if locked.is_none() {
+            *locked = Some(block(self.blocks, at).words().lock());
+        }
+    }
+}
+
+/// Lends places of one block that lie apart, in order.
+fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[Loan], bound: &mut [Bound<'m>]) {
+    let mut passed = 0;
+    for Loan { place, slot, .. } in loans {
+        let behind = std::mem::take(&mut words).split_at_mut(place.start - passed).1;
+        let (own, behind) = behind.split_at_mut(place.end - place.start);
+        (words, passed) = (behind, place.end);
+        bound[*slot] = Bound::Write(own);
+    }
+}
+
+fn held<'m>(locked: &'m mut Option<MutexGuard<'_, Box<[u32]>>>) -> &'m mut [u32] {
+    locked.as_mut().unwrap_or_else(|| unreachable!("just locked"))
+}
+
+fn block(blocks: &[Option<Arc<Block>>], at: usize) -> &Block {
+    blocks[at].as_ref().unwrap_or_else(|| unreachable!("what is used has a block"))
+}

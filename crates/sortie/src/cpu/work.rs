@@ -1,0 +1,235 @@
+//! One submission of a plan, run on the host.
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
+};
+
+use parking_lot::Mutex;
+use sortie_plan::{Access, Clear, Lane, Op, OpKind};
+
+use super::{
+    dispatch::{canceled_here, dispatch},
+    fill::fill,
+    memory::Memory,
+    workers::Workers,
+};
+use crate::{
+    encode::{Payload, Planned},
+    error::{Error, Result},
+    memory::{Block, Returns},
+    metrics::{Count, Counters},
+};
+
+/// One submission of a batch, ready to run.
+pub(crate) struct Work {
+    sheet: Arc<Sheet>,
+    part: usize,
+}
+
+/// What all submissions of a batch share: the plan, and what it refers to.
+pub(super) struct Sheet {
+    planned: Arc<Planned>,
+    /// Without its blocks, which the flight holds.
+    payload: Payload,
+    workers: Arc<Workers>,
+    returns: Option<Arc<Returns>>,
+    counters: Arc<Counters>,
+}
+
+impl Sheet {
+    /// Takes all of the payload but its blocks.
+    pub(super) fn new(
+        planned: &Arc<Planned>,
+        payload: &mut Payload,
+        workers: &Arc<Workers>,
+        returns: Option<Arc<Returns>>,
+        counters: &Arc<Counters>,
+    ) -> Self {
+        let mut taken = SPARE.lock().pop().unwrap_or_default();
+        std::mem::swap(&mut taken, payload);
+        std::mem::swap(&mut taken.blocks, &mut payload.blocks);
+        Self { planned: planned.clone(), payload: taken, workers: workers.clone(), returns, counters: counters.clone() }
+    }
+}
+
+/// Payloads kept for later batches: as many as may sensibly be under way.
+const SPARES: usize = 16;
+/// One that has held more is not kept: what one large batch took would stay for good.
+const SPARE_BYTES: usize = 1 << 20;
+static SPARE: Mutex<Vec<Payload>> = Mutex::new(Vec::new());
+
+impl Drop for Sheet {
+    fn drop(&mut self) {
+        let mut payload = std::mem::take(&mut self.payload);
+        // Kernels may go here: outside the lock.
+        payload.clear();
+        if payload.uploads.capacity() > SPARE_BYTES || payload.immediates.capacity() > SPARE_BYTES {
+            return;
+        }
+        let mut spare = SPARE.lock();
+        if spare.len() < SPARES {
+            spare.push(payload);
+        }
+    }
+}
+
+impl Work {
+    pub(super) fn new(sheet: Arc<Sheet>, part: usize) -> Self {
+        Self { sheet, part }
+    }
+
+    /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
+    pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
+        let plan = &self.sheet.planned.plan;
+        let mut running = Running {
+            sheet: &self.sheet,
+            memory: Memory::new(blocks, &plan.placement),
+            canceled,
+            tally: Tally::default(),
+        };
+        let outcome = running.submission(self.part);
+        running.tally.add_to(&self.sheet.counters);
+        outcome
+    }
+}
+
+/// A submission under way.
+struct Running<'a> {
+    sheet: &'a Sheet,
+    memory: Memory<'a>,
+    canceled: &'a AtomicBool,
+    tally: Tally,
+}
+
+impl Running<'_> {
+    fn submission(&mut self, part: usize) -> Result<()> {
+        let plan = &self.sheet.planned.plan;
+        if part == 0 {
+            for clear in plan.clears.iter().filter(|clear| clear.first) {
+                self.clear(clear, Lane::Transfer);
+            }
+        }
+        let waves = plan.submissions[part].range();
+        let mut start = plan.waves[waves.start].ops.start as usize;
+        let end = plan.waves[waves.clone()].last().map_or(start, |wave| wave.ops.range().end);
+        // Waves matter only to what must be zeroed between them.
+        let first = plan.clears.partition_point(|clear| (clear.wave as usize) < waves.start);
+        let clears = plan.clears[first..].iter().take_while(|clear| (clear.wave as usize) < waves.end);
+        for clear in clears.filter(|clear| !clear.first) {
+            let wave = &plan.waves[clear.wave as usize];
+            self.ops(&plan.order[start..wave.ops.start as usize])?;
+            start = wave.ops.start as usize;
+            self.clear(clear, wave.lane);
+        }
+        self.ops(&plan.order[start..end])
+    }
+
+    /// Zeros scratch. What comes zeroed needs it only when it is used again.
+    fn clear(&mut self, clear: &Clear, lane: Lane) {
+        if clear.first && self.memory.is_fresh(clear.physical) {
+            return;
+        }
+        self.tally.count(lane);
+        self.memory.zero(clear.physical, clear.bytes);
+    }
+
+    fn ops(&mut self, order: &[u32]) -> Result<()> {
+        let recording = &self.sheet.planned.recording;
+        for index in order {
+            if self.canceled.load(Ordering::Relaxed) {
+                return Err(canceled_here());
+            }
+            let op = &recording.ops[*index as usize];
+            self.op(op, recording.accesses_of(op)).map_err(|error| self.placed(*index, error))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn op(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
+        let payload = &self.sheet.payload;
+        let empty = match op.kind {
+            OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
+            _ => accesses.is_empty(),
+        };
+        if empty {
+            return Ok(());
+        }
+        self.tally.count(op.lane);
+        match (op.kind, accesses) {
+            (OpKind::Dispatch, accesses) => {
+                let kernel = &payload.kernels[op.kernel as usize];
+                let immediates = &payload.immediates[op.data.range()];
+                let (memory, workers) = (&mut self.memory, &self.sheet.workers);
+                return dispatch(op, accesses, kernel, immediates, memory, workers, self.canceled);
+            }
+            (OpKind::Copy, [from, to]) => {
+                let (from, to) = (self.memory.place(from), self.memory.place(to));
+                self.memory.copy(from, to);
+            }
+            (OpKind::Fill, [to]) => {
+                let to = self.memory.place(to);
+                fill(self.memory.words(to), &payload.immediates[op.data.range()]);
+            }
+            (OpKind::Write, [to]) => {
+                let to = self.memory.place(to);
+                let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
+                words.copy_from_slice(&payload.uploads[op.data.range()]);
+            }
+            (OpKind::Read, [from]) => {
+                self.tally.bytes_read += from.end - from.start;
+                let from = self.memory.place(from);
+                let words = self.memory.words(from).to_vec();
+                if let Some(returns) = &self.sheet.returns {
+                    returns.push(u64::from(op.data.start), words);
+                }
+            }
+            (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn placed(&self, op: u32, error: Error) -> Error {
+        self.sheet.payload.names.place(op as usize, error)
+    }
+}
+
+/// What a submission has done, as a wgpu device would count it.
+#[derive(Default)]
+struct Tally {
+    /// A pass is open: it would be, were there passes.
+    open: bool,
+    passes: u64,
+    dispatches: u64,
+    transfers: u64,
+    bytes_read: u64,
+}
+
+impl Tally {
+    #[inline]
+    fn count(&mut self, lane: Lane) {
+        match lane {
+            Lane::Compute => {
+                self.passes += u64::from(!self.open);
+                self.dispatches += 1;
+            }
+            Lane::Transfer => self.transfers += 1,
+        }
+        self.open = lane == Lane::Compute;
+    }
+
+    fn add_to(&self, counters: &Counters) {
+        counters.passes.add(self.passes);
+        counters.dispatches.add(self.dispatches);
+        counters.transfers.add(self.transfers);
+        counters.bytes_read.add(self.bytes_read);
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("part", &self.part).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,40 @@
+//! Who runs kernels, and how.
+
+use std::time::{Duration, Instant};
+
+use sortie_cpu::Threads;
+
+use crate::{
+    device::DeviceOptions,
+    error::{Error, Result},
+};
+
+#[derive(Debug)]
+pub(super) struct Workers {
+    pub(super) threads: Threads,
+    budget: Option<Duration>,
+    /// Every dispatch is watched.
+    pub(super) check: bool,
+}
+
+impl Workers {
+    pub(super) fn new(options: &DeviceOptions) -> Result<Self> {
+        let threads = Threads::new(options.threads)
+            .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;
+        Ok(Self { threads, budget: options.kernel_budget, check: options.check_races })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.threads.count()
+    }
+
+    /// When a dispatch that starts now is over budget. The clock is asked only where there is one.
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.budget.and_then(|budget| Instant::now().checked_add(budget))
+    }
+
+    pub(super) fn budget(&self) -> Duration {
+        self.budget.unwrap_or_default()
+    }
+}
