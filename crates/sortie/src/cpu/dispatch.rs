@@ -1,68 +1,68 @@
 //! One dispatch on the host.
 
-use std::sync::atomic::AtomicBool;
-
 use smallvec::SmallVec;
 use sortie_cpu::{Finding, Halt, Run, Stop};
 use sortie_plan::{Access, Op};
 
 use super::{
     memory::{Loan, Memory},
-    workers::Workers,
+    work::Running,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    kernel::{Kernel, Ready, Take},
+    kernel::{Kernel, Ready},
 };
 
-/// Runs a kernel over the memory that its accesses name.
-pub(super) fn dispatch(
-    op: &Op,
-    accesses: &[Access],
-    kernel: &Kernel,
-    immediates: &[u8],
-    memory: &mut Memory<'_>,
-    workers: &Workers,
-    canceled: &AtomicBool,
-) -> Result<()> {
-    let ready = kernel.ready();
-    let groups = match accesses.last().filter(|_| op.indirect) {
-        Some(counts) => read_groups(memory, counts),
-        None => op.grid,
-    };
-    if groups.contains(&0) {
-        return Ok(());
+impl Running<'_> {
+    /// Runs a kernel over the memory that its accesses name.
+    pub(super) fn dispatch(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
+        let (payload, workers) = (&self.sheet.payload, &self.sheet.workers);
+        let kernel = &payload.kernels[op.kernel as usize];
+        let ready = kernel.ready();
+        let groups = match accesses.last().filter(|_| op.indirect) {
+            Some(counts) => read_groups(&mut self.memory, counts),
+            None => op.grid,
+        };
+        if groups.contains(&0) {
+            return Ok(());
+        }
+        let slots = ready.slots.iter().enumerate();
+        let mut loans: SmallVec<[Loan; 8]> = slots
+            .map(|(slot, take)| {
+                let place = self.memory.place(&accesses[take.binding]);
+                Loan { place, writes: take.writes, slot }
+            })
+            .collect();
+        let mut bound = self.memory.lend(&mut loans);
+        let bytes = &payload.immediates[op.data.range()];
+        let aligned;
+        let immediates = match bytemuck::try_cast_slice(bytes) {
+            Ok(words) => words,
+            // Bytes may lie anywhere, though allocators are kinder than that.
+            Err(_) => {
+                aligned = bytemuck::pod_collect_to_vec::<u8, u32>(bytes);
+                &aligned
+            }
+        };
+        let run = Run { groups, bound: &mut bound, immediates };
+        let stop = Stop { canceled: self.canceled, deadline: workers.deadline() };
+        let outcome = if workers.check {
+            match ready.program.check(run, stop) {
+                Ok(findings) if !findings.is_empty() => return Err(race(kernel, ready, &findings)),
+                outcome => outcome.map(drop),
+            }
+        } else {
+            ready.program.run(run, &workers.threads, stop)
+        };
+        outcome.map_err(|halt| match halt {
+            Halt::Canceled => canceled_here(),
+            Halt::OverBudget => {
+                let budget = workers.budget();
+                let message = format!("kernel {:?} ran longer than its budget of {budget:?}", kernel.entry());
+                Error::new(ErrorKind::Timeout, message)
+            }
+        })
     }
-    let loan =
-        |(slot, take): (usize, &Take)| Loan { place: memory.place(&accesses[take.binding]), writes: take.writes, slot };
-    let mut loans: SmallVec<[Loan; 8]> = ready.slots.iter().enumerate().map(loan).collect();
-    let mut bound = memory.lend(&mut loans);
-    let aligned;
-    let immediates = match bytemuck::try_cast_slice(immediates) {
-        Ok(words) => words,
-        // Bytes may lie anywhere, though allocators are kinder than that.
-        Err(_) => {
-            aligned = bytemuck::pod_collect_to_vec::<u8, u32>(immediates);
-            &aligned
-        }
-    };
-    let run = Run { groups, bound: &mut bound, immediates };
-    let stop = Stop { canceled, deadline: workers.deadline() };
-    let outcome = if workers.check {
-        match ready.program.check(run, stop) {
-            Ok(findings) if !findings.is_empty() => return Err(race(kernel, ready, &findings)),
-            outcome => outcome.map(drop),
-        }
-    } else {
-        ready.program.run(run, &workers.threads, stop)
-    };
-    outcome.map_err(|halt| match halt {
-        Halt::Canceled => canceled_here(),
-        Halt::OverBudget => {
-            let message = format!("kernel {:?} ran longer than its budget of {:?}", kernel.entry(), workers.budget());
-            Error::new(ErrorKind::Timeout, message)
-        }
-    })
 }
 
 pub(super) fn canceled_here() -> Error {

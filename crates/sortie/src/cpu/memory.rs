@@ -16,9 +16,12 @@ pub(super) struct Memory<'a> {
     blocks: &'a [Option<Arc<Block>>],
     /// For each slot the scratch memory that it lies on, if it does.
     placement: &'a [Option<PhysicalId>],
-    /// By block; `None` until it is used.
-    locked: SmallVec<[Option<MutexGuard<'a, Box<[u32]>>>; 16]>,
+    /// By block.
+    locked: SmallVec<[Locked<'a>; 16]>,
 }
+
+/// `None` until it is used.
+type Locked<'a> = Option<MutexGuard<'a, Box<[u32]>>>;
 
 /// Where an access lies: words of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +133,7 @@ fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[Loan], bound: &mut [Bound<'
     }
 }
 
-fn held<'m>(locked: &'m mut Option<MutexGuard<'_, Box<[u32]>>>) -> &'m mut [u32] {
+fn held<'m>(locked: &'m mut Locked<'_>) -> &'m mut [u32] {
     locked.as_mut().unwrap_or_else(|| unreachable!("just locked"))
 }
 

@@ -8,12 +8,7 @@ use std::{
 use parking_lot::Mutex;
 use sortie_plan::{Access, Clear, Lane, Op, OpKind};
 
-use super::{
-    dispatch::{canceled_here, dispatch},
-    fill::fill,
-    memory::Memory,
-    workers::Workers,
-};
+use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
     encode::{Payload, Planned},
     error::{Error, Result},
@@ -31,8 +26,8 @@ pub(crate) struct Work {
 pub(super) struct Sheet {
     planned: Arc<Planned>,
     /// Without its blocks, which the flight holds.
-    payload: Payload,
-    workers: Arc<Workers>,
+    pub(super) payload: Payload,
+    pub(super) workers: Arc<Workers>,
     returns: Option<Arc<Returns>>,
     counters: Arc<Counters>,
 }
@@ -95,10 +90,10 @@ impl Work {
 }
 
 /// A submission under way.
-struct Running<'a> {
-    sheet: &'a Sheet,
-    memory: Memory<'a>,
-    canceled: &'a AtomicBool,
+pub(super) struct Running<'a> {
+    pub(super) sheet: &'a Sheet,
+    pub(super) memory: Memory<'a>,
+    pub(super) canceled: &'a AtomicBool,
     tally: Tally,
 }
 
@@ -158,12 +153,7 @@ impl Running<'_> {
         }
         self.tally.count(op.lane);
         match (op.kind, accesses) {
-            (OpKind::Dispatch, accesses) => {
-                let kernel = &payload.kernels[op.kernel as usize];
-                let immediates = &payload.immediates[op.data.range()];
-                let (memory, workers) = (&mut self.memory, &self.sheet.workers);
-                return dispatch(op, accesses, kernel, immediates, memory, workers, self.canceled);
-            }
+            (OpKind::Dispatch, accesses) => return self.dispatch(op, accesses),
             (OpKind::Copy, [from, to]) => {
                 let (from, to) = (self.memory.place(from), self.memory.place(to));
                 self.memory.copy(from, to);

@@ -33,7 +33,7 @@ pub(crate) use self::{
     interface::{Binding, BindingKind, Interface},
     layouts::{Layout, Layouts},
     pipeline::Pipeline,
-    ready::{Ready, Take},
+    ready::Ready,
 };
 use self::{
     parse::{KernelError, Parsed},

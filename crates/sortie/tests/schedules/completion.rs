@@ -1,13 +1,13 @@
 //! Whoever waits hears of the end, however the threads run.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use shuttle::{future, sync::Arc, thread};
 
 use crate::{
     error::{Error, ErrorKind},
     explore,
-    submit::completion::Completion,
+    submit::completion::{Completion, canceled},
 };
 
 #[test]
@@ -67,6 +67,32 @@ fn the_first_to_end_it_decides_for_all() {
         failing.join().expect("no panic");
         assert_eq!(one, other);
         assert_eq!(completion.wait(), one, "and it stays so");
+    };
+    explore(scenario);
+}
+
+#[test]
+fn what_is_canceled_either_never_begins_or_hears_of_it() {
+    let scenario = || {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        let runs = thread::spawn({
+            let completion = completion.clone();
+            move || {
+                let began = completion.begin();
+                if began {
+                    // As a kernel would: it stops when it sees that it should.
+                    let stopped = completion.canceled().load(Ordering::Relaxed);
+                    completion.finish(if stopped { Err(canceled()) } else { Ok(()) });
+                }
+                began
+            }
+        });
+        completion.cancel();
+        let outcome = completion.wait();
+        let began = runs.join().expect("no panic");
+        assert!(began || outcome == Err(Error(ErrorKind::Canceled)), "what never began was canceled");
+        assert_eq!(completion.wait(), outcome, "and it stays so");
     };
     explore(scenario);
 }

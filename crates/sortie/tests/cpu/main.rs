@@ -1,0 +1,19 @@
+//! The built-in CPU, which needs nothing: opening, transfers, tickets, cancelling, memory, limits and counts.
+
+mod cancel;
+mod counts;
+mod gate;
+mod memory;
+mod open;
+mod tickets;
+mod transfers;
+
+use sortie::{Device, DeviceOptions};
+
+fn cpu() -> Device {
+    Device::cpu().expect("the built-in CPU opens anywhere")
+}
+
+fn cpu_with(options: DeviceOptions) -> Device {
+    Device::cpu_with(options).expect("the built-in CPU opens anywhere")
+}
