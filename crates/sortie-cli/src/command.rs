@@ -8,7 +8,8 @@ use crate::{demo::Demo, devices};
 
 /// Many small GPU operations, one submission.
 ///
-/// SORTIE_DEVICE chooses the device: a part of its name, or its index in `sortie devices`.
+/// SORTIE_DEVICE chooses the device: a part of its name, its index in `sortie devices`, or `cpu`. Otherwise it is the best GPU, else the
+/// built-in CPU.
 #[derive(Debug, Parser)]
 #[command(name = "sortie", version)]
 pub(crate) struct Sortie {

@@ -33,7 +33,7 @@ const MOST_UNDER_WAY: usize = 64;
 /// Time many small dispatches, one submission each and as one batch, and check the answers.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Demo {
-    /// A part of the device's name, or its index in `sortie devices`
+    /// A part of the device's name, its index in `sortie devices`, or `cpu`
     #[arg(long)]
     device: Option<String>,
     /// How many dispatches

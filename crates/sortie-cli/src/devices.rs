@@ -23,10 +23,6 @@ pub(crate) fn list(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let devices = Device::list();
     // Opening is the only way to know: it also proves that the device answers.
     let opened = Device::open();
-    if devices.is_empty() {
-        opened?;
-        return Ok(());
-    }
     let chosen = opened.as_ref().ok().and_then(|device| devices.iter().position(|info| same(info, device.info())));
     for line in table(&devices, chosen) {
         writeln!(out, "{line}")?;

@@ -12,7 +12,7 @@ const DOUBLE: &str = "
     }";
 
 fn main() -> sortie::Result<()> {
-    let device = Device::open()?; // the best GPU, else a software driver
+    let device = Device::open()?; // the best GPU, else the built-in CPU
     let double = device.kernel(DOUBLE)?;
     let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
     let y = device.zeros::<f32>(x.len())?;

@@ -16,7 +16,10 @@ const HALVE: &str = "
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Stands for a renderer that opened the device itself.
     let owner = Device::open()?;
-    let (gpu, queue) = owner.wgpu().ok_or("not a wgpu device")?;
+    let Some((gpu, queue)) = owner.wgpu() else {
+        println!("{} is not wgpu's: name another device in SORTIE_DEVICE", owner.info());
+        return Ok(());
+    };
     let buffer = |label, usage| {
         let size = (LEN * size_of::<f32>()) as u64;
         gpu.create_buffer(&wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false })

@@ -39,9 +39,9 @@ macro_rules! counters {
 counters! {
     /// Batches handed over.
     batches,
-    /// Calls of `queue.submit`.
+    /// Calls of `queue.submit`; on the built-in CPU, submissions run.
     submissions,
-    /// Compute passes encoded.
+    /// Compute passes encoded; on the built-in CPU, which has none, as many as there would be.
     passes,
     /// Dispatches encoded, those of fills included.
     dispatches,
@@ -51,13 +51,13 @@ counters! {
     plans_made,
     /// Plans found by fingerprint.
     plan_hits,
-    /// Compute pipelines compiled.
+    /// Compute pipelines compiled; on the built-in CPU, kernels made ready.
     pipelines_created,
-    /// Bind groups created.
+    /// Bind groups created; the built-in CPU has none.
     bind_groups_created,
     /// Bind groups found in the cache or in a plan's own list.
     bind_group_hits,
-    /// Device and staging buffers created.
+    /// Device and staging buffers created; the built-in CPU stages nothing.
     buffers_created,
     /// Device and staging buffers taken from a pool instead.
     buffers_recycled,

@@ -23,11 +23,11 @@ use crate::{
 /// Device memory holding `len` elements of a plain type. Cloning it makes another handle to the same memory.
 ///
 /// ```
-/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
 /// assert_eq!((x.len(), x.slice(1..3).len()), (4, 2));
 /// x.slice(..2).write(&[5.0, 6.0])?;
-/// let all: Vec<f32> = x.download()?;
+/// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Buffer<T> {

@@ -24,7 +24,7 @@ use crate::{
 /// Dropping it detaches: the batch runs on.
 ///
 /// ```
-/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let device = sortie::Device::cpu()?;
 /// let x = device.zeros::<f32>(16)?;
 /// let mut batch = device.batch();
 /// batch.fill(&x, 1.0);
