@@ -1,4 +1,4 @@
-//! Recording allocates nothing per op: its lists are reused from batch to batch.
+//! Recording allocates nothing per op, nor does running it on the built-in CPU: lists are reused from batch to batch.
 
 #![expect(unsafe_code, reason = "counting allocations takes a global allocator")]
 
@@ -46,6 +46,33 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
     let recorded = ALLOCS.get() - before;
     assert_eq!(recorded, 0, "for 5,000 ops");
     batch.submit()
+}
+
+#[test]
+fn a_warm_batch_of_transfers_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result<()> {
+    let device = Device::cpu()?;
+    let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
+    let run = || -> sortie::Result<u64> {
+        let before = ALLOCS.get();
+        let mut batch = device.batch();
+        let scratch = batch.scratch::<u32>(16);
+        for value in 0..1000_u32 {
+            batch.fill(&y, value);
+            batch.copy(x.slice(..16), y.slice(16..32));
+            batch.copy(x.slice(..16), x.slice(8..24));
+            batch.copy(y.slice(..16), scratch);
+            batch.write(x.slice(..4), &[1, 2, 3, 4]);
+        }
+        // On this thread, where they are counted.
+        batch.submit()?;
+        Ok(ALLOCS.get() - before)
+    };
+    for _ in 0..2 {
+        run()?;
+    }
+    let allocs = run()?;
+    assert!(allocs <= 8, "{allocs} for 5,000 ops");
+    Ok(())
 }
 
 thread_local! {

@@ -2,6 +2,7 @@
 
 mod cancel;
 mod counts;
+mod exit;
 mod gate;
 mod memory;
 mod open;

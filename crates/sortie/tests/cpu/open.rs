@@ -29,6 +29,17 @@ fn it_is_listed_once_behind_hardware_and_before_software_drivers() {
 }
 
 #[test]
+fn without_a_name_it_opens_where_there_is_no_hardware() -> sortie::Result<()> {
+    if std::env::var_os("SORTIE_DEVICE").is_some() {
+        return Ok(());
+    }
+    let first = Device::list().remove(0);
+    assert_ne!(first.kind, DeviceKind::Software);
+    assert_eq!(Device::open()?.info().name, first.name);
+    Ok(())
+}
+
+#[test]
 fn a_wrong_name_is_answered_with_it_among_the_right_ones() {
     let error = named("no such device").expect_err("no such device");
     assert_eq!(error.kind(), &ErrorKind::NoDevice);
