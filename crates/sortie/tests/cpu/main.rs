@@ -4,8 +4,11 @@ mod cancel;
 mod counts;
 mod exit;
 mod gate;
+mod kernels;
 mod memory;
 mod open;
+mod races;
+mod stops;
 mod tickets;
 mod transfers;
 

@@ -1,8 +1,8 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{Buffer, Device, ErrorKind, Grid};
+use sortie::{Buffer, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions};
 
-use crate::{STEP, on_all, step};
+use crate::{STEP, on_all, on_all_with, on_drivers, step};
 
 fn raw(device: &Device, bytes: u64) -> wgpu::Buffer {
     let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
@@ -12,7 +12,7 @@ fn raw(device: &Device, bytes: u64) -> wgpu::Buffer {
 
 #[test]
 fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
-    on_all(|device| {
+    on_drivers(|device| {
         let kernel = device.kernel(STEP)?;
         let raw = raw(device, 64);
         let (gone, y): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
@@ -30,7 +30,7 @@ fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
 
 #[test]
 fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwritten() {
-    on_all(|device| {
+    on_drivers(|device| {
         let kernel = device.kernel(STEP)?;
         let (wgpu, _) = device.wgpu().expect("a wgpu device");
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
@@ -71,7 +71,7 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
 
 #[test]
 fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
-    on_all(|device| {
+    on_drivers(|device| {
         let kernel = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<u32>(1 << 16)?, device.zeros::<u32>(1 << 16)?);
         let mut under_way = Vec::new();
@@ -120,20 +120,27 @@ fn an_out_of_bounds_index_harms_nobody() {
     });
 }
 
-/// Runs for about a second: 60,000 iterations stay under lavapipe's limit.
+/// Iterations and items decide how long it runs.
 const SLOW: &str = "
+    override rounds: u32;
     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         var value = id.x;
-        for (var i = 0u; i < 60000u; i++) { value = value * 1664525u + 1013904223u; }
+        for (var i = 0u; i < rounds; i++) { value = value * 1664525u + 1013904223u; }
         x[id.x] = value;
     }
 ";
 
+/// Runs for about a second over 65,536 items: 60,000 iterations stay under lavapipe's limit.
+fn slow(device: &Device) -> sortie::Result<Kernel> {
+    let rounds = if device.info().kind == DeviceKind::Cpu { 600.0 } else { 60_000.0 };
+    device.kernel_with(SLOW, &KernelOptions { constants: vec![("rounds".into(), rounds)], ..KernelOptions::default() })
+}
+
 #[test]
 fn nothing_that_is_asynchronous_waits_for_the_device() {
     on_all(|device| {
-        let (slow, kernel) = (device.kernel(SLOW)?, device.kernel(STEP)?);
+        let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
         let busy = device.zeros::<u32>(1 << 16)?;
         let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
         let mut batch = device.batch();
@@ -155,6 +162,37 @@ fn nothing_that_is_asynchronous_waits_for_the_device() {
         assert_eq!(last.expect("five batches").wait()?, [step(4); 64]);
         assert_eq!(reading.wait()?, [7; 64]);
         assert!(first.is_ready(), "earlier work is done earlier");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_canceled_batch_stops_between_its_submissions_at_the_latest() {
+    on_all_with(&DeviceOptions { in_flight: 1, ..DeviceOptions::default() }, |device| {
+        let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
+        let busy = device.zeros::<u32>(1 << 16)?;
+        let (x, late, other) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?, device.upload(&[1_u32; 64])?);
+        let before = device.metrics().submissions;
+        let mut batch = device.batch();
+        batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
+        batch.split();
+        batch.dispatch(&kernel, &[&x, &late], Grid::items(64));
+        let reading = batch.read(&late);
+        let ticket = batch.submit_async()?;
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &other], Grid::items(64));
+        let behind = batch.submit_async()?;
+        while device.metrics().submissions == before {
+            std::thread::yield_now();
+        }
+        behind.cancel();
+        assert_eq!(behind.wait().expect_err("it had not started").kind(), &ErrorKind::Canceled);
+        ticket.cancel();
+        assert_eq!(ticket.wait().expect_err("half of it had").kind(), &ErrorKind::Canceled);
+        assert_eq!(reading.wait().expect_err("the same").kind(), &ErrorKind::Canceled);
+        assert_eq!(late.download().expect_err("never written").kind(), &ErrorKind::Poisoned);
+        assert_eq!(other.download()?, [1; 64], "what never started has had no effect");
+        assert_eq!(device.metrics().submissions - before, 2, "the first one, and the download");
         Ok(())
     });
 }

@@ -2,7 +2,7 @@
 
 use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid};
 
-use crate::{STEP, on_all, step};
+use crate::{STEP, on_drivers, step};
 
 /// A wgpu device that belongs to the test.
 fn theirs(device: &Device) -> (wgpu::Device, wgpu::Queue) {
@@ -16,7 +16,7 @@ fn theirs(device: &Device) -> (wgpu::Device, wgpu::Queue) {
 
 #[test]
 fn a_guest_shares_buffers_with_its_host() {
-    on_all(|device| {
+    on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
         let raw =
@@ -40,7 +40,7 @@ fn a_guest_shares_buffers_with_its_host() {
 
 #[test]
 fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
-    on_all(|device| {
+    on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
         wgpu.on_uncaptured_error(std::sync::Arc::new(|error| panic!("reached the host: {error}")));
         let guest = Device::from_wgpu(wgpu.clone(), queue)?;
@@ -60,7 +60,7 @@ fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
 
 #[test]
 fn a_device_without_native_immediates_or_their_limits_still_takes_them() {
-    on_all(|device| {
+    on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
         let guest = Device::from_wgpu_with(wgpu, queue, DeviceOptions { in_flight: 1, ..DeviceOptions::default() })?;
         let kernel = guest.kernel(

@@ -1,6 +1,6 @@
-//! Every op and feature on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent.
+//! Every op and feature on the built-in CPU and on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent.
 //!
-//! Without a driver the tests say so and pass; with `SORTIE_REQUIRE_GPU=1`, which `scripts/test` sets, they fail.
+//! Without a driver the tests say so and pass on the CPU alone; with `SORTIE_REQUIRE_GPU=1`, which `scripts/test` sets, they fail.
 
 mod errors;
 mod grids;
@@ -30,12 +30,23 @@ fn step(x: u32) -> u32 {
 
 const DRIVERS: [&str; 2] = ["llvmpipe", "swiftshader"];
 
-/// Runs a test on a fresh device of each driver there is.
+/// Runs a test on the built-in CPU and on a fresh device of each driver there is.
 fn on_all(test: impl Fn(&Device) -> Result<()>) {
     on_all_with(&DeviceOptions::default(), test);
 }
 
 fn on_all_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
+    let device = Device::cpu_with(options.clone()).expect("the built-in CPU opens anywhere");
+    test(&device).unwrap_or_else(|error| panic!("on {}: {error:?}", device.info()));
+    on_drivers_with(options, test);
+}
+
+/// For tests of what only wgpu has.
+fn on_drivers(test: impl Fn(&Device) -> Result<()>) {
+    on_drivers_with(&DeviceOptions::default(), test);
+}
+
+fn on_drivers_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
     watch::begin();
     for driver in DRIVERS {
         let Some(index) = vulkan(driver) else {

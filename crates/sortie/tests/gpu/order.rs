@@ -2,7 +2,7 @@
 
 use sortie::{Buffer, Grid};
 
-use crate::{STEP, on_all, step};
+use crate::{STEP, on_all, on_drivers, step};
 
 #[test]
 fn each_dispatch_sees_the_write_recorded_before_it() {
@@ -114,7 +114,7 @@ fn many_threads_get_each_their_own_answer() {
 
 #[test]
 fn two_imports_of_one_buffer_are_one_piece_of_memory() {
-    on_all(|device| {
+    on_drivers(|device| {
         let kernel = device.kernel(STEP)?;
         let (wgpu, _) = device.wgpu().expect("a wgpu device");
         let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
