@@ -157,7 +157,8 @@ impl Batch {
     ///
     /// # Errors
     /// All mistakes made while recording, before anything runs; then whatever stops the batch from being encoded
-    /// ([`OutOfMemory`](ErrorKind::OutOfMemory), [`Poisoned`](ErrorKind::Poisoned)) or run ([`DeviceLost`](ErrorKind::DeviceLost)).
+    /// ([`OutOfMemory`](ErrorKind::OutOfMemory), [`Poisoned`](ErrorKind::Poisoned)) or run ([`DeviceLost`](ErrorKind::DeviceLost); on the
+    /// built-in CPU also [`Timeout`](ErrorKind::Timeout) and [`Race`](ErrorKind::Race), where they were asked for).
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();

@@ -51,6 +51,7 @@ impl Sheet {
 /// Payloads kept for later batches: as many as may sensibly be under way.
 const SPARES: usize = 16;
 /// One that has held more is not kept: what one large batch took would stay for good.
+const SPARE_OPS: usize = 1 << 16;
 const SPARE_BYTES: usize = 1 << 20;
 static SPARE: Mutex<Vec<Payload>> = Mutex::new(Vec::new());
 
@@ -59,7 +60,8 @@ impl Drop for Sheet {
         let mut payload = std::mem::take(&mut self.payload);
         // Kernels may go here: outside the lock.
         payload.clear();
-        if payload.uploads.capacity() > SPARE_BYTES || payload.immediates.capacity() > SPARE_BYTES {
+        let bytes = payload.uploads.capacity().max(payload.immediates.capacity());
+        if bytes > SPARE_BYTES || payload.names.room() > SPARE_OPS {
             return;
         }
         let mut spare = SPARE.lock();

@@ -78,6 +78,11 @@ impl Names {
         self.lines.len() - self.uncounted.len()
     }
 
+    /// Ops that fit without more memory.
+    pub(crate) fn room(&self) -> usize {
+        self.lines.capacity()
+    }
+
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.labels.clear();

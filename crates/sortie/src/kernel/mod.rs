@@ -97,8 +97,8 @@ impl Device {
     /// Compiles a kernel out of WGSL with one entry point.
     ///
     /// # Errors
-    /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`Unsupported`](ErrorKind::Unsupported) naming the construct,
-    /// [`TooLarge`](ErrorKind::TooLarge) when the source or what it asks for is over a limit.
+    /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`Unsupported`](ErrorKind::Unsupported) naming what this device
+    /// does not have, [`TooLarge`](ErrorKind::TooLarge) when the source or what it asks for is over a limit.
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
