@@ -4,7 +4,7 @@
 //! fills, writes and reads go into a [`Batch`]; what depends on what is read off the kernels; a mistake comes back with the line that
 //! made it.
 //!
-//! ```no_run
+//! ```
 //! use sortie::{Device, Grid};
 //!
 //! let device = Device::open()?;

@@ -49,8 +49,9 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
 }
 
 #[test]
-fn a_warm_batch_of_transfers_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result<()> {
+fn a_warm_batch_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result<()> {
     let device = Device::cpu()?;
+    let kernel = device.kernel(ADD)?;
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
     let run = || -> sortie::Result<u64> {
         let before = ALLOCS.get();
@@ -61,7 +62,7 @@ fn a_warm_batch_of_transfers_runs_on_the_cpu_without_an_allocation_per_op() -> s
             batch.copy(x.slice(..16), y.slice(16..32));
             batch.copy(x.slice(..16), x.slice(8..24));
             batch.copy(y.slice(..16), scratch);
-            batch.write(x.slice(..4), &[1, 2, 3, 4]);
+            batch.dispatch(&kernel, &[&x, &y], Grid::items(16)).immediates(&value);
         }
         // On this thread, where they are counted.
         batch.submit()?;

@@ -48,7 +48,7 @@ use crate::{
 ///
 /// ```
 /// use sortie::Grid;
-/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let device = sortie::Device::cpu()?;
 /// let double = device.kernel("
 ///     @group(0) @binding(0) var<storage, read> x: array<f32>;
 ///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;

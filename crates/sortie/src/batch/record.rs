@@ -15,7 +15,7 @@ use super::Batch;
 ///         batch.dispatch(&self.kernel, &[&self.x], Grid::items(self.x.len()));
 ///     }
 /// }
-/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let device = sortie::Device::cpu()?;
 /// # let kernel = device.kernel("@group(0) @binding(0) var<storage, read_write> x: array<f32>;
 /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] *= 2.0; }")?;
 /// let double = Double { kernel, x: device.zeros(64)? };

@@ -73,7 +73,7 @@ enum Form {
 ///
 /// ```
 /// use sortie::KernelOptions;
-/// # let device = sortie::Device::open_with(sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// # let device = sortie::Device::cpu()?;
 /// let source = "
 ///     override width: u32 = 64;
 ///     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
