@@ -66,7 +66,7 @@ struct Inner {
 /// What is run.
 enum Form {
     Wgpu(Variants),
-    Cpu(Ready),
+    Cpu(Box<Ready>),
 }
 
 /// Which entry point to take, and values for its `override` constants.
@@ -173,7 +173,7 @@ impl Kernel {
         let form = if shared.is_cpu() {
             let ready = Ready::new(source, &parsed)?;
             shared.counters().pipelines_created.add(1);
-            Form::Cpu(ready)
+            Form::Cpu(Box::new(ready))
         } else {
             Form::Wgpu(Variants::new(shared, &parsed, capabilities)?)
         };
