@@ -29,6 +29,18 @@ impl Block {
     }
 }
 
+/// The first lane of a block, without the others.
+pub(crate) trait First {
+    fn first(&self) -> u32;
+}
+
+impl First for Cell<Block> {
+    #[inline(always)]
+    fn first(&self) -> u32 {
+        self.get().0[0]
+    }
+}
+
 /// Where a register's blocks are, and how they follow each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
@@ -56,38 +68,119 @@ impl Place {
     }
 
     #[inline(always)]
-    fn start(&self, stretch: Stretch, grid: bool) -> usize {
-        if grid { self.at(stretch.y, stretch.x) } else { (self.base + stretch.x * self.step) as usize }
+    fn start(&self, stretch: Stretch, along: Along) -> usize {
+        match along {
+            Along::Line => (self.base + stretch.x * self.step) as usize,
+            Along::Rows => self.at(stretch.y, stretch.x),
+            Along::Column => (self.base + stretch.x * self.down) as usize,
+        }
     }
 }
 
-/// Applies a function to every block of the stretches.
-#[inline(always)]
-pub(crate) fn map<const N: usize>(
-    file: &[Cell<Block>],
-    stretches: &[Stretch],
-    grid: bool,
-    to: Place,
-    from: [Place; N],
-    f: impl Fn([u32; N]) -> u32 + Copy,
-) {
-    for stretch in stretches {
-        let len = stretch.len as usize;
-        let to = &file[to.start(*stretch, grid)..][..len];
-        let from = from.map(|place| {
-            let step = if grid { place.across } else { place.step } as usize;
-            let start = place.start(*stretch, grid);
-            (&file[start..][..if step == 0 { 1 } else { len }], step)
-        });
-        for (index, to) in to.iter().enumerate() {
-            // Keeps the compiler from unrolling the lanes and vectorising over blocks instead: five times slower.
-            std::hint::black_box(());
-            let blocks = from.map(|(blocks, step)| blocks[index * step].get());
-            let mut result = Block::ZERO;
-            for lane in 0..BLOCK {
-                result.0[lane] = f(std::array::from_fn(|operand| blocks[operand].0[lane]));
+/// How a loop goes over blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Along {
+    /// In the order they have in the register: all operands have the same shape, or one block.
+    Line,
+    /// Row by row: an operand is per row or per column.
+    Rows,
+    /// The same, where a row has one block.
+    Column,
+}
+
+/// One operand of a loop over blocks: all its blocks, or the one that stands for all.
+#[derive(Clone, Copy)]
+struct Operand<'f> {
+    blocks: &'f [Cell<Block>],
+    /// All ones, or zero to stay with the first.
+    follow: usize,
+}
+
+impl<'f> Operand<'f> {
+    #[inline(always)]
+    fn new(file: &'f [Cell<Block>], place: Place, stretch: Stretch, along: Along) -> Self {
+        let step = match along {
+            Along::Line => place.step,
+            Along::Rows => place.across,
+            Along::Column => place.down,
+        };
+        let start = place.start(stretch, along);
+        let (len, follow) = if step == 0 { (1, 0) } else { (stretch.len as usize, usize::MAX) };
+        Self { blocks: &file[start..start + len], follow }
+    }
+
+    #[inline(always)]
+    fn at(self, index: usize) -> [u32; BLOCK] {
+        self.blocks[index & self.follow].get().0
+    }
+}
+
+/// What to loop over: the registers, and the blocks that matter.
+#[derive(Clone, Copy)]
+pub(crate) struct Span<'f> {
+    pub(crate) file: &'f [Cell<Block>],
+    pub(crate) stretches: &'f [Stretch],
+    pub(crate) along: Along,
+    pub(crate) to: Place,
+}
+
+impl<'f> Span<'f> {
+    #[inline(always)]
+    fn target(&self, stretch: Stretch) -> &'f [Cell<Block>] {
+        let start = self.to.start(stretch, self.along);
+        &self.file[start..start + stretch.len as usize]
+    }
+
+    /// Applies a function to every lane. (Written out for each number of operands: arrays of operands are not inlined.)
+    #[inline(always)]
+    pub(crate) fn map1(self, a: Place, f: impl Fn(u32) -> u32 + Copy) {
+        for stretch in self.stretches {
+            let a = Operand::new(self.file, a, *stretch, self.along);
+            for (index, to) in self.target(*stretch).iter().enumerate() {
+                // Keeps the compiler from unrolling the lanes and vectorising over blocks instead: five times slower.
+                std::hint::black_box(());
+                let a = a.at(index);
+                let mut result = Block::ZERO;
+                for lane in 0..BLOCK {
+                    result.0[lane] = f(a[lane]);
+                }
+                to.set(result);
             }
-            to.set(result);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn map2(self, a: Place, b: Place, f: impl Fn(u32, u32) -> u32 + Copy) {
+        for stretch in self.stretches {
+            let a = Operand::new(self.file, a, *stretch, self.along);
+            let b = Operand::new(self.file, b, *stretch, self.along);
+            for (index, to) in self.target(*stretch).iter().enumerate() {
+                std::hint::black_box(());
+                let (a, b) = (a.at(index), b.at(index));
+                let mut result = Block::ZERO;
+                for lane in 0..BLOCK {
+                    result.0[lane] = f(a[lane], b[lane]);
+                }
+                to.set(result);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn map3(self, a: Place, b: Place, c: Place, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
+        for stretch in self.stretches {
+            let a = Operand::new(self.file, a, *stretch, self.along);
+            let b = Operand::new(self.file, b, *stretch, self.along);
+            let c = Operand::new(self.file, c, *stretch, self.along);
+            for (index, to) in self.target(*stretch).iter().enumerate() {
+                std::hint::black_box(());
+                let (a, b, c) = (a.at(index), b.at(index), c.at(index));
+                let mut result = Block::ZERO;
+                for lane in 0..BLOCK {
+                    result.0[lane] = f(a[lane], b[lane], c[lane]);
+                }
+                to.set(result);
+            }
         }
     }
 }

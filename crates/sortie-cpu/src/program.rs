@@ -28,6 +28,8 @@ pub(crate) struct Code {
     pub(crate) zones: Vec<Zone>,
     /// All ones for lanes that exist.
     pub(crate) entry: Reg,
+    /// All ones.
+    pub(crate) ones: Reg,
     pub(crate) registers: Vec<Register>,
     /// Places of each shape.
     pub(crate) sizes: [u32; 4],

@@ -52,7 +52,7 @@ pub(super) fn allocate(
     locals: &[u32],
     local_shapes: &[Shape],
     zones: &[Zone],
-    entry: Reg,
+    always: [Reg; 2],
 ) -> Allocation {
     let mut result = Allocation {
         registers: Vec::new(),
@@ -71,7 +71,7 @@ pub(super) fn allocate(
     let mut per_body = Vec::new();
     let mut owner: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut forever = FxHashMap::default();
-    forever.insert(entry, ());
+    forever.extend(always.map(|reg| (reg, ())));
     for (index, body) in std::iter::once(&mut *body).chain(&mut *shared).enumerate() {
         let mut lives = Lives {
             origins,

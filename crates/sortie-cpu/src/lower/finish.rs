@@ -27,6 +27,7 @@ pub(super) struct Draft {
     pub(super) workgroup_words: u32,
     pub(super) groups_in_rows: bool,
     pub(super) entry: Reg,
+    pub(super) ones: Reg,
 }
 
 pub(super) fn finish(draft: Draft) -> Code {
@@ -49,11 +50,20 @@ pub(super) fn finish(draft: Draft) -> Code {
 
     let owned = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
     for body in std::iter::once(&mut body).chain(&mut shared) {
+        optimise::hoist(body, &steady);
         peephole::run(body, &origins, &shapes);
         for_each_op(body, &mut |op| spread_over_rows(op, &shapes));
     }
-    let allocation =
-        allocate::allocate(&mut body, &mut shared, &origins, &shapes, &locals, &local_shapes, &zones, draft.entry);
+    let allocation = allocate::allocate(
+        &mut body,
+        &mut shared,
+        &origins,
+        &shapes,
+        &locals,
+        &local_shapes,
+        &zones,
+        [draft.entry, draft.ones],
+    );
     let zones =
         zones.into_iter().map(|zone| Zone { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone }).collect();
     let weight = weigh(&body);
@@ -64,6 +74,7 @@ pub(super) fn finish(draft: Draft) -> Code {
         roots,
         zones,
         entry: allocation.renamed(draft.entry),
+        ones: allocation.renamed(draft.ones),
         registers: allocation.registers,
         sizes: allocation.sizes,
         constants: allocation.constants,

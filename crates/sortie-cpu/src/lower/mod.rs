@@ -78,6 +78,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<C
 
     let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
     let entry = lower.build.builtin(Builtin::Entry);
+    let ones = lower.build.constant(u32::MAX);
     let passing = lower.shared_by.values().flat_map(function::Shared::passing).collect();
     let code = finish::finish(finish::Draft {
         origins: std::mem::take(&mut lower.build.origins),
@@ -85,6 +86,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<C
         shared: lower.shared,
         passing,
         entry,
+        ones,
         locals: lower.locals,
         counts: lower.counts,
         slots: lower.slots,

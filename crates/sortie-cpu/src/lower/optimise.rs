@@ -132,7 +132,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
 }
 
 /// Moves what is the same each time round out of loops.
-fn hoist(body: &mut Body, steady: &dyn Fn(Root) -> bool) {
+pub(super) fn hoist(body: &mut Body, steady: &dyn Fn(Root) -> bool) {
     let mut result: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
         bodies_of(&mut node).into_iter().flatten().for_each(|inner| hoist(inner, steady));

@@ -121,7 +121,7 @@ impl Checker {
         };
         let half = usize::from(access.address.half);
         let mut state = self.state();
-        let row = lanes.local_row();
+        let row = lanes.width;
         lanes.addresses(access, |y, x, at| {
             let lane = y * row + x;
             let offsets =

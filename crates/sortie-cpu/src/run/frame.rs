@@ -22,6 +22,7 @@ pub(crate) struct Frame {
     pub(crate) local_words: Vec<u32>,
     pub(crate) local_shapes: Vec<Shape>,
     pub(crate) full: [[Stretch; 1]; 4],
+    pub(crate) each_row: Vec<Stretch>,
     pub(crate) summaries: Vec<Summary>,
     pub(crate) workgroup: Vec<u32>,
     /// Blocks of a row, and rows.
@@ -93,6 +94,7 @@ impl Frame {
             local_words: code.locals.iter().map(|local| local.words).collect(),
             local_shapes: code.locals.iter().map(|local| local.shape).collect(),
             full: sizes.map(|len| [Stretch { y: 0, x: 0, len }]),
+            each_row: (0..rows).map(|y| Stretch { y, x: 0, len: 1 }).collect(),
             summaries: vec![Summary::default(); code.zones.len()],
             workgroup: Vec::new(),
             columns,
@@ -143,22 +145,19 @@ impl Frame {
         let rows = if place.down == 0 { 1 } else { self.rows };
         let columns = if place.across == 0 { 1 } else { self.columns };
         for y in 0..rows {
+            if place.across == 0 {
+                self.blocks[place.at(y, 0)] = Block::splat(geometry.value(builtin, set, groups, 0, y));
+                continue;
+            }
+            let start = geometry.value(builtin, set, groups, 0, y);
             for x in 0..columns {
                 let first = x * BLOCK as u32;
                 let block = &mut self.blocks[place.at(y, x)];
-                match step {
-                    _ if place.across == 0 => *block = Block::splat(geometry.value(builtin, set, groups, 0, y)),
-                    Some(step) => {
-                        let start = geometry.value(builtin, set, groups, first, y);
-                        for (lane, value) in (0..).zip(&mut block.0) {
-                            *value = start.wrapping_add(step.wrapping_mul(lane));
-                        }
-                    }
-                    None => {
-                        for (lane, value) in (first..).zip(&mut block.0) {
-                            *value = geometry.value(builtin, set, groups, lane, y);
-                        }
-                    }
+                for (lane, value) in (first..).zip(&mut block.0) {
+                    *value = match step {
+                        Some(step) => start.wrapping_add(step.wrapping_mul(lane)),
+                        None => geometry.value(builtin, set, groups, lane, y),
+                    };
                 }
             }
         }

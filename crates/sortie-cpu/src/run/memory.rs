@@ -9,7 +9,7 @@ use super::{
 use crate::{
     code::{Access, Atomic, Limit, Rmw, Root},
     geometry::Mode,
-    lanes::{BLOCK, Block, Place, Stretch},
+    lanes::{BLOCK, Block, First, Place, Stretch},
     shape::Shape,
 };
 
@@ -66,7 +66,7 @@ impl Lanes<'_, '_> {
         let index = match (access.address.terms.first(), access.address.linear) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
-                let first = self.file[self.place(term.index).at(y, 0)].get().0[0];
+                let first = self.file[self.place(term.index).at(y, 0)].first();
                 Index::Linear(first.wrapping_add(step.wrapping_mul(x * BLOCK as u32)), step)
             }
             (Some(term), None) => Index::Each(block(self.place(term.index))),
@@ -85,14 +85,14 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Blocks of a result of this shape, as `(y, x, how many along x)`.
+    /// Blocks of a result of this shape.
     #[inline(always)]
-    fn each_stretch(&self, shape: Shape, mut visit: impl FnMut(Stretch)) {
+    fn blocks_of(&self, shape: Shape) -> &[Stretch] {
         match shape {
-            Shape::LANE => self.summary.grid.iter().copied().for_each(visit),
-            Shape::COLUMN => visit(Stretch { y: 0, x: 0, len: self.columns }),
-            Shape::ROW => (0..self.rows).for_each(|y| visit(Stretch { y, x: 0, len: 1 })),
-            _ => visit(Stretch { y: 0, x: 0, len: 1 }),
+            Shape::LANE => &self.summary.grid,
+            Shape::COLUMN => &self.full[1],
+            Shape::ROW => self.each_row,
+            _ => &self.full[0],
         }
     }
 
@@ -139,27 +139,83 @@ impl Lanes<'_, '_> {
         let reach = self.reach(access);
         let root = access.address.root;
         let single = !access.shape.has_x();
-        self.each_stretch(access.shape, |stretch| {
+        for stretch in self.blocks_of(access.shape) {
             let row = self.row_offset(root, stretch.y);
+            if single {
+                self.load_one(access, words, &reach, row, stretch.y);
+                continue;
+            }
+            if self.load_stretch(access, words, &reach, row, *stretch) {
+                continue;
+            }
             for x in stretch.x..stretch.x + stretch.len {
                 let spot = self.spot(access, stretch.y, x);
-                if single {
-                    self.load_one(access, words, &reach, &spot, row, stretch.y, x);
-                } else {
-                    self.load_block(access, words, &reach, &spot, row, stretch.y, x);
-                }
+                self.load_block(access, words, &reach, &spot, row, stretch.y, x);
             }
-        });
+        }
+    }
+
+    /// Where the elements of a stretch follow each other without a gap, one word each: the first, if all are in bounds.
+    #[inline(always)]
+    fn run_of_words(&self, access: &Access, reach: &Reach, row: u32, stretch: Stretch) -> Option<usize> {
+        if access.address.linear != Some(1) || reach.stride != 1 || access.address.half || access.parts.len() != 1 {
+            return None;
+        }
+        let start = |reg| self.file[self.place(reg).at(stretch.y, 0)].first();
+        let first = start(access.address.terms[0].index).wrapping_add(stretch.x * BLOCK as u32);
+        // Linear in the index, so everything else is the same along the row.
+        let base = match access.address.base {
+            Some(base) if self.place(base).across != 0 => return None,
+            base => base.map_or(0, start),
+        };
+        let end = u64::from(first) + u64::from(stretch.len) * BLOCK as u64;
+        let at = u64::from(first) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
+        (base != NOWHERE && end <= u64::from(reach.limit)).then_some(at as usize + access.parts[0].offset as usize)
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "all of one spot")]
-    fn load_one<W: Words>(&self, access: &Access, words: W, reach: &Reach, spot: &Spot, row: u32, y: u32, x: u32) {
-        let address = address(reach, spot, 0, row);
+    fn load_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> bool {
+        let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return false };
+        let to = self.place(access.parts[0].reg).at(stretch.y, stretch.x);
+        for block in &self.file[to..to + stretch.len as usize] {
+            let Some(values) = words.array::<BLOCK>(at) else { return false };
+            block.set(Block(values));
+            at += BLOCK;
+        }
+        true
+    }
+
+    /// Stores the blocks of a stretch of which all lanes take part. Returns how many that were.
+    #[inline(always)]
+    fn store_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> u32 {
+        if !(self.summary.all || access.mask.is_none()) {
+            return 0;
+        }
+        let whole = (self.width / BLOCK as u32).saturating_sub(stretch.x).min(stretch.len);
+        let stretch = Stretch { len: whole, ..stretch };
+        let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return 0 };
+        let place = self.place(access.parts[0].reg);
+        for x in 0..whole {
+            let values = self.file[place.at(stretch.y, stretch.x + x)].get();
+            if !words.put_array(at, &values.0) {
+                return x;
+            }
+            at += BLOCK;
+        }
+        whole
+    }
+
+    /// What is the same for all lanes of a row.
+    #[inline(always)]
+    fn load_one<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, y: u32) {
+        let first = |reg| self.file[self.place(reg).at(y, 0)].first();
+        let index = access.address.terms.first().map_or(0, |term| first(term.index));
+        let base = access.address.base.map_or(0, first);
+        let address = place_of(reach, index, base, row);
         for part in &access.parts {
             let value =
                 address.and_then(|at| fetch(words, access.address.half, at + part.offset as usize)).unwrap_or(0);
-            self.file[self.place(part.reg).at(y, x)].set(Block::splat(value));
+            self.file[self.place(part.reg).at(y, 0)].set(Block::splat(value));
         }
     }
 
@@ -183,7 +239,10 @@ impl Lanes<'_, '_> {
                 return;
             }
         }
-        let addresses: [Option<usize>; BLOCK] = std::array::from_fn(|lane| address(reach, spot, lane, row));
+        let mut addresses = [None; BLOCK];
+        for (lane, at) in addresses.iter_mut().enumerate() {
+            *at = address(reach, spot, lane, row);
+        }
         for part in &access.parts {
             let mut block = Block::ZERO;
             for (value, at) in block.0.iter_mut().zip(&addresses) {
@@ -235,7 +294,8 @@ impl Lanes<'_, '_> {
         let root = access.address.root;
         for stretch in &self.summary.grid {
             let row = self.row_offset(root, stretch.y);
-            for x in stretch.x..stretch.x + stretch.len {
+            let done = self.store_stretch(access, words, &reach, row, *stretch);
+            for x in stretch.x + done..stretch.x + stretch.len {
                 let active = self.active(access, stretch.y, x);
                 if active == 0 {
                     continue;
@@ -319,7 +379,7 @@ impl Lanes<'_, '_> {
         let reach = self.reach(access);
         let words = self.local_words[local as usize];
         let whole = !self.varies(access);
-        self.each_stretch(access.shape, |stretch| {
+        for stretch in self.blocks_of(access.shape) {
             for x in stretch.x..stretch.x + stretch.len {
                 let spot = self.spot(access, stretch.y, x);
                 for part in &access.parts {
@@ -340,7 +400,7 @@ impl Lanes<'_, '_> {
                     self.file[self.place(part.reg).at(stretch.y, x)].set(block);
                 }
             }
-        });
+        }
     }
 
     fn store_local(&self, access: &Access, local: u32) {
@@ -348,7 +408,7 @@ impl Lanes<'_, '_> {
         let words = self.local_words[local as usize];
         let shape = self.local_shapes[local as usize];
         let whole = !self.varies(access);
-        self.each_stretch(shape, |stretch| {
+        for stretch in self.blocks_of(shape) {
             for x in stretch.x..stretch.x + stretch.len {
                 let spot = self.spot(access, stretch.y, x);
                 let mask = match access.mask {
@@ -379,7 +439,7 @@ impl Lanes<'_, '_> {
                     }
                 }
             }
-        });
+        }
     }
 
     /// Whether lanes of a row go to different elements.
@@ -412,8 +472,11 @@ trait WordsVisitor<R> {
 /// The address of a lane, in units; `None` out of bounds.
 #[inline(always)]
 fn address(reach: &Reach, spot: &Spot, lane: usize, row: u32) -> Option<usize> {
-    let index = spot.index.of(lane);
-    let base = spot.base.as_ref().map_or(0, |base| base[lane]);
+    place_of(reach, spot.index.of(lane), spot.base.as_ref().map_or(0, |base| base[lane]), row)
+}
+
+#[inline(always)]
+fn place_of(reach: &Reach, index: u32, base: u32, row: u32) -> Option<usize> {
     let fits = index < reach.limit && base != NOWHERE;
     let at = u64::from(index) * u64::from(reach.stride) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
     fits.then_some(at as usize)
@@ -425,8 +488,8 @@ fn contiguous(reach: &Reach, spot: &Spot, half: bool, words: u32, row: u32) -> O
     let Index::Linear(first, 1) = spot.index else { return None };
     let base = match &spot.base {
         None => 0,
-        // Linear in the index, so everything else is the same along the row.
-        Some(base) => base[0],
+        Some(base) if base.iter().all(|other| *other == base[0]) => base[0],
+        Some(_) => return None,
     };
     let fits =
         !half && reach.stride == words && base != NOWHERE && u64::from(first) + BLOCK as u64 <= u64::from(reach.limit);

@@ -22,7 +22,7 @@ use std::{
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, IntoBytes};
 
-use self::{check::Checker, frame::Frame, simd::Simd, view::View, walk::Walk};
+use self::{check::Checker, frame::Frame, simd::Simd, straight::Ground, view::View, walk::Walk};
 use crate::{
     Bound, Finding, Halt, Run, Stop, Threads,
     geometry::{Layout, Mode},
@@ -147,7 +147,7 @@ fn lanes(program: &Program) -> u32 {
     let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
     let lanes = (CACHE / wide).min((4 << 20) / (words.max(1) * 4));
-    lanes.clamp(64, 1024)
+    lanes.clamp(64, 4096)
 }
 
 fn layout_sets(layout: &Layout) -> u64 {
@@ -235,22 +235,29 @@ impl Sets<'_> {
             let mut blocks = std::mem::take(&mut frame.blocks);
             let mut workgroup = std::mem::take(&mut frame.workgroup);
             let mut summaries = std::mem::take(&mut frame.summaries);
-            result = Walk {
-                code,
-                frame: &frame,
+            let ground = Ground {
                 file: Cell::from_mut(&mut blocks[..]).as_slice_of_cells(),
-                workgroup: Cell::from_mut(&mut workgroup[..]).as_slice_of_cells(),
+                places: &frame.places,
+                locals: &frame.locals,
+                local_words: &frame.local_words,
+                local_shapes: &frame.local_shapes,
+                full: &frame.full,
+                each_row: &frame.each_row,
                 views,
                 counts: &counts,
                 immediates: self.immediates,
-                summaries: &mut summaries,
-                simd,
-                stop: self.stop,
+                workgroup: Cell::from_mut(&mut workgroup[..]).as_slice_of_cells(),
+                workgroup_words: code.workgroup_words,
+                mode: code.geometry.mode,
                 width: set.width,
+                columns: frame.columns,
+                rows: frame.rows,
                 check: self.check,
-                patience: PATIENCE,
-            }
-            .run();
+                ones: code.ones,
+            };
+            let walk =
+                Walk { code, ground: &ground, summaries: &mut summaries, simd, stop: self.stop, patience: PATIENCE };
+            result = walk.run();
             frame.blocks = blocks;
             frame.workgroup = workgroup;
             frame.summaries = summaries;

@@ -7,7 +7,7 @@ use crate::{
     code::{Limit, Op, Reg},
     eval::{self, Apply1, Apply2, Apply3},
     geometry::Mode,
-    lanes::{BLOCK, Block, Place, Stretch, map},
+    lanes::{Along, BLOCK, Block, Place, Span, Stretch},
     shape::Shape,
 };
 
@@ -47,8 +47,8 @@ impl Summary {
     }
 }
 
-/// All that straight-line code needs.
-pub(crate) struct Lanes<'a, 'b> {
+/// All that straight-line code needs, the same for a whole rectangle.
+pub(crate) struct Ground<'a, 'b> {
     pub(crate) file: &'b [Cell<Block>],
     pub(crate) places: &'b [Place],
     pub(crate) locals: &'b [(Place, u32)],
@@ -56,7 +56,8 @@ pub(crate) struct Lanes<'a, 'b> {
     pub(crate) local_shapes: &'b [Shape],
     /// All blocks of a register, by shape.
     pub(crate) full: &'b [[Stretch; 1]; 4],
-    pub(crate) summary: &'b Summary,
+    /// The first block of every row.
+    pub(crate) each_row: &'b [Stretch],
     pub(crate) views: &'b [View<'a>],
     pub(crate) counts: &'b [u32],
     pub(crate) immediates: &'b [u32],
@@ -68,6 +69,24 @@ pub(crate) struct Lanes<'a, 'b> {
     pub(crate) columns: u32,
     pub(crate) rows: u32,
     pub(crate) check: Option<&'b Checker>,
+    /// A register of all ones.
+    pub(crate) ones: Reg,
+}
+
+/// The ground, and which lanes are active.
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes<'a, 'b> {
+    pub(crate) ground: &'b Ground<'a, 'b>,
+    pub(crate) summary: &'b Summary,
+}
+
+impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
+    type Target = Ground<'a, 'b>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Ground<'a, 'b> {
+        self.ground
+    }
 }
 
 /// One instruction, waiting for its function.
@@ -78,13 +97,23 @@ struct Apply<'l, 'a, 'b, const N: usize> {
     grid: bool,
 }
 
-impl<const N: usize> Apply<'_, '_, '_, N> {
+impl<'l, const N: usize> Apply<'l, '_, '_, N> {
     #[inline(always)]
-    fn all(self, f: impl Fn([u32; N]) -> u32 + Copy) {
+    fn span(&self) -> Span<'l> {
         let lanes = self.lanes;
         let to = lanes.place(self.to);
-        let stretches = lanes.stretches(to, self.grid);
-        map(lanes.file, stretches, self.grid, to, self.from.map(|reg| lanes.place(reg)), f);
+        let (stretches, along) = match (self.grid, to.class == 3) {
+            (false, false) => (&lanes.full[usize::from(to.class)][..], Along::Line),
+            (false, true) => (&lanes.summary.flat[..], Along::Line),
+            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], Along::Column),
+            (true, _) => (&lanes.summary.grid[..], Along::Rows),
+        };
+        Span { file: lanes.file, stretches, along, to }
+    }
+
+    #[inline(always)]
+    fn place(&self, operand: usize) -> Place {
+        self.lanes.place(self.from[operand])
     }
 }
 
@@ -92,7 +121,7 @@ impl Apply1 for Apply<'_, '_, '_, 1> {
     type Out = ();
     #[inline(always)]
     fn apply(self, f: impl Fn(u32) -> u32 + Copy) {
-        self.all(|[a]| f(a));
+        self.span().map1(self.place(0), f);
     }
 }
 
@@ -100,7 +129,7 @@ impl Apply2 for Apply<'_, '_, '_, 2> {
     type Out = ();
     #[inline(always)]
     fn apply(self, f: impl Fn(u32, u32) -> u32 + Copy) {
-        self.all(|[a, b]| f(a, b));
+        self.span().map2(self.place(0), self.place(1), f);
     }
 }
 
@@ -108,30 +137,18 @@ impl Apply3 for Apply<'_, '_, '_, 3> {
     type Out = ();
     #[inline(always)]
     fn apply(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
-        self.all(|[a, b, c]| f(a, b, c));
+        self.span().map3(self.place(0), self.place(1), self.place(2), f);
     }
 }
 
-impl Lanes<'_, '_> {
+impl Ground<'_, '_> {
     #[inline(always)]
     pub(crate) fn place(&self, reg: Reg) -> Place {
         self.places[reg.0 as usize]
     }
+}
 
-    #[inline(always)]
-    fn stretches(&self, to: Place, grid: bool) -> &[Stretch] {
-        match (grid, to.class == 3) {
-            (true, _) => &self.summary.grid,
-            (false, true) => &self.summary.flat,
-            (false, false) => &self.full[usize::from(to.class)],
-        }
-    }
-
-    /// Invocations of a workgroup in a row.
-    pub(crate) fn local_row(&self) -> u32 {
-        self.width
-    }
-
+impl Lanes<'_, '_> {
     /// Runs instructions one after the other, each for all lanes.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
@@ -146,7 +163,7 @@ impl Lanes<'_, '_> {
                 }
                 Op::Blend { d, a, mask, grid } => {
                     Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid }
-                        .all(|[old, new, mask]| (new & mask) | (old & !mask));
+                        .apply(|old, new, mask| (new & mask) | (old & !mask));
                 }
                 Op::Address { d, base, index, stride, limit, grid } => {
                     let limit = match limit {
@@ -155,17 +172,16 @@ impl Lanes<'_, '_> {
                         Limit::Count(count) => self.counts[*count as usize],
                     };
                     let stride = *stride;
-                    // An address beyond 2³² wraps to all ones: out of bounds as well.
+                    // In bounds, it is less than the size of the memory: nothing wraps.
                     let place = |index: u32, base: u32| {
-                        let wide = u64::from(index) * u64::from(stride) + u64::from(base);
-                        let out = (index >= limit) | (base == u32::MAX) | (wide > u64::from(u32::MAX));
-                        if out { u32::MAX } else { wide as u32 }
+                        let out = (index >= limit) | (base == u32::MAX);
+                        let at = index.wrapping_mul(stride).wrapping_add(base);
+                        if out { u32::MAX } else { at }
                     };
                     match base {
-                        Some(base) => Apply { lanes: self, to: *d, from: [*index, *base], grid: *grid }
-                            .all(|[index, base]| place(index, base)),
+                        Some(base) => Apply { lanes: self, to: *d, from: [*index, *base], grid: *grid }.apply(place),
                         None => {
-                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.all(|[index]| place(index, 0))
+                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.apply(|index| place(index, 0))
                         }
                     }
                 }
@@ -222,40 +238,34 @@ impl Lanes<'_, '_> {
         into: &mut Summary,
     ) {
         let to = self.place(to);
-        let outer = outer.map(|reg| self.place(reg));
-        let entry = entry.map(|reg| self.place(reg));
         let cond = self.place(cond);
+        // One of them stands in for the other where there is only one, or none: all lanes of a row that varies by row exist.
+        let ones = self.place(self.ones);
+        let outer = outer.map_or(ones, |reg| self.place(reg));
+        let entry = entry.map_or(ones, |reg| self.place(reg));
         into.clear();
-        let mut all = u32::MAX;
+        let mut lost = [0; BLOCK];
         for stretch in &self.summary.grid {
             for x in stretch.x..stretch.x + stretch.len {
                 std::hint::black_box(());
                 let y = stretch.y;
-                let mut block = self.file[cond.at(y, x)].get();
-                let mut before = Block::splat(u32::MAX);
-                if let Some(place) = outer {
-                    before = self.file[place.at(y, x)].get();
-                }
-                if let Some(place) = entry {
-                    let exist = self.file[place.at(y, x)].get();
-                    for lane in 0..BLOCK {
-                        before.0[lane] &= exist.0[lane];
-                    }
-                }
-                let mut any = 0;
+                let cond = self.file[cond.at(y, x)].get().0;
+                let outer = self.file[outer.at(y, x)].get().0;
+                let entry = self.file[entry.at(y, x)].get().0;
+                let mut block = Block::ZERO;
                 for lane in 0..BLOCK {
-                    block.0[lane] = (block.0[lane] ^ wanted) & before.0[lane];
-                    any |= block.0[lane];
-                    all &= block.0[lane] | !before.0[lane];
+                    let before = outer[lane] & entry[lane];
+                    block.0[lane] = (cond[lane] ^ wanted) & before;
+                    lost[lane] |= before & !block.0[lane];
                 }
                 self.file[to.at(y, x)].set(block);
-                if any != 0 {
+                if any(&block) {
                     into.push(y, x, self.columns);
                 }
             }
         }
         // All that were active still are.
-        into.all = self.summary.all && all == u32::MAX;
+        into.all = self.summary.all && !any(&Block(lost));
     }
 
     /// No lanes, in the blocks of the summary at hand.
@@ -293,11 +303,25 @@ impl Lanes<'_, '_> {
                 let block = self.file[mask.at(stretch.y, x)].get();
                 let exist = self.file[entry.at(stretch.y, x)].get();
                 all &= block.0.iter().zip(exist.0).all(|(lane, exist)| lane & exist == exist);
-                if block.0 != [0; BLOCK] {
+                if any(&block) {
                     into.push(stretch.y, x, self.columns);
                 }
             }
         }
         into.all = self.summary.all && all;
     }
+}
+
+/// Whether any bit is set.
+#[inline(always)]
+fn any(block: &Block) -> bool {
+    let mut sum = [0; BLOCK / 2];
+    for (lane, sum) in sum.iter_mut().enumerate() {
+        *sum = block.0[lane] | block.0[lane + BLOCK / 2];
+    }
+    let mut bits = 0;
+    for lane in sum {
+        bits |= lane;
+    }
+    bits != 0
 }

@@ -88,7 +88,9 @@ impl Words for Cells<'_> {
     #[inline(always)]
     fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
         let words: &[Cell<u32>; N] = self.words.get(at.wrapping_sub(self.start)..)?.first_chunk()?;
-        Some(std::array::from_fn(|index| words[index].get()))
+        let mut values = [0; N];
+        values.iter_mut().zip(words).for_each(|(value, word)| *value = word.get());
+        Some(values)
     }
 
     #[inline(always)]
@@ -126,7 +128,9 @@ impl Words for &[AtomicU32] {
     #[inline(always)]
     fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
         let words: &[AtomicU32; N] = self.get(at..)?.first_chunk()?;
-        Some(std::array::from_fn(|index| words[index].load(Ordering::Relaxed)))
+        let mut values = [0; N];
+        values.iter_mut().zip(words).for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
+        Some(values)
     }
 
     #[inline(always)]

@@ -1,18 +1,13 @@
 //! Control flow: which lanes go where.
 
-use std::cell::Cell;
-
 use super::{
-    check::Checker,
-    frame::Frame,
     simd::Simd,
-    straight::{Lanes, Summary},
-    view::View,
+    straight::{Ground, Lanes, Summary},
 };
 use crate::{
     Halt, Stop,
     code::{Body, Branch, Leave, Node, Op, Reg, Region, Spin},
-    lanes::Block,
+    lanes::First,
     program::Code,
 };
 
@@ -29,50 +24,25 @@ enum Flow {
 }
 
 /// One thread's walk through the code for one rectangle.
-pub(crate) struct Walk<'a, 'b> {
+pub(crate) struct Walk<'b> {
     pub(crate) code: &'b Code,
-    pub(crate) frame: &'b Frame,
-    pub(crate) file: &'b [Cell<Block>],
-    pub(crate) workgroup: &'b [Cell<u32>],
-    pub(crate) views: &'b [View<'a>],
-    pub(crate) counts: &'b [u32],
-    pub(crate) immediates: &'b [u32],
+    pub(crate) ground: &'b Ground<'b, 'b>,
     /// By region.
     pub(crate) summaries: &'b mut [Summary],
     pub(crate) simd: Simd,
     pub(crate) stop: Stop<'b>,
-    pub(crate) width: u32,
-    pub(crate) check: Option<&'b Checker>,
     /// Loop iterations until the clock is looked at again.
     pub(crate) patience: u32,
 }
 
-impl Walk<'_, '_> {
-    pub(crate) fn run(&mut self) -> Result<(), Halt> {
+impl Walk<'_> {
+    pub(crate) fn run(mut self) -> Result<(), Halt> {
         let code = self.code;
         self.body(&code.body, crate::code::EVERY).map(drop)
     }
 
     fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
-        Lanes {
-            file: self.file,
-            places: &self.frame.places,
-            locals: &self.frame.locals,
-            local_words: &self.frame.local_words,
-            local_shapes: &self.frame.local_shapes,
-            full: &self.frame.full,
-            summary,
-            views: self.views,
-            counts: self.counts,
-            immediates: self.immediates,
-            workgroup: self.workgroup,
-            workgroup_words: self.code.workgroup_words,
-            mode: self.code.geometry.mode,
-            width: self.width,
-            columns: self.frame.columns,
-            rows: self.frame.rows,
-            check: self.check,
-        }
+        Lanes { ground: self.ground, summary }
     }
 
     fn summary(&self, region: Region) -> &Summary {
@@ -116,7 +86,7 @@ impl Walk<'_, '_> {
                     Flow::On(region)
                 }
                 Node::Barrier { flags, span } => {
-                    if let Some(check) = self.check {
+                    if let Some(check) = self.ground.check {
                         check.barrier(self.summary(region).all, *flags, *span);
                     }
                     Flow::On(region)
@@ -132,7 +102,7 @@ impl Walk<'_, '_> {
 
     /// All lanes go one way.
     fn branch(&mut self, cond: Reg, accept: &Body, reject: &Body, how: &Branch, region: Region) -> Result<Flow, Halt> {
-        let taken = self.file[self.frame.places[cond.0 as usize].base as usize].get().0[0] != 0;
+        let taken = self.ground.file[self.ground.place(cond).base as usize].first() != 0;
         let flow = self.body(if taken { accept } else { reject }, region)?;
         let Some(join) = how.join else { return Ok(flow) };
         let Flow::On(end) = flow else { return Ok(flow) };
@@ -263,7 +233,7 @@ impl Walk<'_, '_> {
             }
             self.body(continuing, region)?;
             if let Some(cond) = break_if
-                && self.file[self.frame.places[cond.0 as usize].base as usize].get().0[0] != 0
+                && self.ground.file[self.ground.place(cond).base as usize].first() != 0
             {
                 return Ok(Flow::On(region));
             }
@@ -353,12 +323,12 @@ impl Walk<'_, '_> {
         let mask = self.mask(region).map(|mask| lanes.place(mask));
         for stretch in &lanes.summary.grid {
             for x in stretch.x..stretch.x + stretch.len {
-                let cell = &self.file[to.at(stretch.y, x)];
-                let cond = self.file[cond.at(stretch.y, x)].get();
+                let cell = &self.ground.file[to.at(stretch.y, x)];
+                let cond = self.ground.file[cond.at(stretch.y, x)].get();
                 let mut block = cell.get();
                 for (lane, value) in block.0.iter_mut().enumerate() {
-                    *value |=
-                        cond.0[lane] & mask.map_or(u32::MAX, |mask| self.file[mask.at(stretch.y, x)].get().0[lane]);
+                    *value |= cond.0[lane]
+                        & mask.map_or(u32::MAX, |mask| self.ground.file[mask.at(stretch.y, x)].get().0[lane]);
                 }
                 cell.set(block);
             }
