@@ -1,0 +1,155 @@
+//! Runs cases on every device and compares what comes out.
+
+use sortie::{Batch, Bind, Buffer, Device, Grid, Kernel, KernelOptions, Result};
+
+use crate::{
+    case::{Case, Memory, Size, Step},
+    devices::{devices, has, say},
+    tolerance::Format,
+    word::Word,
+};
+
+/// Every case on every device that can run it; all differences together, so that one run shows the whole picture.
+pub(crate) fn run_all(subject: &str, cases: &[Case]) {
+    let mut wrong = Vec::new();
+    for case in cases {
+        let mut first: Option<(&str, Vec<Vec<u32>>)> = None;
+        for (name, device) in devices() {
+            if let Some(need) = case.needs.iter().find(|need| !has(name, device, **need)) {
+                say(&format!("SKIPPED on {name}: {subject}/{} needs {need:?}", case.name));
+                continue;
+            }
+            let found = match run(device, case) {
+                Ok(found) => found,
+                Err(error) => {
+                    wrong.push(format!("{subject}/{} on {name}: {error}", case.name));
+                    continue;
+                }
+            };
+            let against = compare(case, &found).err().map(|how| format!("against the reference: {how}"));
+            let other = first.as_ref().and_then(|(first, words)| {
+                let how = compare(&of_device(case, words), &found).err()?;
+                Some(format!("against {first}: {how}"))
+            });
+            wrong.extend(against.or(other).map(|how| format!("{subject}/{} on {name}, {how}", case.name)));
+            first.get_or_insert((name, found));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The buffers of a case after it ran.
+fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
+    let buffers = case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
+    let mut batch = device.batch();
+    for step in &case.steps {
+        let options = KernelOptions { entry: Some(step.entry.into()), constants: case.constants.clone() };
+        let kernel = device.kernel_with(&case.source, &options)?;
+        dispatch(&mut batch, &kernel, step, &buffers);
+    }
+    let readings: Vec<_> = buffers.iter().map(|buffer| batch.read(buffer)).collect();
+    batch.submit()?;
+    readings.into_iter().map(sortie::Reading::wait).collect()
+}
+
+fn dispatch(batch: &mut Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>]) {
+    let bound: Vec<&dyn Bind> = match &step.binds {
+        None => buffers.iter().map(|buffer| buffer as &dyn Bind).collect(),
+        Some(binds) => binds.iter().map(|index| &buffers[*index] as &dyn Bind).collect(),
+    };
+    let grid = match step.size {
+        Size::Items(items) => Grid::items(items),
+        Size::Groups(groups) => Grid::groups(groups),
+    };
+    let dispatch = batch.dispatch(kernel, &bound, grid).label(step.entry);
+    // Immediates are a value of a plain type, so each length is a type.
+    macro_rules! immediates {
+        ($($len:literal)*) => {
+            match step.immediates.len() {
+                0 => drop(dispatch),
+                $($len => {
+                    let words: [u32; $len] = std::array::from_fn(|index| step.immediates[index]);
+                    drop(dispatch.immediates(&words));
+                })*
+                len => panic!("{}: {len} words of immediates", step.entry),
+            }
+        };
+    }
+    immediates!(1 2 3 4 5 6 7 8 12 16 20 24 28 32);
+}
+
+/// The first word that is wrong, and how many are.
+fn compare(case: &Case, found: &[Vec<u32>]) -> std::result::Result<(), String> {
+    for (index, (memory, found)) in case.memory.iter().zip(found).enumerate() {
+        let Some(after) = &memory.after else {
+            if memory.before != *found {
+                return Err(format!("buffer {index}, an input, was written"));
+            }
+            continue;
+        };
+        let wrong: Vec<_> = (0..after.len()).filter(|at| !right(memory, after[*at], found[*at])).collect();
+        if let Some(at) = wrong.first() {
+            let few: Vec<_> =
+                wrong.iter().take(6).map(|at| format!("[{at}] {}", told(after[*at], found[*at]))).collect();
+            let cause = memory.tolerance;
+            return Err(format!(
+                "buffer {index}, {} of {} words from {at} on: {} ({cause:?})",
+                wrong.len(),
+                after.len(),
+                few.join("; ")
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn right(memory: &Memory, expected: Word, found: u32) -> bool {
+    let allows = |found, expected, format| memory.tolerance.allows(found, expected, format);
+    match expected {
+        Word::Bits(bits) => bits == found,
+        Word::Float(value) => allows(f64::from(f32::from_bits(found)), value, Format::F32),
+        Word::Halves(low, high) => {
+            let [a, b] = halves(found);
+            allows(a, low, Format::F16) && allows(b, high, Format::F16)
+        }
+        Word::Among(low, high) => (low..=high).contains(&found),
+        Word::Any => true,
+    }
+}
+
+fn told(expected: Word, found: u32) -> String {
+    match expected {
+        Word::Float(value) => format!("{} instead of {value}", f32::from_bits(found)),
+        Word::Halves(low, high) => format!("{:?} instead of {low}, {high}", halves(found)),
+        _ => format!("{found:#x} instead of {expected:x?}"),
+    }
+}
+
+fn halves(word: u32) -> [f64; 2] {
+    [word as u16, (word >> 16) as u16].map(|bits| half::f16::from_bits(bits).to_f64())
+}
+
+/// The same case with what another device gave as its reference, where the kernel leaves no choice.
+fn of_device(case: &Case, words: &[Vec<u32>]) -> Case {
+    let mut other = Case::new(case.name, case.source.clone());
+    other.memory = case
+        .memory
+        .iter()
+        .zip(words)
+        .map(|(memory, words)| {
+            let after = memory.after.as_ref().map(|after| {
+                let words = after.iter().zip(words);
+                words
+                    .map(|(expected, word)| match expected {
+                        Word::Bits(_) => Word::Bits(*word),
+                        Word::Float(_) => Word::Float(f64::from(f32::from_bits(*word))),
+                        Word::Halves(..) => Word::Halves(halves(*word)[0], halves(*word)[1]),
+                        Word::Among(..) | Word::Any => *expected,
+                    })
+                    .collect()
+            });
+            Memory { before: memory.before.clone(), after, tolerance: memory.tolerance }
+        })
+        .collect();
+    other
+}
