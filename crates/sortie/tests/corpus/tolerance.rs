@@ -13,18 +13,18 @@ pub(crate) struct Tolerance {
 pub(crate) const EXACT: Tolerance = Tolerance { ulp: 0.0, abs: 0.0, cause: "exact" };
 
 /// Units in the last place of the reference.
-pub(crate) fn ulp(ulp: f64, cause: &'static str) -> Tolerance {
+pub(crate) const fn ulp(ulp: f64, cause: &'static str) -> Tolerance {
     Tolerance { ulp, abs: 0.0, cause }
 }
 
 /// A distance.
-pub(crate) fn abs(abs: f64, cause: &'static str) -> Tolerance {
+pub(crate) const fn abs(abs: f64, cause: &'static str) -> Tolerance {
     Tolerance { ulp: 0.0, abs, cause }
 }
 
 impl Tolerance {
     /// A distance that is allowed too, for results near zero.
-    pub(crate) fn or_abs(self, abs: f64) -> Self {
+    pub(crate) const fn or_abs(self, abs: f64) -> Self {
         Self { abs, ..self }
     }
 
