@@ -33,7 +33,7 @@ macro_rules! subjects {
     };
 }
 
-subjects!(integers math floats geometry vectors matrices layouts variables functions control ids atomics groups halves bounds);
+subjects!(integers math floats geometry vectors matrices layouts variables functions control ids atomics groups halves bounds linear orders images numbers texts physics);
 
 #[test]
 fn every_case_runs_on_at_least_one_device() {
@@ -42,7 +42,8 @@ fn every_case_runs_on_at_least_one_device() {
         return devices::say("SKIPPED: no device, no corpus");
     }
     for case in all() {
-        let runs = |(name, device): &(&str, sortie::Device)| case.needs.iter().all(|need| devices::has(name, device, *need));
+        let runs =
+            |(name, device): &(&str, sortie::Device)| case.needs.iter().all(|need| devices::has(name, device, *need));
         assert!(devices.iter().any(runs), "no device runs {}", case.name);
     }
 }

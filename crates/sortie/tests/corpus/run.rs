@@ -40,7 +40,8 @@ pub(crate) fn run_all(subject: &str, cases: &[Case]) {
 
 /// The buffers of a case after it ran.
 fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
-    let buffers = case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
+    let buffers =
+        case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
     let mut batch = device.batch();
     for step in &case.steps {
         let options = KernelOptions { entry: Some(step.entry.into()), constants: case.constants.clone() };
