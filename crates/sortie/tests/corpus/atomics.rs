@@ -91,6 +91,20 @@ fn workgroup_atomics() -> Case {
     case("workgroup_atomics", &a).output(expected)
 }
 
+fn workgroup_exchanges() -> Case {
+    let a = words(116, 37 * 8);
+    let expected = a.chunks(37).flat_map(|a| {
+        [
+            0xffff_fff0_u32.wrapping_sub(sum(a)),
+            a.iter().fold(0xffff_fff1, |all, a| all & (a | 0xff)),
+            a.iter().fold(0xffff_fff2, |product: u32, a| product.wrapping_mul(a | 1)),
+            a.iter().fold(0xffff_fff3, |all, a| all ^ a),
+        ]
+    });
+    let expected: Vec<u32> = expected.collect();
+    case("workgroup_exchanges", &a).groups([8, 1, 1]).output(expected)
+}
+
 fn atomics_in_structs() -> Case {
     let a = words(115, LEN as usize);
     let mut after = vec![9_u32; 1 + 4 + 6];
@@ -114,6 +128,7 @@ pub(crate) fn cases() -> Vec<Case> {
         tickets(),
         compare_exchange(),
         workgroup_atomics(),
+        workgroup_exchanges(),
         atomics_in_structs(),
         race(),
     ]

@@ -47,8 +47,6 @@ pub(crate) enum Need {
     F16,
     /// More than 65,535 iterations in one invocation: lavapipe silently stops there.
     LongLoops,
-    /// The case is right, but this driver is wrong; the case says why.
-    NotOn(&'static str),
 }
 
 impl Case {

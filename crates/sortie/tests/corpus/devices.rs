@@ -41,7 +41,6 @@ pub(crate) fn has(name: &str, device: &Device, need: Need) -> bool {
             device.wgpu().is_none_or(|(device, _)| device.features().contains(sortie::wgpu::Features::SHADER_F16))
         }
         Need::LongLoops => name != "llvmpipe",
-        Need::NotOn(driver) => name != driver,
     }
 }
 

@@ -43,7 +43,3 @@ pub(crate) fn floats(seed: u64, len: usize, low: f32, high: f32) -> Vec<f32> {
     let mut dice = Dice::new(seed);
     (0..len).map(|_| dice.float(low, high)).collect()
 }
-
-pub(crate) fn signed(words: &[u32]) -> Vec<i32> {
-    words.iter().map(|word| word.cast_signed()).collect()
-}

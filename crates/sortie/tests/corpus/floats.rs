@@ -63,7 +63,7 @@ fn integer_conversions() -> Case {
         .iter()
         .map(|w| {
             let truth = u32::from(*w != 0);
-            w ^ w ^ (w.wrapping_add(1) << 1) ^ (w.wrapping_mul(2) << 2) ^ truth ^ (truth << 4)
+            (w.wrapping_add(1) << 1) ^ (w.wrapping_mul(2) << 2) ^ truth ^ (truth << 4)
         })
         .collect();
     case("integer_conversions", LEN).input(&w).output(expected)

@@ -36,6 +36,12 @@ fn ids_in_a_struct() -> Case {
     Case::new("ids_in_a_struct", KERNELS).groups(groups).output(expected)
 }
 
+fn many_groups() -> Case {
+    let groups = 70_001;
+    let expected: Vec<u32> = (0..groups).map(|group| group * 3 + groups).collect();
+    Case::new("many_groups", KERNELS).constant("x", 1.0).groups([groups, 1, 1]).output(expected)
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         ids("ids_3_5_2", [3, 5, 2], [4, 2, 3]),
@@ -48,5 +54,6 @@ pub(crate) fn cases() -> Vec<Case> {
         ids("ids_256_1_1", [256, 1, 1], [5, 1, 1]),
         ids("ids_5_1_3", [5, 1, 3], [1, 11, 1]),
         ids_in_a_struct(),
+        many_groups(),
     ]
 }

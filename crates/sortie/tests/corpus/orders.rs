@@ -39,6 +39,14 @@ fn compacted(a: &[u32]) -> Vec<u32> {
     kept
 }
 
+fn scan_of_many_groups() -> Case {
+    let a = words(177, 1111);
+    let sums: Vec<u32> = a.chunks(40).map(|a| a.iter().fold(0, |sum: u32, a| sum.wrapping_add(*a))).collect();
+    let case = Case::new("scan_of_many_groups", KERNELS).entry("scan_blocks").items([1111, 1, 1]);
+    let case = case.then("scan_sums").binds(&[2]).then("add_sums").items([1111, 1, 1]).binds(&[1, 2]);
+    case.input(&a).output(inclusive(&a)).output(inclusive(&sums))
+}
+
 fn histogram(name: &'static str, groups: u32) -> Case {
     let a = words(175, 3001);
     let mut counts = vec![5_u32; 32];
@@ -67,6 +75,7 @@ pub(crate) fn cases() -> Vec<Case> {
     vec![
         chunks("scan_hillis_steele", 100, 9, 9, inclusive),
         chunks("scan_blelloch", 128, 7, 7, exclusive),
+        scan_of_many_groups(),
         histogram("histogram_global", 63),
         histogram("histogram_local", 5),
         chunks("bitonic_local", 128, 5, 5, sorted),

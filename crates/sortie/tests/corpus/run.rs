@@ -62,15 +62,15 @@ fn dispatch(batch: &mut Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u
         Size::Items(items) => Grid::items(items),
         Size::Groups(groups) => Grid::groups(groups),
     };
-    let dispatch = batch.dispatch(kernel, &bound, grid).label(step.entry);
+    let recorded = batch.dispatch(kernel, &bound, grid).label(step.entry);
     // Immediates are a value of a plain type, so each length is a type.
     macro_rules! immediates {
         ($($len:literal)*) => {
             match step.immediates.len() {
-                0 => drop(dispatch),
+                0 => {}
                 $($len => {
                     let words: [u32; $len] = std::array::from_fn(|index| step.immediates[index]);
-                    drop(dispatch.immediates(&words));
+                    recorded.immediates(&words);
                 })*
                 len => panic!("{}: {len} words of immediates", step.entry),
             }
@@ -92,12 +92,12 @@ fn compare(case: &Case, found: &[Vec<u32>]) -> std::result::Result<(), String> {
         if let Some(at) = wrong.first() {
             let few: Vec<_> =
                 wrong.iter().take(6).map(|at| format!("[{at}] {}", told(after[*at], found[*at]))).collect();
-            let cause = memory.tolerance;
             return Err(format!(
-                "buffer {index}, {} of {} words from {at} on: {} ({cause:?})",
+                "buffer {index}, {} of {} words from {at} on: {} ({})",
                 wrong.len(),
                 after.len(),
-                few.join("; ")
+                few.join("; "),
+                memory.tolerance
             ));
         }
     }
@@ -153,4 +153,43 @@ fn of_device(case: &Case, words: &[Vec<u32>]) -> Case {
         })
         .collect();
     other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tolerance::abs;
+
+    fn case() -> Case {
+        let after = [Word::Float(1.0), Word::Bits(7), Word::Among(3, 5), Word::Any, Word::Halves(1.0, 2.0)];
+        Case::new("case", "").input(&[9_u32]).output(after).within(abs(0.1, "a test"))
+    }
+
+    fn found(at: usize, word: u32) -> Vec<Vec<u32>> {
+        let mut words = vec![1_f32.to_bits(), 7, 4, 77, 0x4000_3c00];
+        words[at] = word;
+        vec![vec![9], words]
+    }
+
+    #[test]
+    fn a_word_passes_when_it_is_what_the_reference_allows() {
+        for (at, word) in [(0, 1.05_f32.to_bits()), (1, 7), (2, 5), (3, 0), (4, 0x4001_3c01)] {
+            assert_eq!(compare(&case(), &found(at, word)), Ok(()), "word {at}");
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_not_allowed_is_named() {
+        for (at, word) in [(0, 1.2_f32.to_bits()), (0, f32::NAN.to_bits()), (1, 8), (2, 6), (4, 0x4400_3c00)] {
+            let how = compare(&case(), &found(at, word)).expect_err("a difference");
+            assert!(how.contains(&format!("1 of 5 words from {at} on")), "{how}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_was_written_is_named() {
+        let mut found = found(0, 1_f32.to_bits());
+        found[0][0] = 8;
+        assert!(compare(&case(), &found).is_err_and(|how| how.contains("an input")));
+    }
 }

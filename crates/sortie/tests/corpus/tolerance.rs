@@ -1,12 +1,20 @@
 //! How far a float may be from its reference, and why.
 
+use std::fmt;
+
 /// The distance that is allowed; a float passes when either bound holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
     ulp: f64,
     abs: f64,
     /// Why it is allowed.
-    pub(crate) cause: &'static str,
+    cause: &'static str,
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "allowed are {} ulp or {:e}: {}", self.ulp, self.abs, self.cause)
+    }
 }
 
 /// The nearest float and no other; both zeros are one.
@@ -28,7 +36,7 @@ impl Tolerance {
         Self { abs, ..self }
     }
 
-    /// Whether `found` may stand for `expected`, in a format with `digits` bits of precision and `least` as its first exponent.
+    /// Whether `found` may stand for `expected` in a format.
     pub(crate) fn allows(&self, found: f64, expected: f64, format: Format) -> bool {
         let nearest = format.round(expected);
         if found.is_nan() || expected.is_nan() {

@@ -93,6 +93,40 @@ fn padded(a: [u32; 4], index: usize) -> Vec<Word> {
     v.into_iter().map(Word::from).chain([Word::Any]).collect()
 }
 
+/// Every swizzle of vectors of every width, in one long kernel.
+fn all_swizzles() -> Case {
+    let letters = [["x", "y", "z", "w"], ["r", "g", "b", "a"]];
+    let mut source = String::from(
+        "@group(0) @binding(0) var<storage, read> w: array<vec4<u32>>;
+        @group(0) @binding(1) var<storage, read_write> o: array<u32>;
+        @compute @workgroup_size(20) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x >= arrayLength(&w) { return; }
+        let v4 = w[id.x]; let v3 = v4.xyz; let v2 = v4.xy; var h = 0u;\n",
+    );
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    for from in 2..5_usize {
+        for to in 2..5_u32 {
+            for code in 0..from.pow(to) {
+                let picked: Vec<usize> = (0..to).map(|place| code / from.pow(place) % from).collect();
+                let name: String = picked.iter().map(|at| letters[code % 2][*at]).collect();
+                let weights = ["vec2(3u, 5u)", "vec3(3u, 5u, 7u)", "vec4(3u, 5u, 7u, 11u)"][to as usize - 2];
+                source += &format!("h = h * 31u + dot(v{from}.{name}, {weights});\n");
+                parts.push(picked);
+            }
+        }
+    }
+    source += "o[id.x] = h; }";
+    let w = wide(56);
+    let expected = w.chunks(4).map(|v| {
+        parts.iter().fold(0_u32, |hash, picked| {
+            let dot = picked.iter().zip([3, 5, 7, 11]).fold(0_u32, |sum, (at, by)| sum.wrapping_add(v[*at].wrapping_mul(by)));
+            hash.wrapping_mul(31).wrapping_add(dot)
+        })
+    });
+    let expected: Vec<u32> = expected.collect();
+    Case::new("all_swizzles", source).entry("main").items([LEN, 1, 1]).input(&w).output(expected)
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     let x = floats(50, 4 * LEN as usize, -9.0, 9.0);
     vec![
@@ -101,6 +135,7 @@ pub(crate) fn cases() -> Vec<Case> {
             // a.wzyx = b; c = a.xxyy + b.zwzw.
             vec![w, y + y, y + x, z, x, y, w, z]
         }),
+        all_swizzles(),
         each("components", &wide(51), components),
         each("constructors", &wide(52), |a, _| constructors(a)),
         each("vector_operators", &wide(53), |a, _| operators(a)),

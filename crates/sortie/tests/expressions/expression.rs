@@ -4,6 +4,8 @@
 //! there or divides by zero, so that two literals never meet.
 
 use crate::{
+    family::Family,
+    function::Function,
     scope::Scope,
     types::{Kind, Type},
 };
@@ -96,8 +98,7 @@ impl Scope<'_> {
                     return None;
                 }
                 let function = fit[self.tape.pick(fit.len())].clone();
-                let arguments: Vec<_> = function.takes.iter().map(|ty| self.argument(*ty, depth)).collect();
-                format!("{}({})", function.name, arguments.join(", "))
+                self.call(&function, depth)
             }
             _ => return None,
         })
@@ -114,13 +115,14 @@ impl Scope<'_> {
         }
     }
 
-    fn argument(&mut self, ty: Type, depth: usize) -> String {
-        self.value(ty, depth.min(2))
+    pub(crate) fn call(&mut self, function: &Function, depth: usize) -> String {
+        let arguments: Vec<_> = function.takes.iter().map(|ty| self.value(*ty, depth.min(2))).collect();
+        format!("{}({})", function.name, arguments.join(", "))
     }
 
     fn boolean(&mut self, ty: Type, depth: usize) -> String {
         let compared = match self.family {
-            crate::family::Family::Integers => [Kind::U32, Kind::I32, Kind::U32][self.tape.pick(3)],
+            Family::Integers => [Kind::U32, Kind::I32, Kind::U32][self.tape.pick(3)],
             _ => [Kind::U32, Kind::F32, Kind::I32][self.tape.pick(3)],
         };
         match self.tape.pick(8) {

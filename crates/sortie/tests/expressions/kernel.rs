@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::{
     family::Family,
-    scope::Scope,
+    scope::{Array, Scope},
+    tape::Tape,
     types::{Kind, Type},
 };
 
@@ -39,13 +40,17 @@ const HEAD: &str = "@group(0) @binding(0) var<storage, read> words: array<u32>;
 ";
 
 impl Kernel {
-    pub(crate) fn read(family: Family, tape: &[u8]) -> Self {
-        let mut scope = Scope::new(family, tape);
+    /// What two tapes tell: one has the functions and statements, the other the outputs, so that neither starves.
+    pub(crate) fn read(family: Family, (statements, results): (&[u8], &[u8])) -> Self {
+        let mut scope = Scope::new(family, statements);
         let mut source = String::from(HEAD);
         let mut body = String::new();
         let outputs = match family {
-            Family::Integers | Family::Exact => scope.program(&mut source, &mut body),
-            Family::Rounded | Family::Transcendental => scope.straight_line(&mut body),
+            Family::Integers | Family::Exact => scope.program(&mut source, &mut body, results),
+            Family::Rounded | Family::Transcendental => {
+                scope.tape = Tape::new(results);
+                scope.straight_line(&mut body)
+            }
         };
         write!(
             source,
@@ -62,15 +67,15 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
     }
 }
 
-impl Scope<'_> {
-    /// Functions, then statements, then outputs of any type.
-    fn program(&mut self, module: &mut String, body: &mut String) -> Vec<Output> {
+impl<'a> Scope<'a> {
+    /// Functions, then statements, then outputs of any type and one word of all that was declared.
+    fn program(&mut self, module: &mut String, body: &mut String, results: &'a [u8]) -> Vec<Output> {
         let write = |out: &mut String, text: &str| writeln!(out, "{text}").expect("a string takes all");
         for _ in 0..self.tape.pick(3) {
             let (ty, len) = (Type::read(&mut self.tape, self.family), 2 + self.tape.pick(6));
             let name = self.fresh("m");
             write(module, &format!("var<private> {name}: array<{ty}, {len}>;"));
-            self.arrays.push(crate::scope::Array { name, ty, len });
+            self.arrays.push(Array { name, ty, len });
         }
         for _ in 0..self.tape.pick(3) {
             self.function(module);
@@ -92,7 +97,9 @@ impl Scope<'_> {
         ] {
             self.declare(name, Type::scalar(kind), false);
         }
+        let inputs = self.variables.len();
         self.statements(body, 1, 7);
+        self.tape = Tape::new(results);
         let mut outputs = Vec::new();
         let mut stores = String::new();
         for _ in 0..1 + self.tape.pick(4) {
@@ -105,8 +112,32 @@ impl Scope<'_> {
             let output = if ty.kind == Kind::F32 { Output::Float } else { Output::Word };
             outputs.extend(vec![output; ty.width]);
         }
+        let declared = self.declared(inputs);
+        if !declared.is_empty() {
+            write(&mut stores, "    var all = 0u;");
+            for (value, ty) in declared {
+                write(&mut stores, &format!("    all = all * 31u + {};", word_of(&value, ty)));
+            }
+            write(&mut stores, &format!("    out[to + {}u] = all;", outputs.len()));
+            outputs.push(Output::Word);
+        }
         finish(body, &stores, outputs.len());
         outputs
+    }
+
+    /// Every scalar in the variables after the inputs and in the arrays.
+    fn declared(&self, inputs: usize) -> Vec<(String, Kind)> {
+        let variables = self.variables[inputs..].iter().map(|variable| (variable.name.clone(), variable.ty));
+        let elements = self
+            .arrays
+            .iter()
+            .flat_map(|array| (0..array.len).map(|index| (format!("{}[{index}]", array.name), array.ty)));
+        let scalars = variables.chain(elements).flat_map(|(name, ty)| {
+            let parts =
+                (0..ty.width).map(move |part| if ty.width == 1 { name.clone() } else { format!("{name}[{part}]") });
+            parts.map(move |part| (part, ty.kind))
+        });
+        scalars.collect()
     }
 
     /// Outputs of rounded floats, each from the inputs alone.
@@ -144,6 +175,17 @@ fn store(out: &mut String, ty: Type, value: &str, first: usize) {
             Kind::Bool => format!("u32({part})"),
         };
         writeln!(out, "    out[to + {}u] = {word};", first + component).expect("a string takes all");
+    }
+}
+
+/// A value that a variable holds, as a word in which no zero has a sign.
+fn word_of(value: &str, kind: Kind) -> String {
+    match kind {
+        Kind::U32 => value.into(),
+        Kind::I32 => format!("bitcast<u32>({value})"),
+        Kind::Bool => format!("u32({value})"),
+        // A multiple of a quarter.
+        Kind::F32 => format!("bitcast<u32>(i32({value} * 4.0))"),
     }
 }
 

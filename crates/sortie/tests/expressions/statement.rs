@@ -1,7 +1,7 @@
 //! Statements.
 
 use crate::{
-    scope::Scope,
+    scope::{Array, Scope},
     types::{Kind, Type},
 };
 
@@ -33,7 +33,7 @@ impl Scope<'_> {
 
     fn statement(&mut self, out: &mut String, level: usize) {
         let deep = level > 3;
-        match self.tape.pick(12) {
+        match self.tape.pick(13) {
             0 | 1 => {
                 let ty = Type::read(&mut self.tape, self.family);
                 let value = self.value(ty, 3);
@@ -47,7 +47,7 @@ impl Scope<'_> {
                 let ty = Type::read(&mut self.tape, self.family);
                 let (name, len) = (self.fresh("a"), 2 + self.tape.pick(5));
                 line(out, level, &format!("var {name}: array<{ty}, {len}>;"));
-                self.arrays.push(crate::scope::Array { name, ty, len });
+                self.arrays.push(Array { name, ty, len });
             }
             5 | 6 => self.element(out, level),
             7 if !deep => {
@@ -65,6 +65,12 @@ impl Scope<'_> {
             11 if self.loops > 0 => {
                 let condition = self.expression(Type::scalar(Kind::Bool), 2);
                 line(out, level, &format!("if {condition} {{ {}; }}", ["break", "continue"][self.tape.pick(2)]));
+            }
+            12 if !self.functions.is_empty() => {
+                let function = self.functions[self.tape.pick(self.functions.len())].clone();
+                let (call, name) = (self.call(&function, 3), self.fresh("g"));
+                line(out, level, &format!("let {name} = {call};"));
+                self.declare(&name, function.returns, false);
             }
             _ => self.assignment(out, level),
         }

@@ -82,6 +82,29 @@ fn workgroup_atomics(@builtin(global_invocation_id) id: vec3<u32>, @builtin(loca
     if l == 7u { o[g.x * 26u + 25u] = atomicLoad(&total); }
 }
 
+var<workgroup> few: array<atomic<u32>, 5>;
+@compute @workgroup_size(37)
+fn workgroup_exchanges(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) g: vec3<u32>) {
+    if l < 4u { atomicStore(&few[l], 0xfffffff0u + l); }
+    workgroupBarrier();
+    let x = a[id.x % arrayLength(&a)];
+    atomicSub(&few[0], x);
+    atomicAnd(&few[1], x | 0xffu);
+    // Multiplication again, now among the invocations of a group.
+    var old = atomicLoad(&few[2]);
+    while true {
+        let r = atomicCompareExchangeWeak(&few[2], old, old * (x | 1u));
+        if r.exchanged { break; }
+        old = r.old_value;
+    }
+    let taken = atomicExchange(&few[3], x);
+    atomicXor(&few[4], taken);
+    workgroupBarrier();
+    if l < 3u { o[g.x * 4u + l] = atomicLoad(&few[l]); }
+    // What is left and all that was taken out is all that was put in, whatever the order.
+    if l == 3u { o[g.x * 4u + 3u] = atomicLoad(&few[3]) ^ atomicLoad(&few[4]); }
+}
+
 struct Counters { pad: u32, hits: array<atomic<u32>, 4>, rest: array<atomic<u32>> }
 @group(0) @binding(1) var<storage, read_write> counters: Counters;
 @compute @workgroup_size(37)

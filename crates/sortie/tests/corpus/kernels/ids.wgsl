@@ -20,6 +20,12 @@ fn ids(
     o[at + 12u] = index + 1000u * u32(all[0].x == group.x * size.x + local.x);
 }
 
+// More groups than a driver takes in one dimension.
+@compute @workgroup_size(1)
+fn many_groups(@builtin(global_invocation_id) global: vec3<u32>, @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    o[global.x] = group.x * 3u + groups.x;
+}
+
 struct Inputs { @builtin(global_invocation_id) global: vec3<u32>, @builtin(local_invocation_index) index: u32 }
 @compute @workgroup_size(4, 3, 2)
 fn ids_in_a_struct(in: Inputs, @builtin(num_workgroups) groups: vec3<u32>) {

@@ -2,6 +2,7 @@
 @group(0) @binding(0) var<storage, read> a: array<u32>;
 @group(0) @binding(1) var<storage, read_write> o: array<u32>;
 @group(0) @binding(1) var<storage, read_write> counts: array<atomic<u32>>;
+@group(0) @binding(2) var<storage, read_write> sums: array<u32>;
 
 // Inclusive, Hillis and Steele: two buffers by turns.
 var<workgroup> turns: array<array<u32, 100>, 2>;
@@ -47,6 +48,36 @@ fn scan_blelloch(@builtin(local_invocation_index) l: u32, @builtin(workgroup_id)
     workgroupBarrier();
     o[base + 2u * l] = tree[2u * l];
     o[base + 2u * l + 1u] = tree[2u * l + 1u];
+}
+
+// A scan over many groups in three dispatches: within each, over their sums, and both together.
+var<workgroup> block: array<u32, 40>;
+fn scan_block(l: u32) {
+    for (var by = 1u; by < 40u; by *= 2u) {
+        workgroupBarrier();
+        var add = 0u;
+        if l >= by { add = block[l - by]; }
+        workgroupBarrier();
+        block[l] += add;
+    }
+    workgroupBarrier();
+}
+@compute @workgroup_size(40)
+fn scan_blocks(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) l: u32, @builtin(workgroup_id) g: vec3<u32>) {
+    if id.x < arrayLength(&a) { block[l] = a[id.x]; }
+    scan_block(l);
+    if id.x < arrayLength(&o) { o[id.x] = block[l]; }
+    if l == 39u { sums[g.x] = block[39]; }
+}
+@compute @workgroup_size(40)
+fn scan_sums(@builtin(local_invocation_index) l: u32) {
+    if l < arrayLength(&sums) { block[l] = sums[l]; }
+    scan_block(l);
+    if l < arrayLength(&sums) { sums[l] = block[l]; }
+}
+@compute @workgroup_size(40)
+fn add_sums(@builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) g: vec3<u32>) {
+    if id.x < arrayLength(&o) && g.x > 0u { o[id.x] += sums[g.x - 1u]; }
 }
 
 @compute @workgroup_size(48)
