@@ -33,7 +33,7 @@ macro_rules! subjects {
     };
 }
 
-subjects!(integers math floats geometry vectors matrices layouts variables functions control ids atomics groups halves bounds linear orders images numbers texts physics);
+subjects!(integers math floats geometry vectors matrices layouts variables functions control ids atomics groups halves bounds linear orders images numbers texts physics shapes large);
 
 #[test]
 fn every_case_runs_on_at_least_one_device() {

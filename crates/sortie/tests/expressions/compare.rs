@@ -42,7 +42,7 @@ pub(crate) fn compare(
     })
 }
 
-fn run(device: &Device, kernel: &Kernel, words: &Vec<u32>, floats: &Vec<f32>) -> Result<Vec<u32>> {
+fn run(device: &Device, kernel: &Kernel, words: &[u32], floats: &[f32]) -> Result<Vec<u32>> {
     let program = device.kernel(&kernel.source)?;
     let (words, floats) = (device.upload(words)?, device.upload(floats)?);
     let out = device.zeros::<u32>(ITEMS * kernel.outputs.len())?;

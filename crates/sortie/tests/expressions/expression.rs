@@ -126,7 +126,7 @@ impl Scope<'_> {
             _ => [Kind::U32, Kind::F32, Kind::I32][self.tape.pick(3)],
         };
         match self.tape.pick(8) {
-            0 | 1 | 2 => {
+            0..=2 => {
                 let (a, b) = (self.expression(ty.with(compared), depth), self.operand(ty.with(compared), depth));
                 let operator = ["<", "==", "!=", "<=", ">", ">="][self.tape.pick(6)];
                 format!("({a} {operator} {b})")
