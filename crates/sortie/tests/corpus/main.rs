@@ -33,7 +33,11 @@ macro_rules! subjects {
     };
 }
 
-subjects!(integers math floats geometry vectors matrices layouts variables functions control ids atomics groups halves bounds linear orders images numbers texts physics shapes large);
+subjects! {
+    integers math floats geometry vectors matrices halves
+    layouts variables functions control ids atomics groups bounds shapes large
+    linear orders images numbers texts physics
+}
 
 #[test]
 fn every_case_runs_on_at_least_one_device() {

@@ -93,12 +93,17 @@ impl Scope<'_> {
                 format!("{}[{index} % {}u]", array.name, array.len)
             }
             5 => {
-                let fit: Vec<_> = self.functions.iter().filter(|function| function.returns == ty).cloned().collect();
+                let fit: Vec<_> = self
+                    .functions
+                    .iter()
+                    .filter(|function| function.returns == ty && function.pointer.is_none())
+                    .cloned()
+                    .collect();
                 if fit.is_empty() {
                     return None;
                 }
                 let function = fit[self.tape.pick(fit.len())].clone();
-                self.call(&function, depth)
+                self.call(&function, None, depth)
             }
             _ => return None,
         })
@@ -115,8 +120,11 @@ impl Scope<'_> {
         }
     }
 
-    pub(crate) fn call(&mut self, function: &Function, depth: usize) -> String {
-        let arguments: Vec<_> = function.takes.iter().map(|ty| self.value(*ty, depth.min(2))).collect();
+    /// A call; `pointee` is the variable for its pointer, if it takes one.
+    pub(crate) fn call(&mut self, function: &Function, pointee: Option<&str>, depth: usize) -> String {
+        let values = function.takes.iter().map(|ty| self.value(*ty, depth.min(2)));
+        let mut arguments: Vec<_> = values.collect();
+        arguments.extend(pointee.map(|name| format!("&{name}")));
         format!("{}({})", function.name, arguments.join(", "))
     }
 

@@ -12,6 +12,8 @@ use crate::{
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) takes: Vec<Type>,
+    /// What its last parameter points to, if it is a pointer.
+    pub(crate) pointer: Option<Type>,
     pub(crate) returns: Type,
 }
 
@@ -31,11 +33,17 @@ impl Scope<'_> {
             write!(parameters, ", p{}: {ty}", takes.len()).expect("a string takes all");
             takes.push(ty);
         }
+        let pointer = if self.tape.pick(2) == 1 { Some(Type::read(&mut self.tape, self.family)) } else { None };
+        if let Some(ty) = pointer {
+            write!(parameters, ", q: ptr<function, {ty}>").expect("a string takes all");
+            self.declare("(*q)", ty, true);
+        }
         for (index, ty) in takes.iter().enumerate() {
             let name = ["u", "i", "b", "x"].get(index).map_or_else(|| format!("p{index}"), |name| (*name).into());
             self.declare(&name, *ty, false);
         }
         let arrays = self.arrays.len();
+        self.returns = Some(returns);
         writeln!(out, "fn {name}({parameters}) -> {returns} {{").expect("a string takes all");
         self.statements(out, 1, 3);
         if self.tape.pick(2) == 1 {
@@ -47,6 +55,7 @@ impl Scope<'_> {
         writeln!(out, "    return {value};\n}}").expect("a string takes all");
         self.variables.clear();
         self.arrays.truncate(arrays);
-        self.functions.push(Function { name, takes, returns });
+        self.returns = None;
+        self.functions.push(Function { name, takes, pointer, returns });
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) functions: Vec<Function>,
     /// Loops around the statement being made.
     pub(crate) loops: usize,
+    /// What the function being made returns; `None` in the entry point.
+    pub(crate) returns: Option<Type>,
     names: usize,
 }
 
@@ -39,6 +41,7 @@ impl<'a> Scope<'a> {
             arrays: Vec::new(),
             functions: Vec::new(),
             loops: 0,
+            returns: None,
             names: 0,
         }
     }

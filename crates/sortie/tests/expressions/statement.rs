@@ -62,13 +62,27 @@ impl Scope<'_> {
             }
             8 if !deep => self.switch(out, level),
             9 | 10 if !deep && self.loops < 2 => self.repeat(out, level),
-            11 if self.loops > 0 => {
+            11 => {
                 let condition = self.expression(Type::scalar(Kind::Bool), 2);
-                line(out, level, &format!("if {condition} {{ {}; }}", ["break", "continue"][self.tape.pick(2)]));
+                let leave = match (self.loops, self.tape.pick(4), self.returns) {
+                    (1.., 0 | 1, _) => "break".into(),
+                    (1.., 2, _) => "continue".into(),
+                    (_, _, Some(ty)) => format!("return {}", self.value(ty, 2)),
+                    // Seldom: what leaves the entry point gives no outputs.
+                    (_, 3, None) => "return".into(),
+                    _ => return,
+                };
+                line(out, level, &format!("if {condition} {{ {leave}; }}"));
             }
             12 if !self.functions.is_empty() => {
                 let function = self.functions[self.tape.pick(self.functions.len())].clone();
-                let (call, name) = (self.call(&function, 3), self.fresh("g"));
+                let pointee = function.pointer.map(|ty| {
+                    let (name, value) = (self.fresh("w"), self.value(ty, 2));
+                    line(out, level, &format!("var {name} = {value};"));
+                    self.declare(&name, ty, true);
+                    name
+                });
+                let (call, name) = (self.call(&function, pointee.as_deref(), 3), self.fresh("g"));
                 line(out, level, &format!("let {name} = {call};"));
                 self.declare(&name, function.returns, false);
             }
