@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::{
     family::Family,
     scope::{Array, Scope},
-    tape::Tape,
+    tape::{Tape, Tapes},
     types::{Kind, Type},
 };
 
@@ -40,17 +40,13 @@ const HEAD: &str = "@group(0) @binding(0) var<storage, read> words: array<u32>;
 ";
 
 impl Kernel {
-    /// What two tapes tell: one has the functions and statements, the other the outputs, so that neither starves.
-    pub(crate) fn read(family: Family, (statements, results): (&[u8], &[u8])) -> Self {
-        let mut scope = Scope::new(family, statements);
+    pub(crate) fn read(family: Family, tapes: &Tapes) -> Self {
+        let mut scope = Scope::new(family);
         let mut source = String::from(HEAD);
         let mut body = String::new();
         let outputs = match family {
-            Family::Integers | Family::Exact => scope.program(&mut source, &mut body, results),
-            Family::Rounded | Family::Transcendental => {
-                scope.tape = Tape::new(results);
-                scope.straight_line(&mut body)
-            }
+            Family::Integers | Family::Exact => scope.program(&mut source, &mut body, tapes),
+            Family::Rounded | Family::Transcendental => scope.straight_line(&mut body, tapes),
         };
         write!(
             source,
@@ -69,15 +65,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
 
 impl<'a> Scope<'a> {
     /// Functions, then statements, then outputs of any type and one word of all that was declared.
-    fn program(&mut self, module: &mut String, body: &mut String, results: &'a [u8]) -> Vec<Output> {
+    fn program(&mut self, module: &mut String, body: &mut String, tapes: &'a Tapes) -> Vec<Output> {
         let write = |out: &mut String, text: &str| writeln!(out, "{text}").expect("a string takes all");
-        for _ in 0..self.tape.pick(3) {
+        for tape in &tapes.arrays {
+            self.tape = Tape::new(tape);
             let (ty, len) = (Type::read(&mut self.tape, self.family), 2 + self.tape.pick(6));
             let name = self.fresh("m");
             write(module, &format!("var<private> {name}: array<{ty}, {len}>;"));
             self.arrays.push(Array { name, ty, len });
         }
-        for _ in 0..self.tape.pick(3) {
+        for tape in &tapes.functions {
+            self.tape = Tape::new(tape);
             self.function(module);
         }
         write(body, "    let u0 = words[at];\n    let u1 = words[at + 1u];");
@@ -98,11 +96,14 @@ impl<'a> Scope<'a> {
             self.declare(name, Type::scalar(kind), false);
         }
         let inputs = self.variables.len();
-        self.statements(body, 1, 7);
-        self.tape = Tape::new(results);
+        for tape in &tapes.statements {
+            self.tape = Tape::new(tape);
+            self.statement(body, 1);
+        }
         let mut outputs = Vec::new();
         let mut stores = String::new();
-        for _ in 0..1 + self.tape.pick(4) {
+        for tape in &tapes.results {
+            self.tape = Tape::new(tape);
             let ty = Type::read(&mut self.tape, self.family);
             let value = match ty.kind {
                 Kind::F32 => self.exact_expression(ty, 4).text,
@@ -113,7 +114,8 @@ impl<'a> Scope<'a> {
             outputs.extend(vec![output; ty.width]);
         }
         let declared = self.declared(inputs);
-        if !declared.is_empty() {
+        // Without results, there must be something to compare.
+        if !declared.is_empty() || outputs.is_empty() {
             write(&mut stores, "    var all = 0u;");
             for (value, ty) in declared {
                 write(&mut stores, &format!("    all = all * 31u + {};", word_of(&value, ty)));
@@ -141,13 +143,14 @@ impl<'a> Scope<'a> {
     }
 
     /// Outputs of rounded floats, each from the inputs alone.
-    fn straight_line(&mut self, body: &mut String) -> Vec<Output> {
+    fn straight_line(&mut self, body: &mut String, tapes: &'a Tapes) -> Vec<Output> {
         for float in 0..FLOATS {
             writeln!(body, "    let x{float} = floats[from_ + {float}u];").expect("a string takes all");
         }
         let mut outputs = Vec::new();
         let mut stores = String::new();
-        for _ in 0..1 + self.tape.pick(4) {
+        for tape in &tapes.results {
+            self.tape = Tape::new(tape);
             let ty = Type::read(&mut self.tape, self.family);
             let (value, output) = if self.family == Family::Rounded {
                 let value = self.rounded(ty.width, 5);

@@ -33,10 +33,11 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn new(family: Family, bytes: &'a [u8]) -> Self {
+    /// With an empty tape.
+    pub(crate) fn new(family: Family) -> Self {
         Self {
             family,
-            tape: Tape::new(bytes),
+            tape: Tape::new(&[]),
             variables: Vec::new(),
             arrays: Vec::new(),
             functions: Vec::new(),

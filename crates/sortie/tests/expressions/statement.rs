@@ -31,7 +31,8 @@ impl Scope<'_> {
         self.arrays.truncate(arrays);
     }
 
-    fn statement(&mut self, out: &mut String, level: usize) {
+    /// One statement, and what stands in it.
+    pub(crate) fn statement(&mut self, out: &mut String, level: usize) {
         let deep = level > 3;
         match self.tape.pick(13) {
             0 | 1 => {
