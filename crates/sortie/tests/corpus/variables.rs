@@ -73,6 +73,35 @@ fn workgroup_zeros() -> Case {
     Case::new("workgroup_zeros", KERNELS).groups([groups, 1, 1]).input(&a).output(expected)
 }
 
+fn kinds_in_memory() -> Case {
+    let (groups, a) = (11_u32, words(87, 60));
+    let at = |id: u32| a[id as usize % 60];
+    let expected = (0..7 * groups).map(|id| {
+        let (l, group, x) = (id % 7, id / 7 * 7, at(id));
+        let mut truths = [false; 5];
+        let mut note = |at: u32| {
+            truths[at as usize % 5] ^= true;
+            u32::from(truths[0]) + u32::from(truths[4]) * 2
+        };
+        let noted = note(x) + note(x / 5) * 4;
+        let mut masks = [[false; 3]; 2];
+        masks[x as usize % 2] = [truths[0], truths[1], truths[2]];
+        masks[1][x as usize % 3] = true;
+        let mut table = [[0.0_f64; 2]; 3];
+        table[x as usize % 3] = [f64::from(x % 8), 2.0];
+        table[1][x as usize % 2] += 0.5;
+        let other = (l + 3) % 7;
+        let beside = at(group + other);
+        let plane = f64::from(at(group) % 16) + 2.0 * f64::from(at(group + 1) % 16) + 1.0 + 2.0 * 7.0;
+        let floats = (table[0][0] + table[1][1] * 4.0 + table[2][0] + plane) as u32;
+        let bits = [masks[0][0], masks[1] == [true; 3], masks[x as usize % 2].contains(&true), beside % 2 == 1];
+        let bits: u32 = bits.iter().enumerate().map(|(bit, set)| u32::from(*set) << (4 + bit)).sum();
+        noted + bits + (other + beside % 100 + id) * 256 + floats * 100_000
+    });
+    let expected: Vec<u32> = expected.collect();
+    Case::new("kinds_in_memory", KERNELS).groups([groups, 1, 1]).input(&a).output(expected)
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         each("constants", 80, constants),
@@ -82,5 +111,6 @@ pub(crate) fn cases() -> Vec<Case> {
         each("shadowing", 84, shadowing),
         each("value_arrays", 85, value_arrays),
         workgroup_zeros(),
+        kinds_in_memory(),
     ]
 }

@@ -133,14 +133,14 @@ impl Scope<'_> {
             Family::Integers => [Kind::U32, Kind::I32, Kind::U32][self.tape.pick(3)],
             _ => [Kind::U32, Kind::F32, Kind::I32][self.tape.pick(3)],
         };
-        match self.tape.pick(8) {
+        match self.tape.pick(10) {
             0..=2 => {
                 let (a, b) = (self.expression(ty.with(compared), depth), self.operand(ty.with(compared), depth));
                 let operator = ["<", "==", "!=", "<=", ">", ">="][self.tape.pick(6)];
                 format!("({a} {operator} {b})")
             }
             3 => format!("(!{})", self.expression(ty, depth)),
-            4 => {
+            4 | 8 | 9 => {
                 let (a, b) = (self.expression(ty, depth), self.operand(ty, depth));
                 let operator = if ty.width == 1 {
                     ["&", "|", "&&", "||", "==", "!="][self.tape.pick(6)]

@@ -27,6 +27,10 @@ impl Scope<'_> {
     fn block(&mut self, out: &mut String, level: usize) {
         let (variables, arrays) = (self.variables.len(), self.arrays.len());
         self.statements(out, level, 3);
+        if self.loops > 0 && self.tape.chance(3) {
+            self.leave(out, level);
+            self.statements(out, level, 2);
+        }
         self.variables.truncate(variables);
         self.arrays.truncate(arrays);
     }
@@ -63,18 +67,7 @@ impl Scope<'_> {
             }
             8 if !deep => self.switch(out, level),
             9 | 10 if !deep && self.loops < 2 => self.repeat(out, level),
-            11 => {
-                let condition = self.expression(Type::scalar(Kind::Bool), 2);
-                let leave = match (self.loops, self.tape.pick(4), self.returns) {
-                    (1.., 0 | 1, _) => "break".into(),
-                    (1.., 2, _) => "continue".into(),
-                    (_, _, Some(ty)) => format!("return {}", self.value(ty, 2)),
-                    // Seldom: what leaves the entry point gives no outputs.
-                    (_, 3, None) => "return".into(),
-                    _ => return,
-                };
-                line(out, level, &format!("if {condition} {{ {leave}; }}"));
-            }
+            11 => self.leave(out, level),
             12 if !self.functions.is_empty() => {
                 let function = self.functions[self.tape.pick(self.functions.len())].clone();
                 let pointee = function.pointer.map(|ty| {
@@ -89,6 +82,20 @@ impl Scope<'_> {
             }
             _ => self.assignment(out, level),
         }
+    }
+
+    /// Out of a loop or a function, or on to the next iteration, for some.
+    fn leave(&mut self, out: &mut String, level: usize) {
+        let condition = self.expression(Type::scalar(Kind::Bool), 2);
+        let leave = match (self.loops, self.tape.pick(4), self.returns) {
+            (1.., 0 | 1, _) => "break".into(),
+            (1.., 2, _) => "continue".into(),
+            (_, _, Some(ty)) => format!("return {}", self.value(ty, 2)),
+            // Seldom: what leaves the entry point gives no outputs.
+            (_, 3, None) => "return".into(),
+            _ => return,
+        };
+        line(out, level, &format!("if {condition} {{ {leave}; }}"));
     }
 
     fn assignment(&mut self, out: &mut String, level: usize) {

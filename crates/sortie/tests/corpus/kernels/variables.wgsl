@@ -99,6 +99,37 @@ fn workgroup_zeros(@builtin(local_invocation_index) l: u32, @builtin(global_invo
     o[id.x] = before * 1000u + shared_list[20u - l] + shared_pair.v.y + a[id.x % 5u];
 }
 
+// Booleans, matrices and vectors of three, kept in private and workgroup memory and changed in part.
+var<private> truths: array<bool, 5>;
+var<private> masks: array<vec3<bool>, 2>;
+var<private> table: mat3x2<f32>;
+var<workgroup> walls: array<vec3<u32>, 7>;
+var<workgroup> seen: array<bool, 7>;
+var<workgroup> plane: mat2x4<f32>;
+fn note(p: ptr<private, array<bool, 5>>, at: u32) -> u32 { (*p)[at % 5u] = !(*p)[at % 5u]; return u32((*p)[0]) + u32((*p)[4]) * 2u; }
+// naga passes pointers to function and private memory only.
+fn raise(at: u32, by: u32) -> u32 { let p = &walls[at]; (*p).y += by; return (*p).z; }
+@compute @workgroup_size(7)
+fn kinds_in_memory(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) l: u32) {
+    let x = a[id.x % arrayLength(&a)];
+    let noted = note(&truths, x) + note(&truths, x / 5u) * 4u;
+    masks[x % 2u] = vec3(truths[0], truths[1], truths[2]);
+    masks[1][x % 3u] = true;
+    table[x % 3u] = vec2(f32(x % 8u), 2.0);
+    table[1][x % 2u] += 0.5;
+    walls[l] = vec3(x, l, id.x);
+    let high = raise(l, x % 100u);
+    seen[l] = x % 2u == 1u;
+    if l < 2u { plane[l] = vec4(f32(x % 16u), 1.0, 2.0, f32(l)); }
+    workgroupBarrier();
+    if l == 3u { plane[1].y = 7.0; }
+    workgroupBarrier();
+    let other = (l + 3u) % 7u;
+    let p = plane * vec2(1.0, 2.0);
+    o[id.x] = noted + u32(masks[0].x) * 16u + u32(all(masks[1])) * 32u + u32(any(masks[x % 2u])) * 64u + u32(seen[other]) * 128u
+        + (walls[other].y + high) * 256u + u32(table[0].x + table[1].y * 4.0 + table[2].x + p.x + p.y) * 100000u;
+}
+
 // An array as a value, indexed dynamically, and one that a function returns.
 fn make(seed: u32) -> array<u32, 5> { return array(seed, seed * 3u, seed ^ 5u, seed + 9u, 1u); }
 @compute @workgroup_size(21)
