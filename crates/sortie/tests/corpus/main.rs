@@ -7,6 +7,8 @@
 mod case;
 mod devices;
 mod dice;
+#[path = "../drivers/mod.rs"]
+mod drivers;
 mod run;
 mod tolerance;
 mod word;
@@ -43,7 +45,7 @@ subjects! {
 fn every_case_runs_on_at_least_one_device() {
     let devices = devices::devices();
     if devices.is_empty() {
-        return devices::say("SKIPPED: no device, no corpus");
+        return drivers::say("SKIPPED: no device, no corpus");
     }
     for case in all() {
         let runs =

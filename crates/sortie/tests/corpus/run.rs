@@ -4,7 +4,8 @@ use sortie::{Batch, Bind, Buffer, Device, Grid, Kernel, KernelOptions, Result};
 
 use crate::{
     case::{Case, Memory, Size, Step},
-    devices::{devices, has, say},
+    devices::{devices, has},
+    drivers::say,
     tolerance::Format,
     word::Word,
 };

@@ -1,7 +1,8 @@
 //! Float expressions whose every result is a number that `f32` holds exactly.
 //!
 //! Each is a multiple of 2^-fraction and at most 2^magnitude, and both together stay within the 24 bits of a float. Then nothing is ever
-//! rounded, and a driver that fuses, reorders or factors out, as it may, gets the same bits. Zeros may differ in sign.
+//! rounded, and a driver that fuses, reorders or factors out gets the same bits, as it may and does: lavapipe makes `b` of `(a + b) - a`.
+//! Zeros may differ in sign.
 
 use crate::{
     scope::Scope,

@@ -8,6 +8,8 @@
 
 mod compare;
 mod devices;
+#[path = "../drivers/mod.rs"]
+mod drivers;
 mod exact;
 mod expression;
 mod family;

@@ -1,0 +1,27 @@
+//! The devices that kernels are compared on, for the tests `corpus` and `expressions`.
+
+use sortie::{Device, DeviceOptions};
+
+/// The built-in CPU device; there is none yet.
+pub(crate) fn cpu() -> Option<Device> {
+    None
+}
+
+/// A Vulkan driver. The same name may answer through GL where there is none.
+pub(crate) fn open(driver: &str) -> Option<Device> {
+    let list = Device::list();
+    let index = list.iter().position(|info| info.backend == "vulkan" && info.name.to_lowercase().contains(driver));
+    let Some(index) = index else {
+        let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
+        assert!(!required, "SORTIE_REQUIRE_GPU is set, but there is no Vulkan driver called {driver}");
+        say(&format!("SKIPPED on {driver}: there is no Vulkan driver of that name"));
+        return None;
+    };
+    let options = DeviceOptions { device: Some(index.to_string()), ..DeviceOptions::default() };
+    Some(Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}")))
+}
+
+/// Straight to the terminal: the harness hides what a passing test prints.
+pub(crate) fn say(line: &str) {
+    drop(std::io::Write::write_all(&mut std::io::stderr(), format!("{line}\n").as_bytes()));
+}
