@@ -80,8 +80,9 @@ pub(crate) fn unary<A: Apply1>(f: Unary, to: A) -> A::Out {
         Unary::Acosh => to.apply(float(math::acosh)),
         Unary::Atanh => to.apply(float(math::atanh)),
         Unary::RoundF16 => to.apply(float(math::round_f16)),
-        Unary::FloatToInt => to.apply(|a| math::f32_to_i32(f32::from_bits(a)) as u32),
-        Unary::FloatToUint => to.apply(|a| math::f32_to_u32(f32::from_bits(a))),
+        // The largest values that an `f32` can be: WGSL converts no further.
+        Unary::FloatToInt => to.apply(|a| math::f32_to_i32(f32::from_bits(a)).min(0x7fff_ff80) as u32),
+        Unary::FloatToUint => to.apply(|a| math::f32_to_u32(f32::from_bits(a)).min(0xffff_ff00)),
         Unary::IntToFloat => to.apply(|a| math::i32_to_f32(a as i32).to_bits()),
         Unary::UintToFloat => to.apply(|a| math::u32_to_f32(a).to_bits()),
         Unary::ToBool => to.apply(|a| truth(a != 0)),

@@ -8,11 +8,7 @@
 //!   in a workgroup is per row.
 //! - [`Mode::Tile`]: the others. One workgroup at a time.
 
-use crate::{
-    lanes::BLOCK,
-    lower::{Builtin, Origin},
-    shape::Shape,
-};
+use crate::{lanes::BLOCK, lower::Builtin, shape::Shape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -56,7 +52,7 @@ pub(crate) struct Set {
 }
 
 impl Geometry {
-    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, origins: &[Origin]) -> Self {
+    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, asked: &[Builtin]) -> Self {
         let [width, height, depth] = workgroup;
         let many = height * depth > 1;
         let mode = if groups_in_rows {
@@ -66,13 +62,10 @@ impl Geometry {
                 true => Mode::Tile,
             }
         } else {
-            let asks = |origin: &Origin| {
-                matches!(
-                    origin,
-                    Origin::Builtin(Builtin::GlobalId(1 | 2) | Builtin::LocalId(1 | 2) | Builtin::GroupId(1 | 2))
-                )
+            let rows = |builtin: &Builtin| {
+                matches!(builtin, Builtin::GlobalId(1 | 2) | Builtin::LocalId(1 | 2) | Builtin::GroupId(1 | 2))
             };
-            Mode::Columns { rows: many || origins.iter().any(asks) }
+            Mode::Columns { rows: many || asked.iter().any(rows) }
         };
         Self { workgroup, mode }
     }
@@ -237,10 +230,5 @@ impl Geometry {
             Builtin::LocalIndex => (local[2] * size[1] + local[1]) * size[0] + local[0],
             Builtin::Entry => u32::from(x < set.width).wrapping_neg(),
         }
-    }
-
-    /// Whether a builtin is the same in every rectangle of a layout.
-    pub(crate) fn is_fixed(builtin: Builtin) -> bool {
-        matches!(builtin, Builtin::LocalId(_) | Builtin::LocalIndex)
     }
 }

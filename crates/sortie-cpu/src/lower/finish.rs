@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::{
-    Origin, allocate, for_each_op, linear, optimise, peephole,
+    Builtin, Origin, allocate, for_each_op, linear, optimise, peephole,
     regions::{Regions, Variable},
 };
 use crate::{
@@ -32,9 +32,17 @@ pub(super) struct Draft {
 
 pub(super) fn finish(draft: Draft) -> Code {
     let Draft { mut origins, mut body, mut shared, passing, locals, counts, slots, workgroup, .. } = draft;
-    let geometry = Geometry::new(workgroup, draft.groups_in_rows, &origins);
     let steady = |root| super::build::is_steady(root, |slot| slots[slot as usize].writes);
     optimise::optimise(&mut body, &mut shared, &mut origins, &steady);
+
+    let asked: Vec<Builtin> = optimise::used(&mut body, &mut shared, origins.len())
+        .into_iter()
+        .filter_map(|reg| match origins[reg.0 as usize] {
+            Origin::Builtin(builtin) => Some(builtin),
+            _ => None,
+        })
+        .collect();
+    let geometry = Geometry::new(workgroup, draft.groups_in_rows, &asked);
 
     let mut local_shapes = vec![Shape::UNIFORM; locals.len()];
     let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, &passing, shared.len());
@@ -50,7 +58,7 @@ pub(super) fn finish(draft: Draft) -> Code {
 
     let owned = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
     for body in std::iter::once(&mut body).chain(&mut shared) {
-        optimise::hoist(body, &steady);
+        optimise::hoist(body, &origins, &steady);
         peephole::run(body, &origins, &shapes);
         for_each_op(body, &mut |op| spread_over_rows(op, &shapes));
     }

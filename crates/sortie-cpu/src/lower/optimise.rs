@@ -16,7 +16,7 @@ pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<O
     };
     all(&mut prune);
     all(&mut |body| select_instead(body, origins));
-    all(&mut |body| hoist(body, steady));
+    all(&mut |body| hoist(body, origins, steady));
     let mut uses = vec![0; origins.len()];
     all(&mut |body| count_uses(body, &mut uses));
     all(&mut |body| multiply_add(body, &mut uses));
@@ -32,6 +32,14 @@ pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<O
     if shared.is_empty() {
         drop_inits(body, origins);
     }
+}
+
+/// Registers that are read.
+pub(super) fn used(body: &mut Body, shared: &mut [Body], count: usize) -> Vec<Reg> {
+    let mut uses = vec![0; count];
+    count_uses(body, &mut uses);
+    shared.iter_mut().for_each(|body| count_uses(body, &mut uses));
+    (0..).zip(uses).filter(|(_, uses)| *uses > 0).map(|(number, _)| Reg(number)).collect()
 }
 
 fn bodies_of(node: &mut Node) -> [Option<&mut Body>; 2] {
@@ -132,10 +140,10 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
 }
 
 /// Moves what is the same each time round out of loops.
-pub(super) fn hoist(body: &mut Body, steady: &dyn Fn(Root) -> bool) {
+pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -> bool) {
     let mut result: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
-        bodies_of(&mut node).into_iter().flatten().for_each(|inner| hoist(inner, steady));
+        bodies_of(&mut node).into_iter().flatten().for_each(|inner| hoist(inner, origins, steady));
         if let Node::Loop { body, continuing, .. } = &mut node {
             let mut changes = FxHashSet::default();
             for inner in [&mut *body, &mut *continuing] {
@@ -157,6 +165,8 @@ pub(super) fn hoist(body: &mut Body, steady: &dyn Fn(Root) -> bool) {
                             };
                             let mut results = Vec::new();
                             op.registers(&mut |reg| same &= !changes.contains(reg), &mut |reg| results.push(*reg));
+                            // A variable takes its value each time.
+                            same &= results.iter().all(|reg| origins[reg.0 as usize] == Origin::Temporary);
                             if same {
                                 results.iter().for_each(|reg| drop(changes.remove(reg)));
                                 moved.push(op.clone());

@@ -245,7 +245,10 @@ impl Lanes<'_, '_> {
         let entry = entry.map_or(ones, |reg| self.place(reg));
         into.clear();
         let mut lost = [0; BLOCK];
-        for stretch in &self.summary.grid {
+        // What is per row or column is blended as a whole, so its mask has to be right where no lane is active, too.
+        let wide = to.class == 3;
+        let blocks = if wide { &self.summary.grid[..] } else { self.all_of(to.class) };
+        for stretch in blocks {
             for x in stretch.x..stretch.x + stretch.len {
                 std::hint::black_box(());
                 let y = stretch.y;
@@ -259,8 +262,17 @@ impl Lanes<'_, '_> {
                     lost[lane] |= before & !block.0[lane];
                 }
                 self.file[to.at(y, x)].set(block);
-                if any(&block) {
+                if wide && any(&block) {
                     into.push(y, x, self.columns);
+                }
+            }
+        }
+        if !wide {
+            for stretch in &self.summary.grid {
+                for x in stretch.x..stretch.x + stretch.len {
+                    if any(&self.file[to.at(stretch.y, x)].get()) {
+                        into.push(stretch.y, x, self.columns);
+                    }
                 }
             }
         }
@@ -268,10 +280,20 @@ impl Lanes<'_, '_> {
         into.all = self.summary.all && !any(&Block(lost));
     }
 
+    /// All blocks of a shape, as rows and columns.
+    #[inline(always)]
+    fn all_of(&self, class: u8) -> &[Stretch] {
+        match class {
+            2 => self.each_row,
+            class => &self.full[usize::from(class)],
+        }
+    }
+
     /// No lanes, in the blocks of the summary at hand.
     pub(crate) fn none(&self, to: Reg) {
         let to = self.place(to);
-        for stretch in &self.summary.grid {
+        let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
+        for stretch in blocks {
             for x in stretch.x..stretch.x + stretch.len {
                 self.file[to.at(stretch.y, x)].set(Block::ZERO);
             }

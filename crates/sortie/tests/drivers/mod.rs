@@ -2,9 +2,9 @@
 
 use sortie::{Device, DeviceOptions};
 
-/// The built-in CPU device; there is none yet.
+/// The built-in CPU device.
 pub(crate) fn cpu() -> Option<Device> {
-    None
+    Some(Device::cpu().unwrap_or_else(|error| panic!("the built-in CPU does not open: {error}")))
 }
 
 /// A Vulkan driver. The same name may answer through GL where there is none.
