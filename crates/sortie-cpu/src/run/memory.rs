@@ -66,8 +66,8 @@ impl Lanes<'_, '_> {
         let index = match (access.address.terms.first(), access.address.linear) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
-                let first = self.file[self.place(term.index).at(y, 0)].first();
-                Index::Linear(first.wrapping_add(step.wrapping_mul(x * BLOCK as u32)), step)
+                // Of this very block: others are not computed where none of their lanes is active.
+                Index::Linear(self.file[self.place(term.index).at(y, x)].first(), step)
             }
             (Some(term), None) => Index::Each(block(self.place(term.index))),
         };
@@ -161,8 +161,8 @@ impl Lanes<'_, '_> {
         if access.address.linear != Some(1) || reach.stride != 1 || access.address.half || access.parts.len() != 1 {
             return None;
         }
-        let start = |reg| self.file[self.place(reg).at(stretch.y, 0)].first();
-        let first = start(access.address.terms[0].index).wrapping_add(stretch.x * BLOCK as u32);
+        let start = |reg| self.file[self.place(reg).at(stretch.y, stretch.x)].first();
+        let first = start(access.address.terms[0].index);
         // Linear in the index, so everything else is the same along the row.
         let base = match access.address.base {
             Some(base) if self.place(base).across != 0 => return None,
