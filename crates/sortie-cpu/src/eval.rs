@@ -175,6 +175,7 @@ pub(crate) struct One(pub(crate) [u32; 3]);
 
 impl Apply1 for One {
     type Out = u32;
+    #[inline(always)]
     fn apply(self, f: impl Fn(u32) -> u32 + Copy) -> u32 {
         f(self.0[0])
     }
@@ -182,6 +183,7 @@ impl Apply1 for One {
 
 impl Apply2 for One {
     type Out = u32;
+    #[inline(always)]
     fn apply(self, f: impl Fn(u32, u32) -> u32 + Copy) -> u32 {
         f(self.0[0], self.0[1])
     }
@@ -189,6 +191,7 @@ impl Apply2 for One {
 
 impl Apply3 for One {
     type Out = u32;
+    #[inline(always)]
     fn apply(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) -> u32 {
         f(self.0[0], self.0[1], self.0[2])
     }

@@ -90,28 +90,21 @@ pub(crate) enum Along {
 
 /// One operand of a loop over blocks: all its blocks, or the one that stands for all.
 #[derive(Clone, Copy)]
-struct Operand<'f> {
-    blocks: &'f [Cell<Block>],
-    /// All ones, or zero to stay with the first.
-    follow: usize,
+pub(crate) enum Operand<'f> {
+    One(&'f Cell<Block>),
+    Many(&'f [Cell<Block>]),
 }
 
 impl<'f> Operand<'f> {
     #[inline(always)]
-    fn new(file: &'f [Cell<Block>], place: Place, stretch: Stretch, along: Along) -> Self {
+    pub(crate) fn new(file: &'f [Cell<Block>], place: Place, stretch: Stretch, along: Along) -> Self {
         let step = match along {
             Along::Line => place.step,
             Along::Rows => place.across,
             Along::Column => place.down,
         };
         let start = place.start(stretch, along);
-        let (len, follow) = if step == 0 { (1, 0) } else { (stretch.len as usize, usize::MAX) };
-        Self { blocks: &file[start..start + len], follow }
-    }
-
-    #[inline(always)]
-    fn at(self, index: usize) -> [u32; BLOCK] {
-        self.blocks[index & self.follow].get().0
+        if step == 0 { Self::One(&file[start]) } else { Self::Many(&file[start..start + stretch.len as usize]) }
     }
 }
 
@@ -124,6 +117,21 @@ pub(crate) struct Span<'f> {
     pub(crate) to: Place,
 }
 
+/// One block, lane by lane.
+///
+/// `black_box` keeps the compiler from unrolling the lanes and vectorising over blocks instead, which is five times slower. It costs
+/// no instruction.
+macro_rules! lanes {
+    ($to:expr, $lane:ident => $value:expr) => {{
+        std::hint::black_box(());
+        let mut result = Block::ZERO;
+        for $lane in 0..BLOCK {
+            result.0[$lane] = $value;
+        }
+        $to.set(result);
+    }};
+}
+
 impl<'f> Span<'f> {
     #[inline(always)]
     fn target(&self, stretch: Stretch) -> &'f [Cell<Block>] {
@@ -131,20 +139,32 @@ impl<'f> Span<'f> {
         &self.file[start..start + stretch.len as usize]
     }
 
-    /// Applies a function to every lane. (Written out for each number of operands: arrays of operands are not inlined.)
+    #[inline(always)]
+    fn operand(&self, place: Place, stretch: Stretch) -> Operand<'f> {
+        Operand::new(self.file, place, stretch, self.along)
+    }
+
+    /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same: the loops are
+    /// where the time goes.
     #[inline(always)]
     pub(crate) fn map1(self, a: Place, f: impl Fn(u32) -> u32 + Copy) {
         for stretch in self.stretches {
-            let a = Operand::new(self.file, a, *stretch, self.along);
-            for (index, to) in self.target(*stretch).iter().enumerate() {
-                // Keeps the compiler from unrolling the lanes and vectorising over blocks instead: five times slower.
-                std::hint::black_box(());
-                let a = a.at(index);
-                let mut result = Block::ZERO;
-                for lane in 0..BLOCK {
-                    result.0[lane] = f(a[lane]);
+            let to = self.target(*stretch);
+            match self.operand(a, *stretch) {
+                Operand::Many(a) => {
+                    for (to, a) in to.iter().zip(a) {
+                        let a = a.get().0;
+                        lanes!(to, lane => f(a[lane]));
+                    }
                 }
-                to.set(result);
+                Operand::One(a) => {
+                    let a = a.get().0;
+                    let mut result = Block::ZERO;
+                    for lane in 0..BLOCK {
+                        result.0[lane] = f(a[lane]);
+                    }
+                    to.iter().for_each(|to| to.set(result));
+                }
             }
         }
     }
@@ -152,16 +172,36 @@ impl<'f> Span<'f> {
     #[inline(always)]
     pub(crate) fn map2(self, a: Place, b: Place, f: impl Fn(u32, u32) -> u32 + Copy) {
         for stretch in self.stretches {
-            let a = Operand::new(self.file, a, *stretch, self.along);
-            let b = Operand::new(self.file, b, *stretch, self.along);
-            for (index, to) in self.target(*stretch).iter().enumerate() {
-                std::hint::black_box(());
-                let (a, b) = (a.at(index), b.at(index));
-                let mut result = Block::ZERO;
-                for lane in 0..BLOCK {
-                    result.0[lane] = f(a[lane], b[lane]);
+            let to = self.target(*stretch);
+            match (self.operand(a, *stretch), self.operand(b, *stretch)) {
+                (Operand::Many(a), Operand::Many(b)) => {
+                    for ((to, a), b) in to.iter().zip(a).zip(b) {
+                        let (a, b) = (a.get().0, b.get().0);
+                        lanes!(to, lane => f(a[lane], b[lane]));
+                    }
                 }
-                to.set(result);
+                (Operand::Many(a), Operand::One(b)) => {
+                    let b = b.get().0;
+                    for (to, a) in to.iter().zip(a) {
+                        let a = a.get().0;
+                        lanes!(to, lane => f(a[lane], b[lane]));
+                    }
+                }
+                (Operand::One(a), Operand::Many(b)) => {
+                    let a = a.get().0;
+                    for (to, b) in to.iter().zip(b) {
+                        let b = b.get().0;
+                        lanes!(to, lane => f(a[lane], b[lane]));
+                    }
+                }
+                (Operand::One(a), Operand::One(b)) => {
+                    let (a, b) = (a.get().0, b.get().0);
+                    let mut result = Block::ZERO;
+                    for lane in 0..BLOCK {
+                        result.0[lane] = f(a[lane], b[lane]);
+                    }
+                    to.iter().for_each(|to| to.set(result));
+                }
             }
         }
     }
@@ -169,17 +209,45 @@ impl<'f> Span<'f> {
     #[inline(always)]
     pub(crate) fn map3(self, a: Place, b: Place, c: Place, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
         for stretch in self.stretches {
-            let a = Operand::new(self.file, a, *stretch, self.along);
-            let b = Operand::new(self.file, b, *stretch, self.along);
-            let c = Operand::new(self.file, c, *stretch, self.along);
-            for (index, to) in self.target(*stretch).iter().enumerate() {
-                std::hint::black_box(());
-                let (a, b, c) = (a.at(index), b.at(index), c.at(index));
-                let mut result = Block::ZERO;
-                for lane in 0..BLOCK {
-                    result.0[lane] = f(a[lane], b[lane], c[lane]);
+            let to = self.target(*stretch);
+            match (self.operand(a, *stretch), self.operand(b, *stretch), self.operand(c, *stretch)) {
+                (Operand::Many(a), Operand::Many(b), Operand::Many(c)) => {
+                    for (((to, a), b), c) in to.iter().zip(a).zip(b).zip(c) {
+                        let (a, b, c) = (a.get().0, b.get().0, c.get().0);
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
                 }
-                to.set(result);
+                (Operand::One(a), Operand::Many(b), Operand::Many(c)) => {
+                    let a = a.get().0;
+                    for ((to, b), c) in to.iter().zip(b).zip(c) {
+                        let (b, c) = (b.get().0, c.get().0);
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
+                }
+                (Operand::Many(a), Operand::One(b), Operand::Many(c)) => {
+                    let b = b.get().0;
+                    for ((to, a), c) in to.iter().zip(a).zip(c) {
+                        let (a, c) = (a.get().0, c.get().0);
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
+                }
+                (Operand::Many(a), Operand::Many(b), Operand::One(c)) => {
+                    let c = c.get().0;
+                    for ((to, a), b) in to.iter().zip(a).zip(b) {
+                        let (a, b) = (a.get().0, b.get().0);
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
+                }
+                (a, b, c) => {
+                    let at = |operand: Operand<'_>, index: usize| match operand {
+                        Operand::One(block) => block.get().0,
+                        Operand::Many(blocks) => blocks[index].get().0,
+                    };
+                    for (index, to) in to.iter().enumerate() {
+                        let (a, b, c) = (at(a, index), at(b, index), at(c, index));
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::{
 pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
     let mut uses = vec![0_u32; origins.len()];
     count(body, &mut uses);
+    read_through(body, origins, shapes, &mut uses);
     lists(body, &mut |ops| {
         read_directly(ops, origins, shapes, &mut uses);
         write_directly(ops, origins, shapes, &uses);
@@ -71,6 +72,75 @@ fn writes(op: &mut Op, wanted: Reg) -> bool {
     let mut found = false;
     op.registers(&mut |_| {}, &mut |reg| found |= *reg == wanted);
     found
+}
+
+/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable to the end of the body.
+fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
+    for index in 0..body.len() {
+        match &mut body[index] {
+            Node::If { accept, reject, .. } => {
+                read_through(accept, origins, shapes, uses);
+                read_through(reject, origins, shapes, uses);
+            }
+            Node::Loop { body, continuing, .. } => {
+                read_through(body, origins, shapes, uses);
+                read_through(continuing, origins, shapes, uses);
+            }
+            Node::Scope(body) => read_through(body, origins, shapes, uses),
+            _ => {}
+        }
+        let Node::Ops(ops) = &body[index] else { continue };
+        if body[index + 1..].iter().any(|node| matches!(node, Node::Call { .. } | Node::Scope(_))) {
+            continue;
+        }
+        let copies: Vec<(usize, Reg, Reg)> = ops
+            .iter()
+            .enumerate()
+            .filter_map(|(at, op)| match op {
+                Op::Unary { f: Unary::Copy, d, a, .. } => Some((at, *d, *a)),
+                _ => None,
+            })
+            .filter(|(_, d, a)| {
+                origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize]
+            })
+            .collect();
+        for (at, d, a) in copies.into_iter().rev() {
+            let (mut found, mut set) = (0, false);
+            let mut look = |op: &mut Op| {
+                found += reads(op, d);
+                set |= writes(op, a);
+            };
+            if let Node::Ops(ops) = &mut body[index] {
+                ops[at + 1..].iter_mut().for_each(&mut look);
+            }
+            let mut rest = body.split_off(index + 1);
+            for_each_op(&mut rest, &mut look);
+            body.append(&mut rest);
+            // Conditions are not instructions: a copy that is one stays.
+            if set || found != uses[d.0 as usize] {
+                continue;
+            }
+            let mut swap = |op: &mut Op| {
+                op.registers(
+                    &mut |reg| {
+                        if *reg == d {
+                            *reg = a
+                        }
+                    },
+                    &mut |_| {},
+                );
+            };
+            if let Node::Ops(ops) = &mut body[index] {
+                ops[at + 1..].iter_mut().for_each(&mut swap);
+                ops.remove(at);
+            }
+            let mut rest = body.split_off(index + 1);
+            for_each_op(&mut rest, &mut swap);
+            body.append(&mut rest);
+            uses[a.0 as usize] += found;
+            uses[a.0 as usize] -= 1;
+        }
+    }
 }
 
 /// `t = x; … t …` becomes `… x …` when `x` is not written in between.

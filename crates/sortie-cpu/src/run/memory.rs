@@ -138,13 +138,12 @@ impl Lanes<'_, '_> {
     fn load_words<W: Words>(&self, access: &Access, words: W) {
         let reach = self.reach(access);
         let root = access.address.root;
-        let single = !access.shape.has_x();
+        if !access.shape.has_x() {
+            let rows = if access.shape.is_uniform() { 1 } else { self.rows };
+            return self.load_rows(access, words, &reach, rows);
+        }
         for stretch in self.blocks_of(access.shape) {
             let row = self.row_offset(root, stretch.y);
-            if single {
-                self.load_one(access, words, &reach, row, stretch.y);
-                continue;
-            }
             if self.load_stretch(access, words, &reach, row, *stretch) {
                 continue;
             }
@@ -205,17 +204,37 @@ impl Lanes<'_, '_> {
         whole
     }
 
-    /// What is the same for all lanes of a row.
+    /// What is the same for all lanes of a row, or for all.
     #[inline(always)]
-    fn load_one<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, y: u32) {
-        let first = |reg| self.file[self.place(reg).at(y, 0)].first();
-        let index = access.address.terms.first().map_or(0, |term| first(term.index));
-        let base = access.address.base.map_or(0, first);
-        let address = place_of(reach, index, base, row);
-        for part in &access.parts {
-            let value =
-                address.and_then(|at| fetch(words, access.address.half, at + part.offset as usize)).unwrap_or(0);
-            self.file[self.place(part.reg).at(y, 0)].set(Block::splat(value));
+    fn load_rows<W: Words>(&self, access: &Access, words: W, reach: &Reach, rows: u32) {
+        let index = access.address.terms.first().map(|term| self.place(term.index));
+        let base = access.address.base.map(|base| self.place(base));
+        let first = |place: Option<Place>, y: u32| match place {
+            Some(place) => self.file[(place.base + y * place.down) as usize].first(),
+            None => 0,
+        };
+        let (half, root) = (access.address.half, access.address.root);
+        if let ([part], false) = (access.parts.as_slice(), half) {
+            let to = self.place(part.reg);
+            let offset = u64::from(reach.offset) + u64::from(part.offset);
+            for y in 0..rows {
+                let (index, base) = (first(index, y), first(base, y));
+                let at = u64::from(index) * u64::from(reach.stride)
+                    + u64::from(base)
+                    + offset
+                    + u64::from(self.row_offset(root, y));
+                let fits = (index < reach.limit) & (base != NOWHERE);
+                let value = if fits { words.get(at as usize).unwrap_or(0) } else { 0 };
+                self.file[(to.base + y * to.down) as usize].set(Block::splat(value));
+            }
+            return;
+        }
+        for y in 0..rows {
+            let address = place_of(reach, first(index, y), first(base, y), self.row_offset(root, y));
+            for part in &access.parts {
+                let value = address.and_then(|at| fetch(words, half, at + part.offset as usize)).unwrap_or(0);
+                self.file[self.place(part.reg).at(y, 0)].set(Block::splat(value));
+            }
         }
     }
 

@@ -5,9 +5,9 @@ use std::cell::Cell;
 use super::{check::Checker, view::View};
 use crate::{
     code::{Limit, Op, Reg},
-    eval::{self, Apply1, Apply2, Apply3},
+    eval::{self, Apply1, Apply2, Apply3, One},
     geometry::Mode,
-    lanes::{Along, BLOCK, Block, Place, Span, Stretch},
+    lanes::{Along, BLOCK, Block, First, Operand, Place, Span, Stretch},
     shape::Shape,
 };
 
@@ -149,12 +149,22 @@ impl Ground<'_, '_> {
 }
 
 impl Lanes<'_, '_> {
+    #[inline(always)]
+    fn uniform(&self, reg: Reg) -> u32 {
+        self.file[self.place(reg).base as usize].first()
+    }
+
     /// Runs instructions one after the other, each for all lanes.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
         for op in ops {
             match op {
                 Op::Unary { f, d, a, grid } => eval::unary(*f, Apply { lanes: self, to: *d, from: [*a], grid: *grid }),
+                // What is the same for all lanes is computed once: loops count that way, and addresses.
+                Op::Binary { f, d, a, b, .. } if self.place(*d).class == 0 => {
+                    let operands = [self.uniform(*a), self.uniform(*b), 0];
+                    self.file[self.place(*d).base as usize].set(Block::splat(eval::binary(*f, One(operands))));
+                }
                 Op::Binary { f, d, a, b, grid } => {
                     eval::binary(*f, Apply { lanes: self, to: *d, from: [*a, *b], grid: *grid });
                 }
@@ -243,41 +253,52 @@ impl Lanes<'_, '_> {
         let ones = self.place(self.ones);
         let outer = outer.map_or(ones, |reg| self.place(reg));
         let entry = entry.map_or(ones, |reg| self.place(reg));
-        into.clear();
-        let mut lost = [0; BLOCK];
         // What is per row or column is blended as a whole, so its mask has to be right where no lane is active, too.
         let wide = to.class == 3;
-        let blocks = if wide { &self.summary.grid[..] } else { self.all_of(to.class) };
+        let partial = |place: Place| place.class == 1 || place.class == 2;
+        let (blocks, along) = match wide {
+            false => (&self.full[usize::from(to.class)][..], Along::Line),
+            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], Along::Line),
+            true if self.columns == 1 => (&self.summary.flat[..], Along::Column),
+            true => (&self.summary.grid[..], Along::Rows),
+        };
+        let mut lost = Block::ZERO;
         for stretch in blocks {
-            for x in stretch.x..stretch.x + stretch.len {
+            let operand = |place| Operand::new(self.file, place, *stretch, along);
+            let (outer, entry, cond) = (operand(outer), operand(entry), operand(cond));
+            let Operand::Many(to) = operand(Place { step: 1, ..to }) else { unreachable!("a mask varies") };
+            let at = |operand: Operand<'_>, index: usize| match operand {
+                Operand::One(block) => block.get().0,
+                Operand::Many(blocks) => blocks[index].get().0,
+            };
+            for (index, to) in to.iter().enumerate() {
                 std::hint::black_box(());
-                let y = stretch.y;
-                let cond = self.file[cond.at(y, x)].get().0;
-                let outer = self.file[outer.at(y, x)].get().0;
-                let entry = self.file[entry.at(y, x)].get().0;
+                let (outer, entry, cond) = (at(outer, index), at(entry, index), at(cond, index));
                 let mut block = Block::ZERO;
                 for lane in 0..BLOCK {
                     let before = outer[lane] & entry[lane];
                     block.0[lane] = (cond[lane] ^ wanted) & before;
-                    lost[lane] |= before & !block.0[lane];
+                    lost.0[lane] |= before & !block.0[lane];
                 }
-                self.file[to.at(y, x)].set(block);
-                if wide && any(&block) {
-                    into.push(y, x, self.columns);
+                to.set(block);
+            }
+        }
+        if !any(&lost) {
+            // All that were active still are.
+            into.grid.clone_from(&self.summary.grid);
+            into.flat.clone_from(&self.summary.flat);
+            into.all = self.summary.all;
+            return;
+        }
+        into.clear();
+        into.all = false;
+        for stretch in &self.summary.grid {
+            for x in stretch.x..stretch.x + stretch.len {
+                if any(&self.file[to.at(stretch.y, x)].get()) {
+                    into.push(stretch.y, x, self.columns);
                 }
             }
         }
-        if !wide {
-            for stretch in &self.summary.grid {
-                for x in stretch.x..stretch.x + stretch.len {
-                    if any(&self.file[to.at(stretch.y, x)].get()) {
-                        into.push(stretch.y, x, self.columns);
-                    }
-                }
-            }
-        }
-        // All that were active still are.
-        into.all = self.summary.all && !any(&Block(lost));
     }
 
     /// All blocks of a shape, as rows and columns.
