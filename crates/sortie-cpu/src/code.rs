@@ -371,6 +371,21 @@ pub(crate) struct Branch {
     pub(crate) join: Option<Join>,
     /// Whether the sides do anything that needs their lanes.
     pub(crate) runs: [bool; 2],
+    /// The comparison behind the condition, where its ends decide for all lanes.
+    pub(crate) guard: Option<Box<Guard>>,
+}
+
+/// A comparison of an index that grows by one from lane to lane with something that is the same for all: `if id.x >= n { return; }`.
+/// Where both ends of a row agree, so do all lanes between, and no lane has to be looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    /// Computes the condition, for when they do not agree.
+    pub(crate) compare: Op,
+    pub(crate) f: Binary,
+    pub(crate) index: Reg,
+    pub(crate) limit: Reg,
+    /// The index is the left operand.
+    pub(crate) index_first: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,7 @@
 //! Blocks of lanes, and the registers made of them.
 
+#![expect(clippy::needless_range_loop, reason = "loops over lanes are written the way that becomes SIMD")]
+
 use std::cell::Cell;
 
 /// Lanes of a block: two AVX2 registers, and short enough to load, compute and store in place.

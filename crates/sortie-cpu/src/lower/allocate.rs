@@ -187,6 +187,10 @@ impl Lives<'_> {
                     }
                 }
                 Node::If { cond, accept, reject, how } => {
+                    if let Some(guard) = &mut how.guard {
+                        guard.compare.registers_once(&mut |reg| self.touch(*reg));
+                        self.place += 1;
+                    }
                     self.touch(*cond);
                     let mut inside: Vec<Region> = how.split.into_iter().flatten().collect();
                     inside.extend(
@@ -272,8 +276,13 @@ fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     for node in body {
         match node {
             Node::Ops(ops) => ops.iter_mut().for_each(|op| op.registers_once(&mut |reg| new(reg))),
-            Node::If { cond, accept, reject, .. } => {
+            Node::If { cond, accept, reject, how } => {
                 new(cond);
+                if let Some(guard) = &mut how.guard {
+                    guard.compare.registers_once(&mut |reg| new(reg));
+                    new(&mut guard.index);
+                    new(&mut guard.limit);
+                }
                 rename(accept, names);
                 rename(reject, names);
             }

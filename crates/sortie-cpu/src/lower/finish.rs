@@ -56,11 +56,12 @@ pub(super) fn finish(draft: Draft) -> Code {
         (0..).zip(&masks).map(|(index, mask)| Zone { mask: *mask, shape: regions.total(Region(index)) }).collect();
     let mut shapes = std::mem::take(&mut regions.shapes);
 
-    let owned = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
+    let (owned, by_one) = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
     for body in std::iter::once(&mut body).chain(&mut shared) {
         optimise::hoist(body, &origins, &steady);
         peephole::run(body, &origins, &shapes);
         for_each_op(body, &mut |op| spread_over_rows(op, &shapes));
+        peephole::guards(body, &shapes, &by_one);
     }
     let allocation = allocate::allocate(
         &mut body,

@@ -164,7 +164,7 @@ impl<'a> Lower<'a> {
                 self.write(&pointer, &value, span)?;
             }
             Statement::Atomic { pointer, fun, value, result } => {
-                self.atomic(frame, *pointer, fun, *value, *result, span)?
+                self.atomic(frame, *pointer, fun, *value, *result, span)?;
             }
             Statement::WorkGroupUniformLoad { pointer, result } => {
                 self.barriers = true;

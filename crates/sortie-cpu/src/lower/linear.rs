@@ -30,7 +30,8 @@ struct Facts<'a> {
     changed: bool,
 }
 
-/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it.
+/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it, and for each
+/// register whether it grows by one from lane to lane of a row.
 pub(super) fn addresses(
     body: &mut Body,
     shared: &mut [Body],
@@ -38,7 +39,7 @@ pub(super) fn addresses(
     shapes: &mut Vec<Shape>,
     geometry: &Geometry,
     slots: usize,
-) -> Vec<Owned> {
+) -> (Vec<Owned>, Vec<bool>) {
     let mut facts = Facts {
         origins,
         shapes,
@@ -59,7 +60,8 @@ pub(super) fn addresses(
     for body in std::iter::once(body).chain(shared) {
         fold.body(body);
     }
-    fold.owned
+    let by_one = (0..).zip(&fold.linear).map(|(number, _)| fold.step(Reg(number)) == Some(1)).collect();
+    (fold.owned, by_one)
 }
 
 impl Facts<'_> {

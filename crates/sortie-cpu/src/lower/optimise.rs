@@ -147,7 +147,11 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -
         if let Node::Loop { body, continuing, .. } = &mut node {
             let mut changes = FxHashSet::default();
             for inner in [&mut *body, &mut *continuing] {
-                for_each_op(inner, &mut |op| op.registers(&mut |_| {}, &mut |reg| drop(changes.insert(*reg))));
+                for_each_op(inner, &mut |op| {
+                    op.registers(&mut |_| {}, &mut |reg| {
+                        changes.insert(*reg);
+                    });
+                });
                 if calls(inner) {
                     // Whatever a shared function sets.
                     changes.insert(Reg(u32::MAX));
@@ -168,7 +172,9 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -
                             // A variable takes its value each time.
                             same &= results.iter().all(|reg| origins[reg.0 as usize] == Origin::Temporary);
                             if same {
-                                results.iter().for_each(|reg| drop(changes.remove(reg)));
+                                results.iter().for_each(|reg| {
+                                    changes.remove(reg);
+                                });
                                 moved.push(op.clone());
                             }
                             !same

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Origin, for_each_op};
 use crate::{
-    code::{Body, Node, Op, Reg, Unary},
+    code::{Binary, Body, EVERY, Guard, Node, Op, Reg, Unary},
     shape::Shape,
 };
 
@@ -124,7 +124,7 @@ fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mu
                 op.registers(
                     &mut |reg| {
                         if *reg == d {
-                            *reg = a
+                            *reg = a;
                         }
                     },
                     &mut |_| {},
@@ -216,4 +216,48 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
         at += 1;
         !gone[at - 1]
     });
+}
+
+/// Finds conditions that compare an index with something uniform right before they are asked, and by nobody else.
+pub(super) fn guards(body: &mut Body, shapes: &[Shape], by_one: &[bool]) {
+    let mut uses = vec![0; shapes.len()];
+    count(body, &mut uses);
+    guard(body, shapes, by_one, &uses);
+}
+
+fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {
+    let mut compare = None;
+    for node in body {
+        let before = compare.take();
+        match node {
+            Node::Ops(ops) => compare = Some(ops),
+            Node::If { cond, accept, reject, how } => {
+                guard(accept, shapes, by_one, uses);
+                guard(reject, shapes, by_one, uses);
+                let found =
+                    before.filter(|_| how.split.is_some() && how.outer == Some(EVERY) && uses[cond.0 as usize] == 1);
+                let Some(ops) = found else { continue };
+                let Some(Op::Binary { f: f @ (Binary::LtU | Binary::LeU), d, a, b, .. }) = ops.last() else { continue };
+                let grows = |reg: &Reg| by_one.get(reg.0 as usize) == Some(&true);
+                let same = |reg: &Reg| shapes[reg.0 as usize].is_uniform();
+                let (index, limit, index_first) = match (a, b) {
+                    (a, b) if grows(a) && same(b) => (*a, *b, true),
+                    (a, b) if same(a) && grows(b) => (*b, *a, false),
+                    _ => continue,
+                };
+                if d != cond {
+                    continue;
+                }
+                let f = *f;
+                let Some(compare) = ops.pop() else { unreachable!("looked at above") };
+                how.guard = Some(Box::new(Guard { compare, f, index, limit, index_first }));
+            }
+            Node::Loop { body, continuing, .. } => {
+                guard(body, shapes, by_one, uses);
+                guard(continuing, shapes, by_one, uses);
+            }
+            Node::Scope(body) => guard(body, shapes, by_one, uses),
+            _ => {}
+        }
+    }
 }

@@ -94,9 +94,18 @@ impl Indexed {
         loop {
             match function.expressions[pointer] {
                 Expression::Access { base, .. } | Expression::AccessIndex { base, .. } => pointer = base,
-                Expression::LocalVariable(handle) => return drop(self.locals.insert(handle)),
-                Expression::GlobalVariable(handle) => return drop(self.globals.insert(handle)),
-                Expression::FunctionArgument(index) => return drop(self.arguments.insert(index)),
+                Expression::LocalVariable(handle) => {
+                    self.locals.insert(handle);
+                    return;
+                }
+                Expression::GlobalVariable(handle) => {
+                    self.globals.insert(handle);
+                    return;
+                }
+                Expression::FunctionArgument(index) => {
+                    self.arguments.insert(index);
+                    return;
+                }
                 _ => return,
             }
         }

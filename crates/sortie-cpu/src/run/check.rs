@@ -179,7 +179,7 @@ impl State {
         // Within a workgroup a barrier separates; between workgroups nothing does.
         let conflicts = |other: Touch| {
             let apart = other.group == group && (other.lane == lane || other.barriers != barriers);
-            !apart && !(other.atomic && touch.atomic)
+            !(apart || other.atomic && touch.atomic)
         };
         let writer = word.written.filter(|other| conflicts(*other));
         let reader = word

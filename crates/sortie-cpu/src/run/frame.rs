@@ -142,6 +142,7 @@ impl Frame {
 
     fn fill(&mut self, geometry: &Geometry, builtin: Builtin, place: Place, set: &Set, groups: [u32; 3]) {
         let step = geometry.linear(builtin).and_then(|(lane, group)| geometry.step(lane, group));
+        let ramp: [u32; BLOCK] = std::array::from_fn(|lane| step.unwrap_or(0).wrapping_mul(lane as u32));
         let rows = if place.down == 0 { 1 } else { self.rows };
         let columns = if place.across == 0 { 1 } else { self.columns };
         for y in 0..rows {
@@ -153,11 +154,17 @@ impl Frame {
             for x in 0..columns {
                 let first = x * BLOCK as u32;
                 let block = &mut self.blocks[place.at(y, x)];
-                for (lane, value) in (first..).zip(&mut block.0) {
-                    *value = match step {
-                        Some(step) => start.wrapping_add(step.wrapping_mul(lane)),
-                        None => geometry.value(builtin, set, groups, lane, y),
-                    };
+                match step {
+                    Some(step) => {
+                        std::hint::black_box(());
+                        let start = start.wrapping_add(step.wrapping_mul(first));
+                        block.0.iter_mut().zip(ramp).for_each(|(value, ramp)| *value = ramp.wrapping_add(start));
+                    }
+                    None => {
+                        for (lane, value) in (first..).zip(&mut block.0) {
+                            *value = geometry.value(builtin, set, groups, lane, y);
+                        }
+                    }
                 }
             }
         }

@@ -430,7 +430,7 @@ impl Lanes<'_, '_> {
         for stretch in self.blocks_of(shape) {
             for x in stretch.x..stretch.x + stretch.len {
                 let spot = self.spot(access, stretch.y, x);
-                let mask = match access.mask {
+                let mask = match access.mask.filter(|_| !self.summary.all) {
                     Some(mask) => self.file[self.place(mask).at(stretch.y, x)].get(),
                     None => Block::splat(u32::MAX),
                 };

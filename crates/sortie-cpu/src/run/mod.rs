@@ -168,7 +168,7 @@ fn alone<'v>(bound: &'v mut Bound<'_>) -> View<'v> {
 }
 
 /// A buffer on several threads.
-fn share_words<'v>(words: &'v mut [u32]) -> &'v [AtomicU32] {
+fn share_words(words: &mut [u32]) -> &[AtomicU32] {
     match <[AtomicU32]>::mut_from_bytes(words.as_mut_bytes()) {
         Ok(words) => words,
         Err(_) => unreachable!("same size and alignment"),

@@ -171,6 +171,10 @@ impl Lanes<'_, '_> {
                 Op::Ternary { f, d, a, b, c, grid } => {
                     eval::ternary(*f, Apply { lanes: self, to: *d, from: [*a, *b, *c], grid: *grid });
                 }
+                // Where all lanes are active, the mask may hold anything.
+                Op::Blend { d, a, grid, .. } if self.summary.all => {
+                    Apply { lanes: self, to: *d, from: [*a], grid: *grid }.apply(|new| new);
+                }
                 Op::Blend { d, a, mask, grid } => {
                     Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid }
                         .apply(|old, new, mask| (new & mask) | (old & !mask));
@@ -191,7 +195,7 @@ impl Lanes<'_, '_> {
                     match base {
                         Some(base) => Apply { lanes: self, to: *d, from: [*index, *base], grid: *grid }.apply(place),
                         None => {
-                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.apply(|index| place(index, 0))
+                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.apply(|index| place(index, 0));
                         }
                     }
                 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Halt, Stop,
-    code::{Body, Branch, Leave, Node, Op, Reg, Region, Spin},
+    code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Reg, Region, Spin},
     lanes::First,
     program::Code,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Walk<'b> {
 impl Walk<'_> {
     pub(crate) fn run(mut self) -> Result<(), Halt> {
         let code = self.code;
-        self.body(&code.body, crate::code::EVERY).map(drop)
+        self.body(&code.body, EVERY).map(drop)
     }
 
     fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
@@ -49,8 +49,14 @@ impl Walk<'_> {
         &self.summaries[region.0 as usize]
     }
 
+    /// The register of a region's mask. Where all lanes are active it may hold anything.
     fn mask(&self, region: Region) -> Option<Reg> {
         self.code.zones[region.0 as usize].mask
+    }
+
+    /// The mask of a region; `None` where all lanes that exist are active.
+    fn active(&self, region: Region) -> Option<Reg> {
+        self.mask(region).filter(|_| !self.summary(region).all)
     }
 
     fn straight(&self, ops: &[Op], region: Region) {
@@ -118,7 +124,7 @@ impl Walk<'_> {
             && from_mask != Some(to_mask)
         {
             self.lanes(self.summary(outer)).none(to_mask);
-            self.lanes(self.summary(from)).join(to_mask, from_mask, self.code.entry);
+            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.code.entry);
         }
         let summary = self.summaries[from.0 as usize].clone();
         self.summaries[to.0 as usize] = summary;
@@ -128,7 +134,7 @@ impl Walk<'_> {
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
         let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
         let Some(mask) = self.mask(to) else { unreachable!("only EVERY has none") };
-        let before = self.mask(outer);
+        let before = self.active(outer);
         // Lanes that do not exist must not keep a loop going. Masks that vary along the row know them already.
         let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
         let entry = (!knows && self.code.zones[to.0 as usize].shape.has_x()).then_some(self.code.entry);
@@ -153,9 +159,20 @@ impl Walk<'_> {
         // A side that takes over the mask of the region around comes last: the other still needs it.
         let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
         let order = if takes(0) { [1, 0] } else { [0, 1] };
-        for side in order {
-            if needed[side] {
-                self.narrow(outer, sides[side], cond, side == 0);
+        if let Some(side) = how.guard.as_ref().and_then(|guard| self.decide(guard)) {
+            // All lanes go one way, and nobody else.
+            let other = sides[1 - side];
+            self.summaries[other.0 as usize].clear();
+            self.summaries[other.0 as usize].all = false;
+            self.summaries[sides[side].0 as usize] = self.summary(outer).clone();
+        } else {
+            if let Some(guard) = &how.guard {
+                self.straight(std::slice::from_ref(&guard.compare), outer);
+            }
+            for side in order {
+                if needed[side] {
+                    self.narrow(outer, sides[side], cond, side == 0);
+                }
             }
         }
         let mut ends = [None, None];
@@ -176,12 +193,37 @@ impl Walk<'_> {
                 let Some(into) = self.mask(join.into) else { unreachable!("only EVERY has none") };
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
-                    self.lanes(self.summary(end)).join(into, self.mask(end), self.code.entry);
+                    self.lanes(self.summary(end)).join(into, self.active(end), self.code.entry);
                 }
                 self.resummarise(join.into, outer);
             }
         }
         Ok(if self.summary(join.into).is_empty() { Flow::Gone } else { Flow::On(join.into) })
+    }
+
+    /// The side that all lanes take, if the ends of all rows agree.
+    fn decide(&self, guard: &Guard) -> Option<usize> {
+        let ground = self.ground;
+        let place = ground.place(guard.index);
+        let limit = ground.file[ground.place(guard.limit).base as usize].first();
+        let holds = |index: u32| match (guard.f, guard.index_first) {
+            (Binary::LtU, true) => index < limit,
+            (Binary::LtU, false) => limit < index,
+            (_, true) => index <= limit,
+            (_, false) => limit <= index,
+        };
+        let mut decided = None;
+        let rows = if place.down == 0 { 1 } else { self.summary(EVERY).grid.last()?.y + 1 };
+        for y in 0..rows {
+            let first = ground.file[place.at(y, 0)].first();
+            let last = first.checked_add(ground.width - 1)?;
+            let (start, end) = (holds(first), holds(last));
+            if start != end || decided.is_some_and(|decided| decided != start) {
+                return None;
+            }
+            decided = Some(start);
+        }
+        decided.map(|holds| usize::from(!holds))
     }
 
     /// Finds the active blocks of a region whose mask was put together.
@@ -200,7 +242,7 @@ impl Walk<'_> {
     fn leave(&mut self, leave: Leave, together: Flow) -> Flow {
         let Some((region, collector)) = leave.split else { return together };
         if let Some(collector) = collector {
-            self.lanes(self.summary(region)).join(collector, self.mask(region), self.code.entry);
+            self.lanes(self.summary(region)).join(collector, self.active(region), self.code.entry);
         }
         Flow::Gone
     }
@@ -246,7 +288,7 @@ impl Walk<'_> {
         let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
         let entry = self.code.entry;
         self.lanes(self.summary(outer)).none(mask);
-        self.lanes(self.summary(outer)).join(mask, self.mask(outer), entry);
+        self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
         self.summaries[region.0 as usize] = self.summary(outer).clone();
         if let Some((collector, _)) = broke {
             self.lanes(self.summary(outer)).none(collector);
@@ -275,7 +317,7 @@ impl Walk<'_> {
                     if !keeps {
                         self.lanes(&around).none(mask);
                         if let Some(end) = ended {
-                            self.lanes(self.summary(end)).join(mask, self.mask(end), entry);
+                            self.lanes(self.summary(end)).join(mask, self.active(end), entry);
                         }
                     }
                     self.lanes(&around).join(mask, Some(collector), entry);
@@ -320,7 +362,7 @@ impl Walk<'_> {
     fn leave_if(&mut self, region: Region, cond: Reg, collector: Reg) {
         let lanes = self.lanes(self.summary(region));
         let (to, cond) = (lanes.place(collector), lanes.place(cond));
-        let mask = self.mask(region).map(|mask| lanes.place(mask));
+        let mask = self.active(region).map(|mask| lanes.place(mask));
         for stretch in &lanes.summary.grid {
             for x in stretch.x..stretch.x + stretch.len {
                 let cell = &self.ground.file[to.at(stretch.y, x)];
@@ -340,7 +382,7 @@ impl Walk<'_> {
         let root = code.roots[function];
         if let Some(to) = self.mask(root) {
             self.lanes(self.summary(region)).none(to);
-            self.lanes(self.summary(region)).join(to, self.mask(region), code.entry);
+            self.lanes(self.summary(region)).join(to, self.active(region), code.entry);
         }
         self.summaries[root.0 as usize] = self.summary(region).clone();
         self.body(&code.shared[function], root).map(drop)

@@ -91,7 +91,7 @@ fn loops_with_everything() {
             match (i + x) % 4 {
                 0 => sum += 1,
                 1 | 2 => {
-                    if x % 3 != 0 {
+                    if !x.is_multiple_of(3) {
                         sum += 10;
                     }
                 }

@@ -5,7 +5,7 @@
 //! arithmetic, no `unsafe`. `f64` appears only where 24 bits cannot carry the result: the argument reduction of
 //! `sin`/`cos`/`tan`, the logarithm inside `pow`, and 32-bit integer division.
 //!
-//! Polynomials are Remez fits made for this file (`fit/fit.py`); the errors quoted are the largest ones measured by the
+//! Polynomials are Remez fits made for this file; the errors quoted are the largest ones measured by the
 //! tests (every 13th bit pattern, against `f64`; a normal run tries every 97th).
 #![expect(clippy::cast_possible_truncation, reason = "low words of magic-number sums, f64 results known to fit")]
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
@@ -379,18 +379,6 @@ fn log1p_or_twice(a: f32, u: f32) -> f32 {
 // Rounding and simple functions
 // ---------------------------------------------------------------------------------------------------------------------
 
-/// Square root, correctly rounded.
-#[inline(always)]
-pub(crate) fn sqrt(x: f32) -> f32 {
-    x.sqrt()
-}
-
-/// 1 / sqrt(x): two correctly rounded steps; 1.5 ulp.
-#[inline(always)]
-pub(crate) fn inverse_sqrt(x: f32) -> f32 {
-    1.0 / x.sqrt()
-}
-
 /// Nearest integer, ties to even, exact: |x| + 2^23 - 2^23.
 #[inline(always)]
 pub(crate) fn round_even(x: f32) -> f32 {
@@ -433,13 +421,6 @@ pub(crate) fn fmod(x: f32, y: f32) -> f32 {
     x - y * trunc(x / y)
 }
 
-/// (fractional part, integer part), both with the sign of x.
-#[inline(always)]
-pub(crate) fn modf(x: f32) -> (f32, f32) {
-    let whole = trunc(x);
-    (x - whole, whole)
-}
-
 /// -1, 0 or 1; zero and NaN to themselves.
 #[inline(always)]
 pub(crate) fn sign(x: f32) -> f32 {
@@ -451,13 +432,6 @@ pub(crate) fn sign(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn step(edge: f32, x: f32) -> f32 {
     if edge <= x { 1.0 } else { 0.0 }
-}
-
-/// t * t * (3 - 2t) with t = saturate((x - low) / (high - low)).
-#[inline(always)]
-pub(crate) fn smoothstep(low: f32, high: f32, x: f32) -> f32 {
-    let t = saturate((x - low) / (high - low));
-    t * t * (3.0 - 2.0 * t)
 }
 
 /// Smaller operand; the other one where one is NaN; b for zeros of either sign.
@@ -474,35 +448,11 @@ pub(crate) fn max(a: f32, b: f32) -> f32 {
     if b.is_nan() { a } else { m }
 }
 
-/// min(max(x, lo), hi).
-#[inline(always)]
-pub(crate) fn clamp(x: f32, lo: f32, hi: f32) -> f32 {
-    min(max(x, lo), hi)
-}
-
-/// clamp(x, 0, 1); NaN to 0.
-#[inline(always)]
-pub(crate) fn saturate(x: f32) -> f32 {
-    between(x, 0.0, 1.0)
-}
-
 /// Clamp to constants; NaN to `lo` (a `maxps` and a `minps`).
 #[inline(always)]
 fn between(x: f32, lo: f32, hi: f32) -> f32 {
     let x = if x > lo { x } else { lo };
     if x < hi { x } else { hi }
-}
-
-/// x * 180 / pi; 0.7 ulp.
-#[inline(always)]
-pub(crate) fn degrees(x: f32) -> f32 {
-    x * 57.295_779_5
-}
-
-/// x * pi / 180; 0.7 ulp.
-#[inline(always)]
-pub(crate) fn radians(x: f32) -> f32 {
-    x * 0.017_453_292_5
 }
 
 /// x * 2^e rounded once, for every e: three power-of-two factors, the one that may round last.
@@ -776,12 +726,5 @@ pub(crate) fn extract_bits_i32(e: i32, offset: u32, count: u32) -> i32 {
     if c == 0 { 0 } else { r }
 }
 
-/// WGSL insertBits (u32; i32 by bit cast): the low `count` bits of `new` over bits offset .. offset + count of e.
-#[inline(always)]
-pub(crate) fn insert_bits(e: u32, new: u32, offset: u32, count: u32) -> u32 {
-    let o = offset.min(32);
-    let c = count.min(32_u32.wrapping_sub(o));
-    let mask = u32::MAX.wrapping_shr(32_u32.wrapping_sub(c)).wrapping_shl(o);
-    let r = (e & !mask) | (new.wrapping_shl(o) & mask);
-    if c == 0 { e } else { r }
-}
+#[cfg(test)]
+mod tests;
