@@ -8,6 +8,7 @@ mod geometry;
 mod lanes;
 mod lower;
 mod math;
+pub mod native;
 mod program;
 mod run;
 mod shape;

@@ -6,7 +6,7 @@
 mod check;
 mod frame;
 mod memory;
-mod simd;
+pub(crate) mod simd;
 mod straight;
 mod view;
 mod walk;

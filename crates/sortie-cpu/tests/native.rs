@@ -1,0 +1,88 @@
+//! Native operations against plain loops and `f64`.
+
+use sortie_cpu::{
+    Threads,
+    native::{self, Binary, Matmul, Mismatch, Unary},
+};
+
+fn data(len: usize, seed: u32) -> Vec<f32> {
+    (0..len as u32)
+        .map(|i| (i.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 8) as f32 / 4_194_304.0 - 2.0)
+        .collect()
+}
+
+#[test]
+fn products_agree_with_the_sum_in_f64() {
+    let shapes = [
+        (1, 1, 1),
+        (3, 5, 7),
+        (64, 64, 64),
+        (33, 130, 65),
+        (1, 300, 257),
+        (257, 300, 1),
+        (130, 128, 129),
+        (0, 3, 2),
+        (2, 0, 3),
+    ];
+    for threads in [1, 3] {
+        let threads = Threads::new(Some(threads)).expect("threads");
+        for (m, k, n) in shapes {
+            for (transpose_a, transpose_b) in [(false, false), (true, false), (false, true), (true, true)] {
+                let (a, b) = (data(m * k, 1), data(k * n, 2));
+                let mut c = vec![f32::NAN; m * n];
+                let shape = Matmul { m, k, n, transpose_a, transpose_b };
+                native::matmul(shape, &a, &b, &mut c, &threads).expect("lengths fit");
+                for row in 0..m {
+                    for column in 0..n {
+                        let left = |i: usize| f64::from(if transpose_a { a[i * m + row] } else { a[row * k + i] });
+                        let right =
+                            |i: usize| f64::from(if transpose_b { b[column * k + i] } else { b[i * n + column] });
+                        let sum: f64 = (0..k).map(|i| left(i) * right(i)).sum();
+                        // k products of at most 4, each rounded, summed in another order.
+                        let allowed = 4.0 * k as f64 * f64::from(f32::EPSILON);
+                        let found = f64::from(c[row * n + column]);
+                        assert!((found - sum).abs() <= allowed, "{m} {k} {n}: {found} for {sum}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn elementwise_agrees_with_f64() {
+    let threads = Threads::new(Some(2)).expect("threads");
+    for len in [0, 1, 15, 17, 1024, 100_003] {
+        let (a, b) = (data(len, 3), data(len, 4));
+        let mut y = vec![0.0; len];
+        native::binary(Binary::Add, &a, &b, &mut y, &threads).expect("lengths fit");
+        assert!(y.iter().zip(&a).zip(&b).all(|((y, a), b)| *y == a + b));
+        native::binary(Binary::Max, &a, &b, &mut y, &threads).expect("lengths fit");
+        assert!(y.iter().zip(&a).zip(&b).all(|((y, a), b)| *y == a.max(*b)));
+        native::scale(3.0, &a, &mut y, &threads).expect("lengths fit");
+        assert!(y.iter().zip(&a).all(|(y, a)| *y == 3.0 * a));
+        let cases: [(Unary, fn(f64) -> f64); 4] = [
+            (Unary::Relu, |x| x.max(0.0)),
+            (Unary::Tanh, f64::tanh),
+            (Unary::Exp, f64::exp),
+            (Unary::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
+        ];
+        for (f, exact) in cases {
+            native::unary(f, &a, &mut y, &threads).expect("lengths fit");
+            // 4 ulp of values up to e².
+            assert!(y.iter().zip(&a).all(|(y, a)| (f64::from(*y) - exact(f64::from(*a))).abs() < 4e-6), "{f:?}");
+        }
+        let exact: f64 = a.iter().map(|x| f64::from(*x)).sum();
+        assert!((f64::from(native::sum(&a)) - exact).abs() <= 1e-6 * len as f64);
+    }
+}
+
+#[test]
+fn lengths_that_do_not_fit_are_told() {
+    let threads = Threads::new(Some(1)).expect("threads");
+    let mut y = [0.0; 3];
+    let refused = native::binary(Binary::Add, &[1.0; 4], &[1.0; 4], &mut y, &threads);
+    assert_eq!(refused, Err(Mismatch { wanted: 4, found: 3 }));
+    let refused = native::matmul(Matmul::new(2, 2, 2), &[0.0; 4], &[0.0; 3], &mut [0.0; 4], &threads);
+    assert_eq!(refused, Err(Mismatch { wanted: 4, found: 3 }));
+}
