@@ -126,8 +126,22 @@ impl Program {
     /// # Errors
     /// The first construct that is not covered.
     pub fn new(module: &naga::Module, info: &naga::valid::ModuleInfo, entry: &str) -> Result<Self, Unsupported> {
+        Self::new_sharing_from(module, info, entry, lower::SHARE_FROM)
+    }
+
+    /// As [`Program::new`], with calls that share their callees from so many instructions on: for tests, whose kernels are small.
+    ///
+    /// # Errors
+    /// The first construct that is not covered.
+    #[doc(hidden)]
+    pub fn new_sharing_from(
+        module: &naga::Module,
+        info: &naga::valid::ModuleInfo,
+        entry: &str,
+        share_from: usize,
+    ) -> Result<Self, Unsupported> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let code = lower::lower(module, info, entry)?;
+        let code = lower::lower(module, info, entry, share_from)?;
         Ok(Self { code, id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) })
     }
 

@@ -52,7 +52,7 @@ pub(super) fn allocate(
     locals: &[u32],
     local_shapes: &[Shape],
     zones: &[Zone],
-    always: [Reg; 2],
+    always: &[Reg],
 ) -> Allocation {
     let mut result = Allocation {
         registers: Vec::new(),
@@ -71,7 +71,7 @@ pub(super) fn allocate(
     let mut per_body = Vec::new();
     let mut owner: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut forever = FxHashMap::default();
-    forever.extend(always.map(|reg| (reg, ())));
+    forever.extend(always.iter().map(|reg| (*reg, ())));
     for (index, body) in std::iter::once(&mut *body).chain(&mut *shared).enumerate() {
         let mut lives = Lives {
             origins,

@@ -18,7 +18,8 @@ pub(super) struct Draft {
     pub(super) origins: Vec<Origin>,
     pub(super) body: Body,
     pub(super) shared: Vec<Body>,
-    pub(super) passing: FxHashSet<Reg>,
+    pub(super) parameters: FxHashSet<Reg>,
+    pub(super) results: FxHashSet<Reg>,
     /// Words of each local array.
     pub(super) locals: Vec<u32>,
     pub(super) counts: Vec<Count>,
@@ -31,7 +32,7 @@ pub(super) struct Draft {
 }
 
 pub(super) fn finish(draft: Draft) -> Code {
-    let Draft { mut origins, mut body, mut shared, passing, locals, counts, slots, workgroup, .. } = draft;
+    let Draft { mut origins, mut body, mut shared, parameters, results, locals, counts, slots, workgroup, .. } = draft;
     let steady = |root| super::build::is_steady(root, |slot| slots[slot as usize].writes);
     optimise::optimise(&mut body, &mut shared, &mut origins, &steady);
 
@@ -45,7 +46,7 @@ pub(super) fn finish(draft: Draft) -> Code {
     let geometry = Geometry::new(workgroup, draft.groups_in_rows, &asked);
 
     let mut local_shapes = vec![Shape::UNIFORM; locals.len()];
-    let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, &passing, shared.len());
+    let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, [&parameters, &results], shared.len());
     regions.solve(&mut body, &mut shared);
     let masks = masks(&mut regions);
     for body in std::iter::once(&mut body).chain(&mut shared) {
@@ -63,16 +64,11 @@ pub(super) fn finish(draft: Draft) -> Code {
         for_each_op(body, &mut |op| spread_over_rows(op, &shapes));
         peephole::guards(body, &shapes, &by_one);
     }
-    let allocation = allocate::allocate(
-        &mut body,
-        &mut shared,
-        &origins,
-        &shapes,
-        &locals,
-        &local_shapes,
-        &zones,
-        [draft.entry, draft.ones],
-    );
+    // Whoever calls a shared function writes the mask of its lanes, which may be all that is ever done with it.
+    let mut always = vec![draft.entry, draft.ones];
+    always.extend(roots.iter().filter_map(|root| zones[root.0 as usize].mask));
+    let allocation =
+        allocate::allocate(&mut body, &mut shared, &origins, &shapes, &locals, &local_shapes, &zones, &always);
     let zones =
         zones.into_iter().map(|zone| Zone { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone }).collect();
     let weight = weigh(&body);

@@ -6,7 +6,7 @@ use naga::{
 use smallvec::smallvec;
 
 use super::{
-    Lower, Result, SHARE_FROM, Value, build,
+    Lower, Result, Value, build,
     pointer::{Key, Lowered, Place, Pointer},
     types::{Kind, Ty},
 };
@@ -42,15 +42,8 @@ struct Target {
 pub(super) struct Shared {
     index: usize,
     /// Variables for what is passed at run time: values, and the indices of pointers.
-    parameters: Vec<Reg>,
-    result: Vec<Reg>,
-}
-
-impl Shared {
-    /// Registers that carry values in and out.
-    pub(super) fn passing(&self) -> impl Iterator<Item = Reg> {
-        self.parameters.iter().chain(&self.result).copied()
-    }
+    pub(super) parameters: Vec<Reg>,
+    pub(super) result: Vec<Reg>,
 }
 
 impl<'a> Lower<'a> {
@@ -282,7 +275,7 @@ impl<'a> Lower<'a> {
         for argument in arguments {
             passed.push(self.lowered(frame, *argument)?);
         }
-        let result = if self.build.size < SHARE_FROM {
+        let result = if self.build.size < self.share_from {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
             // With one `return`, at the end, its body stands in line: what is known in it is known after it.

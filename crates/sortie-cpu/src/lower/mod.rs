@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// From this many instructions on, calls share their callees.
-const SHARE_FROM: usize = 20_000;
+pub(crate) const SHARE_FROM: usize = 20_000;
 
 /// The registers of a value, one for each scalar.
 type Value = SmallVec<[Reg; 4]>;
@@ -43,7 +43,7 @@ type Value = SmallVec<[Reg; 4]>;
 type Result<T> = std::result::Result<T, Unsupported>;
 
 /// Lowers one entry point.
-pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<Code> {
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from: usize) -> Result<Code> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
@@ -52,6 +52,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<C
         module,
         info,
         build: Builder::default(),
+        share_from,
         slots: Vec::new(),
         slot_of: FxHashMap::default(),
         counts: Vec::new(),
@@ -79,12 +80,15 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str) -> Result<C
     let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
     let entry = lower.build.builtin(Builtin::Entry);
     let ones = lower.build.constant(u32::MAX);
-    let passing = lower.shared_by.values().flat_map(function::Shared::passing).collect();
+    let shared_by = lower.shared_by.values();
+    let parameters = shared_by.clone().flat_map(|shared| shared.parameters.iter().copied()).collect();
+    let results = shared_by.flat_map(|shared| shared.result.iter().copied()).collect();
     let code = finish::finish(finish::Draft {
         origins: std::mem::take(&mut lower.build.origins),
         body,
         shared: lower.shared,
-        passing,
+        parameters,
+        results,
         entry,
         ones,
         locals: lower.locals,
@@ -101,6 +105,8 @@ struct Lower<'a> {
     module: &'a Module,
     info: &'a ModuleInfo,
     build: Builder,
+    /// From this many instructions on, calls share their callees.
+    share_from: usize,
     slots: Vec<Slot>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     counts: Vec<Count>,

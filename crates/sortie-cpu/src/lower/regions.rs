@@ -54,8 +54,10 @@ pub(super) struct Regions<'a> {
     geometry: &'a Geometry,
     origins: &'a mut Vec<Origin>,
     locals: &'a mut Vec<Shape>,
-    /// Parameters and results of shared functions: set outside for the inside, or the other way round.
-    passing: &'a FxHashSet<Reg>,
+    /// Parameters of shared functions: set outside for the inside, just before the call.
+    parameters: &'a FxHashSet<Reg>,
+    /// Their results: set inside, and looked at just after the call.
+    results: &'a FxHashSet<Reg>,
     pub(super) shapes: Vec<Shape>,
     pub(super) areas: Vec<Area>,
     uses: FxHashMap<Variable, Uses>,
@@ -79,7 +81,7 @@ impl<'a> Regions<'a> {
         geometry: &'a Geometry,
         origins: &'a mut Vec<Origin>,
         locals: &'a mut Vec<Shape>,
-        passing: &'a FxHashSet<Reg>,
+        [parameters, results]: [&'a FxHashSet<Reg>; 2],
         shared: usize,
     ) -> Self {
         let shapes = origins
@@ -93,7 +95,8 @@ impl<'a> Regions<'a> {
             geometry,
             origins,
             locals,
-            passing,
+            parameters,
+            results,
             shapes,
             areas: Vec::new(),
             uses: FxHashMap::default(),
@@ -228,11 +231,18 @@ impl<'a> Regions<'a> {
     /// Whether a set in this region has to respect the mask, and how the variable then varies.
     pub(super) fn blended(&self, variable: Variable, region: Region) -> Option<Shape> {
         let uses = self.uses.get(&variable)?;
-        if uses.several_trees && matches!(variable, Variable::Register(reg) if self.passing.contains(&reg)) {
+        let among = |set: &FxHashSet<Reg>| matches!(variable, Variable::Register(reg) if set.contains(&reg));
+        if among(self.parameters) {
             return None;
         }
         let mut home = Some(uses.home);
-        if uses.several_trees {
+        if among(self.results) {
+            let mut root = region;
+            while let Some(outer) = self.parent(root) {
+                root = outer;
+            }
+            home = Some(root);
+        } else if uses.several_trees {
             home = None;
         } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
             // Its lanes may change from one time round to the next, and the value outlives that.
