@@ -23,8 +23,6 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Area {
     parent: Option<Region>,
-    /// How its mask varies, beyond its parent's.
-    own: Shape,
     /// How its mask varies.
     pub(super) total: Shape,
     in_loop: bool,
@@ -116,14 +114,7 @@ impl<'a> Regions<'a> {
     pub(super) fn solve(&mut self, body: &mut Body, shared: &mut [Body]) {
         loop {
             self.changed = false;
-            self.areas = vec![Area {
-                parent: None,
-                own: Shape::UNIFORM,
-                total: Shape::UNIFORM,
-                in_loop: false,
-                instead_of: None,
-                depth: 0,
-            }];
+            self.areas = vec![Area { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
             self.roots.clear();
@@ -178,6 +169,7 @@ impl<'a> Regions<'a> {
         reg
     }
 
+    /// A new region, whose mask varies as said beyond its parent's.
     fn area(&mut self, parent: Option<Region>, own: Shape) -> Region {
         let region = Region(u32::try_from(self.areas.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
         let (total, depth) = parent.map_or((own, 0), |parent| {
@@ -185,7 +177,7 @@ impl<'a> Regions<'a> {
             (parent.total | own, parent.depth + 1)
         });
         let in_loop = self.around.iter().any(Option::is_some);
-        self.areas.push(Area { parent, own, total, in_loop, instead_of: None, depth });
+        self.areas.push(Area { parent, total, in_loop, instead_of: None, depth });
         region
     }
 
@@ -250,18 +242,15 @@ impl<'a> Regions<'a> {
                 home = self.parent(inner);
             }
         }
-        let mut shape = Shape::UNIFORM;
         let mut at = Some(region);
         let mut any = false;
         while at != home {
             let Some(inner) = at else { break };
-            if inner != EVERY {
-                shape |= self.areas[inner.0 as usize].own;
-                any = true;
-            }
+            any |= inner != EVERY;
             at = self.parent(inner);
         }
-        any.then_some(shape)
+        // As the whole mask does, not only what home does not know of it: that is what it is blended by.
+        any.then(|| self.total(region))
     }
 
     /// Gives every node of a body its regions. Returns the region in which it ends, if it does.

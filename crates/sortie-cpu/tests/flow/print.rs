@@ -105,7 +105,7 @@ fn statement(statement: &Statement, text: &mut String) {
     let _ = match statement {
         Statement::Declare(var, None) => writeln!(text, "var v{var}: u32;"),
         Statement::Declare(var, Some(value)) => writeln!(text, "var v{var} = {};", expr(value)),
-        Statement::Let(var, value) => writeln!(text, "let v{var} = {};", expr(value)),
+        Statement::Let(var, value) => writeln!(text, "let v{var} = {};", runtime(value, 0)),
         Statement::Set(to, value) => writeln!(text, "{} = {};", target(to), expr(value)),
         Statement::Atomic(to, index, value) => {
             writeln!(text, "v{to} = atomicAdd(&counts[base + ({}) % {OWN}u], {});", expr(index), expr(value))
@@ -166,12 +166,14 @@ fn call(call: &Call) -> String {
     match &call.pointee {
         None => {}
         Some(Pointee::Var(var)) => drop(write!(text, ", &v{var}")),
-        Some(Pointee::Element(row, index)) => drop(write!(text, ", &array_[{}][{}]", expr(row), expr(index))),
+        Some(Pointee::Element(row, index)) => {
+            drop(write!(text, ", &array_[{}][{}]", runtime(row, ROWS), runtime(index, ROW)))
+        }
         Some(Pointee::Same) => text += ", p",
     }
     match &call.row {
         None => {}
-        Some(Row::Of(row)) => drop(write!(text, ", &array_[{}]", expr(row))),
+        Some(Row::Of(row)) => drop(write!(text, ", &array_[{}]", runtime(row, ROWS))),
         Some(Row::Same) => text += ", q",
     }
     text + ");"
@@ -213,7 +215,7 @@ fn expr(expr_: &Expr) -> String {
         Expr::Row(index) => format!("(*q)[{}]", runtime(index, ROW)),
         Expr::Own(index) => format!("own[base + ({}) % {OWN}u]", expr(index)),
         Expr::Select(cond, accept, reject) => {
-            format!("select({}, {}, {})", expr(reject), expr(accept), condition(cond))
+            format!("select({}, {}, {})", expr(reject), runtime(accept, 0), condition(cond))
         }
         Expr::Binary(operator, left, right) => {
             // Never two constants, and never a constant zero to divide by: naga would say so.
@@ -257,10 +259,6 @@ fn condition(cond: &Cond) -> String {
 
 impl Expr {
     fn is_constant(&self) -> bool {
-        match self {
-            Self::Const(_) => true,
-            Self::Select(_, accept, reject) => accept.is_constant() || reject.is_constant(),
-            _ => false,
-        }
+        matches!(self, Self::Const(_))
     }
 }

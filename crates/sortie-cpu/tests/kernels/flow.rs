@@ -168,3 +168,50 @@ fn naive_matmul() {
         }
     }
 }
+
+#[test]
+fn a_condition_by_row_inside_one_by_column_reaches_only_its_own_lanes() {
+    let source = "
+        @group(0) @binding(0) var<storage, read> input: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        @compute @workgroup_size(17, 3) fn main(
+            @builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) li: u32,
+        ) {
+            var sum = 0u;
+            if id.x != 0u {
+                var t = 0u;
+                if (id.y & 1u) == 0u { t = input[0]; }
+                sum = t;
+            }
+            out[li] = sum;
+        }";
+    let mut buffers = [vec![5], vec![9; 51]];
+    run(source, [1, 1, 1], &mut buffers);
+    let expected: Vec<u32> = (0..51).map(|li| if li % 17 != 0 && li / 17 % 2 == 0 { 5 } else { 0 }).collect();
+    assert_eq!(buffers[1], expected);
+}
+
+#[test]
+fn a_condition_by_lane_inside_one_by_workgroup_reaches_only_its_own_lanes() {
+    let source = "
+        var<workgroup> some: u32;
+        @group(0) @binding(0) var<storage, read> input: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> out: array<u32>;
+        @compute @workgroup_size(32) fn main(
+            @builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) group: vec3<u32>,
+            @builtin(local_invocation_index) li: u32,
+        ) {
+            if li == 0u { some = 1u; }
+            var sum = 0u;
+            if (group.x & 1u) == 1u {
+                var t = 0u;
+                if li > 20u { t = input[0]; }
+                sum = t;
+            }
+            out[id.x] = sum;
+        }";
+    let mut buffers = [vec![5], vec![9; 160]];
+    run(source, [5, 1, 1], &mut buffers);
+    let expected: Vec<u32> = (0..160).map(|id| if id / 32 % 2 == 1 && id % 32 > 20 { 5 } else { 0 }).collect();
+    assert_eq!(buffers[1], expected);
+}
