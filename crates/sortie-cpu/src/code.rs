@@ -369,6 +369,8 @@ pub(crate) struct Branch {
     pub(crate) outer: Option<Region>,
     /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of them.
     pub(crate) join: Option<Join>,
+    /// All lanes leave inside: nobody goes on.
+    pub(crate) gone: bool,
     /// Whether the sides do anything that needs their lanes.
     pub(crate) runs: [bool; 2],
     /// The comparison behind the condition, where its ends decide for all lanes.

@@ -265,6 +265,7 @@ impl<'a> Regions<'a> {
                     let escapes = escapes(accept) || escapes(reject);
                     let ends = [accept_end, reject_end];
                     how.join = None;
+                    how.gone = ends == [None, None];
                     match ends {
                         [None, None] => return None,
                         _ if !escapes => {}

@@ -185,7 +185,7 @@ impl Walk<'_> {
                 }
             }
         }
-        let Some(join) = how.join else { return Ok(Flow::On(outer)) };
+        let Some(join) = how.join else { return Ok(if how.gone { Flow::Gone } else { Flow::On(outer) }) };
         match ends {
             [None, None] => return Ok(Flow::Gone),
             [Some(end), None] | [None, Some(end)] if end == join.into => {}

@@ -120,6 +120,8 @@ proptest! {
     #![proptest_config(config(3_000, 1))]
     #[test]
     fn lanes_in_lockstep_do_what_each_invocation_would_do_alone(tapes in tapes()) {
-        agree(&tapes)?;
+        let outcome = std::panic::catch_unwind(|| agree(&tapes));
+        let kernel = || print::print(&generate::kernel(&tapes));
+        outcome.unwrap_or_else(|_| Err(TestCaseError::fail(format!("it panicked\n{}", kernel()))))?;
     }
 }

@@ -215,3 +215,29 @@ fn a_condition_by_lane_inside_one_by_workgroup_reaches_only_its_own_lanes() {
     let expected: Vec<u32> = (0..160).map(|id| if id / 32 % 2 == 1 && id % 32 > 20 { 5 } else { 0 }).collect();
     assert_eq!(buffers[1], expected);
 }
+
+#[test]
+fn nobody_goes_on_behind_an_if_that_all_leave() {
+    let source = "
+        @group(0) @binding(0) var<storage, read_write> out: array<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            var sum = 0u;
+            var i = 0u;
+            loop {
+                i++;
+                if i > id.x % 9u {
+                    sum += 100u;
+                    break;
+                } else {
+                    sum += i;
+                    continue;
+                }
+            }
+            for (var j = 0u; j < id.x % 4u; j++) {
+                if (id.x & 1u) == 0u { break; } else { break; }
+            }
+            out[id.x] = sum;
+        }";
+    let expected: Vec<u32> = (0..200).map(|id| 100 + (1..=id % 9).sum::<u32>()).collect();
+    assert_eq!(over(source, 200, 64), expected);
+}
