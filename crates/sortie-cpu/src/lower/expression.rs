@@ -68,7 +68,17 @@ impl<'a> Lower<'a> {
                 }
             }
             Expression::AccessIndex { base, index } => match self.lowered(frame, *base)? {
-                Lowered::Pointer(pointer) => return Ok(Lowered::Pointer(self.step(&pointer, *index, span)?)),
+                Lowered::Pointer(pointer) => {
+                    // Of an element of several words, a part may be in the buffer: the whole element has to be.
+                    let pointer = match pointer.ty {
+                        Ty::Array { count: None, stride: 5.., .. } => {
+                            let index = self.build.constant(*index);
+                            self.index(&pointer, index, span)?
+                        }
+                        _ => self.step(&pointer, *index, span)?,
+                    };
+                    return Ok(Lowered::Pointer(pointer));
+                }
                 Lowered::Value(value) => {
                     let ty = self.type_of(frame, *base)?;
                     let (part, first) = match ty {

@@ -1,3 +1,4 @@
 //! Small kernels, straight through the crate's own API.
 mod flow;
 mod harness;
+mod memory;
