@@ -331,7 +331,7 @@ fn native_matmul(budget: Duration, table: &Table) -> Result<(), Box<dyn std::err
     let a: Vec<f32> = floats(n * n).into_iter().map(f32::from_bits).collect();
     let b: Vec<f32> = a.iter().rev().copied().collect();
     let mut c = vec![0.0_f32; n * n];
-    let (size, stride) = (n, n as isize);
+    let (size, stride) = (n, n.cast_signed());
     let mut run = |contender: usize| -> Result<f64, Box<dyn std::error::Error>> {
         let start = Instant::now();
         match contender {

@@ -590,7 +590,6 @@ fn builds_agree() {
     let x = f32::from_bits;
     let mut random = Random(5);
     for k in 0..200 {
-        let any = random.0;
         let mut pick = |i: usize| if k == 0 { SPECIAL[i % 16] } else { random.bits() };
         let (a, b): (Block, Block) = (std::array::from_fn(&mut pick), std::array::from_fn(|i| pick(i / 16)));
         run(|a, b| m::min(x(a), x(b)).to_bits(), &a, &b, true);

@@ -79,7 +79,7 @@ pub fn unary(f: Unary, x: &[f32], y: &mut [f32], threads: &Threads) -> Result<()
         Unary::Sigmoid => map(x, y, threads, sigmoid),
         Unary::Swish => map(x, y, threads, |x| x * sigmoid(x)),
         Unary::GeluTanh => {
-            map(x, y, threads, |x| 0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x))))
+            map(x, y, threads, |x| 0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x))));
         }
     }
     Ok(())

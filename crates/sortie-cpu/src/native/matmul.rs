@@ -48,7 +48,7 @@ impl Matmul {
 /// When a length is not what the shape says.
 pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Threads) -> Result<(), Mismatch> {
     let Matmul { m, k, n, .. } = shape;
-    let size = |rows: usize, columns: usize| rows.checked_mul(columns).unwrap_or(usize::MAX);
+    let size = usize::saturating_mul;
     same(size(m, k), a.len())?;
     same(size(k, n), b.len())?;
     same(size(m, n), c.len())?;
@@ -62,10 +62,10 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     let left = if shape.transpose_a { view(k, m, a)?.reversed_axes() } else { view(m, k, a)? };
     let right = if shape.transpose_b { view(n, k, b)?.reversed_axes() } else { view(k, n, b)? };
     let found = c.len();
-    let whole = ArrayViewMut2::from_shape((m, n), c).map_err(|_| Mismatch { wanted: m * n, found })?;
+    let mut whole = ArrayViewMut2::from_shape((m, n), c).map_err(|_| Mismatch { wanted: m * n, found })?;
     let shared = threads.pool().filter(|_| size(size(m, k), n) >= WORTH_SHARING && m > 1);
     let Some(pool) = shared else {
-        multiply(left, right, whole);
+        multiply(&left, &right, &mut whole);
         return Ok(());
     };
     // Whole strips of rows, so that each thread packs only its own part of the left side.
@@ -74,13 +74,13 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
         let (mut left, mut rest) = (left, whole);
         loop {
             let take = rows.min(rest.nrows());
-            let (strip, below) = rest.split_at(Axis(0), take);
+            let (mut strip, below) = rest.split_at(Axis(0), take);
             let (mine, others) = left.split_at(Axis(0), take);
             if below.nrows() == 0 {
-                multiply(mine, right, strip);
+                multiply(&mine, &right, &mut strip);
                 return;
             }
-            scope.spawn(move |_| multiply(mine, right, strip));
+            scope.spawn(move |_| multiply(&mine, &right, &mut strip));
             (left, rest) = (others, below);
         }
     });
@@ -91,6 +91,6 @@ fn view(rows: usize, columns: usize, data: &[f32]) -> Result<ArrayView2<'_, f32>
     ArrayView2::from_shape((rows, columns), data).map_err(|_| Mismatch { wanted: rows * columns, found: data.len() })
 }
 
-fn multiply(a: ArrayView2<'_, f32>, b: ArrayView2<'_, f32>, mut c: ArrayViewMut2<'_, f32>) {
-    general_mat_mul(1.0, &a, &b, 0.0, &mut c);
+fn multiply(a: &ArrayView2<'_, f32>, b: &ArrayView2<'_, f32>, c: &mut ArrayViewMut2<'_, f32>) {
+    general_mat_mul(1.0, a, b, 0.0, c);
 }

@@ -73,7 +73,8 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
         (0..chunks).map(|chunk| (total * chunk / chunks..total * (chunk + 1) / chunks, SmallVec::new())).collect();
     for (bound, owned) in bound.iter_mut().zip(&code.owned) {
         // Two threads must not share a word: with half words, pieces have to have an even number of them.
-        let cuts_words = matches!(owned, Owned::Elements { stride, half: true } if layout.width % 2 * (stride % 2) != 0);
+        let cuts_words =
+            matches!(owned, Owned::Elements { stride, half: true } if layout.width % 2 * (stride % 2) != 0);
         let own = if in_line && !cuts_words { *owned } else { Owned::No };
         match (bound, own) {
             (Bound::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(Part::Read(words))),

@@ -167,7 +167,7 @@ fn call(call: &Call) -> String {
         None => {}
         Some(Pointee::Var(var)) => drop(write!(text, ", &v{var}")),
         Some(Pointee::Element(row, index)) => {
-            drop(write!(text, ", &array_[{}][{}]", runtime(row, ROWS), runtime(index, ROW)))
+            let _ = write!(text, ", &array_[{}][{}]", runtime(row, ROWS), runtime(index, ROW));
         }
         Some(Pointee::Same) => text += ", p",
     }
