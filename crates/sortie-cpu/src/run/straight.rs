@@ -28,6 +28,13 @@ impl Summary {
         self.flat.clear();
     }
 
+    /// Becomes the same, in the memory that it has.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.all = other.all;
+        self.grid.clone_from(&other.grid);
+        self.flat.clone_from(&other.flat);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.grid.is_empty()
     }
@@ -289,9 +296,7 @@ impl Lanes<'_, '_> {
         }
         if !any(&lost) {
             // All that were active still are.
-            into.grid.clone_from(&self.summary.grid);
-            into.flat.clone_from(&self.summary.flat);
-            into.all = self.summary.all;
+            into.copy_from(self.summary);
             return;
         }
         into.clear();

@@ -49,6 +49,12 @@ impl Walk<'_> {
         &self.summaries[region.0 as usize]
     }
 
+    fn copy_summary(&mut self, from: Region, to: Region) {
+        let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
+        summary.copy_from(self.summary(from));
+        self.summaries[to.0 as usize] = summary;
+    }
+
     /// The register of a region's mask. Where all lanes are active it may hold anything.
     fn mask(&self, region: Region) -> Option<Reg> {
         self.code.zones[region.0 as usize].mask
@@ -126,8 +132,7 @@ impl Walk<'_> {
             self.lanes(self.summary(outer)).none(to_mask);
             self.lanes(self.summary(from)).join(to_mask, self.active(from), self.code.entry);
         }
-        let summary = self.summaries[from.0 as usize].clone();
-        self.summaries[to.0 as usize] = summary;
+        self.copy_summary(from, to);
     }
 
     /// Computes which lanes of `outer` go into a region.
@@ -164,7 +169,7 @@ impl Walk<'_> {
             let other = sides[1 - side];
             self.summaries[other.0 as usize].clear();
             self.summaries[other.0 as usize].all = false;
-            self.summaries[sides[side].0 as usize] = self.summary(outer).clone();
+            self.copy_summary(outer, sides[side]);
         } else {
             if let Some(guard) = &how.guard {
                 self.straight(std::slice::from_ref(&guard.compare), outer);
@@ -289,7 +294,7 @@ impl Walk<'_> {
         let entry = self.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
-        self.summaries[region.0 as usize] = self.summary(outer).clone();
+        self.copy_summary(outer, region);
         if let Some((collector, _)) = broke {
             self.lanes(self.summary(outer)).none(collector);
         }
@@ -298,7 +303,7 @@ impl Walk<'_> {
         while !self.summary(region).is_empty() {
             self.tick()?;
             if let Some(collector) = continued {
-                around.clone_from(self.summary(region));
+                around.copy_from(self.summary(region));
                 self.lanes(&around).none(collector);
             }
             let flow = self.body(body, region)?;
@@ -384,7 +389,7 @@ impl Walk<'_> {
             self.lanes(self.summary(region)).none(to);
             self.lanes(self.summary(region)).join(to, self.active(region), code.entry);
         }
-        self.summaries[root.0 as usize] = self.summary(region).clone();
+        self.copy_summary(region, root);
         self.body(&code.shared[function], root).map(drop)
     }
 }
