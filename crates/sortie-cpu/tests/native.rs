@@ -38,8 +38,9 @@ fn products_agree_with_the_sum_in_f64() {
                         let right =
                             |i: usize| f64::from(if transpose_b { b[column * k + i] } else { b[i * n + column] });
                         let sum: f64 = (0..k).map(|i| left(i) * right(i)).sum();
-                        // k products of at most 4, each rounded, summed in another order.
-                        let allowed = 4.0 * k as f64 * f64::from(f32::EPSILON);
+                        // Each of k roundings is of a partial sum that is at most the sum of all sizes.
+                        let sizes: f64 = (0..k).map(|i| (left(i) * right(i)).abs()).sum();
+                        let allowed = sizes * k as f64 * f64::from(f32::EPSILON);
                         let found = f64::from(c[row * n + column]);
                         assert!((found - sum).abs() <= allowed, "{m} {k} {n}: {found} for {sum}");
                     }

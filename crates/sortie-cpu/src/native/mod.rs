@@ -1,7 +1,7 @@
 //! Built-in operations as native Rust: what a tensor operation runs on this device instead of WGSL.
 //!
 //! Slices in, slices out; lengths that do not fit are a [`Mismatch`], never a panic. Small work runs on the calling thread; large work is
-//! shared with [`Threads`].
+//! shared with [`Threads`](crate::Threads).
 //!
 //! ```
 //! use sortie_cpu::{Threads, native};
