@@ -62,7 +62,8 @@ fn elementwise_agrees_with_f64() {
         assert!(y.iter().zip(&a).zip(&b).all(|((y, a), b)| *y == a.max(*b)));
         native::scale(3.0, &a, &mut y, &threads).expect("lengths fit");
         assert!(y.iter().zip(&a).all(|(y, a)| *y == 3.0 * a));
-        let cases: [(Unary, fn(f64) -> f64); 4] = [
+        type Exact = fn(f64) -> f64;
+        let cases: [(Unary, Exact); 4] = [
             (Unary::Relu, |x| x.max(0.0)),
             (Unary::Tanh, f64::tanh),
             (Unary::Exp, f64::exp),
