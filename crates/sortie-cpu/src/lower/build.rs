@@ -128,7 +128,10 @@ impl Builder {
     }
 
     pub(super) fn op(&mut self, op: Op) {
-        self.size += 1;
+        self.size += match &op {
+            Op::Load(access) | Op::Store(access) => access.parts.len(),
+            _ => 1,
+        };
         let Some(body) = self.bodies.last_mut() else { unreachable!("a body is open") };
         match body.last_mut() {
             Some(Node::Ops(ops)) => ops.push(op),
@@ -178,6 +181,11 @@ impl Builder {
     /// Ends a body that will stand in line with the one around it: all stays known.
     pub(super) fn close_in_line(&mut self) -> Body {
         self.bodies.pop().unwrap_or_else(|| unreachable!("a body is open"))
+    }
+
+    /// How many bodies are open, one in the other.
+    pub(super) fn depth(&self) -> usize {
+        self.bodies.len()
     }
 
     /// The body that is open.

@@ -226,12 +226,14 @@ impl<'a> Lower<'a> {
         if value.len() <= 4 || count.unwrap_or(0) <= 4 {
             return Ok(self.pick(value, each as usize, index));
         }
-        let local = u32::try_from(self.locals.len()).unwrap_or_else(|_| unreachable!("bounded by the source"));
-        self.locals.push(ty.cells(self.module).map_err(refuse)?);
+        let cells = ty.cells(self.module).map_err(refuse)?;
+        let local = self.local(cells, span)?;
         let whole = Pointer { ty, to: Target::Memory { root: Root::Local(local), offset: 0, terms: smallvec![] } };
         self.write(&whole, value, span)?;
         let element = self.index(&whole, index, span)?;
-        self.read(&element, span)
+        let value = self.read(&element, span)?;
+        self.free_locals.entry(cells).or_default().push(local);
+        Ok(value)
     }
 
     pub(super) fn map(&mut self, value: &[Reg], f: Unary) -> Value {

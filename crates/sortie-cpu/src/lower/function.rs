@@ -15,6 +15,15 @@ use crate::{
     code::{Atomic, Binary, Body, Branch, Cycle, EVERY, Leave, Loop, Node, Op, Parts, Reg, Rmw},
 };
 
+/// Bodies within bodies, those of functions included, while they are lowered: that takes stack.
+const DEEPEST: usize = 2_000;
+
+/// Bodies around a call from which on it shares its callee: passes over deep bodies take long.
+const INLINE: usize = 64;
+
+/// Instructions of a kernel: functions that are handed pointers to variables of those that are handed pointers … have a copy for each.
+const LARGEST: usize = 1_000_000;
+
 /// A function while it is lowered.
 pub(super) struct Frame<'a> {
     pub(super) function: &'a Function,
@@ -78,6 +87,12 @@ impl<'a> Lower<'a> {
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
+        // Nobody looks at them any more: the next call may have them.
+        for place in &frame.locals {
+            if let Place::Local(local) = place {
+                self.free_locals.entry(self.locals[*local as usize]).or_default().push(*local);
+            }
+        }
         Ok(frame.result)
     }
 
@@ -90,6 +105,9 @@ impl<'a> Lower<'a> {
 
     fn statement(&mut self, frame: &mut Frame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
+        if self.build.size > LARGEST {
+            return Err(Unsupported { what: format!("a kernel of more than {LARGEST} instructions"), span });
+        }
         match statement {
             Statement::Emit(range) => {
                 for handle in range.clone() {
@@ -275,7 +293,12 @@ impl<'a> Lower<'a> {
         for argument in arguments {
             passed.push(self.lowered(frame, *argument)?);
         }
-        let result = if self.build.size < self.share_from {
+        let depth = self.build.depth();
+        if depth > DEEPEST {
+            let span = function.body.span_iter().next().map_or(Span::UNDEFINED, |(_, span)| *span);
+            return Err(Unsupported { what: super::too_deep(), span });
+        }
+        let result = if self.build.size < self.share_from && depth - self.floor < INLINE {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
             // With one `return`, at the end, its body stands in line: what is known in it is known after it.
@@ -332,6 +355,9 @@ impl<'a> Lower<'a> {
             Some(shared) => shared.clone(),
             None => {
                 let parameters: Vec<Reg> = dynamic.iter().map(|_| self.build.variable()).collect();
+                let floor = std::mem::replace(&mut self.floor, self.build.depth());
+                // Others may call it while they use what is free now, and it is called when others have taken what it has done with.
+                let free = std::mem::take(&mut self.free_locals);
                 let mark = self.build.open_apart();
                 let mut next = parameters.iter();
                 let mut take = |build: &mut build::Builder| match next.next() {
@@ -348,6 +374,8 @@ impl<'a> Lower<'a> {
                 }
                 let result = self.function(function, info, passed)?;
                 let mut body = self.build.close_apart(mark);
+                self.floor = floor;
+                self.free_locals = free;
                 straighten(&mut body);
                 let index = self.shared.len();
                 self.shared.push(body);
@@ -477,11 +505,19 @@ pub(super) fn returns_of(body: &Body) -> usize {
 }
 
 /// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer lanes to keep
-/// track of.
+/// track of. Up to a depth: walking through bodies takes stack.
 pub(super) fn straighten(body: &mut Body) {
+    straighten_to(body, STRAIGHTEN);
+}
+
+/// Early returns one after the other that become bodies within bodies.
+const STRAIGHTEN: u32 = 8;
+
+fn straighten_to(body: &mut Body, depth: u32) {
     if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {
         body.truncate(end);
     }
+    let Some(deeper) = depth.checked_sub(1) else { return };
     for index in 0..body.len() {
         let Node::If { accept, reject, .. } = &body[index] else { continue };
         let ends = |side: &Body| matches!(side.last(), Some(Node::Return));
@@ -501,7 +537,7 @@ pub(super) fn straighten(body: &mut Body) {
         break;
     }
     if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
-        straighten(accept);
-        straighten(reject);
+        straighten_to(accept, deeper);
+        straighten_to(reject, deeper);
     }
 }

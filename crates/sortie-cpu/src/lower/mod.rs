@@ -37,6 +37,10 @@ use crate::{
 /// From this many instructions on, calls share their callees.
 pub(crate) const SHARE_FROM: usize = 20_000;
 
+/// Bodies within bodies, those of functions included: lanes walk through them by recursion, on a
+/// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
+const DEPTH: u32 = 200;
+
 /// The registers of a value, one for each scalar.
 type Value = SmallVec<[Reg; 4]>;
 
@@ -53,10 +57,12 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from:
         info,
         build: Builder::default(),
         share_from,
+        floor: 0,
         slots: Vec::new(),
         slot_of: FxHashMap::default(),
         counts: Vec::new(),
         locals: Vec::new(),
+        free_locals: FxHashMap::default(),
         globals: FxHashMap::default(),
         workgroup_words: 0,
         workgroup_offsets: FxHashMap::default(),
@@ -77,6 +83,9 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from:
     let mut body = lower.build.close(mark);
     function::straighten(&mut body);
 
+    if depth(&body, &lower.shared) > DEPTH {
+        return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
+    }
     let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
     let entry = lower.build.builtin(Builtin::Entry);
     let ones = lower.build.constant(u32::MAX);
@@ -101,17 +110,45 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from:
     Ok(code)
 }
 
+fn too_deep() -> String {
+    format!("control flow more than {DEPTH} levels deep, functions included")
+}
+
+/// How deep a body is, with all that it calls.
+fn depth(body: &Body, shared: &[Body]) -> u32 {
+    fn of(body: &Body, called: &[u32]) -> u32 {
+        let one = |node: &Node| match node {
+            Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 0,
+            Node::If { accept, reject, .. } => of(accept, called).max(of(reject, called)) + 1,
+            Node::Loop { body, continuing, .. } => of(body, called).max(of(continuing, called)) + 1,
+            Node::Scope(body) => of(body, called) + 1,
+            Node::Call { function, .. } => called[*function] + 1,
+        };
+        body.iter().map(one).max().unwrap_or(0)
+    }
+    // A function is lowered before those that call it are done.
+    let mut called = Vec::new();
+    for body in shared {
+        called.push(of(body, &called));
+    }
+    of(body, &called)
+}
+
 struct Lower<'a> {
     module: &'a Module,
     info: &'a ModuleInfo,
     build: Builder,
     /// From this many instructions on, calls share their callees.
     share_from: usize,
+    /// How deep the body of the shared function at hand is.
+    floor: usize,
     slots: Vec<Slot>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     counts: Vec<Count>,
     /// Words of each local array.
     locals: Vec<u32>,
+    /// Those that nobody uses any more, by their words.
+    free_locals: FxHashMap<u32, Vec<u32>>,
     /// Private variables.
     globals: FxHashMap<Handle<naga::GlobalVariable>, Place>,
     workgroup_words: u32,

@@ -272,8 +272,10 @@ fn multiply_add(body: &mut Body, uses: &mut [u32]) {
 fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
     for_each_list(body, &mut |ops| {
-        for index in (0..ops.len()).rev() {
-            let op = &mut ops[index];
+        let before = ops.len();
+        // Users come after what they use, so from the end.
+        ops.reverse();
+        ops.retain_mut(|op| {
             let unused = match op {
                 Op::Unary { d, .. }
                 | Op::Binary { d, .. }
@@ -292,10 +294,11 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
             };
             if unused {
                 op.registers(&mut |reg| uses[reg.0 as usize] -= 1, &mut |_| {});
-                ops.remove(index);
-                removed += 1;
             }
-        }
+            !unused
+        });
+        ops.reverse();
+        removed += before - ops.len();
     });
     removed
 }

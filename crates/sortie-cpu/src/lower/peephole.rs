@@ -9,6 +9,9 @@ use crate::{
     shape::Shape,
 };
 
+/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
+const NEAR: usize = 1_000;
+
 pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
     let mut uses = vec![0_u32; origins.len()];
     count(body, &mut uses);
@@ -146,6 +149,7 @@ fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mu
 /// `t = x; … t …` becomes `… x …` when `x` is not written in between.
 fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     let mut index = 0;
+    let mut gone = vec![false; ops.len()];
     while index < ops.len() {
         let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index] else {
             index += 1;
@@ -154,7 +158,7 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
         let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
         let mut left = uses[d.0 as usize];
         let mut end = index + 1;
-        while plain && left > 0 && end < ops.len() {
+        while plain && left > 0 && end < ops.len().min(index + NEAR) {
             left -= reads(&mut ops[end], d);
             end += 1;
             if left > 0 && writes(&mut ops[end - 1], a) {
@@ -177,8 +181,15 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
             );
         }
         uses[a.0 as usize] -= 1;
-        ops.remove(index);
+        gone[index] = true;
+        index += 1;
     }
+    remove(ops, &gone);
+}
+
+fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
+    let mut gone = gone.iter();
+    ops.retain(|_| gone.next() != Some(&true));
 }
 
 /// `t = …; x = t` becomes `x = …` when nobody else wants `t`, and `x` is not looked at in between.
@@ -189,7 +200,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
         if let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index]
             && origins[d.0 as usize] == Origin::Variable
             && uses[a.0 as usize] == 1
-            && let Some(maker) = made.get(&a).copied()
+            && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < NEAR)
         {
             let touched = (maker + 1..index)
                 .any(|between| !gone[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
@@ -211,11 +222,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
             }
         });
     }
-    let mut at = 0;
-    ops.retain(|_| {
-        at += 1;
-        !gone[at - 1]
-    });
+    remove(ops, &gone);
 }
 
 /// Finds conditions that compare an index with something uniform right before they are asked, and by nobody else.

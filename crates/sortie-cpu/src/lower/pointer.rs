@@ -15,6 +15,10 @@ use crate::{
     code::{Address, Binary, Limit, Op, Part, Parts, Reg, Root, Term, Unary},
 };
 
+/// Words of arrays up to which no two calls share one, and beyond which there are none.
+const FEW_WORDS: u32 = 1 << 10;
+const MOST_WORDS: u32 = 1 << 20;
+
 /// What an expression came to.
 #[derive(Clone, Debug)]
 pub(super) enum Lowered {
@@ -190,8 +194,7 @@ impl Lower<'_> {
             return Err(refuse("a variable of more than 4 MiB".into()));
         }
         if indexed {
-            let local = u32::try_from(self.locals.len()).unwrap_or_else(|_| unreachable!("bounded by the source"));
-            self.locals.push(cells);
+            let local = self.local(cells, span)?;
             let zero = self.build.constant(0);
             let zeroed = init.as_ref().is_none_or(|value| value.iter().all(|reg| *reg == zero));
             self.build.op(Op::FillLocal { local, value: zero, region: crate::code::EVERY });
@@ -209,6 +212,22 @@ impl Lower<'_> {
             self.build.init(*register, value);
         }
         Ok(Place::Registers(registers))
+    }
+
+    /// An array of the invocation's own. It may hold what another left there.
+    pub(super) fn local(&mut self, cells: u32, span: Span) -> Result<u32> {
+        let words: u32 = self.locals.iter().fold(cells, |sum, words| sum.saturating_add(*words));
+        // As long as there are few, each has the shape that its own uses ask for.
+        if words > FEW_WORDS
+            && let Some(local) = self.free_locals.get_mut(&cells).and_then(Vec::pop)
+        {
+            return Ok(local);
+        }
+        if words > MOST_WORDS {
+            return Err(Unsupported { what: "more than 4 MiB of arrays for each invocation".into(), span });
+        }
+        self.locals.push(cells);
+        Ok(u32::try_from(self.locals.len() - 1).unwrap_or_else(|_| unreachable!("bounded by the source")))
     }
 
     pub(super) fn pointer_to(&self, place: &Place, ty: Handle<naga::Type>, span: Span) -> Result<Pointer> {
@@ -301,6 +320,9 @@ impl Lower<'_> {
     /// Reads what it points to.
     pub(super) fn read(&mut self, pointer: &Pointer, span: Span) -> Result<Value> {
         let cells = pointer.ty.cells(self.module).map_err(|what| Unsupported { what, span })?;
+        if cells > 1 << 20 {
+            return Err(Unsupported { what: "a value of more than 4 MiB".into(), span });
+        }
         match &pointer.to {
             Target::Registers { registers, first } => {
                 let registers = registers.clone();

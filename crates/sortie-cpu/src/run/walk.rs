@@ -383,6 +383,8 @@ impl Walk<'_> {
     }
 
     fn call(&mut self, function: usize, region: Region) -> Result<(), Halt> {
+        // Functions that call each other twice take for ever without a loop.
+        self.tick()?;
         let code = self.code;
         let root = code.roots[function];
         if let Some(to) = self.mask(root) {
