@@ -81,11 +81,18 @@ fn parse_checked(
     constants: &[(String, f64)],
     capabilities: Capabilities,
 ) -> Result<Parsed, KernelError> {
-    let mut options = wgsl::Options::new();
-    options.capabilities = capabilities;
-    let mut module = wgsl::Frontend::new_with_options(options)
-        .parse(source)
-        .map_err(|error| KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()))?;
+    let read = |capabilities| {
+        let mut options = wgsl::Options::new();
+        options.capabilities = capabilities;
+        wgsl::Frontend::new_with_options(options).parse(source)
+    };
+    let mut module = read(capabilities).map_err(|error| match read(Capabilities::all()) {
+        Ok(_) => {
+            let line = error.location(source).map(|at| at.line_number);
+            KernelError::Unsupported { construct: named(error.message()), line }
+        }
+        Err(_) => KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()),
+    })?;
     interface::check_immediates(source, &module)?;
     let info = validate(source, &module, capabilities)?;
 
@@ -104,9 +111,37 @@ fn parse_checked(
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
 pub(super) fn validate(source: &str, module: &Module, capabilities: Capabilities) -> Result<ModuleInfo, KernelError> {
-    Validator::new(ValidationFlags::all(), capabilities)
-        .validate(module)
-        .map_err(|error| KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()))
+    let validate = |capabilities| Validator::new(ValidationFlags::all(), capabilities).validate(module);
+    validate(capabilities).map_err(|error| match validate(Capabilities::all()) {
+        // Valid, where a device can do it.
+        Ok(_) => {
+            let mut cause: &dyn std::error::Error = error.as_inner();
+            while let Some(deeper) = cause.source() {
+                cause = deeper;
+            }
+            let construct = named(&cause.to_string());
+            let line = error.location(source).map(|at| at.line_number).or_else(|| line_of(source, &construct));
+            KernelError::Unsupported { construct, line }
+        }
+        Err(_) => KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()),
+    })
+}
+
+/// What a message of naga's is about: the first thing that it quotes, or the capability that it asks for.
+fn named(message: &str) -> String {
+    let asked = message.split_once("Capabilities(").and_then(|(_, rest)| rest.split_once(')'));
+    match (message.split('`').nth(1), asked) {
+        (Some(name), _) => format!("`{name}`"),
+        (None, Some((names, _))) => format!("the capability {names}"),
+        (None, None) => message.to_owned(),
+    }
+}
+
+/// The line in which a word is first used. naga's types have none.
+fn line_of(source: &str, quoted: &str) -> Option<u32> {
+    let word = quoted.trim_matches('`');
+    let has = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word);
+    (1..).zip(source.lines()).find(|(_, line)| has(line)).map(|(number, _)| number)
 }
 
 fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {

@@ -8,6 +8,7 @@ mod kernels;
 mod memory;
 mod open;
 mod races;
+mod refused;
 mod stops;
 mod tickets;
 mod transfers;
