@@ -59,6 +59,8 @@ pub(super) struct Builder {
     touched: Vec<Reg>,
     bodies: Vec<Body>,
     loops: u32,
+    /// Loads and stores are atomic.
+    pub(super) atomic: bool,
     /// Instructions so far.
     pub(super) size: usize,
 }
@@ -372,13 +374,15 @@ impl Builder {
             }
         }
         if !parts.is_empty() {
-            self.op(Op::Load(Box::new(access(address.clone(), parts, span))));
+            let atomic = self.atomic;
+            self.op(Op::Load(Box::new(Access { atomic, ..access(address.clone(), parts, span) })));
         }
         regs
     }
 
     pub(super) fn store(&mut self, address: Address, parts: Parts, span: Span) {
-        self.op(Op::Store(Box::new(access(address, parts, span))));
+        let atomic = self.atomic;
+        self.op(Op::Store(Box::new(Access { atomic, ..access(address, parts, span) })));
     }
 
     pub(super) fn fresh(&mut self) -> Reg {
@@ -387,7 +391,7 @@ impl Builder {
 }
 
 pub(super) fn access(address: Address, parts: Parts, span: Span) -> Access {
-    Access { address, parts, region: EVERY, mask: None, shape: Shape::UNIFORM, span }
+    Access { address, parts, region: EVERY, mask: None, shape: Shape::UNIFORM, atomic: false, span }
 }
 
 /// Memory that nobody writes while a kernel runs.

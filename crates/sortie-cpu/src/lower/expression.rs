@@ -23,6 +23,15 @@ impl<'a> Lower<'a> {
             .map_err(|what| Unsupported { what, span: frame.function.expressions.get_span(handle) })
     }
 
+    pub(super) fn points_to_atomic(&self, frame: &Frame<'a>, pointer: Handle<Expression>) -> bool {
+        match frame.info[pointer].ty.inner_with(&self.module.types) {
+            naga::TypeInner::Pointer { base, .. } => {
+                matches!(self.module.types[*base].inner, naga::TypeInner::Atomic(_))
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn expression(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         let function = frame.function;
         let span = function.expressions.get_span(handle);
@@ -91,8 +100,11 @@ impl<'a> Lower<'a> {
                 }
             },
             Expression::Load { pointer } => {
+                self.build.atomic = self.points_to_atomic(frame, *pointer);
                 let pointer = self.pointer_of(frame, *pointer)?;
-                self.read(&pointer, span)?
+                let value = self.read(&pointer, span);
+                self.build.atomic = false;
+                value?
             }
             Expression::Unary { op, expr } => {
                 let ty = self.type_of(frame, *expr)?;

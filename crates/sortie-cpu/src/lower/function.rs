@@ -170,9 +170,13 @@ impl<'a> Lower<'a> {
             }
             Statement::MemoryBarrier(_) => {}
             Statement::Store { pointer, value } => {
+                let atomic = self.points_to_atomic(frame, *pointer);
                 let pointer = self.pointer_of(frame, *pointer)?;
                 let value = self.value_of(frame, *value)?;
-                self.write(&pointer, &value, span)?;
+                self.build.atomic = atomic;
+                let written = self.write(&pointer, &value, span);
+                self.build.atomic = false;
+                written?;
             }
             Statement::Atomic { pointer, fun, value, result } => {
                 self.atomic(frame, *pointer, fun, *value, *result, span)?;

@@ -38,6 +38,9 @@ struct Word {
     read: Option<Touch>,
     /// Somebody else read it too, in the same stretch.
     read_by_many: bool,
+    /// Who last did so in an earlier workgroup.
+    written_before: Option<Touch>,
+    read_before: Option<Touch>,
 }
 
 /// Who touched it, and when.
@@ -61,7 +64,6 @@ enum Kind {
 enum Act {
     Read,
     Write,
-    Atomic,
 }
 
 impl Checker {
@@ -100,18 +102,18 @@ impl Checker {
     }
 
     pub(super) fn load(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Read);
+        self.access(lanes, access, Act::Read, access.atomic);
     }
 
     pub(super) fn store(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Write);
+        self.access(lanes, access, Act::Write, access.atomic);
     }
 
     pub(super) fn atomic(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Atomic);
+        self.access(lanes, access, Act::Write, true);
     }
 
-    fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: Act) {
+    fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: Act, atomic: bool) {
         let root = access.address.root;
         let units = match root {
             Root::Slot(slot) => lanes.views[slot as usize].len() as usize,
@@ -132,15 +134,14 @@ impl Checker {
                     let verb = if act == Act::Read { "reads" } else { "writes" };
                     let place = self.place(root);
                     let group = state.group - 1;
-                    let end = units << half;
                     state.find(Kind::OutOfBounds, access.span, || {
-                        let which = at.map_or_else(|| "an element".into(), |at| format!("word {}", at + offset));
-                        format!("invocation {lane} of workgroup {group} {verb} {which} of {place}, which has {end}")
+                        format!("invocation {lane} of workgroup {group} {verb} past the end of {place}, which has {units} words")
                     });
                     continue;
                 };
                 if matches!(root, Root::Workgroup | Root::Slot(_)) {
-                    state.touch(root, word, lane, act, access.span, &|| self.place(root));
+                    let touch = Touch { group: state.group - 1, lane, barriers: 0, atomic };
+                    state.touch(root, word, act, touch, access.span, &|| self.place(root));
                 }
             }
         });
@@ -163,14 +164,17 @@ impl State {
         }
     }
 
-    fn touch(&mut self, root: Root, at: usize, lane: u32, act: Act, span: Span, place: &dyn Fn() -> String) {
-        let group = self.group - 1;
+    fn touch(&mut self, root: Root, at: usize, act: Act, touch: Touch, span: Span, place: &dyn Fn() -> String) {
+        let Touch { group, lane, .. } = touch;
         let (mut word, barriers) = match root {
             Root::Workgroup => (self.workgroup.get(&at).copied().unwrap_or_default(), self.barriers[0]),
             Root::Slot(slot) => (self.storage.get(&(slot, at)).copied().unwrap_or_default(), self.barriers[1]),
             Root::Immediate | Root::Local(_) => return,
         };
-        let touch = Touch { group, lane, barriers, atomic: act == Act::Atomic };
+        let touch = Touch { barriers, ..touch };
+        let earlier = |other: Option<Touch>| other.filter(|other| other.group != group);
+        word.written_before = earlier(word.written).or(word.written_before);
+        word.read_before = earlier(word.read).or(word.read_before);
         if root == Root::Workgroup && act == Act::Read && word.written.is_none() {
             self.find(Kind::Unwritten, span, || {
                 format!("invocation {lane} of workgroup {group} reads word {at} of workgroup memory, which nobody has written")
@@ -182,9 +186,12 @@ impl State {
             !(apart || other.atomic && touch.atomic)
         };
         let writer = word.written.filter(|other| conflicts(*other));
+        let writer = writer.or(word.written_before.filter(|other| conflicts(*other)));
         let reader = word
             .read
-            .filter(|other| act != Act::Read && (conflicts(*other) || word.read_by_many && other.barriers == barriers));
+            .filter(|other| conflicts(*other) || word.read_by_many && other.barriers == barriers && !touch.atomic)
+            .or(word.read_before.filter(|other| conflicts(*other)))
+            .filter(|_| act == Act::Write);
         if let Some(other) = writer.or(reader) {
             let did = if writer.is_some() { "wrote" } else { "read" };
             let does = if act == Act::Read { "reads" } else { "writes" };
@@ -203,7 +210,7 @@ impl State {
                 word.read_by_many = same && (word.read_by_many || word.read.is_some_and(|other| other.lane != lane));
                 word.read = Some(touch);
             }
-            Act::Write | Act::Atomic => word.written = Some(touch),
+            Act::Write => word.written = Some(touch),
         }
         match root {
             Root::Workgroup => drop(self.workgroup.insert(at, word)),

@@ -118,7 +118,7 @@ fn atomics_in_structs() -> Case {
 
 fn race() -> Case {
     let after = [Word::from(3_u32), Word::Among(1000, 1000 + 37 * 14 - 1), Word::from(3_u32)];
-    Case::new("race", KERNELS).items([LEN, 1, 1]).change(&[3_u32; 3], after)
+    Case::new("race", KERNELS).mistake("with no barrier between at line 123").items([LEN, 1, 1]).change(&[3_u32; 3], after)
 }
 
 pub(crate) fn cases() -> Vec<Case> {

@@ -15,6 +15,8 @@ pub(crate) struct Case {
     pub(crate) steps: Vec<Step>,
     pub(crate) memory: Vec<Memory>,
     pub(crate) needs: Vec<Need>,
+    /// What `check_races` says about it: part of the message.
+    pub(crate) mistake: Option<&'static str>,
 }
 
 /// One dispatch of a case.
@@ -60,6 +62,7 @@ impl Case {
             steps: vec![step],
             memory: Vec::new(),
             needs: Vec::new(),
+            mistake: None,
         }
     }
 
@@ -129,6 +132,12 @@ impl Case {
 
     pub(crate) fn needs(mut self, need: Need) -> Self {
         self.needs.push(need);
+        self
+    }
+
+    /// What `check_races` says about a kernel that is wrong on purpose, or counts on the zeros that workgroup memory starts with.
+    pub(crate) fn mistake(mut self, message: &'static str) -> Self {
+        self.mistake = Some(message);
         self
     }
 

@@ -42,6 +42,11 @@ subjects! {
 }
 
 #[test]
+fn the_mistakes_that_are_there_are_found_and_no_others() {
+    run::check_all(&all());
+}
+
+#[test]
 fn every_case_runs_on_at_least_one_device() {
     let devices = devices::devices();
     if devices.is_empty() {

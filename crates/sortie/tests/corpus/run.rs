@@ -1,6 +1,6 @@
 //! Runs cases on every device and compares what comes out.
 
-use sortie::{Batch, Bind, Buffer, Device, Grid, Kernel, KernelOptions, Result};
+use sortie::{Batch, Bind, Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions, Result};
 
 use crate::{
     case::{Case, Memory, Size, Step},
@@ -37,6 +37,25 @@ pub(crate) fn run_all(subject: &str, cases: &[Case]) {
         }
     }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Every case on the built-in CPU while it looks for mistakes: it finds those that are there, and no other.
+pub(crate) fn check_all(cases: &[Case]) {
+    let watched = DeviceOptions { check_races: true, ..DeviceOptions::default() };
+    let device = Device::cpu_with(watched).unwrap_or_else(|error| panic!("the built-in CPU does not open: {error}"));
+    let mut wrong = Vec::new();
+    for case in cases {
+        let how = match (run(&device, case), case.mistake) {
+            (Ok(found), None) => compare(case, &found).err(),
+            (Ok(_), Some(mistake)) => Some(format!("not found: {mistake}")),
+            (Err(error), Some(mistake)) if *error.kind() == ErrorKind::Race && error.to_string().contains(mistake) => {
+                None
+            }
+            (Err(error), _) => Some(error.to_string()),
+        };
+        wrong.extend(how.map(|how| format!("{}: {how}", case.name)));
+    }
+    assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
 
 /// The buffers of a case after it ran.

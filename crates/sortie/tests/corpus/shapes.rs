@@ -104,7 +104,7 @@ fn changed_by_others() -> Case {
         vec![r; 28]
     });
     let expected: Vec<u32> = expected.collect();
-    Case::new("changed_by_others", KERNELS).groups([groups, 1, 1]).input(&a).output(expected)
+    Case::new("changed_by_others", KERNELS).mistake("nobody has written at line 58").groups([groups, 1, 1]).input(&a).output(expected)
 }
 
 fn lanes_that_sit_out() -> Case {
@@ -175,7 +175,7 @@ fn two_outputs() -> Case {
 }
 
 fn same_value_to_one_place() -> Case {
-    Case::new("same_value_to_one_place", KERNELS).groups([9, 1, 1]).output([42_u32, 100, 101, 102, 0])
+    Case::new("same_value_to_one_place", KERNELS).mistake("with no barrier between at line 118").groups([9, 1, 1]).output([42_u32, 100, 101, 102, 0])
 }
 
 pub(crate) fn cases() -> Vec<Case> {
