@@ -2,7 +2,8 @@
 //!
 //! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so there are no
 //! vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of the same value.
-//! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], stores and atomics.
+//! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], [`Op::Add`], stores and
+//! atomics.
 //! Control flow is a tree of [`Node`]s.
 
 use naga::Span;
@@ -148,10 +149,31 @@ pub(crate) enum Ternary {
     MulAdd,
     /// Third − first × second, rounded twice.
     NegMulAdd,
+    /// First × second × third.
+    MulMul,
+    /// (First + second) × third.
+    AddMul,
+    /// (First − second) × third.
+    SubMul,
+    /// First × second + third, of integers.
+    MulAddI,
+    /// First & second == third.
+    AndEq,
+    /// (First >> second) & third, and so on.
+    ShrAnd,
+    ShrXor,
+    ShlXor,
     /// `extractBits`, signed.
     ExtractI,
     /// `extractBits`, unsigned.
     ExtractU,
+}
+
+/// What [`Op::Add`] adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sum {
+    Integer,
+    Float,
 }
 
 /// Where memory lives.
@@ -222,6 +244,8 @@ pub(crate) struct Access {
     pub(crate) mask: Option<Reg>,
     /// The shape of a load's result: of the address, and of what lies there.
     pub(crate) shape: Shape,
+    /// `atomicLoad` or `atomicStore`: only those who check look at it.
+    pub(crate) atomic: bool,
     pub(crate) span: Span,
 }
 
@@ -287,6 +311,14 @@ pub(crate) enum Op {
     },
     /// Takes the value where the mask is set.
     Blend {
+        d: Reg,
+        a: Reg,
+        mask: Reg,
+        grid: bool,
+    },
+    /// Adds a value where the mask is set.
+    Add {
+        f: Sum,
         d: Reg,
         a: Reg,
         mask: Reg,
@@ -400,8 +432,24 @@ pub(crate) struct Join {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cycle {
     pub(crate) split: Option<Spin>,
+    /// Its lanes may move.
+    pub(crate) pack: Option<Box<Pack>>,
     /// The shape of the lanes that stay, grown until it no longer changes.
     pub(crate) shape: Shape,
+}
+
+/// A loop whose lanes may be packed into fewer blocks when many have left.
+#[derive(Clone, Debug)]
+pub(crate) struct Pack {
+    pub(crate) carried: Vec<Carried>,
+}
+
+/// A register that moves with its lanes: it has a value when the loop starts, or when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    pub(crate) reg: Reg,
+    /// In the loop.
+    pub(crate) written: bool,
 }
 
 /// A loop whose lanes leave one by one.
@@ -448,7 +496,7 @@ impl Op {
                 read(c);
                 write(d);
             }
-            Self::Blend { d, a, mask, .. } => {
+            Self::Blend { d, a, mask, .. } | Self::Add { d, a, mask, .. } => {
                 read(a);
                 read(mask);
                 read(d);
@@ -480,7 +528,7 @@ impl Op {
 
     /// Calls `visit` for each register that it names, once for each place.
     pub(crate) fn registers_once(&mut self, visit: &mut impl FnMut(&mut Reg)) {
-        if let Self::Blend { d, a, mask, .. } = self {
+        if let Self::Blend { d, a, mask, .. } | Self::Add { d, a, mask, .. } = self {
             [d, a, mask].into_iter().for_each(visit);
             return;
         }

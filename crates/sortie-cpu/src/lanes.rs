@@ -240,6 +240,13 @@ impl<'f> Span<'f> {
                         lanes!(to, lane => f(a[lane], b[lane], c[lane]));
                     }
                 }
+                (Operand::Many(a), Operand::One(b), Operand::One(c)) => {
+                    let (b, c) = (b.get().0, c.get().0);
+                    for (to, a) in to.iter().zip(a) {
+                        let a = a.get().0;
+                        lanes!(to, lane => f(a[lane], b[lane], c[lane]));
+                    }
+                }
                 (a, b, c) => {
                     let at = |operand: Operand<'_>, index: usize| match operand {
                         Operand::One(block) => block.get().0,

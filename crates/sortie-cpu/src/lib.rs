@@ -18,7 +18,7 @@ mod unsupported;
 
 pub use self::{
     bound::Bound,
-    program::{Finding, Program, Run, Slot},
+    program::{Finding, Program, Run, Slot, Tuning},
     stop::{Halt, Stop},
     threads::Threads,
     unsupported::Unsupported,

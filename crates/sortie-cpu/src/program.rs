@@ -17,6 +17,22 @@ pub struct Program {
     pub(crate) id: u64,
 }
 
+/// When means that only pay for large kernels are used.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// From this many instructions on, calls share their callees.
+    pub share_from: usize,
+    /// Lanes of a loop are packed whenever one has left.
+    pub pack_always: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { share_from: lower::SHARE_FROM, pack_always: false }
+    }
+}
+
 /// What a program is made of.
 #[derive(Debug)]
 pub(crate) struct Code {
@@ -44,6 +60,10 @@ pub(crate) struct Code {
     pub(crate) workgroup_words: u32,
     /// About how many instructions an invocation runs.
     pub(crate) weight: u32,
+    /// Has a loop whose lanes may be packed.
+    pub(crate) packs: bool,
+    /// Whenever one has left.
+    pub(crate) pack_always: bool,
 }
 
 /// A region as it runs.
@@ -126,22 +146,22 @@ impl Program {
     /// # Errors
     /// The first construct that is not covered.
     pub fn new(module: &naga::Module, info: &naga::valid::ModuleInfo, entry: &str) -> Result<Self, Unsupported> {
-        Self::new_sharing_from(module, info, entry, lower::SHARE_FROM)
+        Self::new_tuned(module, info, entry, Tuning::default())
     }
 
-    /// As [`Program::new`], with calls that share their callees from so many instructions on: for tests, whose kernels are small.
+    /// As [`Program::new`], for tests, whose kernels are small.
     ///
     /// # Errors
     /// The first construct that is not covered.
     #[doc(hidden)]
-    pub fn new_sharing_from(
+    pub fn new_tuned(
         module: &naga::Module,
         info: &naga::valid::ModuleInfo,
         entry: &str,
-        share_from: usize,
+        tuning: Tuning,
     ) -> Result<Self, Unsupported> {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-        let code = lower::lower(module, info, entry, share_from)?;
+        let code = lower::lower(module, info, entry, tuning)?;
         Ok(Self { code, id: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) })
     }
 

@@ -175,7 +175,7 @@ impl Lives<'_> {
                         op.registers(&mut |reg| regs.push(*reg), &mut |reg| written.push(*reg));
                         // What is written may overlap with what is read for the last time: blocks are read before they are written.
                         // Accesses to memory write several registers one after the other, so theirs must not.
-                        let apart = !op.is_pure() && !matches!(op, Op::Blend { .. });
+                        let apart = !op.is_pure() && !matches!(op, Op::Blend { .. } | Op::Add { .. });
                         regs.into_iter().for_each(|reg| self.touch(reg));
                         if !apart {
                             self.place += 1;
@@ -267,7 +267,8 @@ impl Lives<'_> {
     }
 }
 
-fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
+/// Gives registers other names.
+pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     let new = |reg: &mut Reg| {
         if let Some(name) = names.get(reg) {
             *reg = *name;
@@ -291,6 +292,9 @@ fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
                 if let Some(spin) = &mut how.split {
                     spin.continued.iter_mut().for_each(new);
                     spin.broke.iter_mut().for_each(|(reg, _)| new(reg));
+                }
+                if let Some(pack) = &mut how.pack {
+                    pack.carried.iter_mut().for_each(|carried| new(&mut carried.reg));
                 }
                 rename(body, names);
                 rename(continuing, names);

@@ -3,7 +3,9 @@
 use rustc_hash::FxHashSet;
 
 use super::{
-    Builtin, Origin, allocate, for_each_op, linear, optimise, peephole,
+    Builtin, Origin, allocate, for_each_op, linear, optimise,
+    pack::Packer,
+    pairs, peephole,
     regions::{Regions, Variable},
 };
 use crate::{
@@ -27,6 +29,7 @@ pub(super) struct Draft {
     pub(super) workgroup: [u32; 3],
     pub(super) workgroup_words: u32,
     pub(super) groups_in_rows: bool,
+    pub(super) pack_always: bool,
     pub(super) entry: Reg,
     pub(super) ones: Reg,
 }
@@ -58,11 +61,17 @@ pub(super) fn finish(draft: Draft) -> Code {
     let mut shapes = std::mem::take(&mut regions.shapes);
 
     let (owned, by_one) = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
+    let mut packs = false;
     for body in std::iter::once(&mut body).chain(&mut shared) {
         optimise::hoist(body, &origins, &steady);
         peephole::run(body, &origins, &shapes);
-        for_each_op(body, &mut |op| spread_over_rows(op, &shapes));
-        peephole::guards(body, &shapes, &by_one);
+        pairs::run(body, &origins, &shapes);
+        let masks = zones.iter().filter_map(|zone| zone.mask).collect();
+        let (origins, shapes) = (&mut origins, &mut shapes);
+        packs |=
+            Packer { origins, shapes, locals: &local_shapes, geometry: &geometry, masks, zones: &zones }.plan(body);
+        for_each_op(body, &mut |op| spread_over_rows(op, shapes));
+        peephole::guards(body, shapes, &by_one);
     }
     // Whoever calls a shared function writes the mask of its lanes, which may be all that is ever done with it.
     let mut always = vec![draft.entry, draft.ones];
@@ -74,6 +83,8 @@ pub(super) fn finish(draft: Draft) -> Code {
     let weight = weigh(&body);
     Code {
         weight,
+        packs,
+        pack_always: draft.pack_always,
         body,
         shared,
         roots,
@@ -147,6 +158,7 @@ fn spread_over_rows(op: &mut Op, shapes: &[Shape]) {
     | Op::Binary { grid, .. }
     | Op::Ternary { grid, .. }
     | Op::Blend { grid, .. }
+    | Op::Add { grid, .. }
     | Op::Address { grid, .. } = op
     {
         *grid = result == Shape::LANE && partial;

@@ -13,6 +13,8 @@ mod linear;
 mod math;
 mod matrix;
 mod optimise;
+mod pack;
+mod pairs;
 mod peephole;
 mod pointer;
 mod regions;
@@ -31,7 +33,7 @@ use self::{
 use crate::{
     Slot, Unsupported,
     code::{Body, Node, Op, Reg, Root},
-    program::{Code, Count},
+    program::{Code, Count, Tuning},
 };
 
 /// From this many instructions on, calls share their callees.
@@ -47,7 +49,7 @@ type Value = SmallVec<[Reg; 4]>;
 type Result<T> = std::result::Result<T, Unsupported>;
 
 /// Lowers one entry point.
-pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from: usize) -> Result<Code> {
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Code> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
@@ -56,7 +58,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from:
         module,
         info,
         build: Builder::default(),
-        share_from,
+        share_from: tuning.share_from,
         floor: 0,
         slots: Vec::new(),
         slot_of: FxHashMap::default(),
@@ -106,6 +108,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, share_from:
         workgroup: point.workgroup_size,
         workgroup_words: lower.workgroup_words,
         groups_in_rows,
+        pack_always: tuning.pack_always,
     });
     Ok(code)
 }

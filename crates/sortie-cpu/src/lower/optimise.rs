@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, for_each_op};
-use crate::code::{Binary, Body, Node, Op, Reg, Root, Ternary, Unary};
+use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
 
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
 const SHORT: usize = 10;
@@ -19,7 +19,6 @@ pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<O
     all(&mut |body| hoist(body, origins, steady));
     let mut uses = vec![0; origins.len()];
     all(&mut |body| count_uses(body, &mut uses));
-    all(&mut |body| multiply_add(body, &mut uses));
     loop {
         let mut removed = 0;
         all(&mut |body| removed += remove_unused(body, &mut uses));
@@ -230,44 +229,6 @@ fn count_uses(body: &mut Body, uses: &mut [u32]) {
     }
 }
 
-/// A product that is only added to something goes with the sum: one pass over the lanes instead of two, same rounding.
-fn multiply_add(body: &mut Body, uses: &mut [u32]) {
-    for_each_list(body, &mut |ops| {
-        let mut products = FxHashMap::default();
-        for index in 0..ops.len() {
-            match ops[index] {
-                Op::Binary { f: Binary::MulF, d, a, b, .. } if uses[d.0 as usize] == 1 => {
-                    products.insert(d, (index, a, b));
-                }
-                Op::Binary { f: f @ (Binary::AddF | Binary::SubF), d, a, b, grid } => {
-                    let found = match (products.get(&a), products.get(&b)) {
-                        (Some((at, x, y)), _) if f == Binary::AddF => Some((*at, Ternary::MulAdd, *x, *y, b)),
-                        (_, Some((at, x, y))) => {
-                            let f = if f == Binary::AddF { Ternary::MulAdd } else { Ternary::NegMulAdd };
-                            Some((*at, f, *x, *y, a))
-                        }
-                        _ => None,
-                    };
-                    let Some((at, f, x, y, c)) = found else { continue };
-                    // Operands of the product may be variables: only where nothing was set in between.
-                    let set = ops[at..index].iter().any(|op| matches!(op, Op::Set { d, .. } if *d == x || *d == y));
-                    if set {
-                        continue;
-                    }
-                    ops[index] = Op::Ternary { f, d, a: x, b: y, c, grid };
-                    if let Op::Binary { d: product, .. } = ops[at] {
-                        products.remove(&product);
-                        uses[product.0 as usize] = 0;
-                        uses[x.0 as usize] += 1;
-                        uses[y.0 as usize] += 1;
-                    }
-                }
-                _ => {}
-            }
-        }
-    });
-}
-
 /// Removes instructions whose results nobody reads. Returns how many.
 fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
@@ -290,7 +251,7 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
                     }
                     false
                 }
-                Op::Blend { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
+                Op::Blend { .. } | Op::Add { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
             };
             if unused {
                 op.registers(&mut |reg| uses[reg.0 as usize] -= 1, &mut |_| {});

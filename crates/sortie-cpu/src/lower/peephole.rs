@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
-const NEAR: usize = 1_000;
+pub(super) const NEAR: usize = 1_000;
 
 pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
     let mut uses = vec![0_u32; origins.len()];
@@ -22,7 +22,7 @@ pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
     });
 }
 
-fn count(body: &mut Body, uses: &mut [u32]) {
+pub(super) fn count(body: &mut Body, uses: &mut [u32]) {
     for_each_op(body, &mut |op| op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {}));
     fn conditions(body: &Body, uses: &mut [u32]) {
         for node in body {
@@ -47,7 +47,7 @@ fn count(body: &mut Body, uses: &mut [u32]) {
     conditions(body, uses);
 }
 
-fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
+pub(super) fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     for node in body {
         match node {
             Node::Ops(ops) => visit(ops),
@@ -65,19 +65,30 @@ fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     }
 }
 
+fn has_loop(node: &Node) -> bool {
+    match node {
+        Node::Loop { .. } => true,
+        Node::If { accept, reject, .. } => accept.iter().chain(reject).any(has_loop),
+        Node::Scope(body) => body.iter().any(has_loop),
+        Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {
+            false
+        }
+    }
+}
+
 fn reads(op: &mut Op, wanted: Reg) -> u32 {
     let mut found = 0;
     op.registers(&mut |reg| found += u32::from(*reg == wanted), &mut |_| {});
     found
 }
 
-fn writes(op: &mut Op, wanted: Reg) -> bool {
+pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
     let mut found = false;
     op.registers(&mut |_| {}, &mut |reg| found |= *reg == wanted);
     found
 }
 
-/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable to the end of the body.
+/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before the last use.
 fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     for index in 0..body.len() {
         match &mut body[index] {
@@ -109,9 +120,11 @@ fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mu
             .collect();
         for (at, d, a) in copies.into_iter().rev() {
             let (mut found, mut set) = (0, false);
+            // In a loop, what comes later may come first.
+            let before = if body[index + 1..].iter().any(has_loop) { u32::MAX } else { uses[d.0 as usize] };
             let mut look = |op: &mut Op| {
                 found += reads(op, d);
-                set |= writes(op, a);
+                set |= found < before && writes(op, a);
             };
             if let Node::Ops(ops) = &mut body[index] {
                 ops[at + 1..].iter_mut().for_each(&mut look);
@@ -187,7 +200,7 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
     remove(ops, &gone);
 }
 
-fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
+pub(super) fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
     let mut gone = gone.iter();
     ops.retain(|_| gone.next() != Some(&true));
 }

@@ -42,6 +42,8 @@ pub(super) enum Variable {
 #[derive(Clone, Copy, Debug)]
 struct Uses {
     home: Region,
+    /// As `home`, of those uses that look at it.
+    read: Option<Region>,
     /// The first use sets it, in this region.
     first_set: Option<Region>,
     several_trees: bool,
@@ -63,6 +65,8 @@ pub(super) struct Regions<'a> {
     collected: FxHashMap<(Loop, bool), Reg>,
     leaving: FxHashMap<Loop, Shape>,
     divergent: FxHashMap<Loop, bool>,
+    /// Loops with no other around, by their region: the one in which all lanes that go round again end.
+    rounds: FxHashMap<Region, Region>,
     /// How many conditions deep the place at hand is inside its region.
     nested: u32,
     /// Loops around the place at hand, and the borders of functions.
@@ -101,6 +105,7 @@ impl<'a> Regions<'a> {
             collected: FxHashMap::default(),
             leaving: FxHashMap::default(),
             divergent: FxHashMap::default(),
+            rounds: FxHashMap::default(),
             nested: 0,
             around: Vec::new(),
             own_from: 0,
@@ -117,6 +122,7 @@ impl<'a> Regions<'a> {
             self.areas = vec![Area { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
+            self.rounds.clear();
             self.roots.clear();
             self.own_from = 1;
             self.walk(body, EVERY);
@@ -210,9 +216,13 @@ impl<'a> Regions<'a> {
     fn used_variable(&mut self, variable: Variable, region: Region, sets: bool) {
         let Some(mut uses) = self.uses.get(&variable).copied() else {
             let first_set = (sets && self.nested == 0).then_some(region);
-            self.uses.insert(variable, Uses { home: region, first_set, several_trees: false });
+            let read = (!sets).then_some(region);
+            self.uses.insert(variable, Uses { home: region, read, first_set, several_trees: false });
             return;
         };
+        if !sets {
+            uses.read = uses.read.map_or(Some(region), |read| self.common(read, region));
+        }
         match self.common(uses.home, region) {
             Some(home) => uses.home = home,
             None => uses.several_trees = true,
@@ -236,6 +246,9 @@ impl<'a> Regions<'a> {
             home = Some(root);
         } else if uses.several_trees {
             home = None;
+        } else if uses.read.is_some_and(|read| self.rounds.get(&read).is_some_and(|end| self.holds(region, *end))) {
+            // Who is not active here has left the loop, and nobody looks at it outside.
+            return None;
         } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
             // Its lanes may change from one time round to the next, and the value outlives that.
             while let Some(inner) = home.filter(|home| self.areas[home.0 as usize].in_loop) {
@@ -251,6 +264,15 @@ impl<'a> Regions<'a> {
         }
         // As the whole mask does, not only what home does not know of it: that is what it is blended by.
         any.then(|| self.total(region))
+    }
+
+    /// Whether all lanes of the inner region are active in the outer one.
+    fn holds(&self, outer: Region, inner: Region) -> bool {
+        let mut at = Some(inner);
+        while at.is_some_and(|at| at != outer) {
+            at = at.and_then(|at| self.parent(at));
+        }
+        at.is_some()
     }
 
     /// Gives every node of a body its regions. Returns the region in which it ends, if it does.
@@ -320,6 +342,11 @@ impl<'a> Regions<'a> {
                             (reg, self.area(Some(outer), how.shape))
                         });
                         how.split = Some(Spin { outer, region: inner, end, continued, broke });
+                        // A function that is shared may be called in a loop.
+                        let alone = self.around.iter().all(Option::is_none) && self.holds(EVERY, inner);
+                        if let Some(end) = end.filter(|_| alone && continued.is_none()) {
+                            self.rounds.insert(inner, end);
+                        }
                         if let Some((_, after)) = broke {
                             current = after;
                         }

@@ -63,7 +63,7 @@ impl Lanes<'_, '_> {
     #[inline(always)]
     fn spot(&self, access: &Access, y: u32, x: u32) -> Spot {
         let block = |place: Place| self.file[place.at(y, x)].get().0;
-        let index = match (access.address.terms.first(), access.address.linear) {
+        let index = match (access.address.terms.first(), access.address.linear.filter(|_| !self.packed)) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
                 // Of this very block: others are not computed where none of their lanes is active.
@@ -78,7 +78,7 @@ impl Lanes<'_, '_> {
     #[inline(always)]
     fn active(&self, access: &Access, y: u32, x: u32) -> u32 {
         let left = self.width.saturating_sub(x * BLOCK as u32).min(BLOCK as u32);
-        let exist = ((1_u64 << left) - 1) as u32;
+        let exist = if self.packed { 0xffff } else { ((1_u64 << left) - 1) as u32 };
         match access.mask.filter(|_| !self.summary.all) {
             Some(mask) => exist & self.file[self.place(mask).at(y, x)].get().bits(),
             None => exist,
@@ -157,7 +157,12 @@ impl Lanes<'_, '_> {
     /// Where the elements of a stretch follow each other without a gap, one word each: the first, if all are in bounds.
     #[inline(always)]
     fn run_of_words(&self, access: &Access, reach: &Reach, row: u32, stretch: Stretch) -> Option<usize> {
-        if access.address.linear != Some(1) || reach.stride != 1 || access.address.half || access.parts.len() != 1 {
+        if self.packed
+            || access.address.linear != Some(1)
+            || reach.stride != 1
+            || access.address.half
+            || access.parts.len() != 1
+        {
             return None;
         }
         let start = |reg| self.file[self.place(reg).at(stretch.y, stretch.x)].first();

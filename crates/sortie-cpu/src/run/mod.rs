@@ -6,6 +6,7 @@
 mod check;
 mod frame;
 mod memory;
+mod pack;
 pub(crate) mod simd;
 mod straight;
 mod view;
@@ -31,6 +32,9 @@ use crate::{
 
 /// Loop iterations between two looks at the clock.
 const PATIENCE: u32 = 64;
+
+/// Loop iterations between two looks at how many lanes are left.
+const PACK: u32 = 8;
 
 /// Work that is worth waking other threads for, in blocks times instructions: about 20 µs.
 const WORTH_SHARING: u64 = 6_000;
@@ -149,7 +153,9 @@ fn lanes(program: &Program) -> u32 {
     let words: u32 = code.locals.iter().map(|local| local.words).sum();
     let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
-    let lanes = (CACHE / wide).min((4 << 20) / (words.max(1) * 4));
+    // Lanes that are packed take less and less of it.
+    let cache = if code.packs { 4 * CACHE } else { CACHE };
+    let lanes = (cache / wide).min((4 << 20) / (words.max(1) * 4));
     lanes.clamp(64, 4096)
 }
 
@@ -258,8 +264,15 @@ impl Sets<'_> {
                 check: self.check,
                 ones: code.ones,
             };
-            let walk =
-                Walk { code, ground: &ground, summaries: &mut summaries, simd, stop: self.stop, patience: PATIENCE };
+            let walk = Walk {
+                code,
+                ground: &ground,
+                summaries: &mut summaries,
+                simd,
+                stop: self.stop,
+                patience: PATIENCE,
+                packed: false,
+            };
             result = walk.run();
             frame.blocks = blocks;
             frame.workgroup = workgroup;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{check::Checker, view::View};
 use crate::{
-    code::{Limit, Op, Reg},
+    code::{Limit, Op, Reg, Sum},
     eval::{self, Apply1, Apply2, Apply3, One},
     geometry::Mode,
     lanes::{Along, BLOCK, Block, First, Operand, Place, Span, Stretch},
@@ -85,6 +85,8 @@ pub(crate) struct Ground<'a, 'b> {
 pub(crate) struct Lanes<'a, 'b> {
     pub(crate) ground: &'b Ground<'a, 'b>,
     pub(crate) summary: &'b Summary,
+    /// Lanes are not where they belong: neighbours need not be neighbours.
+    pub(crate) packed: bool,
 }
 
 impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
@@ -186,6 +188,23 @@ impl Lanes<'_, '_> {
                     Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid }
                         .apply(|old, new, mask| (new & mask) | (old & !mask));
                 }
+                Op::Add { f, d, a, grid, .. } if self.summary.all => {
+                    let apply = Apply { lanes: self, to: *d, from: [*d, *a], grid: *grid };
+                    match f {
+                        Sum::Integer => apply.apply(u32::wrapping_add),
+                        Sum::Float => apply.apply(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
+                    }
+                }
+                Op::Add { f, d, a, mask, grid } => {
+                    let apply = Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid };
+                    match f {
+                        Sum::Integer => apply.apply(|old, new, mask| old.wrapping_add(new & mask)),
+                        Sum::Float => apply.apply(|old, new, mask| {
+                            let sum = (f32::from_bits(old) + f32::from_bits(new)).to_bits();
+                            (sum & mask) | (old & !mask)
+                        }),
+                    }
+                }
                 Op::Address { d, base, index, stride, limit, grid } => {
                     let limit = match limit {
                         Limit::None => u32::MAX,
@@ -274,29 +293,42 @@ impl Lanes<'_, '_> {
             true => (&self.summary.grid[..], Along::Rows),
         };
         let mut lost = Block::ZERO;
+        let mut emptied = false;
         for stretch in blocks {
             let operand = |place| Operand::new(self.file, place, *stretch, along);
             let (outer, entry, cond) = (operand(outer), operand(entry), operand(cond));
             let Operand::Many(to) = operand(Place { step: 1, ..to }) else { unreachable!("a mask varies") };
-            let at = |operand: Operand<'_>, index: usize| match operand {
-                Operand::One(block) => block.get().0,
-                Operand::Many(blocks) => blocks[index].get().0,
-            };
-            for (index, to) in to.iter().enumerate() {
+            let mut keep = |to: &Cell<Block>, outer: [u32; BLOCK], entry: [u32; BLOCK], cond: [u32; BLOCK]| {
                 std::hint::black_box(());
-                let (outer, entry, cond) = (at(outer, index), at(entry, index), at(cond, index));
                 let mut block = Block::ZERO;
                 for lane in 0..BLOCK {
                     let before = outer[lane] & entry[lane];
                     block.0[lane] = (cond[lane] ^ wanted) & before;
                     lost.0[lane] |= before & !block.0[lane];
                 }
+                emptied |= !any(&block);
                 to.set(block);
+            };
+            // What loops do, time after time.
+            if let (Operand::Many(outer), Operand::One(entry), Operand::Many(cond)) = (outer, entry, cond) {
+                let entry = entry.get().0;
+                for ((to, outer), cond) in to.iter().zip(outer).zip(cond) {
+                    keep(to, outer.get().0, entry, cond.get().0);
+                }
+                continue;
+            }
+            let at = |operand: Operand<'_>, index: usize| match operand {
+                Operand::One(block) => block.get().0,
+                Operand::Many(blocks) => blocks[index].get().0,
+            };
+            for (index, to) in to.iter().enumerate() {
+                keep(to, at(outer, index), at(entry, index), at(cond, index));
             }
         }
-        if !any(&lost) {
-            // All that were active still are.
+        // All that were active still are, or some of each block.
+        if !any(&lost) || wide && !emptied {
             into.copy_from(self.summary);
+            into.all &= !any(&lost);
             return;
         }
         into.clear();
@@ -333,12 +365,16 @@ impl Lanes<'_, '_> {
     /// Adds the lanes of one mask to another, in the blocks of the summary at hand. `None` is all lanes that exist.
     pub(crate) fn join(&self, to: Reg, from: Option<Reg>, entry: Reg) {
         let to = self.place(to);
-        let from = self.place(from.unwrap_or(entry));
+        let entry = self.place(entry);
+        let from = from.map_or(entry, |from| self.place(from));
+        // A mask by row does not know which lanes exist.
+        let exist = if from.across == 0 && to.across != 0 { entry } else { from };
         for stretch in &self.summary.grid {
             for x in stretch.x..stretch.x + stretch.len {
                 let mut block = self.file[to.at(stretch.y, x)].get();
-                let other = self.file[from.at(stretch.y, x)].get();
-                block.0.iter_mut().zip(other.0).for_each(|(lane, other)| *lane |= other);
+                let other = self.file[from.at(stretch.y, x)].get().0;
+                let exist = self.file[exist.at(stretch.y, x)].get().0;
+                block.0.iter_mut().zip(other).zip(exist).for_each(|((lane, other), exist)| *lane |= other & exist);
                 self.file[to.at(stretch.y, x)].set(block);
             }
         }

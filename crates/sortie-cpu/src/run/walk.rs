@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Halt, Stop,
-    code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Reg, Region, Spin},
+    code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Pack, Reg, Region, Spin},
     lanes::First,
     program::Code,
 };
@@ -33,6 +33,8 @@ pub(crate) struct Walk<'b> {
     pub(crate) stop: Stop<'b>,
     /// Loop iterations until the clock is looked at again.
     pub(crate) patience: u32,
+    /// Lanes are not where they belong.
+    pub(crate) packed: bool,
 }
 
 impl Walk<'_> {
@@ -42,10 +44,10 @@ impl Walk<'_> {
     }
 
     fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
-        Lanes { ground: self.ground, summary }
+        Lanes { ground: self.ground, summary, packed: self.packed }
     }
 
-    fn summary(&self, region: Region) -> &Summary {
+    pub(super) fn summary(&self, region: Region) -> &Summary {
         &self.summaries[region.0 as usize]
     }
 
@@ -56,7 +58,7 @@ impl Walk<'_> {
     }
 
     /// The register of a region's mask. Where all lanes are active it may hold anything.
-    fn mask(&self, region: Region) -> Option<Reg> {
+    pub(super) fn mask(&self, region: Region) -> Option<Reg> {
         self.code.zones[region.0 as usize].mask
     }
 
@@ -84,7 +86,7 @@ impl Walk<'_> {
                 },
                 Node::Loop { id, body, continuing, break_if, how } => match how.split {
                     None => self.cycle(id.0, body, continuing, *break_if, region)?,
-                    Some(spin) => self.spin(body, continuing, *break_if, spin)?,
+                    Some(spin) => self.spin(body, continuing, *break_if, spin, how.pack.as_deref())?,
                 },
                 Node::Break(leave) => return Ok(self.leave(*leave, Flow::Break(leave.target.0))),
                 Node::Continue(leave) => return Ok(self.leave(*leave, Flow::Continue(leave.target.0))),
@@ -288,7 +290,14 @@ impl Walk<'_> {
     }
 
     /// A loop that lanes leave one by one.
-    fn spin(&mut self, body: &Body, continuing: &Body, break_if: Option<Reg>, spin: Spin) -> Result<Flow, Halt> {
+    fn spin(
+        &mut self,
+        body: &Body,
+        continuing: &Body,
+        break_if: Option<Reg>,
+        spin: Spin,
+        pack: Option<&Pack>,
+    ) -> Result<Flow, Halt> {
         let Spin { outer, region, end, continued, broke } = spin;
         let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
         let entry = self.code.entry;
@@ -300,8 +309,16 @@ impl Walk<'_> {
         }
         // The blocks that may have a lane that is still in the loop.
         let mut around = self.summary(outer).clone();
+        let mut packing = None;
+        let mut rounds = 0_u32;
         while !self.summary(region).is_empty() {
             self.tick()?;
+            rounds = rounds.wrapping_add(1);
+            let look = rounds.is_multiple_of(super::PACK) || self.code.pack_always;
+            // Findings name lanes by where they are.
+            if let Some(plan) = pack.filter(|_| look && self.ground.check.is_none()) {
+                self.pack(plan, region, &mut packing);
+            }
             if let Some(collector) = continued {
                 around.copy_from(self.summary(region));
                 self.lanes(&around).none(collector);
@@ -354,6 +371,9 @@ impl Walk<'_> {
                 self.simd.run(narrow);
                 self.summaries[region.0 as usize] = summary;
             }
+        }
+        if let Some(packing) = packing {
+            self.unpack(packing);
         }
         let Some((collector, after)) = broke else { return Ok(Flow::On(outer)) };
         let Some(into) = self.mask(after) else { unreachable!("only EVERY has none") };

@@ -2,9 +2,9 @@
 //!
 //! Kernels compute with integers, so every bit is known. They have loops of all forms with `break`, `continue` and `return` anywhere,
 //! `switch`, functions with pointers, arrays that are indexed out of bounds, and workgroups of many shapes with and without workgroup
-//! memory. Each runs as it is, with functions shared between calls, on one thread and on several, and under the checker.
+//! memory. Each runs as it is, with functions shared between calls, with lanes packed in loops, on one thread and on several, and under the checker.
 //!
-//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases.
+//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases, `SORTIE_SEED` others.
 
 mod generate;
 mod interpret;
@@ -15,15 +15,16 @@ use std::sync::atomic::AtomicBool;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use proptest::{collection::vec, prelude::*, test_runner::RngSeed};
-use sortie_cpu::{Bound, Program, Run, Stop, Threads};
+use sortie_cpu::{Bound, Program, Run, Stop, Threads, Tuning};
 
 use crate::{generate::Tapes, interpret::Memory, tree::Kernel};
 
 fn config(full: u32, seed: u64) -> ProptestConfig {
     let all = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
+    let other: u64 = std::env::var("SORTIE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     ProptestConfig {
         cases: if all { full } else { full.div_ceil(10) },
-        rng_seed: RngSeed::Fixed(0x5027_1e00 + seed),
+        rng_seed: RngSeed::Fixed(0x5027_1e00 + seed + (other << 32)),
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()
@@ -94,24 +95,25 @@ fn agree(tapes: &Tapes) -> Result<(), TestCaseError> {
         }
         Ok(())
     };
-    for from in [usize::MAX, 0, 60] {
+    for (share_from, pack_always) in [(usize::MAX, false), (usize::MAX, true), (0, false), (60, true)] {
+        let tuning = Tuning { share_from, pack_always };
         let program =
-            Program::new_sharing_from(&module, &info, "main", from).map_err(|error| fail(&format!("{error:?}")))?;
+            Program::new_tuned(&module, &info, "main", tuning).map_err(|error| fail(&format!("{error:?}")))?;
         for count in [1, 3] {
             let threads = Threads::new(Some(count)).map_err(|error| fail(&error.to_string()))?;
             let found = run(&kernel, &program, |program, run, stop| {
                 program.run(run, &threads, stop).map_err(|halt| fail(&format!("{halt:?}")))
             })?;
-            compare(&format!("{count} threads, sharing from {from}"), &found)?;
+            compare(&format!("{count} threads, {tuning:?}"), &found)?;
         }
         let found = run(&kernel, &program, |program, run, stop| {
             let findings = program.check(run, stop).map_err(|halt| fail(&format!("{halt:?}")))?;
             let wrong = findings
                 .iter()
                 .find(|finding| finding.message.contains("barrier") || finding.message.contains("nobody"));
-            wrong.map_or(Ok(()), |finding| Err(fail(&format!("checked, sharing from {from}: {}", finding.message))))
+            wrong.map_or(Ok(()), |finding| Err(fail(&format!("checked, {tuning:?}: {}", finding.message))))
         })?;
-        compare(&format!("checked, sharing from {from}"), &found)?;
+        compare(&format!("checked, {tuning:?}"), &found)?;
     }
     Ok(())
 }

@@ -12,28 +12,29 @@ pub(crate) fn program(source: &str) -> Program {
     Program::new(&module, &info, &module.entry_points[0].name).expect("supported")
 }
 
-/// Runs a kernel whose bindings are all in group 0, in order.
+/// Runs a kernel whose bindings are all in group 0. Buffers that it does not use are left out.
 pub(crate) fn run(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) {
     let program = program(source);
     let threads = Threads::new(Some(2)).expect("threads");
     let canceled = AtomicBool::new(false);
-    let mut bound: Vec<Bound<'_>> = buffers
-        .iter_mut()
-        .zip(program.slots())
-        .map(|(words, slot)| if slot.writes { Bound::Write(words) } else { Bound::Read(words) })
-        .collect();
+    let mut bound = bind(&program, buffers);
     let run = Run { groups, bound: &mut bound, immediates: &[] };
     program.run(run, &threads, Stop { canceled: &canceled, deadline: None }).expect("not stopped");
+}
+
+fn bind<'a>(program: &Program, buffers: &'a mut [Vec<u32>]) -> Vec<Bound<'a>> {
+    let slot_of = |binding| program.slots().iter().find(|slot| slot.binding == binding);
+    let bound = (0..).zip(buffers).filter_map(|(binding, words)| match slot_of(binding)?.writes {
+        true => Some(Bound::Write(words)),
+        false => Some(Bound::Read(words)),
+    });
+    bound.collect()
 }
 
 pub(crate) fn check(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) -> Vec<Finding> {
     let program = program(source);
     let canceled = AtomicBool::new(false);
-    let mut bound: Vec<Bound<'_>> = buffers
-        .iter_mut()
-        .zip(program.slots())
-        .map(|(words, slot)| if slot.writes { Bound::Write(words) } else { Bound::Read(words) })
-        .collect();
+    let mut bound = bind(&program, buffers);
     let run = Run { groups, bound: &mut bound, immediates: &[] };
     program.check(run, Stop { canceled: &canceled, deadline: None }).expect("not stopped")
 }

@@ -2,3 +2,4 @@
 mod flow;
 mod harness;
 mod memory;
+mod packed;
