@@ -14,8 +14,12 @@ pub(crate) fn program(source: &str) -> Program {
 
 /// Runs a kernel whose bindings are all in group 0. Buffers that it does not use are left out.
 pub(crate) fn run(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) {
+    run_on(2, source, groups, buffers);
+}
+
+pub(crate) fn run_on(threads: usize, source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) {
     let program = program(source);
-    let threads = Threads::new(Some(2)).expect("threads");
+    let threads = Threads::new(Some(threads)).expect("threads");
     let canceled = AtomicBool::new(false);
     let mut bound = bind(&program, buffers);
     let run = Run { groups, bound: &mut bound, immediates: &[] };

@@ -3,3 +3,4 @@ mod flow;
 mod harness;
 mod memory;
 mod packed;
+mod racy;

@@ -56,24 +56,29 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
         _ => {}
     }
     let candidates = candidates();
-    let chosen = match &named {
-        Some(name) => pick(name.trim(), candidates.iter().map(|(_, info)| info)),
-        None => Some(0),
+    let Some(name) = named else {
+        return Ok(first_that_opens(&candidates));
     };
-    let Some((adapter, _)) = chosen.and_then(|index| candidates.get(index)) else {
-        let name = named.unwrap_or_default();
-        return Err(none_found(&name, candidates.iter().map(|(_, info)| info)));
-    };
-    match adapter {
-        Some(adapter) => request(adapter, adapter.limits()).map(found),
-        None => {
-            static TOLD: Once = Once::new();
-            if named.is_none() {
-                TOLD.call_once(|| tracing::info!("no hardware GPU answers: kernels run on the built-in CPU"));
-            }
-            Ok(Found::Cpu)
+    let index = pick(name.trim(), candidates.iter().map(|(_, info)| info));
+    match index.map(|index| &candidates[index]) {
+        None => Err(none_found(&name, candidates.iter().map(|(_, info)| info))),
+        Some((None, _)) => Ok(Found::Cpu),
+        Some((Some(adapter), _)) => request(adapter, adapter.limits()).map(found),
+    }
+}
+
+/// Hardware that is there but does not open (a driver half installed, a GPU that is taken) is passed over.
+fn first_that_opens(candidates: &[(Option<wgpu::Adapter>, DeviceInfo)]) -> Found {
+    for (adapter, info) in candidates {
+        let Some(adapter) = adapter else { break };
+        match request(adapter, adapter.limits()) {
+            Ok(opened) => return Found::Wgpu(Box::new(opened)),
+            Err(error) => tracing::warn!("{info} is passed over: {error}"),
         }
     }
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| tracing::info!("no hardware GPU answers: kernels run on the built-in CPU"));
+    Found::Cpu
 }
 
 /// Whether this can only mean the built-in CPU: `cpu`, or its own name with or without its threads.

@@ -74,11 +74,11 @@ struct Link {
 }
 
 impl Device {
-    /// Opens the best hardware there is, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of its name, or its
+    /// Opens the best hardware that there is and that opens, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of its name, or its
     /// index in [`Device::list`]). A software driver is opened only by name.
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice) when `SORTIE_DEVICE` names none, saying what there is; or when a driver does not open.
+    /// [`NoDevice`](ErrorKind::NoDevice) when `SORTIE_DEVICE` names none, saying what there is, or one that does not open.
     pub fn open() -> Result<Self> {
         Self::open_with(DeviceOptions::default())
     }

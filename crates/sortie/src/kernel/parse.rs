@@ -111,7 +111,8 @@ fn parse_checked(
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
 pub(super) fn validate(source: &str, module: &Module, capabilities: Capabilities) -> Result<ModuleInfo, KernelError> {
-    let validate = |capabilities| Validator::new(ValidationFlags::all(), capabilities).validate(module);
+    let validate =
+        |capabilities| Validator::new(ValidationFlags::all(), capabilities).validate(module).map_err(Box::new);
     validate(capabilities).map_err(|error| match validate(Capabilities::all()) {
         // Valid, where a device can do it.
         Ok(_) => {
