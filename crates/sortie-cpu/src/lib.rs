@@ -1,5 +1,5 @@
 //! WGSL compute kernels on the CPU: naga's IR, executed in lockstep over all lanes of a workgroup.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bound;
 mod code;

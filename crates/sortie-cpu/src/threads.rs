@@ -1,12 +1,16 @@
 //! The threads that share the work of large runs.
 
-use std::io;
+use std::{io, sync::OnceLock};
 
-/// A pool of threads. The thread that runs a program works too, so `count` threads are `count - 1` new ones.
+use crate::native::Means;
+
+/// A pool of threads. The thread that runs a program works too, and wakes all but one of them; a product of matrices may wait for all.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
     pool: Option<rayon::ThreadPool>,
+    /// How they multiply large matrices.
+    means: OnceLock<Means>,
 }
 
 impl Threads {
@@ -20,13 +24,13 @@ impl Threads {
             1 => None,
             _ => Some(
                 rayon::ThreadPoolBuilder::new()
-                    .num_threads(count - 1)
+                    .num_threads(count)
                     .thread_name(|index| format!("sortie-cpu-{}", index + 1))
                     .build()
                     .map_err(io::Error::other)?,
             ),
         };
-        Ok(Self { count, pool })
+        Ok(Self { count, pool, means: OnceLock::new() })
     }
 
     /// How many work together.
@@ -35,7 +39,11 @@ impl Threads {
         self.count
     }
 
-    /// The pool of the others; `None` when there is one thread.
+    pub(crate) fn means(&self, measure: impl FnOnce() -> Means) -> Means {
+        *self.means.get_or_init(measure)
+    }
+
+    /// The pool; `None` when there is one thread.
     #[must_use]
     pub fn pool(&self) -> Option<&rayon::ThreadPool> {
         self.pool.as_ref()

@@ -1,15 +1,35 @@
-//! Products of matrices, by `matrixmultiply` through `ndarray`, which gives it a safe face.
+//! Products of matrices, by the faster of `matrixmultiply` (through `ndarray`, which gives it a safe face) and `gemm`.
 //!
-//! Of the two crates there are for it, `matrixmultiply` was the faster one on the machine this was written on (147 against 93 GFLOP/s on one thread at
-//! 512³). `cargo bench -p sortie --bench cpu` has the comparison as `native-matmul`.
+//! Which one that is depends on the machine: with AVX-512 and two cores `matrixmultiply` was seen 1.5 times as fast, on two hardware threads of one
+//! core with AVX2 `gemm` 1.2 times. So large products are preceded by a measurement, once for each [`Threads`]; small ones always go the
+//! same way. Products of one shape are thus always computed alike, though not by every process.
+
+use std::{
+    sync::Mutex,
+    time::{Duration, Instant},
+};
 
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, linalg::general_mat_mul};
 
-use super::{Mismatch, same};
+use super::{Mismatch, gemm::gemm, same};
 use crate::Threads;
 
-/// Multiplications from which on rows are shared between threads: about 20 µs on one.
+/// Multiplications from which on columns are shared between threads: about 20 µs on one.
 const WORTH_SHARING: usize = 1 << 20;
+
+/// Multiplications from which on it is worth knowing which way is the fastest: a few times what finding out costs.
+const WORTH_MEASURING: usize = 1 << 26;
+
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// By `matrixmultiply`, strips of columns shared between threads.
+    Strips,
+    /// By `matrixmultiply`, in one piece: built with its feature `threading` it shares the work itself.
+    Whole,
+    /// By `gemm`.
+    Gemm,
+}
 
 /// What to multiply: `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, each row after row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,34 +83,120 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     let right = if shape.transpose_b { view(n, k, b)?.reversed_axes() } else { view(k, n, b)? };
     let found = c.len();
     let mut whole = ArrayViewMut2::from_shape((m, n), c).map_err(|_| Mismatch { wanted: m * n, found })?;
-    let shared = threads.pool().filter(|_| size(size(m, k), n) >= WORTH_SHARING && m > 1);
-    let Some(pool) = shared else {
-        multiply(&left, &right, &mut whole);
-        return Ok(());
-    };
-    // Whole strips of rows, so that each thread packs only its own part of the left side.
-    let rows = m.div_ceil(threads.count()).next_multiple_of(8).min(m);
-    pool.in_place_scope(|scope| {
-        let (mut left, mut rest) = (left, whole);
-        loop {
-            let take = rows.min(rest.nrows());
-            let (mut strip, below) = rest.split_at(Axis(0), take);
-            let (mine, others) = left.split_at(Axis(0), take);
-            if below.nrows() == 0 {
-                multiply(&mine, &right, &mut strip);
-                return;
-            }
-            scope.spawn(move |_| multiply(&mine, &right, &mut strip));
-            (left, rest) = (others, below);
-        }
-    });
+    let work = size(size(m, k), n);
+    let means = if work >= WORTH_MEASURING { threads.means(|| fastest(threads)) } else { Means::Strips };
+    let threads = if work >= WORTH_SHARING { Some(threads) } else { None };
+    multiply(means, &left, &right, &mut whole, threads);
     Ok(())
+}
+
+/// Tries all ways in turns, and takes the one with the best median: about 5 ms.
+fn fastest(threads: &Threads) -> Means {
+    const SIDE: usize = 256;
+    const ROUNDS: usize = 7;
+    let ways = [Means::Strips, Means::Whole, Means::Gemm];
+    let ones = vec![1.0; SIDE * SIDE];
+    let mut product = vec![0.0; SIDE * SIDE];
+    let mut times = [[Duration::ZERO; ROUNDS]; 3];
+    for round in 0..ROUNDS {
+        for (means, times) in ways.into_iter().zip(&mut times) {
+            let operand = ArrayView2::from_shape((SIDE, SIDE), &ones);
+            let result = ArrayViewMut2::from_shape((SIDE, SIDE), &mut product);
+            let (Ok(operand), Ok(mut result)) = (operand, result) else { unreachable!("as long as said") };
+            let start = Instant::now();
+            multiply(means, &operand, &operand, &mut result, Some(threads));
+            times[round] = start.elapsed();
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort());
+    let best = ways.into_iter().zip(times).min_by_key(|(_, times)| times[ROUNDS / 2]);
+    best.map_or(Means::Strips, |(means, _)| means)
+}
+
+fn multiply(
+    means: Means,
+    left: &ArrayView2<'_, f32>,
+    right: &ArrayView2<'_, f32>,
+    product: &mut ArrayViewMut2<'_, f32>,
+    threads: Option<&Threads>,
+) {
+    let pool = threads.and_then(|threads| Some((threads.pool()?, threads.count())));
+    match (means, pool) {
+        (Means::Strips, Some((pool, count))) if right.ncols() > 1 => {
+            strips(left, right, product.view_mut(), pool, count);
+        }
+        (Means::Strips | Means::Whole, _) => general_mat_mul(1.0, left, right, 0.0, product),
+        (Means::Gemm, Some((pool, count))) => pool.install(|| gemm(left, right, product, count)),
+        (Means::Gemm, None) => gemm(left, right, product, 1),
+    }
+}
+
+/// Strips of columns: what is packed of the right side is large, and each thread packs only its own part of it.
+fn strips(
+    left: &ArrayView2<'_, f32>,
+    right: &ArrayView2<'_, f32>,
+    product: ArrayViewMut2<'_, f32>,
+    pool: &rayon::ThreadPool,
+    count: usize,
+) {
+    let columns = right.ncols().div_ceil(count).next_multiple_of(8);
+    let mut strips = Vec::with_capacity(count);
+    let (mut rest_of_right, mut rest) = (right.view(), product);
+    while rest.ncols() > 0 {
+        let take = columns.min(rest.ncols());
+        let (strip, others) = rest.split_at(Axis(1), take);
+        let (mine, beside) = rest_of_right.split_at(Axis(1), take);
+        strips.push((mine, strip));
+        (rest_of_right, rest) = (beside, others);
+    }
+    // Whoever is ready takes the next: a thread that is slow to wake holds nobody up.
+    let strips = Mutex::new(strips);
+    let next = || strips.lock().ok().and_then(|mut strips| strips.pop());
+    let work = || {
+        while let Some((right, mut strip)) = next() {
+            general_mat_mul(1.0, left, &right, 0.0, &mut strip);
+        }
+    };
+    pool.in_place_scope(|scope| {
+        for _ in 1..count {
+            scope.spawn(|_| work());
+        }
+        work();
+    });
 }
 
 fn view(rows: usize, columns: usize, data: &[f32]) -> Result<ArrayView2<'_, f32>, Mismatch> {
     ArrayView2::from_shape((rows, columns), data).map_err(|_| Mismatch { wanted: rows * columns, found: data.len() })
 }
 
-fn multiply(a: &ArrayView2<'_, f32>, b: &ArrayView2<'_, f32>, c: &mut ArrayViewMut2<'_, f32>) {
-    general_mat_mul(1.0, a, b, 0.0, c);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ways_agree() {
+        // Small integers: sums are exact, so every order of additions gives the same bits.
+        let data = |len: usize, step: usize| (0..len).map(|at| (at * step % 7) as f32 - 3.0).collect::<Vec<_>>();
+        for count in [1, 3] {
+            let threads = Threads::new(Some(count)).unwrap_or_else(|error| panic!("{error}"));
+            for (m, k, n) in [(1, 1, 1), (5, 3, 2), (33, 70, 41), (64, 1, 129), (1, 200, 9), (100, 64, 1)] {
+                let (a, b) = (data(m * k, 3), data(k * n, 5));
+                let fit = |rows, columns, data| ArrayView2::from_shape((rows, columns), data).expect("as long as said");
+                for (left, right) in
+                    [(fit(m, k, &a), fit(k, n, &b)), (fit(k, m, &a).reversed_axes(), fit(n, k, &b).reversed_axes())]
+                {
+                    let results = [Means::Strips, Means::Whole, Means::Gemm].map(|means| {
+                        // What was there before does not count, not even NaN.
+                        let mut product = vec![f32::NAN; m * n];
+                        let mut view = ArrayViewMut2::from_shape((m, n), &mut product).expect("as long as said");
+                        multiply(means, &left, &right, &mut view, Some(&threads));
+                        product
+                    });
+                    let sum = |at: usize| (0..k).map(|i| left[(at / n, i)] * right[(i, at % n)]).sum::<f32>();
+                    let expected: Vec<f32> = (0..m * n).map(sum).collect();
+                    assert!(results.iter().all(|result| *result == expected), "{m} {k} {n} on {count}");
+                }
+            }
+        }
+    }
 }

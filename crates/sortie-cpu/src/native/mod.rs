@@ -13,10 +13,12 @@
 //! ```
 
 mod elementwise;
+mod gemm;
 mod matmul;
 
 use std::fmt;
 
+pub(crate) use self::matmul::Means;
 pub use self::{
     elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
     matmul::{Matmul, matmul},
