@@ -147,10 +147,11 @@ impl Geometry {
         let [width, height] = self.extent();
         match self.mode {
             Mode::Columns { rows } => {
-                let across = (lanes / (width * height)).clamp(1, groups[0]);
+                // Rectangles of one size, as far as that goes: what depends on it is then made once.
+                let across = even(groups[0], (lanes / (width * height)).clamp(1, groups[0]));
                 let down = match rows {
                     // Rows of one workgroup in depth do not mix with those of the next.
-                    true => (lanes / (across * width * height)).clamp(1, groups[1]),
+                    true => even(groups[1], (lanes / (across * width * height)).clamp(1, groups[1])),
                     false => 1,
                 };
                 Layout {
@@ -164,7 +165,7 @@ impl Geometry {
                 let total = u64::from(groups[0]) * u64::from(groups[1]) * u64::from(groups[2]);
                 let padded = width.next_multiple_of(16);
                 let many = u32::try_from(total).unwrap_or(u32::MAX);
-                let count = (lanes / padded).clamp(1, many);
+                let count = even(many, (lanes / padded).clamp(1, many));
                 let sets = total.div_ceil(u64::from(count));
                 // More than 2³² rectangles: along two axes.
                 let sets = match u32::try_from(sets) {
@@ -231,4 +232,9 @@ impl Geometry {
             Builtin::Entry => u32::from(x < set.width).wrapping_neg(),
         }
     }
+}
+
+/// As few parts of at most so many as there must be, as even as they can be.
+fn even(all: u32, most: u32) -> u32 {
+    all.div_ceil(all.div_ceil(most))
 }

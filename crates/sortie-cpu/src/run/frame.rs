@@ -145,6 +145,15 @@ impl Frame {
         let ramp: [u32; BLOCK] = std::array::from_fn(|lane| step.unwrap_or(0).wrapping_mul(lane as u32));
         let rows = if place.down == 0 { 1 } else { self.rows };
         let columns = if place.across == 0 { 1 } else { self.columns };
+        if builtin == Builtin::Entry {
+            for (y, x) in (0..rows).flat_map(|y| (0..columns).map(move |x| (y, x))) {
+                let exist = set.width.saturating_sub(x * BLOCK as u32) as usize;
+                let block = &mut self.blocks[place.at(y, x)];
+                *block = Block::ZERO;
+                block.0.iter_mut().take(exist).for_each(|lane| *lane = u32::MAX);
+            }
+            return;
+        }
         for y in 0..rows {
             if place.across == 0 {
                 self.blocks[place.at(y, 0)] = Block::splat(geometry.value(builtin, set, groups, 0, y));
