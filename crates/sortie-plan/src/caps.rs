@@ -9,13 +9,19 @@ pub struct Caps {
     pub reorder: bool,
     /// Scratch slots may share memory when they are never alive together.
     pub reuse: bool,
+    /// Tensor operations may share kernels.
+    pub fuse: bool,
+    /// Products of matrices are not kernels, so nothing joins them.
+    pub native_products: bool,
+    /// Buffers that a kernel may have.
+    pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
     pub params_align: u32,
 }
 
 impl Default for Caps {
-    /// Everything allowed; 256 is the largest offset alignment that WebGPU lets a device ask for.
+    /// Everything allowed; 8 buffers are what WebGPU guarantees; 256 is the largest offset alignment that WebGPU lets a device ask for.
     fn default() -> Self {
-        Self { reorder: true, reuse: true, params_align: 256 }
+        Self { reorder: true, reuse: true, fuse: true, native_products: false, storage_buffers: 8, params_align: 256 }
     }
 }

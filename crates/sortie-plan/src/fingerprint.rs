@@ -5,18 +5,21 @@
 //! the recorded lists only, not on when each entry was appended. Equal fingerprints are a hint: whoever uses one
 //! confirms it with [`Recording::same_as`](crate::Recording::same_as).
 
-use crate::{Access, Op, SlotInfo, Span};
+use std::hash::{Hash as _, Hasher};
+
+use crate::{Access, Op, SlotInfo, Span, TensorOp};
 
 /// Hash of a whole recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64);
 
-/// The running hashes of a recording's four lists.
+/// The running hashes of a recording's five lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hashes {
     ops: Mix,
     accesses: Mix,
     slots: Mix,
+    tensors: Mix,
     kernels: Mix,
 }
 
@@ -43,6 +46,12 @@ impl Hashes {
         self.slots.add(slot.kind as u64, slot.bytes);
     }
 
+    pub(crate) fn tensor(&mut self, tensor: &TensorOp) {
+        let mut words = Words(self.tensors);
+        tensor.hash(&mut words);
+        self.tensors = words.0;
+    }
+
     #[inline]
     pub(crate) fn kernel(&mut self, id: u64) {
         self.kernels.add(id, 0);
@@ -52,7 +61,7 @@ impl Hashes {
     pub(crate) fn finish(self) -> Fingerprint {
         let work = fold(self.ops.0 ^ KEYS[1], self.accesses.0 ^ KEYS[2]);
         let names = fold(self.slots.0 ^ KEYS[3], self.kernels.0 ^ KEYS[4]);
-        Fingerprint(work ^ names)
+        Fingerprint(work ^ names ^ self.tensors.0)
     }
 }
 
@@ -71,6 +80,31 @@ impl Mix {
     #[inline]
     fn add(&mut self, left: u64, right: u64) {
         self.0 = fold(self.0 ^ left, right ^ KEYS[0]);
+    }
+}
+
+/// What a derived `Hash` hands over, mixed.
+struct Words(Mix);
+
+impl Hasher for Words {
+    fn write(&mut self, bytes: &[u8]) {
+        for bytes in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.0.add(u64::from_le_bytes(word), bytes.len() as u64);
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.0.add(u64::from(value), 4);
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0.add(value, 8);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0.0
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `slot` | memory as a recording names it |
 //! | `access` | what an operation does to a byte range of a slot |
 //! | `op` | one recorded operation |
+//! | `tensor` | one tensor operation, its shapes and elements |
 //! | `recording` | the lists above, appended to while recording |
 //! | `fingerprint` | a number that equal recordings share, kept up to date while recording |
 //! | `caps` | what the planner may do |
@@ -18,6 +19,7 @@
 //! | `order` | labels for all operations, and the waves and submissions they make |
 //! | `memory` | scratch slots on shared buffers |
 //! | `params` | hidden parameter blocks in one arena |
+//! | `fuse` | kernels that stand for tensor operations |
 //! | `plan` | the three results together |
 //! | `touch` | how each submission uses each external slot |
 //!
@@ -58,6 +60,7 @@ mod caps;
 #[cfg(test)]
 mod draft;
 mod fingerprint;
+pub mod fuse;
 mod hazard;
 mod label;
 mod memory;
@@ -68,6 +71,7 @@ mod plan;
 mod recording;
 mod slot;
 mod span;
+mod tensor;
 mod touch;
 
 pub use access::{Access, Mode};
@@ -78,4 +82,5 @@ pub use plan::{Clear, PhysicalId, Plan, Wave, plan};
 pub use recording::Recording;
 pub use slot::{SlotId, SlotInfo, SlotKind};
 pub use span::Span;
+pub use tensor::{Element, Function, Norm, RANK, Reduction, Shape, TensorKind, TensorOp, Value};
 pub use touch::{Touch, touches};

@@ -19,6 +19,9 @@ pub enum Lane {
 pub enum OpKind {
     /// Runs a kernel.
     Dispatch,
+    /// A tensor operation: its number in [`Recording::tensors`](crate::Recording::tensors) is its kernel. Touches nothing until it is
+    /// [lowered](crate::fuse::lower).
+    Tensor,
     /// Copies bytes between slots.
     Copy,
     /// Fills a range with one value.

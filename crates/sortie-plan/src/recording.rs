@@ -1,11 +1,11 @@
-//! Everything one batch asked for, as four flat lists.
+//! Everything one batch asked for, as five flat lists.
 //!
 //! Recording is the hot path: each call appends to a list and mixes the entry into the fingerprint. The lists are
 //! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards, except
 //! that the last op may still be edited in place, since a dispatch is given its immediates after it was recorded.
 
 use crate::fingerprint::Hashes;
-use crate::{Access, Fingerprint, Op, SlotId, SlotInfo};
+use crate::{Access, Fingerprint, Op, SlotId, SlotInfo, TensorOp};
 
 /// A list of operations with what they refer to.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +16,8 @@ pub struct Recording {
     pub accesses: Vec<Access>,
     /// The memory they touch, numbered by first use.
     pub slots: Vec<SlotInfo>,
+    /// The tensor operations among the operations.
+    pub tensors: Vec<TensorOp>,
     /// Ids of the kernels used, as the caller numbers kernels everywhere.
     pub kernels: Vec<u64>,
     /// Covers all entries but the last op, which is still open to changes.
@@ -55,6 +57,14 @@ impl Recording {
         id
     }
 
+    /// Appends a tensor operation for the op to come and returns its number, for [`Op::kernel`].
+    pub fn push_tensor(&mut self, tensor: TensorOp) -> u32 {
+        let index = next_index(&self.tensors);
+        self.hashes.tensor(&tensor);
+        self.tensors.push(tensor);
+        index
+    }
+
     /// Appends a kernel id and returns its index, for [`Op::kernel`].
     #[inline]
     pub fn push_kernel(&mut self, id: u64) -> u32 {
@@ -76,6 +86,7 @@ impl Recording {
         self.ops.clear();
         self.accesses.clear();
         self.slots.clear();
+        self.tensors.clear();
         self.kernels.clear();
         self.hashes = Hashes::default();
     }
@@ -95,12 +106,19 @@ impl Recording {
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         let lengths = |recording: &Self| {
-            [recording.ops.len(), recording.accesses.len(), recording.slots.len(), recording.kernels.len()]
+            [
+                recording.ops.len(),
+                recording.accesses.len(),
+                recording.slots.len(),
+                recording.tensors.len(),
+                recording.kernels.len(),
+            ]
         };
         lengths(self) == lengths(other)
             && self.ops == other.ops
             && self.accesses == other.accesses
             && self.slots == other.slots
+            && self.tensors == other.tensors
             && self.kernels == other.kernels
     }
 }

@@ -35,6 +35,7 @@
 //! | `memory` | [`Buffer`], and the pool its memory comes from |
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
+//! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
 //! | `encode` | a plan turned into wgpu commands |
 //! | `cpu` | a plan run by the host itself |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
@@ -44,7 +45,7 @@
 //! Planning itself is a crate of its own, `sortie-plan`.
 
 #[doc(no_inline)]
-pub use {bytemuck, wgpu};
+pub use {bytemuck, half, wgpu};
 
 mod batch;
 mod cpu;
@@ -55,13 +56,15 @@ mod kernel;
 mod memory;
 mod metrics;
 mod submit;
+mod tensor;
 
 pub use self::{
-    batch::{Batch, Bind, Dispatch, Extent, Grid, Record, Slot, Typed},
+    batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
     device::{Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
     kernel::{Kernel, KernelOptions},
     memory::{Buffer, Slice},
     metrics::Metrics,
     submit::{Reading, Ticket},
+    tensor::{Element, Float, Signed, Tensor},
 };

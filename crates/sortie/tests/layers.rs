@@ -38,6 +38,7 @@ const LAYERS: &[Layer] = &[
         crates: &["sortie_cpu", "sortie_plan"],
     },
     Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit"], crates: &["wgpu"] },
+    Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",
         may: &["device", "encode", "error", "kernel", "memory", "metrics", "submit"],

@@ -28,7 +28,7 @@ fn config() -> ProptestConfig {
 /// Plans with each combination of switches.
 fn plans(recording: &Recording) -> [Plan; 4] {
     [(false, false), (false, true), (true, false), (true, true)].map(|(reorder, reuse)| {
-        let caps = Caps { reorder, reuse, params_align: ALIGN };
+        let caps = Caps { reorder, reuse, params_align: ALIGN, ..Caps::default() };
         plan(recording, &caps)
     })
 }

@@ -100,7 +100,7 @@ impl Draft {
     /// Appends an op; barriers and splits leave the accesses and parameters out.
     fn op(&mut self, kind: OpKind, accesses: &[Access], params: [u32; 2]) {
         let (lane, fence) = match kind {
-            OpKind::Dispatch => (Lane::Compute, false),
+            OpKind::Dispatch | OpKind::Tensor => (Lane::Compute, false),
             OpKind::Copy | OpKind::Fill | OpKind::Write | OpKind::Read => (Lane::Transfer, false),
             OpKind::Barrier | OpKind::Split => (Lane::Transfer, true),
         };

@@ -28,6 +28,19 @@ pub struct Place<'a> {
     pub(super) stretch: Stretch,
 }
 
+impl Place<'_> {
+    /// Elements from a byte of a slot on.
+    pub(crate) fn in_slot<T>(batch: u64, index: u32, start: u64, len: usize) -> Self {
+        let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
+        let stretch = Stretch { start: first, end: first + len, len: first + len, size: size_of::<T>() };
+        Place { of: Of::Slot { batch, index }, stretch }
+    }
+
+    pub(crate) fn elements(&self) -> usize {
+        self.stretch.end.saturating_sub(self.stretch.start)
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
     /// A user's buffer; no block when it has no elements.

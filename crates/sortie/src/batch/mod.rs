@@ -7,8 +7,10 @@ mod bind;
 mod dispatch;
 mod download;
 mod grid;
+mod outlook;
 mod record;
 mod tape;
+mod tensor;
 mod transfer;
 
 use std::{
@@ -23,13 +25,15 @@ use std::{
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use sortie_plan::{Caps, Op, OpKind, SlotId};
+use sortie_plan::{Caps, Lane, Op, OpKind, SlotId};
 
-use self::{bind::Place, tape::Tape};
+pub(crate) use self::bind::Place;
+use self::tape::Tape;
 pub use self::{
     bind::{Bind, Slot, Typed},
     dispatch::Dispatch,
     grid::{Extent, Grid},
+    outlook::Outlook,
     record::Record,
 };
 use crate::{
@@ -222,10 +226,8 @@ impl Batch {
             return Err(mistakes);
         }
         self.shared.lost().check()?;
-        let planning = self.shared.options().planning;
-        let limits = self.shared.limits();
-        let caps = Caps { reorder: planning.reorder, reuse: planning.reuse, params_align: limits.slice_alignment };
-        let planned = self.shared.executor().plans().get(&tape.recording, &caps);
+        let caps = self.caps();
+        let planned = self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)?;
         let heirs = check_poison(tape, &planned)?;
         let Encoded { commands, returning } =
             self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
@@ -247,6 +249,21 @@ impl Batch {
             leg: Leg { part: u32::try_from(part).unwrap_or(u32::MAX), last: part == last, hold: hold.clone() },
         });
         Ok(flights.collect())
+    }
+
+    /// What the planner may do on this device.
+    fn caps(&self) -> Caps {
+        let planning = self.shared.options().planning;
+        let limits = self.shared.limits();
+        Caps {
+            reorder: planning.reorder,
+            reuse: planning.reuse,
+            fuse: planning.fuse,
+            native_products: self.shared.is_cpu(),
+            // One is left for immediates, on devices that have none.
+            storage_buffers: limits.storage_buffers - 1,
+            params_align: limits.slice_alignment,
+        }
     }
 
     #[track_caller]
@@ -285,9 +302,9 @@ fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<SlotId>> {
     for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
         match planned.touches.iter().find(|touch| touch.slot == slot) {
             Some(touch) if touch.needed => {
-                let uses = |op: &Op| tape.recording.accesses_of(op).iter().any(|access| access.slot == slot);
-                let first = tape.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(tape.payload.names.place(first, poisoned(cause)));
+                let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
+                let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
+                return Err(tape.payload.names.place(planned.origin(first), poisoned(cause)));
             }
             Some(_) => heirs.push(slot),
             None => {}

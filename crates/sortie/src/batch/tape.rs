@@ -171,6 +171,12 @@ impl Tape {
         self.mistakes.push((op, error));
     }
 
+    /// The first of the mistakes so far, with its op, label and line.
+    pub(super) fn first_mistake(&self) -> Option<Error> {
+        let (op, error) = self.mistakes.iter().min_by_key(|(op, _)| *op)?;
+        Some(self.payload.names.place(*op, error.clone()))
+    }
+
     /// All mistakes in order, each with its op, label and line.
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
         while let Some(op) = self.owed.pop() {

@@ -8,6 +8,7 @@
 mod dispatch;
 mod fill;
 mod memory;
+mod product;
 mod work;
 mod workers;
 

@@ -27,7 +27,7 @@ pub(crate) struct Work {
 
 /// What all submissions of a batch share: the plan, and what it refers to.
 pub(super) struct Sheet {
-    planned: Arc<Planned>,
+    pub(super) planned: Arc<Planned>,
     /// Without its blocks, which the flight holds.
     pub(super) payload: Payload,
     pub(super) workers: Arc<Workers>,
@@ -151,6 +151,7 @@ impl Running<'_> {
         let payload = &self.sheet.payload;
         let empty = match op.kind {
             OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
+            OpKind::Tensor => false,
             _ => accesses.is_empty(),
         };
         if empty {
@@ -159,6 +160,7 @@ impl Running<'_> {
         self.tally.count(op.lane);
         match (op.kind, accesses) {
             (OpKind::Dispatch, accesses) => return self.dispatch(op, accesses),
+            (OpKind::Tensor, accesses) => self.product(op, accesses),
             (OpKind::Copy, [from, to]) => {
                 let (from, to) = (self.memory.place(from), self.memory.place(to));
                 self.memory.copy(from, to);
@@ -187,7 +189,7 @@ impl Running<'_> {
 
     #[cold]
     fn placed(&self, op: u32, error: Error) -> Error {
-        self.sheet.payload.names.place(op as usize, error)
+        self.sheet.payload.names.place(self.sheet.planned.origin(op as usize), error)
     }
 }
 

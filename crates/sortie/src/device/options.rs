@@ -54,18 +54,21 @@ impl Default for DeviceOptions {
     }
 }
 
-/// Which parts of planning are on. None of them changes a bit of any result.
+/// Which parts of planning are on. None of them changes a bit of any result, but for a driver that contracts a product and a sum that
+/// fusion puts into one kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planning {
     /// Put independent ops side by side and transfers together, so that passes and barriers are few.
     pub reorder: bool,
     /// Let scratch memory whose lifetimes do not meet share buffers.
     pub reuse: bool,
+    /// Let tensor operations share kernels.
+    pub fuse: bool,
 }
 
 impl Default for Planning {
     fn default() -> Self {
-        Self { reorder: true, reuse: true }
+        Self { reorder: true, reuse: true, fuse: true }
     }
 }
 

@@ -125,6 +125,7 @@ impl Executor {
         planned: &Arc<Planned>,
         payload: &mut Payload,
     ) -> Result<Encoded> {
+        planned.complete(payload);
         match self {
             Self::Wgpu(wgpu) => wgpu.encode(shared, planned, payload),
             Self::Cpu(cpu) => cpu.encode(shared, planned, payload),

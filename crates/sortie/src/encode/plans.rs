@@ -9,10 +9,16 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Caps, Lane, OpKind, Plan, Recording, Touch};
+use sortie_plan::{
+    Caps, Lane, Op, OpKind, Plan, Recording, Span, Touch,
+    fuse::{self, Head, Lowered, Program, Source},
+};
 
-use super::groups::GroupRef;
+use super::{Payload, groups::GroupRef};
 use crate::{
+    device::Shared,
+    error::Result,
+    kernel::{GRID_BLOCK, Kernel, KernelOptions},
     memory::BufferId,
     metrics::{Count, Counters},
 };
@@ -25,13 +31,40 @@ const MOST_OPS: usize = 1 << 20;
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
 pub(crate) struct Planned {
+    /// What runs: without tensor operations, but for products that the host computes itself.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
+    /// What stands for tensor operations, if there are any.
+    pub(crate) tensors: Option<Box<Tensors>>,
     /// (kernel, wrapped): the pipelines it needs.
     pub(crate) variants: Vec<(u32, bool)>,
     pub(crate) touches: Arc<[Touch]>,
     /// The bind groups of the last run; taken out while a run uses them.
     pub(crate) resolved: Mutex<Resolved>,
+}
+
+/// Tensor operations as kernels.
+#[derive(Debug)]
+pub(crate) struct Tensors {
+    /// The recording as it was recorded.
+    key: Recording,
+    /// For each op that runs, the one that was recorded.
+    origin: Vec<u32>,
+    /// What ops of kind `Tensor` compute, by kernel.
+    pub(crate) programs: Vec<Program>,
+    /// Follow those of the payload.
+    kernels: Vec<Kernel>,
+    /// Where the parameters of the kernels start in the arena of immediates, and their words.
+    start: usize,
+    words: Vec<Word>,
+}
+
+/// A word of the parameters of a generated kernel.
+#[derive(Clone, Copy, Debug)]
+enum Word {
+    Size(u32),
+    /// A scalar, by where it was recorded.
+    Scalar(u32),
 }
 
 /// Which buffers a run had, and the groups they gave, in encoding order.
@@ -64,24 +97,27 @@ impl PlanCache {
     }
 
     /// The plan of this recording, made if none is known.
-    pub(crate) fn get(&self, recording: &Recording, caps: &Caps) -> Arc<Planned> {
+    pub(crate) fn get(&self, shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();
         known.clock += 1;
         let now = known.clock;
         let candidates = known.plans.get_mut(&fingerprint).into_iter().flatten();
         for (used, planned) in candidates {
-            if planned.recording.same_as(recording) {
+            if planned.key().same_as(recording) {
                 *used = now;
                 self.counters.plan_hits.add(1);
-                return planned.clone();
+                return Ok(planned.clone());
             }
         }
         drop(known);
         self.counters.plans_made.add(1);
-        let planned = Arc::new(Planned::new(recording.clone(), caps));
+        let planned = Arc::new(match recording.tensors.is_empty() {
+            true => Planned::new(recording.clone(), None, caps),
+            false => Planned::lowered(shared, recording, caps)?,
+        });
         self.known.lock().insert(fingerprint, planned.clone());
-        planned
+        Ok(planned)
     }
 }
 
@@ -113,7 +149,7 @@ impl Known {
 }
 
 impl Planned {
-    fn new(recording: Recording, caps: &Caps) -> Self {
+    fn new(recording: Recording, tensors: Option<Box<Tensors>>, caps: &Caps) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
         let mut variants: Vec<_> = recording
             .ops
@@ -124,6 +160,94 @@ impl Planned {
         variants.sort_unstable();
         variants.dedup();
         let touches = sortie_plan::touches(&recording, &plan).into();
-        Self { recording, plan, variants, touches, resolved: Mutex::default() }
+        Self { recording, plan, tensors, variants, touches, resolved: Mutex::default() }
+    }
+
+    /// The plan of a recording with tensor operations: their kernels are generated and parsed.
+    fn lowered(shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Self> {
+        let Lowered { recording: mut lowered, origin, programs, scalars } = fuse::lower(recording, caps);
+        let uses_arena = |op: &&Op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill | OpKind::Tensor);
+        let start = recording.ops.iter().filter(uses_arena).map(|op| op.data.range().end).max().unwrap_or(0);
+        let mut tensors = Tensors {
+            key: recording.clone(),
+            origin,
+            programs,
+            kernels: Vec::new(),
+            start: start.next_multiple_of(4),
+            words: Vec::new(),
+        };
+        for number in 0..lowered.ops.len() {
+            let op = lowered.ops[number];
+            if op.kind == OpKind::Tensor {
+                let program = &tensors.programs[op.kernel as usize];
+                if caps.native_products && matches!(program.head, Head::Product(_)) {
+                    continue;
+                }
+                let source = program.source();
+                let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
+                lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source, &scalars);
+            }
+        }
+        Ok(Self::new(lowered, Some(Box::new(tensors)), caps))
+    }
+
+    fn key(&self) -> &Recording {
+        self.tensors.as_ref().map_or(&self.recording, |tensors| &tensors.key)
+    }
+
+    /// The op that was recorded for one that runs.
+    pub(crate) fn origin(&self, op: usize) -> usize {
+        self.tensors.as_ref().map_or(op, |tensors| tensors.origin[op] as usize)
+    }
+
+    /// Adds generated kernels and their parameters to what was recorded.
+    pub(crate) fn complete(&self, payload: &mut Payload) {
+        let Some(tensors) = &self.tensors else { return };
+        payload.kernels.extend(tensors.kernels.iter().cloned());
+        payload.immediates.resize(tensors.start, 0);
+        for word in &tensors.words {
+            let bytes = match word {
+                Word::Size(size) => size.to_le_bytes(),
+                Word::Scalar(at) => {
+                    let at = *at as usize;
+                    std::array::from_fn(|byte| payload.immediates[at + byte])
+                }
+            };
+            payload.immediates.extend_from_slice(&bytes);
+        }
+    }
+}
+
+impl Tensors {
+    /// The dispatch that runs a generated kernel.
+    fn dispatch(
+        &mut self,
+        shared: &Shared,
+        lowered: &mut Recording,
+        op: Op,
+        kernel: &Kernel,
+        source: &Source,
+        scalars: &[u32],
+    ) -> Op {
+        let known = lowered.kernels.iter().position(|id| *id == kernel.id());
+        let index = match known.and_then(|index| u32::try_from(index).ok()) {
+            Some(index) => index,
+            None => {
+                self.kernels.push(kernel.clone());
+                lowered.push_kernel(kernel.id())
+            }
+        };
+        let first = self.start + self.words.len() * 4;
+        self.words.extend(source.words.iter().map(|word| Word::Size(*word)));
+        self.words.extend(scalars[op.data.range()].iter().map(|at| Word::Scalar(*at)));
+        let folded = source.grid.iter().any(|groups| *groups > shared.limits().groups);
+        Op {
+            kind: OpKind::Dispatch,
+            kernel: index,
+            grid: source.grid,
+            data: Span::new(first..self.start + self.words.len() * 4),
+            params: [kernel.hidden_immediates(), if folded { GRID_BLOCK as u32 } else { 0 }],
+            ..op
+        }
     }
 }

@@ -33,7 +33,10 @@ fn the_last_word_of_an_upload_into_recycled_memory_is_padded_with_zeros() -> sor
 #[test]
 fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() -> sortie::Result<()> {
     for (reorder, reuse) in [(true, true), (false, true), (true, false)] {
-        let device = cpu_with(DeviceOptions { planning: Planning { reorder, reuse }, ..DeviceOptions::default() });
+        let device = cpu_with(DeviceOptions {
+            planning: Planning { reorder, reuse, ..Planning::default() },
+            ..DeviceOptions::default()
+        });
         let one = device.upload(&[1_u32])?;
         let out = device.zeros::<u32>(64)?;
         drop(device.upload(&[9_u32; 64])?);

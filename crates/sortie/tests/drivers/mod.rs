@@ -1,4 +1,5 @@
-//! The devices that kernels are compared on, for the tests `corpus` and `expressions`.
+//! The devices that kernels are compared on, for the tests `corpus`, `expressions` and `tensor`.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use sortie::{Device, DeviceOptions};
 

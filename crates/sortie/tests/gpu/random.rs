@@ -162,7 +162,8 @@ fn run(device: &Device, kernel: &Kernel, seed: u64) -> Result<()> {
 #[test]
 fn random_batches_do_what_their_ops_do_one_by_one() {
     for (reorder, reuse) in [(true, true), (true, false), (false, true), (false, false)] {
-        let options = DeviceOptions { planning: Planning { reorder, reuse }, ..DeviceOptions::default() };
+        let options =
+            DeviceOptions { planning: Planning { reorder, reuse, ..Planning::default() }, ..DeviceOptions::default() };
         on_all_with(&options, |device| {
             let kernel = device.kernel(STEP)?;
             (0..cases(400)).try_for_each(|seed| run(device, &kernel, seed as u64))

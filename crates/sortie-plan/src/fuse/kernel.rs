@@ -1,0 +1,290 @@
+//! Programs as WGSL kernels: elementwise, folded, row by row.
+
+use std::fmt::Write as _;
+
+use super::{
+    product,
+    program::{Body, Fold, Head, Program},
+    wgsl::{Names, Printer, register},
+};
+use crate::{Element, Norm, Reduction};
+
+/// A kernel to compile, and how to run it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// WGSL with one entry point.
+    pub text: String,
+    /// Workgroups.
+    pub grid: [u32; 3],
+    /// The words of its parameters that come before the scalars.
+    pub words: Vec<u32>,
+}
+
+/// Invocations of a workgroup; any device has that many.
+pub(super) const GROUP: u32 = 64;
+
+/// Elements that one invocation may fold by itself: beyond it a workgroup does. Also far from where lavapipe stops looping.
+const ALONE: u32 = 128;
+
+/// Elements that one workgroup may fold: lavapipe silently ends an invocation's loops after 65,535 rounds in all.
+pub const MOST_FOLDED: u32 = GROUP * 16_000;
+
+impl Program {
+    /// The kernel that computes it.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        match &self.head {
+            Head::None => map(self),
+            Head::Product(of) => product::product(self, of),
+            Head::Fold(fold, body) => folded(self, fold, body),
+            Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
+        }
+    }
+
+    /// Elements that an invocation should compute at a time.
+    pub(super) fn width(&self) -> u32 {
+        let ports = || self.inputs.iter().chain(&self.outputs);
+        match self.len() {
+            _ if ports().any(|port| port.element == Element::F16) => 2,
+            len if len.is_multiple_of(4) => 4,
+            _ => 1,
+        }
+    }
+}
+
+fn map(program: &Program) -> Source {
+    let width = program.width();
+    let mut printer = Printer::new(program, &[&program.tail], width);
+    let mut body = String::new();
+    let names = Names { item: "i", first: "e", step: "v", head: "" };
+    let known = printer.steps(&program.tail, names, "    ", &mut body);
+    store(program, &known, width, "    ", &mut body);
+    let vector =
+        |at: usize| if is_whole(program, width) && program.outputs[at].element != Element::F16 { width } else { 1 };
+    let first = if width == 1 { "i".into() } else { format!("i * {width}u") };
+    let text = format!(
+        "{}{}\n{}@compute @workgroup_size({GROUP})\nfn map(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let i = id.x;\n    if i >= p.items {{ return; }}\n    let e = {first};\n{body}}}\n",
+        printer.params(&["items"]),
+        printer.bindings(vector),
+        printer.helpers(),
+    );
+    let items = program.len().div_ceil(width);
+    Source { text, grid: [items.div_ceil(GROUP), 1, 1], words: vec![items] }
+}
+
+fn is_whole(program: &Program, width: u32) -> bool {
+    program.len().is_multiple_of(width)
+}
+
+/// Stores the outputs of item `i`, whose first element is `e`.
+fn store(program: &Program, known: &[String], width: u32, indent: &str, text: &mut String) {
+    for (at, (port, step)) in program.outputs.iter().zip(&program.tail.stores).enumerate() {
+        let value = &known[*step];
+        match (port.element, width) {
+            (Element::F16, 2) => {
+                let _ = writeln!(text, "{indent}out{at}[i] = pack2x16float({value});");
+            }
+            (_, width) if is_whole(program, width) => {
+                let _ = writeln!(text, "{indent}out{at}[i] = {value};");
+            }
+            (_, width) => {
+                for lane in 0..width {
+                    let condition =
+                        if lane == 0 { String::new() } else { format!("if e + {lane}u < {}u ", program.len()) };
+                    let _ = writeln!(text, "{indent}{condition}{{ out{at}[e + {lane}u] = {value}[{lane}]; }}");
+                }
+            }
+        }
+    }
+}
+
+/// Reductions: the neutral element, and how two come together.
+struct Together {
+    neutral: &'static str,
+    both: fn(&str, &str) -> String,
+}
+
+fn together(f: Reduction, element: Element) -> Together {
+    let float = element.is_float();
+    match f {
+        Reduction::Sum | Reduction::Mean => Together { neutral: "0", both: |a, b| format!("{a} + {b}") },
+        Reduction::Max if float => Together {
+            neutral: "bitcast<f32>(p.low)",
+            both: |a, b| format!("select(select({a} + {b}, {b}, {b} >= {a}), {a}, {a} > {b})"),
+        },
+        Reduction::Min if float => Together {
+            neutral: "bitcast<f32>(p.high)",
+            both: |a, b| format!("select(select({a} + {b}, {b}, {b} <= {a}), {a}, {a} < {b})"),
+        },
+        Reduction::Max | Reduction::ArgMax => Together {
+            neutral: if element == Element::I32 { "-2147483647 - 1" } else { "0" },
+            both: |a, b| format!("max({a}, {b})"),
+        },
+        Reduction::Min => Together {
+            neutral: if element == Element::I32 { "2147483647" } else { "4294967295u" },
+            both: |a, b| format!("min({a}, {b})"),
+        },
+    }
+}
+
+/// Whether the second of two candidates for the greatest replaces the first: greater, or not a number when the first is one, or as great
+/// and earlier.
+fn beats(element: Element) -> String {
+    let ty = register(element, 1);
+    let greater = if element.is_float() { "(b > a) || (b != b && a == a)" } else { "b > a" };
+    let same = if element.is_float() { "(a == b || (a != a && b != b))" } else { "a == b" };
+    format!("fn beats(a: {ty}, i: u32, b: {ty}, j: u32) -> bool {{\n    return ({greater}) || ({same} && j < i);\n}}\n")
+}
+
+/// The index in the whole of element `r` of those that make output element `o`.
+fn whole_index(fold: &Fold) -> String {
+    let mut terms = Vec::new();
+    let (mut stride, mut inner) = (1_u64, [1_u64; 2]);
+    for (number, (length, reduced)) in fold.dims.iter().enumerate().rev() {
+        let own = usize::from(*reduced);
+        let name = ["o", "r"][own];
+        let outermost = !fold.dims[..number].iter().any(|(_, other)| other == reduced);
+        let mut term = if inner[own] == 1 { name.to_owned() } else { format!("{name} / {}u", inner[own]) };
+        if !outermost {
+            term = format!("{term} % {length}u");
+        }
+        if stride != 1 {
+            term = if term.contains(' ') { format!("({term}) * {stride}u") } else { format!("{term} * {stride}u") };
+        }
+        terms.push(term);
+        inner[own] *= u64::from(*length);
+        stride *= u64::from(*length);
+    }
+    terms.reverse();
+    if terms.is_empty() { "0u".into() } else { terms.join(" + ") }
+}
+
+fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
+    let mut printer = Printer::new(program, &[body, &program.tail], 1);
+    let each = fold.each();
+    let alone = each <= ALONE || (program.len() >= 1 << 14 && each <= 1 << 12);
+    let ty = register(fold.element, 1);
+    let picks = fold.f == Reduction::ArgMax;
+    let Together { neutral, both } = together(fold.f, fold.element);
+    let neutral = if picks && fold.element.is_float() { "bitcast<f32>(p.low)" } else { neutral };
+
+    let indent = "        ";
+    let mut inner = String::new();
+    let names = Names { item: "e", first: "e", step: "u", head: "" };
+    let known = printer.steps(body, names, indent, &mut inner);
+    let value = &known[body.stores[0]];
+    let take = |value: &str, at: &str| match picks {
+        true => format!("if beats(best, at, {value}, {at}) {{ best = {value}; at = {at}; }}"),
+        false => format!("best = {};", both("best", value)),
+    };
+    let mut tail = String::new();
+    let names = Names { item: "o", first: "o", step: "v", head: "result" };
+    let known_tail = printer.steps(&program.tail, names, "    ", &mut tail);
+    for (at, step) in program.tail.stores.iter().enumerate() {
+        let _ = writeln!(tail, "    out{at}[o] = {};", known_tail[*step]);
+    }
+    let result = match fold.f {
+        Reduction::Mean => "best / f32(p.each)",
+        Reduction::ArgMax => "at",
+        _ => "best",
+    };
+    let start = if picks { "    var at = 4294967295u;\n" } else { "" };
+    let index = whole_index(fold);
+    let mut text = printer.params(&["outputs", "each", "low", "high"]);
+    text += &printer.bindings(|_| 1);
+    text += "\n";
+    text += &printer.helpers();
+    if picks {
+        text += &beats(fold.element);
+    }
+    let loop_of = |from: &str, by: &str| {
+        format!(
+            "    var best: {ty} = {neutral};\n{start}    for (var r = {from}; r < p.each; r += {by}) {{\n        let e = {index};\n{inner}        {}\n    }}\n",
+            take(value, "r")
+        )
+    };
+    let grid = if alone {
+        let _ = write!(
+            text,
+            "@compute @workgroup_size({GROUP})\nfn fold(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let o = id.x;\n    if o >= p.outputs {{ return; }}\n{}    let result = {result};\n{tail}}}\n",
+            loop_of("0u", "1u")
+        );
+        [program.len().div_ceil(GROUP), 1, 1]
+    } else {
+        let _ = writeln!(text, "var<workgroup> part: array<{ty}, {GROUP}>;");
+        if picks {
+            let _ = writeln!(text, "var<workgroup> place: array<u32, {GROUP}>;");
+        }
+        let keep = if picks { "    place[l] = at;\n" } else { "" };
+        let join = match picks {
+            true => {
+                "if beats(part[l], place[l], part[l + half], place[l + half]) { part[l] = part[l + half]; place[l] = place[l + half]; }"
+                    .to_owned()
+            }
+            false => format!("part[l] = {};", both("part[l]", "part[l + half]")),
+        };
+        let last = if picks { "    let at = place[0];\n" } else { "    let best = part[0];\n" };
+        let _ = write!(
+            text,
+            "@compute @workgroup_size({GROUP})\nfn fold(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n    let o = group.x;\n    {{\n{}    part[l] = best;\n{keep}    }}\n    workgroupBarrier();\n    for (var half = {}u; half > 0u; half /= 2u) {{\n        if l < half {{ {join} }}\n        workgroupBarrier();\n    }}\n    if l > 0u {{ return; }}\n{last}    let result = {result};\n{tail}}}\n",
+            loop_of("l", &format!("{GROUP}u")),
+            GROUP / 2,
+        );
+        [program.len(), 1, 1]
+    };
+    let words = vec![program.len(), each, f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits()];
+    Source { text, grid, words }
+}
+
+/// One workgroup for each row. The values of the row are kept in the output between the passes, each by the invocation that wrote it.
+fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Source {
+    let mut printer = Printer::new(program, &[body, &program.tail], 1);
+    let mut first = String::new();
+    let names = Names { item: "e", first: "e", step: "u", head: "" };
+    let known = printer.steps(body, names, "        ", &mut first);
+    let value = known[body.stores[0]].clone();
+    let mut tail = String::new();
+    let names = Names { item: "e", first: "e", step: "v", head: "x" };
+    let known_tail = printer.steps(&program.tail, names, "        ", &mut tail);
+    for (at, step) in program.tail.stores.iter().enumerate() {
+        let _ = writeln!(tail, "        out{at}[e] = {};", known_tail[*step]);
+    }
+    let each = "for (var c = l; c < p.row; c += GROUPu) {".replace("GROUP", &GROUP.to_string());
+    let share = |name: &str, from: &str, both: &str| {
+        format!(
+            "    part[l] = {from};\n    workgroupBarrier();\n    for (var half = {}u; half > 0u; half /= 2u) {{\n        if l < half {{ part[l] = {both}; }}\n        workgroupBarrier();\n    }}\n    let {name} = part[0];\n    workgroupBarrier();\n",
+            GROUP / 2
+        )
+    };
+    let sum = "part[l] + part[l + half]";
+    let at = "        let e = group.x * p.row + c;\n";
+    let passes = match f {
+        Norm::Softmax => {
+            let max = "select(select(A + B, B, B >= A), A, A > B)";
+            let max_of = |a: &str, b: &str| max.replace('A', a).replace('B', b);
+            format!(
+                "    var most = bitcast<f32>(p.low);\n    {each}\n{at}{first}        out0[e] = {value};\n        most = {};\n    }}\n{}    var sum = 0.0;\n    {each}\n{at}        let x = exp(out0[e] - top);\n        out0[e] = x;\n        sum += x;\n    }}\n{}    {each}\n{at}        let x = out0[e] / all;\n{tail}    }}\n",
+                max_of("most", &value),
+                share("top", "most", &max_of("part[l]", "part[l + half]")),
+                share("all", "sum", sum),
+            )
+        }
+        Norm::Layer => format!(
+            "    var sum = 0.0;\n    {each}\n{at}{first}        out0[e] = {value};\n        sum += {value};\n    }}\n{}    let mean = all / f32(p.row);\n    var squares = 0.0;\n    {each}\n{at}        let d = out0[e] - mean;\n        squares += d * d;\n    }}\n{}    let by = inverseSqrt(spread / f32(p.row) + bitcast<f32>(p.s{scalar}));\n    {each}\n{at}        let x = (out0[e] - mean) * by;\n{tail}    }}\n",
+            share("all", "sum", sum),
+            share("spread", "squares", sum),
+        ),
+        Norm::RootMeanSquare => format!(
+            "    var squares = 0.0;\n    {each}\n{at}{first}        out0[e] = {value};\n        squares += {value} * {value};\n    }}\n{}    let by = inverseSqrt(all / f32(p.row) + bitcast<f32>(p.s{scalar}));\n    {each}\n{at}        let x = out0[e] * by;\n{tail}    }}\n",
+            share("all", "squares", sum),
+        ),
+    };
+    let text = format!(
+        "{}{}\n{}var<workgroup> part: array<f32, {GROUP}>;\n@compute @workgroup_size({GROUP})\nfn rows(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n{passes}}}\n",
+        printer.params(&["row", "low"]),
+        printer.bindings(|_| 1),
+        printer.helpers(),
+    );
+    let count = program.len().checked_div(row).unwrap_or(0);
+    Source { text, grid: [count, 1, 1], words: vec![row, f32::NEG_INFINITY.to_bits()] }
+}

@@ -1,0 +1,192 @@
+//! From tensor operations to kernels: which operations share one, and what each computes.
+//!
+//! [`lower`] replaces the tensor operations of a recording by dispatches of generated kernels ([`Program`]). A tensor operation only reads
+//! values that exist and makes one that did not, so it may move behind any operation that does not touch its memory: a *segment* collects
+//! tensor operations until another operation needs one of their results or writes what they read. Within it:
+//!
+//! - elementwise operations over the same elements join, with any number of outputs;
+//! - they join the product or reduction that made what they read (its *tail*), where nothing in between depends on it;
+//! - those that make only what a reduction reads become its *body*;
+//! - permuted, sliced and stretched tensors are read where they lie.
+//!
+//! Invariant: with `fuse` off every operation has a kernel of its own, and computes the same.
+
+mod graph;
+mod kernel;
+mod product;
+mod program;
+mod wgsl;
+
+use self::graph::Graph;
+pub use self::{
+    kernel::{MOST_FOLDED, Source},
+    program::{At, Body, Fold, Head, Port, Product, Program, Step},
+};
+use crate::{Access, Caps, Lane, Mode, Op, OpKind, Recording, SlotId, Span};
+
+/// A recording without tensor operations, and what stands for them.
+#[derive(Debug, Clone)]
+pub struct Lowered {
+    /// Slots and kernels are those of the original. An op of kind [`OpKind::Tensor`] runs the program whose number is its kernel.
+    pub recording: Recording,
+    /// For each op, the op of the original by which it is called.
+    pub origin: Vec<u32>,
+    /// What the tensor ops run.
+    pub programs: Vec<Program>,
+    /// The scalars of each tensor op: where they lie among the bytes given while recording. `data` of the op is a part of this list.
+    pub scalars: Vec<u32>,
+}
+
+/// Replaces tensor operations.
+#[must_use]
+pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
+    let mut lowering = Lowering {
+        recording,
+        caps,
+        uses: Uses::of(recording),
+        pending: Vec::new(),
+        reads: Vec::new(),
+        made: vec![false; recording.slots.len()],
+        read: vec![false; recording.slots.len()],
+        lowered: Lowered { recording: Recording::new(), origin: Vec::new(), programs: Vec::new(), scalars: Vec::new() },
+    };
+    for slot in &recording.slots {
+        lowering.lowered.recording.push_slot(*slot);
+    }
+    for kernel in &recording.kernels {
+        lowering.lowered.recording.push_kernel(*kernel);
+    }
+    for (number, op) in (0..).zip(&recording.ops) {
+        match op.kind {
+            OpKind::Tensor => lowering.tensor(number, op),
+            _ => lowering.plain(number, op),
+        }
+    }
+    lowering.flush();
+    lowering.lowered
+}
+
+/// Who uses a slot, in the whole recording.
+#[derive(Debug)]
+struct Uses {
+    /// An op that is no tensor operation does.
+    plain: Vec<bool>,
+    /// Tensor operations that read it.
+    readers: Vec<Vec<u32>>,
+}
+
+impl Uses {
+    fn of(recording: &Recording) -> Self {
+        let mut uses =
+            Self { plain: vec![false; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
+        for (number, op) in (0..).zip(&recording.ops) {
+            if op.kind == OpKind::Tensor {
+                for input in recording.tensors[op.kernel as usize].inputs() {
+                    let readers = &mut uses.readers[input.slot.0 as usize];
+                    if readers.last() != Some(&number) {
+                        readers.push(number);
+                    }
+                }
+            } else {
+                recording.accesses_of(op).iter().for_each(|access| uses.plain[access.slot.0 as usize] = true);
+            }
+        }
+        uses
+    }
+}
+
+struct Lowering<'a> {
+    recording: &'a Recording,
+    caps: &'a Caps,
+    uses: Uses,
+    /// The segment: numbers of tensor ops.
+    pending: Vec<u32>,
+    /// Reads of what it makes.
+    reads: Vec<u32>,
+    /// By slot: made, and read, by the segment.
+    made: Vec<bool>,
+    read: Vec<bool>,
+    lowered: Lowered,
+}
+
+impl Lowering<'_> {
+    fn tensor(&mut self, number: u32, op: &Op) {
+        let tensor = &self.recording.tensors[op.kernel as usize];
+        tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = true);
+        self.made[tensor.output.slot.0 as usize] = true;
+        self.pending.push(number);
+    }
+
+    fn plain(&mut self, number: u32, op: &Op) {
+        let accesses = self.recording.accesses_of(op);
+        let made = |access: &Access| self.made[access.slot.0 as usize];
+        let disturbs =
+            |access: &Access| made(access) || (access.mode != Mode::Read && self.read[access.slot.0 as usize]);
+        match op.kind {
+            OpKind::Read if accesses.iter().any(made) => return self.reads.push(number),
+            OpKind::Barrier | OpKind::Split => self.flush(),
+            _ if accesses.iter().any(disturbs) => self.flush(),
+            _ => {}
+        }
+        self.keep(number);
+    }
+
+    /// Appends an op as it is.
+    fn keep(&mut self, number: u32) {
+        let op = self.recording.ops[number as usize];
+        let accesses = self.accesses(self.recording.accesses_of(&op).iter().copied());
+        self.push(number, Op { accesses, ..op });
+    }
+
+    fn accesses(&mut self, accesses: impl Iterator<Item = Access>) -> Span {
+        let first = self.lowered.recording.accesses.len();
+        accesses.for_each(|access| self.lowered.recording.push_access(access));
+        Span::new(first..self.lowered.recording.accesses.len())
+    }
+
+    fn push(&mut self, origin: u32, op: Op) {
+        self.lowered.recording.push_op(op);
+        self.lowered.origin.push(origin);
+    }
+
+    /// Ends the segment.
+    fn flush(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
+            let inputs = kernel.reads.into_iter().map(|(slot, bytes)| Access::read(slot, bytes));
+            let outputs = kernel.writes.into_iter().map(|(slot, bytes)| Access::write(slot, bytes));
+            let accesses = self.accesses(inputs.chain(outputs));
+            let first = self.lowered.scalars.len();
+            self.lowered.scalars.extend(kernel.scalars);
+            let op = Op {
+                kind: OpKind::Tensor,
+                lane: Lane::Compute,
+                kernel: u32::try_from(self.lowered.programs.len()).expect("no more programs than ops"),
+                accesses,
+                data: Span::new(first..self.lowered.scalars.len()),
+                ..Op::NOTHING
+            };
+            self.lowered.programs.push(kernel.program);
+            self.push(kernel.origin, op);
+        }
+        let reads = std::mem::take(&mut self.reads);
+        reads.into_iter().for_each(|number| self.keep(number));
+        for number in pending {
+            let tensor = &self.recording.tensors[self.recording.ops[number as usize].kernel as usize];
+            tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
+            self.made[tensor.output.slot.0 as usize] = false;
+        }
+    }
+}
+
+/// A kernel with what it is bound to.
+#[derive(Debug)]
+struct Bound {
+    program: Program,
+    reads: Vec<(SlotId, std::ops::Range<u64>)>,
+    writes: Vec<(SlotId, std::ops::Range<u64>)>,
+    /// Where its scalars lie.
+    scalars: Vec<u32>,
+    /// The last of its operations.
+    origin: u32,
+}

@@ -1,0 +1,239 @@
+//! Products of matrices as WGSL: each invocation keeps a block of the product in registers and nothing in workgroup memory.
+//!
+//! Sides are read four elements at a time along whichever axis lies in memory that way, where its length is a multiple of four; else one at
+//! a time. Indices past an edge are moved back to it, and what they gave is not stored.
+
+use std::fmt::Write as _;
+
+use super::{
+    kernel::Source,
+    program::{Product, Program},
+    wgsl::{Names, Printer},
+};
+
+/// How a side is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// Four at a time along the columns of the left side, or the rows of the right one: the axis that is summed over.
+    Along,
+    /// Four at a time along the other axis.
+    Across,
+    Single,
+}
+
+/// Rows that an invocation computes, vectors of four columns, and invocations of a workgroup by column and row.
+struct Tile {
+    rows: u32,
+    vectors: u32,
+    group: [u32; 2],
+}
+
+impl Tile {
+    fn new(of: &Product) -> Self {
+        match of.m {
+            0..=1 => Self { rows: 1, vectors: 1, group: [64, 1] },
+            2..=3 => Self { rows: 2, vectors: 1, group: [64, 1] },
+            4..=15 => Self { rows: 4, vectors: 1, group: [16, 4] },
+            _ if of.n <= 16 => Self { rows: 4, vectors: 1, group: [4, 16] },
+            _ if of.m * of.n < 64 * 64 => Self { rows: 4, vectors: 1, group: [8, 8] },
+            _ => Self { rows: 8, vectors: 2, group: [8, 8] },
+        }
+    }
+}
+
+pub(super) fn product(program: &Program, of: &Product) -> Source {
+    let Product { m, k, n, batch, transposed, shared, sides } = *of;
+    let tile = Tile::new(of);
+    let fours = |length: u32| length.is_multiple_of(4);
+    let left = match transposed[0] {
+        false if fours(k) => Reads::Along,
+        true if fours(m) && fours(tile.rows) => Reads::Across,
+        _ => Reads::Single,
+    };
+    let right = match transposed[1] {
+        false if fours(n) => Reads::Across,
+        true if fours(k) => Reads::Along,
+        _ => Reads::Single,
+    };
+    let width = if fours(n) { 4 } else { 1 };
+    let mut printer = Printer::new(program, &[&program.tail], width);
+    for (side, reads) in sides.into_iter().zip([left, right]) {
+        if reads == Reads::Single { printer.narrow(side) } else { printer.widen(side) }
+    }
+
+    let mut finish = String::new();
+    let names = Names { item: "i", first: "e", step: "v", head: "x" };
+    let known = printer.steps(&program.tail, names, "    ", &mut finish);
+    for (at, step) in program.tail.stores.iter().enumerate() {
+        let _ = writeln!(finish, "    out{at}[i] = {};", known[*step]);
+    }
+    let item = if width == 4 { "    let i = e / 4u;\n" } else { "    let i = e;\n" };
+    let ty = if width == 4 { "vec4<f32>" } else { "f32" };
+
+    let mut text = printer.params(&["m", "k", "n"]);
+    text += &printer.bindings(|_| width);
+    text += "\n";
+    text += &printer.helpers();
+    let _ = write!(text, "fn finish(e: u32, x: {ty}) {{\n{item}{finish}}}\n\n");
+    let _ = write!(
+        text,
+        "@compute @workgroup_size({}, {})\nfn product(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let row = id.y * {}u;\n    let column = id.x * {}u;\n    if row >= p.m || column >= p.n {{ return; }}\n",
+        tile.group[0],
+        tile.group[1],
+        tile.rows,
+        tile.vectors * 4,
+    );
+    let offset = |side: usize, size: &str| if shared[side] { "0u".to_owned() } else { format!("id.z * {size}") };
+    let _ = writeln!(text, "    let left = {};", offset(0, "(p.m * p.k)"));
+    let _ = writeln!(text, "    let right = {};", offset(1, "(p.k * p.n)"));
+    for row in 0..tile.rows {
+        let _ = writeln!(text, "    let r{row} = min(row + {row}u, p.m - 1u);");
+        for vector in 0..tile.vectors {
+            let _ = writeln!(text, "    var sum{row}_{vector} = vec4<f32>();");
+        }
+    }
+    let _ = writeln!(text, "    for (var k = 0u; k < p.k; k += 4u) {{");
+    let mut lines = String::new();
+    let a = read_left(left, of, &tile, sides[0], &mut lines);
+    let b = read_right(right, of, &tile, sides[1], &mut lines);
+    for step in 0..4 {
+        for vector in 0..tile.vectors {
+            // Both sides: 0 times infinity is not a number.
+            let value = past_the_end(&b(step, vector), step, fours(k), "vec4<f32>()");
+            let _ = writeln!(lines, "let b{step}_{vector} = {value};");
+        }
+        for row in 0..tile.rows {
+            for vector in 0..tile.vectors {
+                let _ = writeln!(lines, "sum{row}_{vector} += {} * b{step}_{vector};", a(row, step));
+            }
+        }
+    }
+    lines.lines().for_each(|line| {
+        let _ = writeln!(text, "        {line}");
+    });
+    text += "    }\n";
+    for row in 0..tile.rows {
+        let _ = writeln!(text, "    if row + {row}u < p.m {{");
+        let _ = writeln!(text, "        let e = (id.z * p.m + row + {row}u) * p.n + column;");
+        for vector in 0..tile.vectors {
+            if width == 4 {
+                let guard = if vector == 0 { String::new() } else { format!("if column + {}u < p.n ", vector * 4) };
+                let _ = writeln!(text, "        {guard}{{ finish(e + {}u, sum{row}_{vector}); }}", vector * 4);
+                continue;
+            }
+            for lane in 0..4 {
+                let at = vector * 4 + lane;
+                let guard = if at == 0 { String::new() } else { format!("if column + {at}u < p.n ") };
+                let _ = writeln!(text, "        {guard}{{ finish(e + {at}u, sum{row}_{vector}[{lane}]); }}");
+            }
+        }
+        text += "    }\n";
+    }
+    text += "}\n";
+    let grid = [n.div_ceil(tile.vectors * 4 * tile.group[0]), m.div_ceil(tile.rows * tile.group[1]), batch];
+    Source { text, grid, words: vec![m, k, n] }
+}
+
+/// Prints the loads of the left side for four steps of the sum. Returns the name of the element of a row and a step.
+fn read_left(
+    reads: Reads,
+    of: &Product,
+    tile: &Tile,
+    side: usize,
+    lines: &mut String,
+) -> impl Fn(u32, u32) -> String + use<> {
+    let whole = of.k.is_multiple_of(4);
+    match reads {
+        Reads::Along => {
+            for row in 0..tile.rows {
+                let _ = writeln!(lines, "let a{row} = in{side}[(left + r{row} * p.k + k) / 4u];");
+            }
+        }
+        Reads::Across => {
+            for step in 0..4 {
+                let at = step_at(step, whole);
+                for four in 0..tile.rows / 4 {
+                    let row = format!("min(row + {}u, p.m - 4u)", four * 4);
+                    let value = format!("in{side}[(left + {at} * p.m + {row}) / 4u]");
+                    let value = past_the_end(&value, step, whole, "vec4<f32>()");
+                    let _ = writeln!(lines, "let a{four}_{step} = {value};");
+                }
+            }
+        }
+        Reads::Single => {
+            for row in 0..tile.rows {
+                for step in 0..4 {
+                    let at = step_at(step, whole);
+                    let index = match of.transposed[0] {
+                        false => format!("left + r{row} * p.k + {at}"),
+                        true => format!("left + {at} * p.m + r{row}"),
+                    };
+                    let value = past_the_end(&format!("in{side}[{index}]"), step, whole, "0.0");
+                    let _ = writeln!(lines, "let a{row}_{step} = {value};");
+                }
+            }
+        }
+    }
+    move |row, step| match reads {
+        Reads::Along => format!("a{row}[{step}]"),
+        Reads::Across => format!("a{}_{step}[{}]", row / 4, row % 4),
+        Reads::Single => format!("a{row}_{step}"),
+    }
+}
+
+/// As [`read_left`], for the right side. Returns the four columns of a step and a vector.
+fn read_right(
+    reads: Reads,
+    of: &Product,
+    tile: &Tile,
+    side: usize,
+    lines: &mut String,
+) -> impl Fn(u32, u32) -> String + use<> {
+    let whole = of.k.is_multiple_of(4);
+    let transposed = of.transposed[1];
+    if reads == Reads::Along {
+        for column in 0..tile.vectors * 4 {
+            let _ = writeln!(
+                lines,
+                "let c{column} = in{side}[(right + min(column + {column}u, p.n - 1u) * p.k + k) / 4u];"
+            );
+        }
+    }
+    move |step, vector| {
+        let at = step_at(step, whole);
+        match reads {
+            Reads::Across => {
+                format!("in{side}[(right + {at} * p.n + min(column + {}u, p.n - 4u)) / 4u]", vector * 4)
+            }
+            Reads::Along => {
+                let columns: Vec<String> = (0..4).map(|lane| format!("c{}[{step}]", vector * 4 + lane)).collect();
+                format!("vec4<f32>({})", columns.join(", "))
+            }
+            Reads::Single => {
+                let columns: Vec<String> = (0..4)
+                    .map(|lane| {
+                        let column = format!("min(column + {}u, p.n - 1u)", vector * 4 + lane);
+                        match transposed {
+                            false => format!("in{side}[right + {at} * p.n + {column}]"),
+                            true => format!("in{side}[right + {column} * p.k + {at}]"),
+                        }
+                    })
+                    .collect();
+                format!("vec4<f32>({})", columns.join(", "))
+            }
+        }
+    }
+}
+
+fn step_at(step: u32, whole: bool) -> String {
+    match (step, whole) {
+        (0, _) => "k".into(),
+        (step, true) => format!("(k + {step}u)"),
+        (step, false) => format!("min(k + {step}u, p.k - 1u)"),
+    }
+}
+
+/// Nothing is added past the end of the sum.
+fn past_the_end(value: &str, step: u32, whole: bool, zero: &str) -> String {
+    if whole || step == 0 { value.to_owned() } else { format!("select({zero}, {value}, k + {step}u < p.k)") }
+}

@@ -1,0 +1,276 @@
+//! What a generated kernel computes, item by item: loads, functions of what was loaded, and what is stored.
+
+use crate::{Element, Function, Norm, RANK, Reduction, Shape, Value};
+
+/// Where an input's element for output element `e` lies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum At {
+    /// At `e`.
+    Same,
+    /// At `offset` + Σ index · stride, over (length, stride) of each dimension, the outermost first.
+    Strided {
+        /// The first element.
+        offset: u32,
+        /// Lengths and strides; neighbours that go on in memory are one.
+        dims: Vec<(u32, u32)>,
+    },
+}
+
+impl At {
+    /// How a tensor of `shape` with these strides is seen from a shape that it stretches to.
+    #[must_use]
+    pub fn new(from: &Shape, shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
+        if from.is_empty() {
+            return Self::Same;
+        }
+        let mut dims: Vec<(u32, u32)> = Vec::new();
+        let missing = from.rank() - shape.rank();
+        for (at, length) in from.dims().iter().enumerate() {
+            let own = at.checked_sub(missing);
+            let stride = own.filter(|own| shape.dims()[*own] != 1).map_or(0, |own| strides[own]);
+            if *length == 1 {
+                continue;
+            }
+            match dims.last_mut() {
+                Some((outer, step)) if *step == stride.wrapping_mul(*length) => {
+                    *outer *= length;
+                    *step = stride;
+                }
+                _ => dims.push((*length, stride)),
+            }
+        }
+        match dims.as_slice() {
+            [] if offset == 0 => Self::Same,
+            [(_, 1)] if offset == 0 => Self::Same,
+            _ => Self::Strided { offset, dims },
+        }
+    }
+
+    /// Whether `width` neighbours from a multiple of it on lie side by side at a multiple of it, or all at one place.
+    #[must_use]
+    pub(crate) fn is_wide(&self, width: u32) -> bool {
+        match self {
+            Self::Same => true,
+            Self::Strided { offset, dims } => match dims.split_last() {
+                None => true,
+                Some(((length, 0), _)) => length.is_multiple_of(width),
+                Some(((length, 1), outer)) => {
+                    let aligned = |value: &u32| value.is_multiple_of(width);
+                    aligned(length) && aligned(offset) && outer.iter().all(|(_, stride)| aligned(stride))
+                }
+                Some(_) => false,
+            },
+        }
+    }
+
+    /// Whether neighbours are all at one place.
+    pub(crate) fn is_splat(&self) -> bool {
+        matches!(self, Self::Strided { dims, .. } if dims.last().is_none_or(|(_, stride)| *stride == 0))
+    }
+}
+
+/// One step of a body; steps name earlier ones by number.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// An element of an input.
+    Load {
+        /// Which input.
+        input: usize,
+        /// Where.
+        at: At,
+    },
+    /// What the kernel's head computed: a sum of products, a reduction, an element of a row.
+    Head(Element),
+    /// A function of earlier steps.
+    Apply {
+        /// The function.
+        f: Function,
+        /// Its arguments.
+        args: Vec<usize>,
+        /// The first of its scalars among those of the kernel.
+        scalars: usize,
+        /// What comes out.
+        element: Element,
+    },
+    /// A row of a table, by an index.
+    Gather {
+        /// The table.
+        input: usize,
+        /// The step with the index.
+        index: usize,
+        /// Rows of the table, and elements of each.
+        rows: u32,
+        /// Elements of each.
+        row: u32,
+    },
+    /// Pieces of two inputs by turns: so many elements of the first, so many of the second.
+    Join {
+        /// The inputs.
+        inputs: [usize; 2],
+        /// Elements by turns.
+        pieces: [u32; 2],
+    },
+}
+
+/// Steps, and which of them are stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Body {
+    /// In order.
+    pub steps: Vec<Step>,
+    /// The steps that are stored, one for each output.
+    pub stores: Vec<usize>,
+}
+
+/// A product of matrices for each of `batch` indices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Product {
+    /// Rows of the left side and of the product.
+    pub m: u32,
+    /// Columns of the left side.
+    pub k: u32,
+    /// Columns of the product.
+    pub n: u32,
+    /// How many products.
+    pub batch: u32,
+    /// The inputs of the kernel that are its sides.
+    pub sides: [usize; 2],
+    /// Which sides are given transposed.
+    pub transposed: [bool; 2],
+    /// Which sides are the same for all of the batch.
+    pub shared: [bool; 2],
+}
+
+/// A reduction of some dimensions of a shape.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Fold {
+    /// What is made of them.
+    pub f: Reduction,
+    /// What it is made of.
+    pub element: Element,
+    /// Lengths of all dimensions, and whether each is reduced; neighbours of one kind are one.
+    pub dims: Vec<(u32, bool)>,
+}
+
+impl Fold {
+    /// Elements that make one.
+    #[must_use]
+    pub fn each(&self) -> u32 {
+        self.dims.iter().filter(|(_, reduced)| *reduced).map(|(length, _)| length).product()
+    }
+}
+
+/// What a kernel computes before its tail, for each item of the tail.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Head {
+    /// Nothing.
+    None,
+    /// An element of a product of matrices.
+    Product(Product),
+    /// A reduction of what its own body computes.
+    Fold(Fold, Body),
+    /// An element of a row, made of what its own body computes.
+    Rows {
+        /// What is done to the row.
+        f: Norm,
+        /// Elements of a row.
+        row: u32,
+        /// The scalar, if it takes one: its number among those of the kernel.
+        scalar: usize,
+        /// What it is done to; stores one step.
+        body: Body,
+    },
+}
+
+/// An input or output of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// What it is made of.
+    pub element: Element,
+    /// How many of them.
+    pub len: u32,
+}
+
+impl Port {
+    pub(crate) fn of(value: &Value) -> Self {
+        Self { element: value.element, len: value.shape.len() }
+    }
+}
+
+/// A kernel to be generated.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Program {
+    /// What comes first.
+    pub head: Head,
+    /// What is then computed for every element of the outputs.
+    pub tail: Body,
+    /// Read, in the order of their bindings.
+    pub inputs: Vec<Port>,
+    /// Written, after the inputs.
+    pub outputs: Vec<Port>,
+    /// How many scalars it takes.
+    pub scalars: usize,
+}
+
+impl Program {
+    /// Elements of its outputs.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.outputs.first().map_or(0, |output| output.len)
+    }
+
+    /// Whether there is nothing to compute.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a step of a body comes to.
+    pub(crate) fn element(&self, body: &Body, step: usize) -> Element {
+        match &body.steps[step] {
+            Step::Load { input, .. } | Step::Gather { input, .. } => self.inputs[*input].element,
+            Step::Join { inputs, .. } => self.inputs[inputs[0]].element,
+            Step::Head(element) | Step::Apply { element, .. } => *element,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::At;
+    use crate::Shape;
+
+    fn at(from: &[u32], shape: &[u32], strides: Option<&[u32]>, offset: u32) -> At {
+        let (from, shape) = (Shape::of(from), Shape::of(shape));
+        let mut own = shape.strides();
+        if let Some(strides) = strides {
+            own[..strides.len()].copy_from_slice(strides);
+        }
+        At::new(&from, &shape, &own, offset)
+    }
+
+    fn strided(offset: u32, dims: &[(u32, u32)]) -> At {
+        At::Strided { offset, dims: dims.to_vec() }
+    }
+
+    #[test]
+    fn dimensions_that_go_on_in_memory_are_one() {
+        assert_eq!(at(&[2, 3, 4], &[2, 3, 4], None, 0), At::Same);
+        assert_eq!(at(&[1, 1], &[1, 1], None, 0), At::Same);
+        assert_eq!(at(&[2, 3, 4], &[4], None, 0), strided(0, &[(6, 0), (4, 1)]));
+        assert_eq!(at(&[2, 3, 4], &[3, 4], None, 0), strided(0, &[(2, 0), (12, 1)]));
+        assert_eq!(at(&[2, 3, 4], &[2, 1, 1], None, 0), strided(0, &[(2, 1), (12, 0)]));
+        assert_eq!(at(&[5], &[], None, 0), strided(0, &[(5, 0)]));
+        assert_eq!(at(&[3, 2], &[3, 2], Some(&[1, 3]), 0), strided(0, &[(3, 1), (2, 3)]));
+        assert_eq!(at(&[4], &[4], None, 8), strided(8, &[(4, 1)]));
+    }
+
+    #[test]
+    fn four_neighbours_are_side_by_side_or_at_one_place_or_apart() {
+        assert!(at(&[6, 4], &[4], None, 0).is_wide(4));
+        assert!(at(&[6, 4], &[6, 1], None, 0).is_wide(4));
+        assert!(at(&[6, 4], &[6, 1], None, 0).is_splat());
+        assert!(!at(&[4, 6], &[6], None, 0).is_wide(4));
+        assert!(!at(&[4, 8], &[4, 8], None, 2).is_wide(4));
+        assert!(!at(&[4, 4], &[4, 4], Some(&[1, 4]), 0).is_wide(4));
+    }
+}

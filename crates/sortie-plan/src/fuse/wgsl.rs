@@ -1,0 +1,372 @@
+//! Bodies as WGSL: one `let` for each step.
+
+use std::fmt::Write as _;
+
+use super::program::{At, Body, Program, Step};
+use crate::{Element, Function};
+
+/// Prints the parts that all kernels have in common.
+pub(super) struct Printer<'a> {
+    pub(super) program: &'a Program,
+    /// Neighbouring elements that one invocation computes at a time.
+    pub(super) width: u32,
+    /// Elements that each input is bound by: 1, or more at a time.
+    by: Vec<u32>,
+    /// Functions that are called, in the order they are first.
+    helpers: Vec<String>,
+}
+
+/// What a body's indices are called.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    /// The item: `width` elements.
+    pub(super) item: &'a str,
+    /// Its first element.
+    pub(super) first: &'a str,
+    /// Put before the number of a step.
+    pub(super) step: &'a str,
+    /// What the head computed.
+    pub(super) head: &'a str,
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(program: &'a Program, bodies: &[&Body], width: u32) -> Self {
+        let loads = |input: usize| {
+            bodies.iter().flat_map(|body| &body.steps).filter_map(move |step| match step {
+                Step::Load { input: of, at } if *of == input => Some(Some(at)),
+                Step::Gather { input: of, .. } if *of == input => Some(None),
+                Step::Join { inputs, .. } if inputs.contains(&input) => Some(None),
+                _ => None,
+            })
+        };
+        let by = (0..program.inputs.len()).map(|input| {
+            let port = program.inputs[input];
+            let side_by_side = |at: Option<&At>| at.is_some_and(|at| at.is_wide(width) && !at.is_splat());
+            let whole = port.len.is_multiple_of(width) && port.element != Element::F16;
+            if whole && loads(input).all(side_by_side) { width } else { 1 }
+        });
+        Self { program, width, by: by.collect(), helpers: Vec::new() }
+    }
+
+    /// An input that the kernel reads by itself, one element at a time.
+    pub(super) fn narrow(&mut self, input: usize) {
+        self.by[input] = 1;
+    }
+
+    /// An input that the kernel reads by itself, four elements at a time.
+    pub(super) fn widen(&mut self, input: usize) {
+        self.by[input] = 4;
+    }
+
+    /// The parameters: named words, then the scalars of the program.
+    pub(super) fn params(&self, words: &[&str]) -> String {
+        let words = words.iter().map(|word| format!("{word}: u32"));
+        let scalars = (0..self.program.scalars).map(|at| format!("s{at}: u32"));
+        let all: Vec<String> = words.chain(scalars).collect();
+        if all.is_empty() {
+            String::new()
+        } else {
+            format!("struct Params {{ {} }}\nvar<immediate> p: Params;\n", all.join(", "))
+        }
+    }
+
+    /// The bindings; outputs are vectors where `stores` says so.
+    pub(super) fn bindings(&self, stores: impl Fn(usize) -> u32) -> String {
+        let mut text = String::new();
+        let inputs = self.program.inputs.iter().enumerate();
+        for (at, port) in inputs {
+            let ty = memory(port.element, self.by[at]);
+            let _ = writeln!(text, "@group(0) @binding({at}) var<storage, read> in{at}: array<{ty}>;");
+        }
+        for (at, port) in self.program.outputs.iter().enumerate() {
+            let (binding, ty) = (self.program.inputs.len() + at, memory(port.element, stores(at)));
+            let _ = writeln!(text, "@group(0) @binding({binding}) var<storage, read_write> out{at}: array<{ty}>;");
+        }
+        text
+    }
+
+    /// Functions that the steps printed so far call.
+    pub(super) fn helpers(&self) -> String {
+        self.helpers.concat()
+    }
+
+    /// All steps of a body, indented. Returns the name of each.
+    pub(super) fn steps(&mut self, body: &Body, names: Names<'_>, indent: &str, text: &mut String) -> Vec<String> {
+        let mut known: Vec<String> = Vec::new();
+        for (number, step) in body.steps.iter().enumerate() {
+            let value = match step {
+                Step::Head(_) => {
+                    known.push(names.head.to_owned());
+                    continue;
+                }
+                Step::Load { input, at } => self.load(*input, at, names),
+                Step::Gather { input, index, rows, row } => self.gather(*input, &known[*index], [*rows, *row], names),
+                Step::Join { inputs, pieces } => self.join(*inputs, *pieces, names),
+                Step::Apply { f, args, scalars, element } => {
+                    let of = args.first().map_or(*element, |arg| self.program.element(body, *arg));
+                    let args: Vec<&str> = args.iter().map(|arg| known[*arg].as_str()).collect();
+                    self.apply(*f, &args, *scalars, of, *element)
+                }
+            };
+            let name = format!("{}{number}", names.step);
+            let _ = writeln!(text, "{indent}let {name} = {value};");
+            known.push(name);
+        }
+        known
+    }
+
+    /// `width` elements, each by an expression of its index.
+    fn each(&self, element: Element, names: Names<'_>, value: impl Fn(&str) -> String) -> String {
+        if self.width == 1 {
+            return value(names.first);
+        }
+        let last = self.program.len().saturating_sub(1);
+        let ragged = !self.program.len().is_multiple_of(self.width);
+        let index = |lane: u32| match lane {
+            0 => names.first.to_owned(),
+            lane if ragged => format!("min({} + {lane}u, {last}u)", names.first),
+            lane => format!("({} + {lane}u)", names.first),
+        };
+        let lanes: Vec<String> = (0..self.width).map(|lane| value(&index(lane))).collect();
+        format!("{}({})", register(element, self.width), lanes.join(", "))
+    }
+
+    fn load(&self, input: usize, at: &At, names: Names<'_>) -> String {
+        let element = self.program.inputs[input].element;
+        let width = self.width;
+        if width > 1 && self.by[input] == width {
+            return match at {
+                At::Same => format!("in{input}[{}]", names.item),
+                at => format!("in{input}[({}) / {width}u]", index(at, names.first)),
+            };
+        }
+        if element == Element::F16 && width == 2 && *at == At::Same {
+            return format!("unpack2x16float(in{input}[{}])", names.item);
+        }
+        if width > 1 && at.is_splat() && at.is_wide(width) {
+            let one = single(input, element, &index(at, names.first));
+            return format!("{}({one})", register(element, width));
+        }
+        self.each(element, names, |e| single(input, element, &index(at, e)))
+    }
+
+    fn gather(&self, input: usize, chosen: &str, [rows, row]: [u32; 2], names: Names<'_>) -> String {
+        let element = self.program.inputs[input].element;
+        let zero = format!("{}(0)", register(element, 1));
+        if self.width == 1 {
+            let at = format!("min({chosen}, {}u) * {row}u + {} % {row}u", rows.saturating_sub(1), names.first);
+            return format!("select({zero}, {}, {chosen} < {rows}u)", single(input, element, &at));
+        }
+        let lanes: Vec<String> = (0..self.width)
+            .map(|lane| {
+                let chosen = format!("{chosen}[{lane}]");
+                let at = format!(
+                    "min({chosen}, {}u) * {row}u + ({} + {lane}u) % {row}u",
+                    rows.saturating_sub(1),
+                    names.first
+                );
+                format!("select({zero}, {}, {chosen} < {rows}u)", single(input, element, &at))
+            })
+            .collect();
+        format!("{}({})", register(element, self.width), lanes.join(", "))
+    }
+
+    fn join(&self, inputs: [usize; 2], pieces: [u32; 2], names: Names<'_>) -> String {
+        let element = self.program.inputs[inputs[0]].element;
+        let (both, [first, second]) = (pieces[0] + pieces[1], pieces);
+        self.each(element, names, |e| {
+            let one = format!("{e} / {both}u * {first}u + min({e} % {both}u, {}u)", first.saturating_sub(1));
+            let other = format!("{e} / {both}u * {second}u + max({e} % {both}u, {first}u) - {first}u");
+            match pieces {
+                [_, 0] => single(inputs[0], element, &one),
+                [0, _] => single(inputs[1], element, &other),
+                _ => format!(
+                    "select({}, {}, {e} % {both}u < {first}u)",
+                    single(inputs[1], element, &other),
+                    single(inputs[0], element, &one)
+                ),
+            }
+        })
+    }
+
+    /// A function of steps of one element type.
+    fn apply(&mut self, f: Function, args: &[&str], scalars: usize, of: Element, to: Element) -> String {
+        let ty = register(of, self.width);
+        let truth = |condition: String| {
+            let word = register(Element::U32, self.width);
+            format!("select({word}(0u), {word}(1u), {condition})")
+        };
+        let scalar = |at: usize| match of {
+            Element::F32 | Element::F16 => format!("{ty}(bitcast<f32>(p.s{at}))"),
+            Element::U32 => format!("{ty}(p.s{at})"),
+            Element::I32 => format!("{ty}(bitcast<i32>(p.s{at}))"),
+        };
+        let value = match (f, args) {
+            (Function::Neg, [x]) => format!("-{x}"),
+            (Function::Abs, [x]) => format!("abs({x})"),
+            (Function::Exp, [x]) => format!("exp({x})"),
+            (Function::Log, [x]) => format!("log({x})"),
+            (Function::Sqrt, [x]) => format!("sqrt({x})"),
+            (Function::Rsqrt, [x]) => format!("inverseSqrt({x})"),
+            (Function::Sin, [x]) => format!("sin({x})"),
+            (Function::Cos, [x]) => format!("cos({x})"),
+            (Function::Tanh, [x]) => self.call("tanh_", x),
+            (Function::Sigmoid, [x]) => format!("1.0 / (1.0 + exp(-{x}))"),
+            // What is not a number stays so.
+            (Function::Relu, [x]) => format!("select({x}, {ty}(0), {x} < {ty}(0))"),
+            (Function::Swish, [x]) => format!("{x} / (1.0 + exp(-{x}))"),
+            (Function::Gelu, [x]) => self.call("gelu", x),
+            (Function::GeluTanh, [x]) => self.call("gelu_tanh", x),
+            (Function::Scale, [x]) => format!("{x} * {}", scalar(scalars)),
+            (Function::Clamp, [x]) => {
+                let (low, high) = (scalar(scalars), scalar(scalars + 1));
+                format!("select(select({x}, {high}, {x} > {high}), {low}, {x} < {low})")
+            }
+            (Function::Add, [a, b]) => format!("{a} + {b}"),
+            (Function::Sub, [a, b]) => format!("{a} - {b}"),
+            (Function::Mul, [a, b]) => format!("{a} * {b}"),
+            (Function::Div, [a, b]) => format!("{a} / {b}"),
+            (Function::Pow, [a, b]) => self.call("pow_", &format!("{a}, {b}")),
+            (Function::Minimum, [a, b]) if !of.is_float() => format!("min({a}, {b})"),
+            (Function::Maximum, [a, b]) if !of.is_float() => format!("max({a}, {b})"),
+            // A sum is not a number when one of its terms is not.
+            (Function::Minimum, [a, b]) => format!("select(select({a} + {b}, {b}, {b} <= {a}), {a}, {a} < {b})"),
+            (Function::Maximum, [a, b]) => format!("select(select({a} + {b}, {b}, {b} >= {a}), {a}, {a} > {b})"),
+            (Function::Equal, [a, b]) => truth(format!("{a} == {b}")),
+            (Function::NotEqual, [a, b]) => truth(format!("{a} != {b}")),
+            (Function::Less, [a, b]) => truth(format!("{a} < {b}")),
+            (Function::LessEqual, [a, b]) => truth(format!("{a} <= {b}")),
+            (Function::Greater, [a, b]) => truth(format!("{a} > {b}")),
+            (Function::GreaterEqual, [a, b]) => truth(format!("{a} >= {b}")),
+            (Function::Select, [c, a, b]) => {
+                format!("select({b}, {a}, {c} != {}(0u))", register(Element::U32, self.width))
+            }
+            (Function::Cast, [x]) if register(of, 1) == register(to, 1) => (*x).to_owned(),
+            (Function::Cast, [x]) => format!("{}({x})", register(to, self.width)),
+            (f, args) => unreachable!("{f:?} of {}", args.len()),
+        };
+        if to == Element::F16 { format!("quantizeToF16({value})") } else { value }
+    }
+
+    /// A call of a function that WGSL does not have.
+    pub(super) fn call(&mut self, name: &str, args: &str) -> String {
+        for needed in needs(name) {
+            let text = helper(needed, &register(Element::F32, self.width));
+            if !self.helpers.contains(&text) {
+                self.helpers.push(text);
+            }
+        }
+        format!("{name}({args})")
+    }
+}
+
+/// The element at an index.
+pub(super) fn single(input: usize, element: Element, index: &str) -> String {
+    match element {
+        Element::F16 => format!("unpack2x16float(in{input}[({index}) / 2u])[({index}) % 2u]"),
+        _ => format!("in{input}[{index}]"),
+    }
+}
+
+/// The index of the element for output element `e`.
+pub(super) fn index(at: &At, e: &str) -> String {
+    let At::Strided { offset, dims } = at else { return e.to_owned() };
+    let mut inner = 1_u64;
+    let mut terms = Vec::new();
+    for (number, (length, stride)) in dims.iter().enumerate().rev() {
+        if *stride != 0 {
+            let mut term = if inner == 1 { e.to_owned() } else { format!("{e} / {inner}u") };
+            if number > 0 {
+                term = format!("{term} % {length}u");
+            }
+            if *stride != 1 {
+                term = if inner == 1 && number == 0 {
+                    format!("{term} * {stride}u")
+                } else {
+                    format!("({term}) * {stride}u")
+                };
+            }
+            terms.push(term);
+        }
+        inner *= u64::from(*length);
+    }
+    if *offset != 0 || terms.is_empty() {
+        terms.push(format!("{offset}u"));
+    }
+    terms.reverse();
+    terms.join(" + ")
+}
+
+/// What an element is in memory, `width` at a time.
+pub(super) fn memory(element: Element, width: u32) -> String {
+    match element {
+        // Two to a word.
+        Element::F16 => "u32".into(),
+        element => register(element, width),
+    }
+}
+
+/// What it is in a register.
+pub(super) fn register(element: Element, width: u32) -> String {
+    let scalar = match element {
+        Element::F32 | Element::F16 => "f32",
+        Element::U32 => "u32",
+        Element::I32 => "i32",
+    };
+    if width == 1 { scalar.into() } else { format!("vec{width}<{scalar}>") }
+}
+
+/// A function and those that it calls, these first.
+fn needs(name: &str) -> Vec<&str> {
+    match name {
+        "gelu" => vec!["erf", "gelu"],
+        "gelu_tanh" => vec!["tanh_", "gelu_tanh"],
+        name => vec![name],
+    }
+}
+
+/// Functions that WGSL does not have, or whose drivers do not agree on the ends.
+fn helper(name: &str, ty: &str) -> String {
+    let text = match name {
+        // Some drivers divide exponentials, which overflow. `clamp` may lose what is not a number; comparisons do not.
+        "tanh_" => {
+            "fn tanh_(x: T) -> T {\n    return tanh(select(select(x, T(15.0), x > T(15.0)), T(-15.0), x < T(-15.0)));\n}\n"
+        }
+        // A rational function of x², as in Eigen: within 3 units of the last place.
+        "erf" => {
+            "fn erf(x: T) -> T {
+    let c = select(select(x, T(4.0), x > T(4.0)), T(-4.0), x < T(-4.0));
+    let s = c * c;
+    var p = s * -2.72614225801306e-10 + 2.77068142495902e-08;
+    p = p * s + -2.10102402082508e-06;
+    p = p * s + -5.69250639462346e-05;
+    p = p * s + -7.34990630326855e-04;
+    p = p * s + -2.95459980854025e-03;
+    p = p * s + -1.60960333262415e-02;
+    var q = s * -1.45660718464996e-05 + -2.13374055278905e-04;
+    q = q * s + -1.68282697438203e-03;
+    q = q * s + -7.37332916720468e-03;
+    q = q * s + -1.42647390514189e-02;
+    return c * p / q;
+}
+"
+        }
+        "gelu" => "fn gelu(x: T) -> T {\n    return 0.5 * x * (1.0 + erf(x * 0.7071067811865476));\n}\n",
+        "gelu_tanh" => {
+            "fn gelu_tanh(x: T) -> T {\n    return 0.5 * x * (1.0 + tanh_(0.7978845608028654 * (x + 0.044715 * x * x * x)));\n}\n"
+        }
+        // A negative base has powers that are whole numbers.
+        "pow_" => {
+            "fn pow_(x: T, y: T) -> T {
+    let size = select(pow(abs(x), y), T(1.0), y == T(0.0));
+    let odd = abs(y - 2.0 * floor(0.5 * y)) == T(1.0);
+    let whole = select(size, select(size, -size, odd), x < T(0.0));
+    let nothing = (x - x) / (x - x);
+    return select(whole, nothing, (x < T(0.0)) & (floor(y) != y));
+}
+"
+        }
+        name => unreachable!("no function {name}"),
+    };
+    text.replace(": T", &format!(": {ty}")).replace("-> T", &format!("-> {ty}")).replace(" T(", &format!(" {ty}("))
+}

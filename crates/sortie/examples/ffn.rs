@@ -1,0 +1,74 @@
+//! A stack of feed-forward blocks as in a language model: norm, gate and up, swish, product, down, and what came in added. Thirty-six layers
+//! are one submission of four kernels; the second run compiles nothing.
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use std::time::Instant;
+
+use sortie::{Batch, Buffer, Device, Tensor};
+
+const LAYERS: usize = 36;
+const WIDTH: usize = 128;
+const HIDDEN: usize = 352;
+const ROWS: usize = 8;
+
+/// Weights, resident on the device.
+struct Layer {
+    gate: Buffer<f32>,
+    up: Buffer<f32>,
+    down: Buffer<f32>,
+}
+
+impl Layer {
+    fn new(device: &Device, seed: usize) -> sortie::Result<Self> {
+        let weights = |rows: usize, columns: usize, kind: usize| {
+            let scale = 1.0 / (rows as f32).sqrt();
+            let value = |at: usize| (((at * 7919 + seed * 104_729 + kind * 1299) % 2003) as f32 / 1001.0 - 1.0) * scale;
+            device.upload(&(0..rows * columns).map(value).collect::<Vec<_>>())
+        };
+        Ok(Self { gate: weights(WIDTH, HIDDEN, 1)?, up: weights(WIDTH, HIDDEN, 2)?, down: weights(HIDDEN, WIDTH, 3)? })
+    }
+
+    fn record(&self, batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
+        let gate = batch.tensor(&self.gate, [WIDTH, HIDDEN]);
+        let up = batch.tensor(&self.up, [WIDTH, HIDDEN]);
+        let down = batch.tensor(&self.down, [HIDDEN, WIDTH]);
+        let normed = batch.rms_norm(x, 1e-6);
+        let gate = batch.matmul(normed, gate);
+        let gate = batch.swish(gate);
+        let up = batch.matmul(normed, up);
+        let hidden = batch.mul(gate, up);
+        let out = batch.matmul(hidden, down);
+        batch.add(x, out)
+    }
+}
+
+fn main() -> sortie::Result<()> {
+    let device = Device::open()?;
+    let layers: Vec<Layer> = (0..LAYERS).map(|seed| Layer::new(&device, seed)).collect::<sortie::Result<_>>()?;
+    let input: Vec<f32> = (0..ROWS * WIDTH).map(|at| (at as f32 * 0.37).sin()).collect();
+
+    let mut answers = Vec::new();
+    for run in ["first run", "second run"] {
+        let (start, before) = (Instant::now(), device.metrics());
+        let mut batch = device.batch();
+        let x = batch.upload(&input, [ROWS, WIDTH]);
+        let y = layers.iter().fold(x, |x, layer| layer.record(&mut batch, x));
+        let y = batch.read(y);
+        let (ops, plan) = (batch.num_ops(), batch.plan()?);
+        batch.submit()?;
+        answers.push(y.wait()?);
+        let after = device.metrics();
+        println!(
+            "{run}: {ops} ops, {} kernels compiled, {} dispatches, {} submissions, {} KiB at most, {:?}",
+            after.pipelines_created - before.pipelines_created,
+            plan.dispatches(),
+            after.submissions - before.submissions,
+            plan.peak_bytes() / 1024,
+            start.elapsed(),
+        );
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0].iter().all(|x| x.is_finite()));
+    println!("on {}", device.info());
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! A small network that reads drawn digits. Its first layer compares a picture with ones it has seen, its second asks which digit those were:
+//! weights without a gradient. The pictures to be read are moved and spotted; all of them go through in one submission.
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use std::time::Instant;
+
+use sortie::{Batch, Device, Tensor};
+
+const SIDE: usize = 8;
+const PIXELS: usize = SIDE * SIDE;
+
+/// Five by three, a row in each three bits.
+const DIGITS: [[u8; 5]; 10] = [
+    [7, 5, 5, 5, 7],
+    [2, 6, 2, 2, 7],
+    [7, 1, 7, 4, 7],
+    [7, 1, 3, 1, 7],
+    [5, 5, 7, 1, 1],
+    [7, 4, 7, 1, 7],
+    [7, 4, 7, 5, 7],
+    [7, 1, 2, 2, 2],
+    [7, 5, 7, 5, 7],
+    [7, 5, 7, 1, 7],
+];
+
+/// A digit drawn at a place.
+fn draw(digit: usize, x: usize, y: usize) -> Vec<f32> {
+    let mut picture = vec![0.0; PIXELS];
+    for (row, bits) in DIGITS[digit].iter().enumerate() {
+        for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
+            picture[(y + row) * SIDE + x + column] = 1.0;
+        }
+    }
+    picture
+}
+
+/// Without its mean, and of length one: the product of two is how alike they are.
+fn normal(picture: &[f32]) -> Vec<f32> {
+    let mean = picture.iter().sum::<f32>() / picture.len() as f32;
+    let length = picture.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>().sqrt();
+    picture.iter().map(|x| (x - mean) / length).collect()
+}
+
+struct Network<'a> {
+    seen: Tensor<f32>,
+    digits: Tensor<f32>,
+    threshold: Tensor<f32>,
+    batch: &'a mut Batch,
+}
+
+impl Network<'_> {
+    fn read(&mut self, pictures: Tensor<f32>) -> Tensor<u32> {
+        let alike = self.batch.matmul(pictures, self.seen);
+        let alike = self.batch.sub(alike, self.threshold);
+        let alike = self.batch.relu(alike);
+        // The most alike count for much more.
+        let alike = self.batch.mul(alike, alike);
+        let votes = self.batch.matmul(alike, self.digits);
+        self.batch.argmax(votes, 1)
+    }
+}
+
+fn main() -> sortie::Result<()> {
+    let device = Device::open()?;
+    let places: Vec<(usize, usize, usize)> = (0..10)
+        .flat_map(|digit| (0..=SIDE - 3).flat_map(move |x| (0..=SIDE - 5).map(move |y| (digit, x, y))))
+        .collect();
+    let count = places.len();
+    let known: Vec<Vec<f32>> = places.iter().map(|(digit, x, y)| normal(&draw(*digit, *x, *y))).collect();
+    let seen: Vec<f32> = (0..PIXELS * count).map(|at| known[at % count][at / count]).collect();
+    let digits: Vec<f32> = (0..count * 10).map(|at| f32::from(u8::from(places[at / 10].0 == at % 10))).collect();
+
+    // Each with a spot where there was none, or one missing.
+    let pictures: Vec<Vec<f32>> = (0..)
+        .zip(&places)
+        .map(|(number, (digit, x, y)): (usize, _)| {
+            let mut picture = draw(*digit, *x, *y);
+            let spot = (number * 37 + 11) % PIXELS;
+            picture[spot] = 0.5 * picture[spot] + 0.35;
+            normal(&picture)
+        })
+        .collect();
+
+    let (start, before) = (Instant::now(), device.metrics());
+    let mut batch = device.batch();
+    let given = batch.upload(&pictures.concat(), [count, PIXELS]);
+    let mut network = Network {
+        seen: batch.upload(&seen, [PIXELS, count]),
+        digits: batch.upload(&digits, [count, 10]),
+        threshold: batch.upload(&[0.6], [1]),
+        batch: &mut batch,
+    };
+    let answers = network.read(given);
+    let answers = batch.read(answers);
+    let (ops, plan) = (batch.num_ops(), batch.plan()?);
+    batch.submit()?;
+    let answers = answers.wait()?;
+    let after = device.metrics();
+    println!(
+        "{ops} ops, {} kernels compiled, {} dispatches, {} submissions, {} KiB at most, {:?} on {}",
+        after.pipelines_created - before.pipelines_created,
+        plan.dispatches(),
+        after.submissions - before.submissions,
+        plan.peak_bytes() / 1024,
+        start.elapsed(),
+        device.info(),
+    );
+    let right = answers.iter().zip(&places).filter(|(answer, (digit, ..))| **answer as usize == *digit).count();
+    println!("{right} of {count} digits read");
+    assert!(right * 100 >= count * 98, "{right} of {count}");
+    Ok(())
+}

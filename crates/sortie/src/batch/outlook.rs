@@ -1,0 +1,87 @@
+//! What a batch will take, before it runs.
+
+use super::{Batch, Lane};
+use crate::error::Result;
+
+/// What running a batch will take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outlook {
+    peak_bytes: u64,
+    dispatches: usize,
+    passes: usize,
+    submissions: usize,
+    kernels: usize,
+}
+
+impl Outlook {
+    /// Bytes of memory for what lives only in the batch: scratch, and tensors that nobody keeps.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    /// Dispatches, after fusion.
+    #[must_use]
+    pub fn dispatches(&self) -> usize {
+        self.dispatches
+    }
+
+    /// Compute passes.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.passes
+    }
+
+    /// Submissions.
+    #[must_use]
+    pub fn submissions(&self) -> usize {
+        self.submissions
+    }
+
+    /// Different kernels.
+    #[must_use]
+    pub fn kernels(&self) -> usize {
+        self.kernels
+    }
+}
+
+impl Batch {
+    /// Plans the batch as it stands: what running it will take. Submitting it then finds the plan made.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
+    /// let x = batch.exp(x);
+    /// let x = batch.scale(x, 2.0);
+    /// let y = batch.sqrt(x);
+    /// let y = batch.read(y);
+    /// let plan = batch.plan()?;
+    /// assert_eq!(plan.dispatches(), 1); // fused
+    /// assert_eq!(plan.peak_bytes(), 2 * 4096); // what goes in and what comes out
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The first mistake made while recording.
+    pub fn plan(&mut self) -> Result<Outlook> {
+        if let Some(mistake) = self.tape().first_mistake() {
+            return Err(mistake);
+        }
+        let caps = self.caps();
+        let shared = self.shared.clone();
+        let planned = shared.executor().plans().get(&shared, &self.tape().recording, &caps)?;
+        let (plan, ops) = (&planned.plan, &planned.recording.ops);
+        let runs = |op: &&u32| ops[**op as usize].lane == Lane::Compute;
+        let mut kernels: Vec<(u32, bool)> = planned.variants.clone();
+        kernels.dedup_by_key(|(kernel, _)| *kernel);
+        Ok(Outlook {
+            peak_bytes: plan.peak_bytes(),
+            dispatches: plan.order.iter().filter(runs).count(),
+            passes: plan.passes(),
+            submissions: plan.submissions.len(),
+            kernels: kernels.len(),
+        })
+    }
+}

@@ -1,0 +1,65 @@
+//! What tensor operations need of a batch: memory, and a place among its ops.
+
+use std::panic::Location;
+
+use sortie_plan::{Lane, Op, OpKind, SlotId, Span, TensorOp};
+
+use super::{Batch, Place};
+use crate::{
+    error::{Error, Result},
+    memory::Use,
+};
+
+impl Batch {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Most bytes of a tensor: a kernel binds all of it.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        let limits = self.shared.limits();
+        limits.binding_bytes.min(limits.buffer_bytes)
+    }
+
+    /// Memory that lives for this batch.
+    pub(crate) fn tensor_slot(&mut self, bytes: u64) -> SlotId {
+        self.tape().scratch(bytes.next_multiple_of(4).max(4))
+    }
+
+    /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
+    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64)>> {
+        let align = u64::from(self.shared.limits().slice_alignment);
+        let Some(spot) = self.recorder().spot("tensor", place, Use::Storage)? else { return Ok(None) };
+        if !spot.start.is_multiple_of(align) {
+            let message = format!(
+                "tensor: starts at byte {}, but this device binds slices at multiples of {align} bytes",
+                spot.start
+            );
+            return Err(Error::new(crate::error::ErrorKind::Bindings, message));
+        }
+        Ok(Some((spot.slot, spot.start)))
+    }
+
+    #[track_caller]
+    pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32]) {
+        let at = Location::caller();
+        let tape = self.tape();
+        let start = tape.payload.immediates.len();
+        tape.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
+        let data = Span::new(start..tape.payload.immediates.len());
+        let kernel = tape.recording.push_tensor(tensor);
+        tape.push(Op { kind: OpKind::Tensor, lane: Lane::Compute, kernel, data, ..Op::NOTHING }, at);
+    }
+
+    #[track_caller]
+    pub(crate) fn refuse_tensor(&mut self, error: Error) {
+        self.tape().refuse(error, Location::caller());
+    }
+
+    pub(crate) fn label_last(&mut self, label: &str) {
+        let tape = self.tape();
+        if let Some(last) = tape.recording.ops.len().checked_sub(1) {
+            tape.payload.names.label(last, label);
+        }
+    }
+}

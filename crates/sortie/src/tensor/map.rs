@@ -1,0 +1,187 @@
+//! Element by element.
+
+use sortie_plan::{Function, TensorKind};
+
+use super::{Batch, Element, Float, Operand, Result, Shape, Tensor, wrong_shapes};
+
+macro_rules! unary {
+    ($bound:ident: $($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
+        impl Batch {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<T: $bound>(&mut self, x: Tensor<T>) -> Tensor<T> {
+                    self.unary(stringify!($name), Function::$f, x, &[])
+                }
+            )*
+        }
+    };
+}
+
+unary! {
+    Float:
+    /// `e` to the power of each element.
+    exp = Exp,
+    /// Natural logarithms.
+    log = Log,
+    /// Square roots.
+    sqrt = Sqrt,
+    /// One over the square root.
+    rsqrt = Rsqrt,
+    /// Sines.
+    sin = Sin,
+    /// Cosines.
+    cos = Cos,
+    /// Hyperbolic tangents.
+    tanh = Tanh,
+    /// 1 ∕ (1 + e⁻ˣ).
+    sigmoid = Sigmoid,
+    /// x · sigmoid(x), also called `SiLU`.
+    swish = Swish,
+    /// x · Φ(x), with Φ the normal distribution.
+    gelu = Gelu,
+    /// The approximation of [`Batch::gelu`] by `tanh`.
+    gelu_tanh = GeluTanh,
+}
+
+unary! {
+    Element:
+    /// The greater of each element and 0. What is not a number stays so.
+    relu = Relu,
+}
+
+macro_rules! binary {
+    ($($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
+        impl Batch {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<T: Element>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
+                    self.binary(stringify!($name), Function::$f, left, right)
+                }
+            )*
+        }
+    };
+}
+
+binary! {
+    /// Sums. Shapes stretch to each other, as in `NumPy`.
+    add = Add,
+    /// Differences.
+    sub = Sub,
+    /// Products.
+    mul = Mul,
+    /// Quotients; of integers as WGSL has them.
+    div = Div,
+    /// The lesser of each two; not a number when one of them is not.
+    minimum = Minimum,
+    /// The greater of each two; not a number when one of them is not.
+    maximum = Maximum,
+}
+
+macro_rules! compare {
+    ($($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
+        impl Batch {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<T: Element>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<u32> {
+                    self.binary(stringify!($name), Function::$f, left, right)
+                }
+            )*
+        }
+    };
+}
+
+compare! {
+    /// 1 where both are equal, else 0.
+    equal = Equal,
+    /// 1 where they differ, else 0.
+    not_equal = NotEqual,
+    /// 1 where the left is less, else 0.
+    less = Less,
+    /// 1 where the left is less or equal, else 0.
+    less_equal = LessEqual,
+    /// 1 where the left is greater, else 0.
+    greater = Greater,
+    /// 1 where the left is greater or equal, else 0.
+    greater_equal = GreaterEqual,
+}
+
+impl Batch {
+    /// Each element with its sign changed.
+    #[track_caller]
+    pub fn neg<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
+        self.unary("neg", Function::Neg, x, &[])
+    }
+
+    /// Each element without its sign.
+    #[track_caller]
+    pub fn abs<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
+        self.unary("abs", Function::Abs, x, &[])
+    }
+
+    /// Each element times `by`.
+    #[track_caller]
+    pub fn scale<T: Element>(&mut self, x: Tensor<T>, by: T) -> Tensor<T> {
+        self.unary("scale", Function::Scale, x, &[by.word()])
+    }
+
+    /// Each element, but at least `low` and at most `high`.
+    #[track_caller]
+    pub fn clamp<T: Element>(&mut self, x: Tensor<T>, low: T, high: T) -> Tensor<T> {
+        self.unary("clamp", Function::Clamp, x, &[low.word(), high.word()])
+    }
+
+    /// The left to the power of the right. Negative numbers have powers that are whole.
+    #[track_caller]
+    pub fn pow<T: Float>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
+        self.binary("pow", Function::Pow, left, right)
+    }
+
+    /// `yes` where `condition` is not 0, else `no`.
+    #[track_caller]
+    pub fn select<T: Element>(&mut self, condition: Tensor<u32>, yes: Tensor<T>, no: Tensor<T>) -> Tensor<T> {
+        let both = stretched("select", &yes.into(), &no.into());
+        let all = both.and_then(|both| {
+            both.broadcast(&condition.value.shape)
+                .ok_or_else(|| wrong_shapes("select: the condition", condition.value.shape, both))
+        });
+        let kind = TensorKind::Map(Function::Select);
+        self.operate("select", kind, &[condition.into(), yes.into(), no.into()], &[], all)
+    }
+
+    /// Each element as another type: floats to integers towards zero and to the nearest that there is.
+    #[track_caller]
+    pub fn cast<T: Element, U: Element>(&mut self, x: Tensor<T>) -> Tensor<U> {
+        if T::KIND == U::KIND {
+            return x.retyped();
+        }
+        self.operate("cast", TensorKind::Map(Function::Cast), &[x.into()], &[], Ok(x.value.shape))
+    }
+
+    #[track_caller]
+    fn binary<T: Element, U: Element>(
+        &mut self,
+        what: &str,
+        f: Function,
+        left: Tensor<T>,
+        right: Tensor<T>,
+    ) -> Tensor<U> {
+        let (left, right) = (left.into(), right.into());
+        let shape = stretched(what, &left, &right);
+        self.operate(what, TensorKind::Map(f), &[left, right], &[], shape)
+    }
+}
+
+/// Elements that have a sign: `f32`, [`half::f16`] and `i32`.
+pub trait Signed: Element {}
+
+impl Signed for f32 {}
+impl Signed for half::f16 {}
+impl Signed for i32 {}
+
+fn stretched(what: &str, left: &Operand, right: &Operand) -> Result<Shape> {
+    let (left, right) = (left.value.shape, right.value.shape);
+    left.broadcast(&right).ok_or_else(|| wrong_shapes(what, left, right))
+}

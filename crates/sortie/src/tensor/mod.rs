@@ -1,0 +1,314 @@
+//! Tensor operations: lazy, checked while they are recorded, fused when they are planned.
+//!
+//! A [`Tensor`] is a name for what an operation of a batch will make. Which operations share a kernel, and whether a tensor is ever in memory,
+//! is decided when the batch is planned (`sortie-plan`, module `fuse`).
+
+mod arrange;
+mod map;
+mod products;
+mod reduce;
+
+pub use self::map::Signed;
+
+use std::{fmt, marker::PhantomData};
+
+use self::sealed::Sealed;
+
+use bytemuck::Pod;
+pub(crate) use sortie_plan::{Element as ElementKind, Shape, Value};
+use sortie_plan::{Function, SlotId, TensorKind, TensorOp};
+
+use crate::{
+    batch::{Batch, Bind, Place, Typed},
+    error::{Error, ErrorKind, Result},
+};
+
+/// What tensors are made of: `f32`, [`half::f16`], `u32` and `i32`.
+///
+/// An `f16` is kept in two bytes and computed with in four: every operation rounds its result.
+pub trait Element: Pod + sealed::Sealed {}
+
+mod sealed {
+    pub trait Sealed: bytemuck::Pod {
+        const KIND: sortie_plan::Element;
+
+        /// As a scalar of a kernel: the bits of what it is computed with.
+        fn word(self) -> u32;
+    }
+}
+
+impl Element for f32 {}
+impl Element for half::f16 {}
+impl Element for u32 {}
+impl Element for i32 {}
+
+impl Sealed for f32 {
+    const KIND: ElementKind = ElementKind::F32;
+
+    fn word(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Sealed for half::f16 {
+    const KIND: ElementKind = ElementKind::F16;
+
+    fn word(self) -> u32 {
+        self.to_f32().to_bits()
+    }
+}
+
+impl Sealed for u32 {
+    const KIND: ElementKind = ElementKind::U32;
+
+    fn word(self) -> u32 {
+        self
+    }
+}
+
+impl Sealed for i32 {
+    const KIND: ElementKind = ElementKind::I32;
+
+    fn word(self) -> u32 {
+        self.cast_unsigned()
+    }
+}
+
+/// Elements that are floats: `f32` and [`half::f16`].
+pub trait Float: Element {}
+
+impl Float for f32 {}
+impl Float for half::f16 {}
+
+/// A tensor of one batch: a name, to be copied around while recording.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let x = batch.upload(&[1.0_f32, -2.0, 3.0, -4.0], [2, 2]);
+/// let y = batch.relu(x);
+/// let y = batch.matmul(y, x);
+/// assert_eq!(y.shape(), [2, 2]);
+/// let y = batch.read(y);
+/// batch.submit()?;
+/// assert_eq!(y.wait()?, [1.0, -2.0, 3.0, -6.0]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Tensor<T> {
+    batch: u64,
+    value: Value,
+    /// Its operation was refused: what is made of it needs no mistake of its own.
+    refused: bool,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> Tensor<T> {
+    /// The lengths of its dimensions, the outermost first.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        self.value.shape.dims().iter().map(|dim| *dim as usize).collect()
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.value.shape.len() as usize
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.value.shape.is_empty()
+    }
+
+    /// The same under another name of its element type.
+    fn retyped<U>(self) -> Tensor<U> {
+        Tensor { batch: self.batch, value: self.value, refused: self.refused, elements: PhantomData }
+    }
+
+    /// The same memory as a tensor of another shape, of as many elements.
+    fn with_shape(self, shape: Shape) -> Self {
+        Self { value: Value { shape, ..self.value }, ..self }
+    }
+}
+
+impl<T> Clone for Tensor<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Tensor<T> {}
+
+impl<T> fmt::Debug for Tensor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tensor<{}>{}", self.value.element, self.value.shape)
+    }
+}
+
+impl<T: Element> Bind for Tensor<T> {
+    fn place(&self) -> Place<'_> {
+        Place::in_slot::<T>(self.batch, self.value.slot.0, self.value.start, self.len())
+    }
+}
+
+impl<T: Element> Typed for Tensor<T> {
+    type Item = T;
+}
+
+/// An operand of any element type.
+#[derive(Clone, Copy)]
+struct Operand {
+    batch: u64,
+    value: Value,
+    refused: bool,
+}
+
+impl<T> From<Tensor<T>> for Operand {
+    fn from(tensor: Tensor<T>) -> Self {
+        Self { batch: tensor.batch, value: tensor.value, refused: tensor.refused }
+    }
+}
+
+impl Batch {
+    /// Puts data into a tensor of this batch.
+    #[track_caller]
+    pub fn upload<T: Element>(&mut self, data: &[T], shape: impl AsRef<[usize]>) -> Tensor<T> {
+        let shape = shape.as_ref();
+        let made = checked(shape, data.len(), "upload");
+        let tensor = self.make::<T>("upload", made, |_, _| Ok(()));
+        if !tensor.refused && !data.is_empty() {
+            self.write(tensor, data);
+        }
+        tensor
+    }
+
+    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let weights = device.upload(&[1.0_f32; 12])?; // once, for any number of batches
+    /// let mut batch = device.batch();
+    /// let weights = batch.tensor(&weights, [3, 4]);
+    /// let total = batch.sum(weights, &[0, 1]);
+    /// let total = batch.read(total);
+    /// batch.submit()?;
+    /// assert_eq!(total.wait()?, [12.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn tensor<B: Typed>(&mut self, memory: B, shape: impl AsRef<[usize]>) -> Tensor<B::Item>
+    where
+        B::Item: Element,
+    {
+        let place = memory.place();
+        let made = checked(shape.as_ref(), place.elements(), "tensor");
+        let found = made.and_then(|shape| Ok((shape, self.memory_of(&place)?)));
+        match found {
+            Ok((shape, Some((slot, start)))) => {
+                let value = Value { slot, start, shape, element: B::Item::KIND };
+                self.named(value, false)
+            }
+            Ok((shape, None)) => self.make("tensor", Ok(shape), |_, _| Ok(())),
+            Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),
+        }
+    }
+
+    /// Names the operation recorded last, in errors and profiles.
+    pub fn label(&mut self, label: &str) {
+        self.label_last(label);
+    }
+
+    fn named<T>(&self, value: Value, refused: bool) -> Tensor<T> {
+        Tensor { batch: self.id(), value, refused, elements: PhantomData }
+    }
+
+    /// Memory for a tensor, and what fills it.
+    #[track_caller]
+    fn make<T: Element>(
+        &mut self,
+        what: &str,
+        shape: Result<Shape>,
+        fill: impl FnOnce(&mut Self, Value) -> Result<()>,
+    ) -> Tensor<T> {
+        let placed = shape.and_then(|shape| {
+            let bytes = u64::from(shape.len()) * T::KIND.bytes();
+            let limit = self.most_bytes();
+            if bytes > limit {
+                return Err(Error::too_large(format!("{what}: bytes of a tensor of shape {shape}"), bytes, limit));
+            }
+            let slot = self.tensor_slot(bytes);
+            let value = Value { slot, start: 0, shape, element: T::KIND };
+            fill(self, value)?;
+            Ok(value)
+        });
+        match placed {
+            Ok(value) => self.named(value, false),
+            Err(error) => {
+                self.refuse_tensor(error);
+                self.refused()
+            }
+        }
+    }
+
+    /// Stands for a tensor that could not be made.
+    fn refused<T: Element>(&mut self) -> Tensor<T> {
+        let slot = self.tensor_slot(4);
+        let value = Value { slot, start: 0, shape: Shape::default(), element: T::KIND };
+        self.named(value, true)
+    }
+
+    /// Records one operation.
+    #[track_caller]
+    fn operate<T: Element>(
+        &mut self,
+        what: &str,
+        kind: TensorKind,
+        inputs: &[Operand],
+        scalars: &[u32],
+        shape: Result<Shape>,
+    ) -> Tensor<T> {
+        if inputs.iter().any(|input| input.refused) {
+            return self.refused();
+        }
+        if inputs.iter().any(|input| input.batch != self.id()) {
+            let error = Error::new(ErrorKind::Bindings, format!("{what}: a tensor of another batch"));
+            return self.make(what, Err(error), |_, _| Ok(()));
+        }
+        self.make(what, shape, |batch, output| {
+            let nothing = Value { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementKind::F32 };
+            let mut all = [nothing; 3];
+            all.iter_mut().zip(inputs).for_each(|(to, from)| *to = from.value);
+            let count = u8::try_from(inputs.len()).unwrap_or_else(|_| unreachable!("at most three"));
+            batch.record_tensor(TensorOp { kind, inputs: all, count, output }, scalars);
+            Ok(())
+        })
+    }
+
+    #[track_caller]
+    fn unary<T: Element>(&mut self, what: &str, f: Function, x: Tensor<T>, scalars: &[u32]) -> Tensor<T> {
+        self.operate(what, TensorKind::Map(f), &[x.into()], scalars, Ok(x.value.shape))
+    }
+}
+
+/// A shape that has so many elements.
+fn checked(dims: &[usize], elements: usize, what: &str) -> Result<Shape> {
+    let shape = shape_of(dims, what)?;
+    if shape.len() as usize != elements {
+        let message = format!("{what}: {elements} elements do not make a tensor of shape {shape}");
+        return Err(Error::new(ErrorKind::Shape, message));
+    }
+    Ok(shape)
+}
+
+fn shape_of(dims: &[usize], what: &str) -> Result<Shape> {
+    Shape::new(dims).ok_or_else(|| {
+        let most = sortie_plan::RANK;
+        let message = format!("{what}: {dims:?} is no shape: at most {most} dimensions, and fewer than 2³² elements");
+        Error::new(ErrorKind::Shape, message)
+    })
+}
+
+fn wrong_shapes(what: &str, left: Shape, right: Shape) -> Error {
+    Error::new(ErrorKind::Shape, format!("{what}: left is {left} but right is {right}"))
+}

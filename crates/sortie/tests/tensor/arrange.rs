@@ -1,0 +1,128 @@
+//! The same elements, arranged otherwise.
+
+use crate::{
+    exactly,
+    map::{at, indices},
+    on_all,
+};
+
+fn counted(shape: &[usize]) -> Vec<u32> {
+    (0..shape.iter().product::<usize>() as u32).collect()
+}
+
+#[test]
+fn permuted_sliced_and_stretched_tensors_are_read_where_they_lie() {
+    let shape = [3, 4, 5];
+    let data = counted(&shape);
+    for axes in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1], [2, 0, 1]] {
+        let to: Vec<usize> = axes.iter().map(|axis| shape[*axis]).collect();
+        let expected: Vec<u32> = indices(&to)
+            .map(|index| {
+                let mut own = [0; 3];
+                axes.iter().zip(&index).for_each(|(axis, index)| own[*axis] = *index);
+                data[at(&shape, &own)] + 1
+            })
+            .collect();
+        on_all(
+            &format!("permuted {axes:?}"),
+            |batch| {
+                let (x, one) = (batch.upload(&data, shape), batch.upload(&[1_u32], [1]));
+                let x = batch.permute(x, &axes);
+                assert_eq!(x.shape(), to);
+                batch.add(x, one)
+            },
+            exactly(&expected),
+        );
+    }
+    let expected: Vec<u32> = indices(&[2, 2, 3]).map(|i| data[at(&shape, &[i[0] + 1, i[1] + 2, i[2] + 1])]).collect();
+    on_all(
+        "a slice",
+        |batch| {
+            let x = batch.upload(&data, shape);
+            batch.slice(x, &[1..3, 2..4, 1..4])
+        },
+        exactly(&expected),
+    );
+    // A view of a view of a view, then reshaped, which needs memory.
+    let expected: Vec<u32> = indices(&[5, 2, 3]).map(|i| data[at(&shape, &[i[2], i[1] + 1, i[0]])] * 3).collect();
+    on_all(
+        "views of views",
+        |batch| {
+            let x = batch.upload(&data, shape);
+            let x = batch.permute(x, &[2, 1, 0]);
+            let x = batch.slice(x, &[0..5, 1..3]);
+            let x = batch.reshape(x, [30]);
+            batch.scale(x, 3)
+        },
+        exactly(&expected),
+    );
+    on_all(
+        "stretched",
+        |batch| {
+            let x = batch.upload(&[1_u32, 2, 3], [3, 1]);
+            batch.broadcast(x, [2, 3, 2])
+        },
+        exactly(&[1_u32, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3]),
+    );
+    on_all(
+        "empty",
+        |batch| {
+            let x = batch.upload(&data, shape);
+            batch.slice(x, &[1..1])
+        },
+        exactly::<u32>(&[]),
+    );
+}
+
+#[test]
+fn pieces_are_put_together_along_any_axis() {
+    for axis in 0..3 {
+        let shapes = [3, 1, 2, 0].map(|length| {
+            let mut shape = [2, 4, 3];
+            shape[axis] = length;
+            shape
+        });
+        let parts: Vec<Vec<u32>> = (0..)
+            .zip(&shapes)
+            .map(|(number, shape)| counted(shape).iter().map(|x| x + number * 100).collect())
+            .collect();
+        let mut whole = [2, 4, 3];
+        whole[axis] = 6;
+        let expected: Vec<u32> = indices(&whole)
+            .map(|index| {
+                let (part, start) =
+                    [(0, 0), (1, 3), (2, 4)].into_iter().rev().find(|(_, start)| index[axis] >= *start).expect("some");
+                let mut own = index.clone();
+                own[axis] -= start;
+                parts[part][at(&shapes[part], &own)]
+            })
+            .collect();
+        on_all(
+            &format!("concat along {axis}"),
+            |batch| {
+                let all: Vec<_> = parts.iter().zip(&shapes).map(|(part, shape)| batch.upload(part, shape)).collect();
+                batch.concat(&all, axis)
+            },
+            exactly(&expected),
+        );
+    }
+}
+
+#[test]
+fn rows_are_looked_up_and_those_that_are_not_there_are_zero() {
+    let table: Vec<f32> = (0..5 * 6).map(|x| x as f32).collect();
+    let indices = [4_u32, 0, 7, 2, 2, u32::MAX];
+    let row =
+        |index: &u32| (0..6).map(|at| if *index < 5 { (index * 6 + at) as f32 + 0.5 } else { 0.5 }).collect::<Vec<_>>();
+    on_all(
+        "gather",
+        |batch| {
+            let (table, rows) = (batch.upload(&table, [5, 6]), batch.upload(&indices, [2, 3]));
+            let half = batch.upload(&[0.5_f32], [1]);
+            let found = batch.gather(table, rows);
+            assert_eq!(found.shape(), [2, 3, 6]);
+            batch.add(found, half)
+        },
+        exactly(&indices.iter().flat_map(row).collect::<Vec<_>>()),
+    );
+}

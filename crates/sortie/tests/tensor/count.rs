@@ -1,0 +1,137 @@
+//! How many kernels, dispatches, buffers: exact, on wgpu's noop device.
+
+use sortie::{Batch, Buffer, Device, DeviceOptions, Planning, Tensor};
+
+fn noop(planning: Planning) -> Device {
+    let options = DeviceOptions { device: Some("noop".into()), planning, ..DeviceOptions::default() };
+    Device::open_with(options).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_chain_of_any_length_is_one_kernel() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let mut batch = device.batch();
+    let (x, w) = (batch.upload(&[1.0_f32; 1024], [32, 32]), batch.upload(&[1.0_f32; 32], [32]));
+    let mut y = x;
+    for _ in 0..5 {
+        y = batch.mul(y, w);
+        y = batch.gelu(y);
+        let gate = batch.sigmoid(y);
+        y = batch.add(gate, x);
+    }
+    let (first, second) = (batch.neg(y), batch.exp(y));
+    drop((batch.read(first), batch.read(second)));
+    let plan = batch.plan()?;
+    assert_eq!((plan.dispatches(), plan.kernels(), plan.submissions()), (1, 1, 1));
+    batch.submit()?;
+    assert_eq!(device.metrics().dispatches, 1);
+    Ok(())
+}
+
+#[test]
+fn what_depends_on_a_reduction_does_not_join_what_it_reduces() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let mut batch = device.batch();
+    let x = batch.upload(&[1.0_f32; 1024], [32, 32]);
+    let x = batch.exp(x);
+    let mean = batch.mean(x, &[1]);
+    let mean = batch.reshape(mean, [32, 1]);
+    let y = batch.sub(x, mean);
+    let y = batch.abs(y);
+    drop(batch.read(y));
+    // exp, mean, the rest.
+    assert_eq!(batch.plan()?.dispatches(), 3);
+    batch.submit()
+}
+
+#[test]
+fn heads_and_tails_join_a_reduction() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let mut batch = device.batch();
+    let (x, w) = (batch.upload(&[1.0_f32; 1024], [32, 32]), batch.upload(&[1.0_f32; 32], [32]));
+    let y = batch.mul(x, w);
+    let y = batch.exp(y);
+    let y = batch.sum(y, &[1]);
+    let y = batch.log(y);
+    let y = batch.add(y, w);
+    drop(batch.read(y));
+    assert_eq!(batch.plan()?.dispatches(), 1);
+    batch.submit()
+}
+
+#[test]
+fn without_fusion_every_operation_is_a_dispatch() -> sortie::Result<()> {
+    let device = noop(Planning { fuse: false, ..Planning::default() });
+    let mut batch = device.batch();
+    let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+    let y = batch.exp(x);
+    let y = batch.transpose(y);
+    let y = batch.matmul(y, x);
+    let y = batch.relu(y);
+    let y = batch.sum(y, &[0]);
+    drop(batch.read(y));
+    assert_eq!(batch.plan()?.dispatches(), 5);
+    batch.submit()
+}
+
+struct Layer {
+    gate: Buffer<f32>,
+    up: Buffer<f32>,
+    down: Buffer<f32>,
+}
+
+const WIDTH: usize = 64;
+const HIDDEN: usize = 160;
+const ROWS: usize = 8;
+
+fn ffn(batch: &mut Batch, x: Tensor<f32>, layers: &[Layer]) -> Tensor<f32> {
+    layers.iter().fold(x, |x, layer| {
+        let gate = batch.tensor(&layer.gate, [WIDTH, HIDDEN]);
+        let up = batch.tensor(&layer.up, [WIDTH, HIDDEN]);
+        let down = batch.tensor(&layer.down, [HIDDEN, WIDTH]);
+        let normed = batch.rms_norm(x, 1e-6);
+        let gate = batch.matmul(normed, gate);
+        let gate = batch.swish(gate);
+        let up = batch.matmul(normed, up);
+        let hidden = batch.mul(gate, up);
+        let out = batch.matmul(hidden, down);
+        batch.add(x, out)
+    })
+}
+
+#[test]
+fn a_feed_forward_stack_has_four_kernels_one_submission_and_the_memory_of_two_layers() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let layers: Vec<Layer> = (0..36)
+        .map(|_| {
+            Ok(Layer {
+                gate: device.zeros(WIDTH * HIDDEN)?,
+                up: device.zeros(WIDTH * HIDDEN)?,
+                down: device.zeros(HIDDEN * WIDTH)?,
+            })
+        })
+        .collect::<sortie::Result<_>>()?;
+    let run = || -> sortie::Result<_> {
+        let mut batch = device.batch();
+        let x = batch.upload(&[1.0_f32; ROWS * WIDTH], [ROWS, WIDTH]);
+        let y = ffn(&mut batch, x, &layers);
+        drop(batch.read(y));
+        let plan = batch.plan()?;
+        batch.submit()?;
+        Ok(plan)
+    };
+    let plan = run()?;
+    assert!(plan.kernels() <= 4, "{plan:?}");
+    assert_eq!((plan.submissions(), plan.dispatches()), (1, 36 * 4));
+    // x, its norm, gate, up.
+    let layer = 4 * ROWS * (2 * WIDTH + 2 * HIDDEN);
+    assert!(plan.peak_bytes() <= 2 * layer as u64, "{plan:?}");
+    let before = device.metrics();
+    assert_eq!(before.submissions, 1);
+    run()?;
+    let after = device.metrics();
+    assert_eq!(after.pipelines_created, before.pipelines_created, "the second run compiles nothing");
+    assert_eq!(after.buffers_created, before.buffers_created, "and allocates nothing");
+    assert_eq!(after.plans_made, before.plans_made, "and plans nothing");
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Tensor operations against f64 maths, on every device there is, with fusion on and off.
+#![expect(clippy::single_range_in_vec_init, reason = "a slice of one axis")]
+
+#[path = "../drivers/mod.rs"]
+mod drivers;
+
+mod arrange;
+mod count;
+mod map;
+mod mistakes;
+mod products;
+mod random;
+mod reduce;
+
+use std::sync::LazyLock;
+
+use sortie::{Batch, Device, DeviceOptions, Element, Planning, Tensor, half::f16};
+
+/// Every device twice: with fusion and without.
+fn devices() -> &'static [(String, Device)] {
+    static DEVICES: LazyLock<Vec<(String, Device)>> = LazyLock::new(|| {
+        let mut all = Vec::new();
+        for fuse in [true, false] {
+            let planning = Planning { fuse, ..Planning::default() };
+            let options = || DeviceOptions { planning, ..DeviceOptions::default() };
+            let cpu = Device::cpu_with(options()).unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
+            all.push((format!("cpu, fuse {fuse}"), cpu));
+            for driver in ["llvmpipe", "swiftshader"] {
+                if drivers::open(driver).is_some() {
+                    let options = DeviceOptions { device: Some(driver.into()), ..options() };
+                    let device = Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"));
+                    all.push((format!("{driver}, fuse {fuse}"), device));
+                }
+            }
+        }
+        all
+    });
+    &DEVICES
+}
+
+/// What a tensor comes to on every device.
+fn on_all<T: Element>(
+    what: &str,
+    record: impl Fn(&mut Batch) -> Tensor<T>,
+    check: impl Fn(&str, &[T]) -> Result<(), String>,
+) {
+    for (name, device) in devices() {
+        let mut batch = device.batch();
+        let result = record(&mut batch);
+        let reading = batch.read(result);
+        batch.submit().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
+        let found = reading.wait().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
+        if let Err(how) = check(name, &found) {
+            panic!("{what} on {name}: {how}");
+        }
+    }
+}
+
+/// Floats within a tolerance: relative, and absolute where numbers are small.
+fn near(expected: &[f64], relative: f64, absolute: f64) -> impl Fn(&str, &[f32]) -> Result<(), String> {
+    move |name, found| {
+        if found.len() != expected.len() {
+            return Err(format!("{} elements instead of {}", found.len(), expected.len()));
+        }
+        for (at, (found, expected)) in found.iter().zip(expected).enumerate() {
+            let found = f64::from(*found);
+            // WGSL leaves it to the driver what becomes of what is not a number; SwiftShader's exp(NaN) is infinite.
+            let lost = expected.is_nan() && name.contains("swiftshader");
+            let same = found == *expected || (found.is_nan() && expected.is_nan()) || lost;
+            if !same && ((found - expected).abs() > expected.abs() * relative + absolute || found.is_nan()) {
+                return Err(format!("[{at}] is {found} instead of {expected}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The very bits.
+fn exactly<T: Element + PartialEq + std::fmt::Debug>(expected: &[T]) -> impl Fn(&str, &[T]) -> Result<(), String> {
+    move |_, found| if found == expected { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
+}
+
+/// Halves, each within a unit of its last place: Vulkan leaves it to the driver which way they are rounded.
+fn halves(expected: &[f16]) -> impl Fn(&str, &[f16]) -> Result<(), String> {
+    move |name, found| {
+        let near = |(found, expected): (&f16, &f16)| match name.contains("cpu") {
+            true => found == expected,
+            false => found.to_bits().abs_diff(expected.to_bits()) <= 2,
+        };
+        let right = found.len() == expected.len() && found.iter().zip(expected).all(near);
+        if right { Ok(()) } else { Err(format!("{found:?} instead of {expected:?}")) }
+    }
+}
+
+/// Numbers between −3 and 3, never the same twice in a row.
+fn some(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at * 7919 + seed * 104_729) % 6007) as f32 / 1001.0 - 3.0).collect()
+}

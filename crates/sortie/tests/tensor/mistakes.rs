@@ -1,0 +1,84 @@
+//! Mistakes name both shapes, the label and the user's line.
+
+use std::panic::Location;
+
+use sortie::{Device, ErrorKind};
+
+fn device() -> Device {
+    Device::cpu().unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn shapes_that_do_not_fit_are_named_with_label_and_line() {
+    let device = device();
+    let mut batch = device.batch();
+    let x = batch.upload(&[0.0_f32; 6], [2, 3]);
+    let y = batch.upload(&[0.0_f32; 8], [2, 4]);
+    let line = Location::caller().line() + 1;
+    let z = batch.matmul(x, y);
+    batch.label("proj");
+    // What is made of it has no mistakes of its own.
+    let z = batch.relu(z);
+    let z = batch.add(z, x);
+    let reading = batch.read(z);
+    let error = batch.submit().expect_err("a mistake");
+    assert_eq!((error.kind(), error.label()), (&ErrorKind::Shape, Some("proj")));
+    assert_eq!(error.location().map(Location::line), Some(line));
+    assert!(error.to_string().contains("matmul: left is [2, 3] but right is [2, 4]"), "{error}");
+    assert!(reading.wait().is_err());
+}
+
+#[test]
+fn every_wrong_shape_is_refused() {
+    let device = device();
+    let mut batch = device.batch();
+    let x = batch.upload(&[0.0_f32; 6], [2, 3]);
+    let v = batch.upload(&[0.0_f32; 6], [6]);
+    batch.upload(&[0.0_f32; 6], [7]);
+    batch.upload(&[0.0_f32; 1], [1; 7]);
+    batch.add(x, v);
+    batch.dot(x, v);
+    batch.sum(x, &[2]);
+    batch.permute(x, &[0, 0]);
+    batch.slice(x, &[0..3]);
+    batch.slice(x, &[1..2, 0..1, 0..1]);
+    batch.reshape(x, [5]);
+    batch.broadcast(x, [3, 3]);
+    batch.concat(&[x, x], 2);
+    batch.concat::<f32>(&[], 0);
+    let scalar = batch.reshape(v, [1, 6]);
+    let scalar = batch.sum(scalar, &[0, 1]);
+    batch.softmax(scalar);
+    let error = batch.submit().expect_err("mistakes");
+    let text = error.to_string();
+    let wanted = [
+        "upload: 6 elements do not make a tensor of shape [7]",
+        "upload: [1, 1, 1, 1, 1, 1, 1] is no shape",
+        "add: left is [2, 3] but right is [6]",
+        "dot: left is [2, 3] but right is [6]",
+        "sum: a tensor of shape [2, 3] has no axis 2",
+        "permute: [0, 0] is no order of the axes of [2, 3]",
+        "slice: [0..3] does not fit a tensor of shape [2, 3]",
+        "reshape: 6 elements do not make a tensor of shape [5]",
+        "broadcast: [2, 3] does not stretch to [3, 3]",
+        "concat along axis 2: left is [2, 3] but right is [2, 3]",
+        "concat: of no tensors",
+        "softmax: a tensor of shape [] has no axis 0",
+    ];
+    let missing: Vec<_> = wanted.iter().filter(|wanted| !text.contains(**wanted)).collect();
+    assert!(missing.is_empty(), "{missing:?} in\n{text}");
+}
+
+#[test]
+fn a_tensor_of_another_batch_is_a_mistake() {
+    let device = device();
+    let mut other = device.batch();
+    let foreign = other.upload(&[1.0_f32; 4], [4]);
+    let mut batch = device.batch();
+    batch.relu(foreign);
+    let error = batch.submit().expect_err("a mistake");
+    assert!(error.to_string().contains("relu: a tensor of another batch"), "{error}");
+    let mut batch = device.batch();
+    drop(batch.read(foreign));
+    assert_eq!(batch.submit().expect_err("a mistake").kind(), &ErrorKind::Bindings);
+}

@@ -1,0 +1,162 @@
+//! Products of matrices.
+
+use sortie::{Batch, Tensor, half::f16};
+
+use crate::{near, on_all, some};
+
+fn reference(a: &[f32], b: &[f32], [m, k, n]: [usize; 3], swapped: [bool; 2]) -> Vec<f64> {
+    let mut product = Vec::new();
+    for row in 0..m {
+        for column in 0..n {
+            let sum = (0..k).map(|i| {
+                let left = if swapped[0] { a[i * m + row] } else { a[row * k + i] };
+                let right = if swapped[1] { b[column * k + i] } else { b[i * n + column] };
+                f64::from(left) * f64::from(right)
+            });
+            product.push(sum.sum());
+        }
+    }
+    product
+}
+
+fn shape(rows: usize, columns: usize, swapped: bool) -> [usize; 2] {
+    if swapped { [columns, rows] } else { [rows, columns] }
+}
+
+fn given(batch: &mut Batch, data: &[f32], [rows, columns]: [usize; 2], swapped: bool) -> Tensor<f32> {
+    let x = batch.upload(data, shape(rows, columns, swapped));
+    if swapped { batch.transpose(x) } else { x }
+}
+
+#[test]
+fn products_agree_with_f64_over_any_shape_either_side_transposed() {
+    let sizes = [
+        [1, 1, 1],
+        [2, 3, 4],
+        [5, 7, 3],
+        [1, 64, 100],
+        [1, 9, 7],
+        [3, 16, 8],
+        [16, 16, 16],
+        [17, 33, 65],
+        [64, 32, 128],
+        [70, 4, 66],
+        [100, 1, 20],
+        [8, 100, 8],
+        [65, 20, 4],
+    ];
+    for [m, k, n] in sizes {
+        for swapped in [[false, false], [true, false], [false, true], [true, true]] {
+            let (a, b) = (some(m * k, 1), some(k * n, 2));
+            let expected = reference(&a, &b, [m, k, n], swapped);
+            // k sums of products of at most 9.
+            let absolute = 9.0 * k as f64 * 1.2e-7;
+            on_all(
+                &format!("{m}×{k}×{n}, transposed {swapped:?}"),
+                |batch| {
+                    let left = given(batch, &a, [m, k], swapped[0]);
+                    let right = given(batch, &b, [k, n], swapped[1]);
+                    let product = batch.matmul(left, right);
+                    assert_eq!(product.shape(), [m, n]);
+                    product
+                },
+                near(&expected, 0.0, absolute),
+            );
+        }
+    }
+}
+
+#[test]
+fn batches_of_products_share_a_side_or_not() {
+    let (count, [m, k, n]) = (5, [6, 8, 12]);
+    let (a, b) = (some(count * m * k, 1), some(count * k * n, 2));
+    let of = |left: bool, right: bool| -> Vec<f64> {
+        (0..count)
+            .flat_map(|number| {
+                let a = if left { &a[number * m * k..][..m * k] } else { &a[..m * k] };
+                let b = if right { &b[number * k * n..][..k * n] } else { &b[..k * n] };
+                reference(a, b, [m, k, n], [false; 2])
+            })
+            .collect()
+    };
+    for (left, right) in [(true, true), (true, false), (false, true)] {
+        on_all(
+            &format!("a batch of products, {left} {right}"),
+            |batch| {
+                let a = if left { batch.upload(&a, [count, m, k]) } else { batch.upload(&a[..m * k], [m, k]) };
+                let b = if right { batch.upload(&b, [count, k, n]) } else { batch.upload(&b[..k * n], [k, n]) };
+                batch.matmul(a, b)
+            },
+            near(&of(left, right), 0.0, 1e-4),
+        );
+    }
+}
+
+#[test]
+fn tails_join_products_and_what_does_not_fit_is_put_in_place_first() {
+    let [m, k, n] = [20, 12, 24];
+    let (a, b, bias) = (some(m * k, 1), some(k * n, 2), some(n, 3));
+    let expected: Vec<f64> = reference(&a, &b, [m, k, n], [false; 2])
+        .iter()
+        .enumerate()
+        .map(|(at, x)| (x + f64::from(bias[at % n])).max(0.0) * 0.5)
+        .collect();
+    on_all(
+        "a layer",
+        |batch| {
+            let (x, w, bias) = (batch.upload(&a, [m, k]), batch.upload(&b, [k, n]), batch.upload(&bias, [n]));
+            let y = batch.matmul(x, w);
+            let y = batch.add(y, bias);
+            let y = batch.relu(y);
+            batch.scale(y, 0.5)
+        },
+        near(&expected, 1e-5, 1e-4),
+    );
+    // Columns of a larger matrix, whose rows do not follow each other.
+    let narrow: Vec<f32> = a.chunks(k).flat_map(|row| row[4..8].to_vec()).collect();
+    let expected = reference(&narrow, &b[..4 * n], [m, 4, n], [false; 2]);
+    on_all(
+        "a product of a slice",
+        |batch| {
+            let (x, w) = (batch.upload(&a, [m, k]), batch.upload(&b[..4 * n], [4, n]));
+            let x = batch.slice(x, &[0..m, 4..8]);
+            batch.matmul(x, w)
+        },
+        near(&expected, 0.0, 1e-4),
+    );
+}
+
+#[test]
+fn halves_are_summed_in_f32() {
+    let (a, b) = (some(8 * 16, 1), some(16 * 4, 2));
+    let round = |data: &[f32]| data.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>();
+    let back = |data: &[f16]| data.iter().map(|x| x.to_f32()).collect::<Vec<_>>();
+    let (a, b) = (round(&a), round(&b));
+    let expected = reference(&back(&a), &back(&b), [8, 16, 4], [false; 2]);
+    on_all(
+        "a product of halves",
+        |batch| {
+            let (a, b) = (batch.upload(&a, [8, 16]), batch.upload(&b, [16, 4]));
+            let product = batch.matmul(a, b);
+            batch.cast::<f16, f32>(product)
+        },
+        // Rounded to ten bits at the end.
+        near(&expected, 1e-3, 1e-3),
+    );
+}
+
+#[test]
+fn dot_is_the_sum_of_products() {
+    let (a, b) = (some(1000, 1), some(1000, 2));
+    let expected: f64 = a.iter().zip(&b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+    on_all(
+        "dot",
+        |batch| {
+            let (a, b) = (batch.upload(&a, [1000]), batch.upload(&b, [1000]));
+            let dot = batch.dot(a, b);
+            assert_eq!(dot.shape(), [0_usize; 0]);
+            dot
+        },
+        near(&[expected], 0.0, 1e-3),
+    );
+}

@@ -1,0 +1,192 @@
+//! Random programs: the same bits on all devices, with fusion, reordering and reuse each on and off.
+//!
+//! Values are small whole numbers and stay so, so that no order of additions shows.
+
+use std::sync::LazyLock;
+
+use proptest::{prelude::*, test_runner::RngSeed};
+use sortie::{Batch, Device, DeviceOptions, Planning, Tensor};
+
+use crate::drivers;
+
+/// What an operation does, by numbers that pick among what there is.
+#[derive(Clone, Debug)]
+struct Step {
+    what: u8,
+    first: usize,
+    second: usize,
+    third: usize,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0..26_u8, any::<usize>(), any::<usize>(), any::<usize>())
+        .prop_map(|(what, first, second, third)| Step { what, first, second, third });
+    prop::collection::vec(step, 1..32)
+}
+
+/// Two dimensions always: easy to keep track of.
+fn shape(tensor: Tensor<f32>) -> [usize; 2] {
+    let shape = tensor.shape();
+    [shape[0], shape[1]]
+}
+
+/// Back to small numbers.
+fn small(batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
+    batch.clamp(x, -9.0, 9.0)
+}
+
+/// Records a program. Returns all of its results.
+fn record(batch: &mut Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
+    let data = |len: usize, seed: usize| (0..len).map(|at| ((at * 5 + seed) % 13) as f32 - 6.0).collect::<Vec<_>>();
+    let mut all: Vec<Tensor<f32>> =
+        [[4, 6], [1, 6], [4, 1], [3, 8], [8, 4]].map(|[a, b]| batch.upload(&data(a * b, a), [a, b])).to_vec();
+    for Step { what, first, second, third } in steps {
+        let pick = |number: &usize| all[number % all.len()];
+        let x = pick(first);
+        let [rows, columns] = shape(x);
+        // One that goes with it, or itself.
+        let stretches = |y: &Tensor<f32>| {
+            let [a, b] = shape(*y);
+            (a == rows || a == 1 || rows == 1) && (b == columns || b == 1 || columns == 1)
+        };
+        let partners: Vec<_> = all.iter().copied().filter(stretches).collect();
+        let y = partners[second % partners.len()];
+        let made = match what {
+            0 => batch.neg(x),
+            1 => batch.abs(x),
+            2 => batch.relu(x),
+            3 => batch.scale(x, (third % 5) as f32 - 2.0),
+            4 | 5 => batch.add(x, y),
+            6 => batch.sub(y, x),
+            7 | 8 => batch.mul(x, y),
+            9 => batch.minimum(x, y),
+            10 => batch.maximum(y, x),
+            11 => {
+                let condition = batch.less(x, y);
+                batch.select(condition, y, x)
+            }
+            12 => {
+                let condition = batch.greater_equal(x, y);
+                batch.cast(condition)
+            }
+            13 | 14 => batch.transpose(x),
+            15 => {
+                let (a, b) = (second % rows, third % columns);
+                batch.slice(x, &[a..rows, b..columns])
+            }
+            16 => batch.reshape(x, [columns, rows]),
+            17 => batch.reshape(x, [1, rows * columns]),
+            18 => {
+                let y = batch.sum(x, &[1]);
+                batch.reshape(y, [rows, 1])
+            }
+            19 => {
+                let y = batch.max(x, &[0]);
+                batch.reshape(y, [1, columns])
+            }
+            20 => {
+                let y = batch.argmax(x, 1);
+                let y = batch.cast(y);
+                batch.reshape(y, [rows, 1])
+            }
+            21 => {
+                let matching: Vec<_> = all.iter().copied().filter(|y| shape(*y)[0] == columns).collect();
+                match matching.get(second % matching.len().max(1)) {
+                    Some(y) => batch.matmul(x, *y),
+                    None => {
+                        let t = batch.transpose(x);
+                        let t = small(batch, t);
+                        batch.matmul(x, t)
+                    }
+                }
+            }
+            22 => {
+                let t = batch.transpose(x);
+                batch.matmul(x, t)
+            }
+            23 => {
+                let same: Vec<_> = all.iter().copied().filter(|y| shape(*y)[1] == columns).collect();
+                let y = same[second % same.len()];
+                batch.concat(&[x, y], 0)
+            }
+            24 => {
+                let indices: Vec<u32> = (0..5).map(|at| ((at * (third % 7)) % (rows + 1)) as u32).collect();
+                let indices = batch.upload(&indices, [5]);
+                batch.gather(x, indices)
+            }
+            _ => {
+                // Something else between: a buffer that a later program could see.
+                batch.barrier();
+                batch.neg(x)
+            }
+        };
+        let [rows, columns] = shape(made);
+        let made = small(batch, made);
+        // Tensors stay small, too.
+        let made = if rows * columns > 256 { batch.slice(made, &[0..rows.min(16), 0..columns.min(16)]) } else { made };
+        all.push(made);
+    }
+    all.split_off(5)
+}
+
+fn devices() -> &'static [(String, Device)] {
+    static DEVICES: LazyLock<Vec<(String, Device)>> = LazyLock::new(|| {
+        let on = Planning::default();
+        let all = [
+            ("cpu", on),
+            ("cpu", Planning { fuse: false, ..on }),
+            ("cpu", Planning { reorder: false, ..on }),
+            ("cpu", Planning { reuse: false, ..on }),
+            ("llvmpipe", on),
+            ("swiftshader", on),
+        ];
+        let there = |name: &str| name == "cpu" || drivers::open(name).is_some();
+        all.into_iter()
+            .filter(|(name, _)| there(name))
+            .map(|(name, planning)| {
+                let options = DeviceOptions { device: Some(name.into()), planning, ..DeviceOptions::default() };
+                let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
+                (format!("{name}, {planning:?}"), device)
+            })
+            .collect()
+    });
+    &DEVICES
+}
+
+fn config() -> ProptestConfig {
+    let all = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
+    ProptestConfig {
+        cases: if all { 2_000 } else { 60 },
+        rng_seed: RngSeed::Fixed(0x5027_1e77),
+        failure_persistence: None,
+        max_shrink_iters: 400,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+    #[test]
+    fn programs_give_the_same_bits_everywhere(steps in steps(), kept in any::<u64>()) {
+        let mut first: Option<Vec<Vec<f32>>> = None;
+        for (name, device) in devices() {
+            let mut batch = device.batch();
+            let results = record(&mut batch, &steps);
+            let last = results.len() - 1;
+            // Some of the results, the last always: what nobody reads is fused away.
+            let read: Vec<_> = (0..).zip(results).filter(|(at, _)| kept >> (at % 64) & 3 == 0 || *at == last).collect();
+            let readings: Vec<_> = read.into_iter().map(|(_, tensor)| batch.read(tensor)).collect();
+            batch.submit().map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            let found: Vec<Vec<f32>> = readings
+                .into_iter()
+                .map(sortie::Reading::wait)
+                .collect::<sortie::Result<_>>()
+                .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            let bits = |all: &[Vec<f32>]| all.concat().iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<_>>();
+            match &first {
+                None => first = Some(found),
+                Some(first) => prop_assert_eq!(bits(first), bits(&found), "{}", name),
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Over axes, and along rows.
+
+use sortie::{Batch, Tensor, half::f16};
+
+use crate::{
+    exactly, halves,
+    map::{at, indices},
+    near, on_all, some,
+};
+
+type Reduce = (&'static str, fn(&mut Batch, Tensor<f32>, &[usize]) -> Tensor<f32>, fn(&[f64]) -> f64);
+
+const SHAPES: [(&[usize], &[usize]); 12] = [
+    (&[7], &[0]),
+    (&[1], &[0]),
+    (&[5, 6], &[1]),
+    (&[5, 6], &[0]),
+    (&[5, 6], &[0, 1]),
+    (&[3, 4, 5], &[1]),
+    (&[3, 4, 5], &[0, 2]),
+    (&[3, 4, 5], &[]),
+    (&[2, 3, 2, 3], &[0, 2]),
+    (&[3, 1000], &[1]),
+    (&[1000, 3], &[0]),
+    (&[100_000], &[0]),
+];
+
+#[test]
+fn reductions_agree_with_f64_over_any_axes() {
+    let table: [Reduce; 4] = [
+        ("sum", |b, x, axes| b.sum(x, axes), |all| all.iter().sum()),
+        ("mean", |b, x, axes| b.mean(x, axes), |all| all.iter().sum::<f64>() / all.len() as f64),
+        ("max", |b, x, axes| b.max(x, axes), |all| all.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        ("min", |b, x, axes| b.min(x, axes), |all| all.iter().copied().fold(f64::INFINITY, f64::min)),
+    ];
+    for (name, apply, reference) in table {
+        for (shape, axes) in SHAPES {
+            let data = some(shape.iter().product(), 5);
+            let (kept, groups) = grouped(shape, axes);
+            let expected: Vec<f64> = groups
+                .iter()
+                .map(|group| reference(&group.iter().map(|at| f64::from(data[*at])).collect::<Vec<_>>()))
+                .collect();
+            // Each of the additions rounds a sum of at most three times their number.
+            let each = data.len() / expected.len();
+            let absolute = if name == "sum" { each as f64 * 3.0 * 6e-8 * (each as f64).sqrt() } else { 1e-5 };
+            on_all(
+                &format!("{name} of {shape:?} over {axes:?}"),
+                |batch| {
+                    let x = batch.upload(&data, shape);
+                    let y = apply(batch, x, axes);
+                    assert_eq!(y.shape(), kept);
+                    y
+                },
+                near(&expected, 0.0, absolute),
+            );
+        }
+    }
+}
+
+/// The shape without axes, and for each of its elements the elements that make it.
+fn grouped(shape: &[usize], axes: &[usize]) -> (Vec<usize>, Vec<Vec<usize>>) {
+    let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect();
+    let mut groups = vec![Vec::new(); kept.iter().product()];
+    for (flat, index) in indices(shape).enumerate() {
+        let own: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).map(|axis| index[axis]).collect();
+        groups[at(&kept, &own).min(kept.iter().product::<usize>() - 1)].push(flat);
+    }
+    (kept, groups)
+}
+
+#[test]
+fn the_index_of_the_greatest_is_that_of_the_first() {
+    for (shape, axis) in [(vec![4, 9], 1), (vec![9, 4], 0), (vec![2, 500], 1), (vec![3, 5, 2], 1), (vec![1], 0)] {
+        let len = shape.iter().product();
+        let data: Vec<i32> = (0..len).map(|at: usize| i32::try_from(at * 37 % 11).unwrap_or(0) - 5).collect();
+        let (_, groups) = grouped(&shape, &[axis]);
+        let expected: Vec<u32> = groups
+            .iter()
+            .map(|group| {
+                let most = group.iter().map(|at| data[*at]).max().expect("some");
+                group.iter().position(|at| data[*at] == most).expect("there") as u32
+            })
+            .collect();
+        let floats: Vec<f32> = data.iter().map(|x| *x as f32).collect();
+        on_all(
+            &format!("argmax of {shape:?}"),
+            |batch| {
+                let x = batch.upload(&data, &shape);
+                batch.argmax(x, axis)
+            },
+            exactly(&expected),
+        );
+        on_all(
+            &format!("argmax of floats {shape:?}"),
+            |batch| {
+                let x = batch.upload(&floats, &shape);
+                batch.argmax(x, axis)
+            },
+            exactly(&expected),
+        );
+    }
+}
+
+#[test]
+fn nothing_sums_to_zero_and_integers_are_exact() {
+    on_all(
+        "the sum of nothing",
+        |batch| {
+            let x = batch.upload::<f32>(&[], [3, 0]);
+            batch.sum(x, &[1])
+        },
+        exactly(&[0.0_f32; 3]),
+    );
+    let data: Vec<u32> = (0..3000).map(|at: u32| at.wrapping_mul(2_654_435_761)).collect();
+    let expected: Vec<u32> = data.chunks(1000).map(|row| row.iter().fold(0, |a: u32, b| a.wrapping_add(*b))).collect();
+    on_all(
+        "a sum that wraps",
+        |batch| {
+            let x = batch.upload(&data, [3, 1000]);
+            batch.sum(x, &[1])
+        },
+        exactly(&expected),
+    );
+    let halved: Vec<f16> = (0..100).map(|at| f16::from_f32(at as f32 / 8.0)).collect();
+    let total = f16::from_f32((0..100).map(|at| at as f32 / 8.0).sum());
+    on_all(
+        "the sum of halves",
+        |batch| {
+            let x = batch.upload(&halved, [100]);
+            batch.sum(x, &[0])
+        },
+        halves(&[total]),
+    );
+}
+
+#[test]
+fn rows_are_normed_as_in_f64() {
+    for (rows, row) in [(1, 1), (3, 5), (4, 64), (2, 1000), (130, 7)] {
+        let data = some(rows * row, 9);
+        let f = |row: &[f32]| row.iter().map(|x| f64::from(*x)).collect::<Vec<_>>();
+        let softmax: Vec<f64> = data
+            .chunks(row)
+            .flat_map(|row| {
+                let row = f(row);
+                let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let all: f64 = row.iter().map(|x| (x - top).exp()).sum();
+                row.into_iter().map(move |x| (x - top).exp() / all)
+            })
+            .collect();
+        let layer: Vec<f64> = data
+            .chunks(row)
+            .flat_map(|row| {
+                let row = f(row);
+                let mean = row.iter().sum::<f64>() / row.len() as f64;
+                let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / row.len() as f64;
+                row.into_iter().map(move |x| (x - mean) / (variance + 1e-5).sqrt())
+            })
+            .collect();
+        let root: Vec<f64> = data
+            .chunks(row)
+            .flat_map(|row| {
+                let row = f(row);
+                let squares = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
+                row.into_iter().map(move |x| x / (squares + 1e-5).sqrt())
+            })
+            .collect();
+        let up = |batch: &mut Batch| batch.upload(&data, [rows, row]);
+        let what = |name: &str| format!("{name} of {rows} rows of {row}");
+        on_all(
+            &what("softmax"),
+            |batch| {
+                let x = up(batch);
+                batch.softmax(x)
+            },
+            near(&softmax, 1e-5, 1e-7),
+        );
+        on_all(
+            &what("layer_norm"),
+            |batch| {
+                let x = up(batch);
+                batch.layer_norm(x, 1e-5)
+            },
+            near(&layer, 1e-4, 1e-5),
+        );
+        on_all(
+            &what("rms_norm"),
+            |batch| {
+                let x = up(batch);
+                batch.rms_norm(x, 1e-5)
+            },
+            near(&root, 1e-5, 1e-6),
+        );
+        // With a head and a tail.
+        let scaled: Vec<f64> = softmax.iter().map(|x| x * 2.0 + 1.0).collect();
+        on_all(
+            &what("softmax with head and tail"),
+            |batch| {
+                let (x, one) = (up(batch), batch.upload(&[1.0_f32], [1]));
+                let minus = batch.neg(x);
+                let x = batch.neg(minus);
+                let y = batch.softmax(x);
+                let y = batch.scale(y, 2.0);
+                batch.add(y, one)
+            },
+            near(&scaled, 1e-5, 1e-6),
+        );
+    }
+}
