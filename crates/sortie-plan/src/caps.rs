@@ -11,8 +11,8 @@ pub struct Caps {
     pub reuse: bool,
     /// Tensor operations may share kernels.
     pub fuse: bool,
-    /// Products of matrices are not kernels, so nothing joins them.
-    pub native_products: bool,
+    /// Kernels run on the host: products of matrices are not kernels, so nothing joins them, and invocations gain nothing from vectors.
+    pub host: bool,
     /// Buffers that a kernel may have.
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
@@ -22,6 +22,6 @@ pub struct Caps {
 impl Default for Caps {
     /// Everything allowed; 8 buffers are what WebGPU guarantees; 256 is the largest offset alignment that WebGPU lets a device ask for.
     fn default() -> Self {
-        Self { reorder: true, reuse: true, fuse: true, native_products: false, storage_buffers: 8, params_align: 256 }
+        Self { reorder: true, reuse: true, fuse: true, host: false, storage_buffers: 8, params_align: 256 }
     }
 }

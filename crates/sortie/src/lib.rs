@@ -44,6 +44,9 @@
 //!
 //! Planning itself is a crate of its own, `sortie-plan`.
 
+// Whether a device may cross threads follows from wgpu's types, which nest deep.
+#![recursion_limit = "256"]
+
 #[doc(no_inline)]
 pub use {bytemuck, half, wgpu};
 

@@ -92,7 +92,7 @@ impl<'a> Graph<'a> {
                 self.views[node] = Some(self.view(op));
                 let slot = op.output.slot.0 as usize;
                 let outside = self.uses.readers[slot].iter().any(|reader| !self.ops.contains(reader));
-                if !self.caps.fuse || self.uses.plain[slot] || outside {
+                if !self.caps.fuse || self.uses.plain[slot] > 0 || outside {
                     self.alone(node);
                 }
             }
@@ -249,7 +249,7 @@ impl<'a> Graph<'a> {
         let (of, output) = (&self.groups[group], &self.op(node).output);
         let headed = match of.head.map(|head| self.op(head).kind) {
             None => true,
-            Some(TensorKind::Matmul { .. }) => !self.caps.native_products && output.element != Element::F16,
+            Some(TensorKind::Matmul { .. }) => !self.caps.host && output.element != Element::F16,
             // A row is kept in the first output meanwhile.
             Some(TensorKind::Rows(_)) => output.element == Element::F32,
             Some(_) => output.element != Element::F16,
@@ -296,7 +296,7 @@ impl<'a> Graph<'a> {
             }
             let slot = op.output.slot.0 as usize;
             let inside = |reader: &u32| nodes.iter().any(|node| self.ops[*node] == *reader);
-            writes += usize::from(self.uses.plain[slot] || !self.uses.readers[slot].iter().all(inside));
+            writes += usize::from(self.uses.plain[slot] > 0 || !self.uses.readers[slot].iter().all(inside));
         }
         let ports = reads.len() + writes.max(1) + sides;
         nodes.len() <= MOST_STEPS && scalars <= MOST_SCALARS && ports <= self.caps.storage_buffers as usize
@@ -304,10 +304,13 @@ impl<'a> Graph<'a> {
 
     /// Whether one group needs, directly or not, what another makes.
     fn depends(&self, one: usize, other: usize) -> bool {
+        // What was complete before it began does not depend on it.
+        let began = self.groups[other].nodes().min().unwrap_or_default();
         let mut seen = vec![false; self.groups.len()];
         let mut open = vec![one];
         while let Some(group) = open.pop() {
-            if std::mem::replace(&mut seen[group], true) {
+            let complete = self.groups[group].nodes().max().is_none_or(|last| last < began);
+            if complete || std::mem::replace(&mut seen[group], true) {
                 continue;
             }
             if group == other {
@@ -364,7 +367,7 @@ impl<'a> Graph<'a> {
                 true => *reader == self.ops[node],
                 false => inside(reader),
             };
-            !self.uses.plain[slot] && self.uses.readers[slot].iter().all(read)
+            self.uses.plain[slot] == 0 && self.uses.readers[slot].iter().all(read)
         });
         let plain = of.tail.iter().all(|member| matches!(self.op(*member).kind, TensorKind::Map(_)));
         let same = of.len == self.op(node).inputs[0].shape.len();
@@ -418,7 +421,7 @@ impl<'a> Graph<'a> {
             let output = self.op(*node).output;
             let slot = output.slot.0 as usize;
             let needed =
-                self.uses.plain[slot] || self.uses.readers[slot].iter().any(|reader| !members.contains(reader));
+                self.uses.plain[slot] > 0 || self.uses.readers[slot].iter().any(|reader| !members.contains(reader));
             if needed {
                 tail.stores.push(known[&output.slot]);
                 outputs.push(Port::of(&output));

@@ -30,11 +30,11 @@ const ALONE: u32 = 128;
 pub const MOST_FOLDED: u32 = GROUP * 16_000;
 
 impl Program {
-    /// The kernel that computes it.
+    /// The kernel that computes it; `wide` where invocations gain from vectors.
     #[must_use]
-    pub fn source(&self) -> Source {
+    pub fn source(&self, wide: bool) -> Source {
         match &self.head {
-            Head::None => map(self),
+            Head::None => map(self, wide),
             Head::Product(of) => product::product(self, of),
             Head::Fold(fold, body) => folded(self, fold, body),
             Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
@@ -42,18 +42,18 @@ impl Program {
     }
 
     /// Elements that an invocation should compute at a time.
-    pub(super) fn width(&self) -> u32 {
+    fn width(&self, wide: bool) -> u32 {
         let ports = || self.inputs.iter().chain(&self.outputs);
         match self.len() {
             _ if ports().any(|port| port.element == Element::F16) => 2,
-            len if len.is_multiple_of(4) => 4,
+            len if wide && len.is_multiple_of(4) => 4,
             _ => 1,
         }
     }
 }
 
-fn map(program: &Program) -> Source {
-    let width = program.width();
+fn map(program: &Program, wide: bool) -> Source {
+    let width = program.width(wide);
     let mut printer = Printer::new(program, &[&program.tail], width);
     let mut body = String::new();
     let names = Names { item: "i", first: "e", step: "v", head: "" };

@@ -7,7 +7,8 @@
 //! - elementwise operations over the same elements join, with any number of outputs;
 //! - they join the product or reduction that made what they read (its *tail*), where nothing in between depends on it;
 //! - those that make only what a reduction reads become its *body*;
-//! - permuted, sliced and stretched tensors are read where they lie.
+//! - permuted, sliced and stretched tensors are read where they lie;
+//! - a value that is only copied somewhere is made there.
 //!
 //! Invariant: with `fuse` off every operation has a kernel of its own, and computes the same.
 
@@ -22,7 +23,7 @@ pub use self::{
     kernel::{MOST_FOLDED, Source},
     program::{At, Body, Fold, Head, Port, Product, Program, Step},
 };
-use crate::{Access, Caps, Lane, Mode, Op, OpKind, Recording, SlotId, Span};
+use crate::{Access, Caps, Lane, Mode, Op, OpKind, Recording, SlotId, Span, Value};
 
 /// A recording without tensor operations, and what stands for them.
 #[derive(Debug, Clone)]
@@ -46,6 +47,7 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         uses: Uses::of(recording),
         pending: Vec::new(),
         reads: Vec::new(),
+        stored: Vec::new(),
         made: vec![false; recording.slots.len()],
         read: vec![false; recording.slots.len()],
         lowered: Lowered { recording: Recording::new(), origin: Vec::new(), programs: Vec::new(), scalars: Vec::new() },
@@ -69,16 +71,15 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
 /// Who uses a slot, in the whole recording.
 #[derive(Debug)]
 struct Uses {
-    /// An op that is no tensor operation does.
-    plain: Vec<bool>,
+    /// Ops that are no tensor operations.
+    plain: Vec<u32>,
     /// Tensor operations that read it.
     readers: Vec<Vec<u32>>,
 }
 
 impl Uses {
     fn of(recording: &Recording) -> Self {
-        let mut uses =
-            Self { plain: vec![false; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
+        let mut uses = Self { plain: vec![0; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
         for (number, op) in (0..).zip(&recording.ops) {
             if op.kind == OpKind::Tensor {
                 for input in recording.tensors[op.kernel as usize].inputs() {
@@ -88,7 +89,7 @@ impl Uses {
                     }
                 }
             } else {
-                recording.accesses_of(op).iter().for_each(|access| uses.plain[access.slot.0 as usize] = true);
+                recording.accesses_of(op).iter().for_each(|access| uses.plain[access.slot.0 as usize] += 1);
             }
         }
         uses
@@ -103,6 +104,8 @@ struct Lowering<'a> {
     pending: Vec<u32>,
     /// Reads of what it makes.
     reads: Vec<u32>,
+    /// Values that are made where a copy would have put them: their slot, and the slot and byte of that place.
+    stored: Vec<(SlotId, SlotId, u64)>,
     /// By slot: made, and read, by the segment.
     made: Vec<bool>,
     read: Vec<bool>,
@@ -112,6 +115,10 @@ struct Lowering<'a> {
 impl Lowering<'_> {
     fn tensor(&mut self, number: u32, op: &Op) {
         let tensor = &self.recording.tensors[op.kernel as usize];
+        let stored = |input: &Value| self.stored.iter().any(|(_, place, _)| *place == input.slot);
+        if tensor.inputs().iter().any(stored) {
+            self.flush();
+        }
         tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = true);
         self.made[tensor.output.slot.0 as usize] = true;
         self.pending.push(number);
@@ -124,11 +131,32 @@ impl Lowering<'_> {
             |access: &Access| made(access) || (access.mode != Mode::Read && self.read[access.slot.0 as usize]);
         match op.kind {
             OpKind::Read if accesses.iter().any(made) => return self.reads.push(number),
+            OpKind::Copy if self.stores(accesses) => {
+                let [from, to] = accesses else { unreachable!("a copy has two ends") };
+                self.stored.push((from.slot, to.slot, to.start));
+                self.made[to.slot.0 as usize] = true;
+                return;
+            }
             OpKind::Barrier | OpKind::Split => self.flush(),
             _ if accesses.iter().any(disturbs) => self.flush(),
             _ => {}
         }
         self.keep(number);
+    }
+
+    /// Whether a copy is all that becomes of a value of the segment, but for other values of it: then it can be made in the copy's place.
+    fn stores(&self, accesses: &[Access]) -> bool {
+        let [from, to] = accesses else { return false };
+        let (source, target) = (from.slot.0 as usize, to.slot.0 as usize);
+        let whole = from.start == 0 && from.end == self.recording.slots[source].bytes;
+        let aligned = to.start.is_multiple_of(u64::from(self.caps.params_align.max(1)));
+        let here = self.uses.readers[source].iter().all(|reader| self.pending.contains(reader));
+        let made = self.pending.iter().any(|number| {
+            let op = &self.recording.ops[*number as usize];
+            self.recording.tensors[op.kernel as usize].output.slot == from.slot
+        });
+        let free = !self.made[target] && !self.read[target] && from.slot != to.slot;
+        made && whole && aligned && here && free && self.uses.plain[source] == 1
     }
 
     /// Appends an op as it is.
@@ -152,9 +180,14 @@ impl Lowering<'_> {
     /// Ends the segment.
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
+        let stored = std::mem::take(&mut self.stored);
+        let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match stored.iter().find(|(own, ..)| *own == slot) {
+            Some((_, place, start)) => (*place, bytes.start + start..bytes.end + start),
+            None => (slot, bytes),
+        };
         for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
-            let inputs = kernel.reads.into_iter().map(|(slot, bytes)| Access::read(slot, bytes));
-            let outputs = kernel.writes.into_iter().map(|(slot, bytes)| Access::write(slot, bytes));
+            let inputs = kernel.reads.into_iter().map(place).map(|(slot, bytes)| Access::read(slot, bytes));
+            let outputs = kernel.writes.into_iter().map(place).map(|(slot, bytes)| Access::write(slot, bytes));
             let accesses = self.accesses(inputs.chain(outputs));
             let first = self.lowered.scalars.len();
             self.lowered.scalars.extend(kernel.scalars);
@@ -176,6 +209,7 @@ impl Lowering<'_> {
             tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
             self.made[tensor.output.slot.0 as usize] = false;
         }
+        stored.iter().for_each(|(_, place, _)| self.made[place.0 as usize] = false);
     }
 }
 

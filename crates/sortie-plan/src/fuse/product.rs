@@ -86,12 +86,35 @@ pub(super) fn product(program: &Program, of: &Product) -> Source {
     let offset = |side: usize, size: &str| if shared[side] { "0u".to_owned() } else { format!("id.z * {size}") };
     let _ = writeln!(text, "    let left = {};", offset(0, "(p.m * p.k)"));
     let _ = writeln!(text, "    let right = {};", offset(1, "(p.k * p.n)"));
+    // What does not change from one step of the sum to the next.
     for row in 0..tile.rows {
-        let _ = writeln!(text, "    let r{row} = min(row + {row}u, p.m - 1u);");
+        let at = format!("min(row + {row}u, p.m - 1u)");
+        let _ = match left {
+            Reads::Along => writeln!(text, "    let r{row} = (left + {at} * p.k) / 4u;"),
+            Reads::Across if row % 4 == 0 => {
+                writeln!(text, "    let r{row} = (left + min(row + {row}u, p.m - 4u)) / 4u;")
+            }
+            Reads::Across => Ok(()),
+            Reads::Single if transposed[0] => writeln!(text, "    let r{row} = left + {at};"),
+            Reads::Single => writeln!(text, "    let r{row} = left + {at} * p.k;"),
+        };
         for vector in 0..tile.vectors {
             let _ = writeln!(text, "    var sum{row}_{vector} = vec4<f32>();");
         }
     }
+    for column in 0..tile.vectors * 4 {
+        let at = format!("min(column + {column}u, p.n - 1u)");
+        let _ = match right {
+            Reads::Across if column % 4 == 0 => {
+                writeln!(text, "    let c{column} = (right + min(column + {column}u, p.n - 4u)) / 4u;")
+            }
+            Reads::Across => Ok(()),
+            Reads::Along => writeln!(text, "    let c{column} = (right + {at} * p.k) / 4u;"),
+            Reads::Single if transposed[1] => writeln!(text, "    let c{column} = right + {at} * p.k;"),
+            Reads::Single => writeln!(text, "    let c{column} = right + {at};"),
+        };
+    }
+    text += "    let across_left = p.m / 4u;\n    let across_right = p.n / 4u;\n";
     let _ = writeln!(text, "    for (var k = 0u; k < p.k; k += 4u) {{");
     let mut lines = String::new();
     let a = read_left(left, of, &tile, sides[0], &mut lines);
@@ -146,15 +169,14 @@ fn read_left(
     match reads {
         Reads::Along => {
             for row in 0..tile.rows {
-                let _ = writeln!(lines, "let a{row} = in{side}[(left + r{row} * p.k + k) / 4u];");
+                let _ = writeln!(lines, "let a{row} = in{side}[r{row} + k / 4u];");
             }
         }
         Reads::Across => {
             for step in 0..4 {
                 let at = step_at(step, whole);
                 for four in 0..tile.rows / 4 {
-                    let row = format!("min(row + {}u, p.m - 4u)", four * 4);
-                    let value = format!("in{side}[(left + {at} * p.m + {row}) / 4u]");
+                    let value = format!("in{side}[r{} + {at} * across_left]", four * 4);
                     let value = past_the_end(&value, step, whole, "vec4<f32>()");
                     let _ = writeln!(lines, "let a{four}_{step} = {value};");
                 }
@@ -165,8 +187,8 @@ fn read_left(
                 for step in 0..4 {
                     let at = step_at(step, whole);
                     let index = match of.transposed[0] {
-                        false => format!("left + r{row} * p.k + {at}"),
-                        true => format!("left + {at} * p.m + r{row}"),
+                        false => format!("r{row} + {at}"),
+                        true => format!("r{row} + {at} * p.m"),
                     };
                     let value = past_the_end(&format!("in{side}[{index}]"), step, whole, "0.0");
                     let _ = writeln!(lines, "let a{row}_{step} = {value};");
@@ -193,29 +215,26 @@ fn read_right(
     let transposed = of.transposed[1];
     if reads == Reads::Along {
         for column in 0..tile.vectors * 4 {
-            let _ = writeln!(
-                lines,
-                "let c{column} = in{side}[(right + min(column + {column}u, p.n - 1u) * p.k + k) / 4u];"
-            );
+            let _ = writeln!(lines, "let d{column} = in{side}[c{column} + k / 4u];");
         }
     }
     move |step, vector| {
         let at = step_at(step, whole);
         match reads {
             Reads::Across => {
-                format!("in{side}[(right + {at} * p.n + min(column + {}u, p.n - 4u)) / 4u]", vector * 4)
+                format!("in{side}[c{} + {at} * across_right]", vector * 4)
             }
             Reads::Along => {
-                let columns: Vec<String> = (0..4).map(|lane| format!("c{}[{step}]", vector * 4 + lane)).collect();
+                let columns: Vec<String> = (0..4).map(|lane| format!("d{}[{step}]", vector * 4 + lane)).collect();
                 format!("vec4<f32>({})", columns.join(", "))
             }
             Reads::Single => {
                 let columns: Vec<String> = (0..4)
                     .map(|lane| {
-                        let column = format!("min(column + {}u, p.n - 1u)", vector * 4 + lane);
+                        let column = vector * 4 + lane;
                         match transposed {
-                            false => format!("in{side}[right + {at} * p.n + {column}]"),
-                            true => format!("in{side}[right + {column} * p.k + {at}]"),
+                            false => format!("in{side}[c{column} + {at} * p.n]"),
+                            true => format!("in{side}[c{column} + {at}]"),
                         }
                     })
                     .collect();

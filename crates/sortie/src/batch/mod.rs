@@ -259,7 +259,7 @@ impl Batch {
             reorder: planning.reorder,
             reuse: planning.reuse,
             fuse: planning.fuse,
-            native_products: self.shared.is_cpu(),
+            host: self.shared.is_cpu(),
             // One is left for immediates, on devices that have none.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,

@@ -180,10 +180,10 @@ impl Planned {
             let op = lowered.ops[number];
             if op.kind == OpKind::Tensor {
                 let program = &tensors.programs[op.kernel as usize];
-                if caps.native_products && matches!(program.head, Head::Product(_)) {
+                if caps.host && matches!(program.head, Head::Product(_)) {
                     continue;
                 }
-                let source = program.source();
+                let source = program.source(!caps.host);
                 let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
                 lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source, &scalars);
             }

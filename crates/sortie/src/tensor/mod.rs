@@ -214,6 +214,28 @@ impl Batch {
         }
     }
 
+    /// Keeps a tensor in a buffer, or a slice of one, of as many elements: it outlives the batch. Where nothing else is in the way it is made
+    /// there, and nothing is copied.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let state = device.upload(&[1.0_f32, 2.0, 3.0])?;
+    /// let next = device.zeros::<f32>(3)?;
+    /// let mut batch = device.batch();
+    /// let x = batch.tensor(&state, [3]);
+    /// let y = batch.mul(x, x);
+    /// batch.store(y, &next);
+    /// batch.submit()?;
+    /// assert_eq!(next.download()?, [1.0, 4.0, 9.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn store<T: Element>(&mut self, tensor: Tensor<T>, to: impl Typed<Item = T>) {
+        if !tensor.refused {
+            self.copy(tensor, to);
+        }
+    }
+
     /// Names the operation recorded last, in errors and profiles.
     pub fn label(&mut self, label: &str) {
         self.label_last(label);

@@ -126,3 +126,30 @@ fn rows_are_looked_up_and_those_that_are_not_there_are_zero() {
         exactly(&indices.iter().flat_map(row).collect::<Vec<_>>()),
     );
 }
+
+#[test]
+fn what_is_stored_is_there_for_what_follows_and_what_was_there_for_what_came_before() {
+    for (name, device) in crate::devices() {
+        let run = || -> sortie::Result<()> {
+            let state = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+            let mut batch = device.batch();
+            let before = batch.tensor(&state, [4]);
+            let doubled = batch.scale(before, 2.0);
+            batch.store(doubled, &state);
+            let after = batch.tensor(&state, [4]);
+            let sum = batch.add(after, doubled);
+            let tripled = batch.scale(sum, 3.0);
+            batch.store(tripled, &state);
+            batch.fill(state.slice(..2), 7.0);
+            let last = batch.tensor(&state, [4]);
+            let last = batch.neg(last);
+            let (doubled, last) = (batch.read(doubled), batch.read(last));
+            batch.submit()?;
+            assert_eq!(doubled.wait()?, [2.0, 4.0, 6.0, 8.0], "{name}");
+            assert_eq!(last.wait()?, [-7.0, -7.0, -36.0, -48.0], "{name}");
+            assert_eq!(state.download()?, [7.0, 7.0, 36.0, 48.0], "{name}");
+            Ok(())
+        };
+        run().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}

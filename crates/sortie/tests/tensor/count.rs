@@ -135,3 +135,43 @@ fn a_feed_forward_stack_has_four_kernels_one_submission_and_the_memory_of_two_la
     assert_eq!(after.plans_made, before.plans_made, "and plans nothing");
     Ok(())
 }
+
+#[test]
+fn a_value_that_is_only_stored_is_made_in_its_place() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let (x, y) = (device.zeros::<f32>(256)?, device.zeros::<f32>(256)?);
+    let mut batch = device.batch();
+    let a = batch.tensor(&x, [256]);
+    let b = batch.exp(a);
+    batch.store(b, &y);
+    let plan = batch.plan()?;
+    batch.submit()?;
+    assert_eq!((plan.peak_bytes(), device.metrics().transfers), (0, 0));
+    // What was there is still wanted: a copy it is.
+    let mut batch = device.batch();
+    let (a, old) = (batch.tensor(&x, [256]), batch.tensor(&y, [256]));
+    let b = batch.add(a, old);
+    batch.store(b, &y);
+    batch.submit()?;
+    assert_eq!(device.metrics().transfers, 1);
+    Ok(())
+}
+
+#[test]
+fn ten_thousand_operations_are_planned_in_one_go() -> sortie::Result<()> {
+    let device = noop(Planning::default());
+    let mut batch = device.batch();
+    let w = batch.upload(&[1.0_f32; 64], [8, 8]);
+    let mut x = batch.upload(&[1.0_f32; 64], [8, 8]);
+    for _ in 0..2_500 {
+        let y = batch.matmul(x, w);
+        let y = batch.relu(y);
+        let sums = batch.sum(y, &[1]);
+        let sums = batch.reshape(sums, [8, 1]);
+        x = batch.add(x, sums);
+    }
+    drop(batch.read(x));
+    let plan = batch.plan()?;
+    assert_eq!((plan.dispatches(), plan.submissions()), (2 * 2_500 + 2_500, 1));
+    batch.submit()
+}

@@ -1,0 +1,122 @@
+//! The kernels that stand for tensor operations, word for word. `SORTIE_BLESS=1` writes them anew; look at the difference.
+
+use std::{fs, path::Path};
+
+use sortie_plan::{
+    Caps, Element, Function, Lane, Norm, Op, OpKind, Recording, Reduction, Shape, SlotInfo, SlotKind, Span, TensorKind,
+    TensorOp, Value,
+    fuse::{Lowered, lower},
+};
+
+/// A recording of tensor operations.
+#[derive(Default)]
+struct Draft {
+    recording: Recording,
+    scalars: u32,
+}
+
+impl Draft {
+    fn value(&mut self, kind: SlotKind, dims: &[usize], element: Element) -> Value {
+        let shape = Shape::new(dims).unwrap_or_else(|| panic!("{dims:?} is a shape"));
+        let bytes = (u64::from(shape.len()) * element.bytes()).next_multiple_of(4).max(4);
+        Value { slot: self.recording.push_slot(SlotInfo { kind, bytes }), start: 0, shape, element }
+    }
+
+    fn input(&mut self, dims: &[usize]) -> Value {
+        self.value(SlotKind::External, dims, Element::F32)
+    }
+
+    fn op(&mut self, kind: TensorKind, inputs: &[Value], dims: &[usize], scalars: u32) -> Value {
+        let output = self.value(SlotKind::Scratch, dims, Element::F32);
+        let mut all = [output; 3];
+        all[..inputs.len()].copy_from_slice(inputs);
+        let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, output };
+        let kernel = self.recording.push_tensor(tensor);
+        let data = Span::new(self.scalars as usize..(self.scalars + 4 * scalars) as usize);
+        self.scalars += 4 * scalars;
+        self.recording.push_op(Op { kind: OpKind::Tensor, lane: Lane::Compute, kernel, data, ..Op::NOTHING });
+        output
+    }
+
+    fn map(&mut self, f: Function, inputs: &[Value], dims: &[usize]) -> Value {
+        let scalars = u32::try_from(f.scalars()).unwrap_or_default();
+        self.op(TensorKind::Map(f), inputs, dims, scalars)
+    }
+
+    fn lower(&self, fuse: bool) -> Lowered {
+        lower(&self.recording, &Caps { fuse, ..Caps::default() })
+    }
+}
+
+/// Compares the kernels of a recording with what is kept.
+fn check(name: &str, draft: &Draft) {
+    let lowered = draft.lower(true);
+    let text: Vec<String> = lowered
+        .programs
+        .iter()
+        .map(|program| {
+            let source = program.source(true);
+            format!("// grid {:?}, sizes {:?}, {} scalars\n{}", source.grid, source.words, program.scalars, source.text)
+        })
+        .collect();
+    let text = text.join("\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(format!("{name}.wgsl"));
+    if std::env::var_os("SORTIE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "{name} is now\n{text}");
+}
+
+#[test]
+fn a_chain_with_a_row_that_stretches_is_one_kernel_of_vectors() {
+    let mut draft = Draft::default();
+    let (x, w, b) = (draft.input(&[64, 32]), draft.input(&[32]), draft.input(&[64, 1]));
+    let v = draft.map(Function::Mul, &[x, w], &[64, 32]);
+    let v = draft.map(Function::Add, &[v, b], &[64, 32]);
+    let g = draft.map(Function::Gelu, &[v], &[64, 32]);
+    let s = draft.map(Function::Scale, &[g], &[64, 32]);
+    draft.map(Function::Maximum, &[s, x], &[64, 32]);
+    check("chain", &draft);
+    assert_eq!(draft.lower(false).programs.len(), 5);
+}
+
+#[test]
+fn an_odd_number_of_elements_goes_one_by_one_and_views_are_read_where_they_lie() {
+    let mut draft = Draft::default();
+    let x = draft.input(&[5, 7]);
+    let t = draft.op(TensorKind::Permute([1, 0, 0, 0, 0, 0]), &[x], &[7, 5], 0);
+    let s = draft.op(TensorKind::Slice([2, 1, 0, 0, 0, 0]), &[t], &[3, 3], 0);
+    draft.map(Function::Clamp, &[s], &[3, 3]);
+    check("views", &draft);
+}
+
+#[test]
+fn a_product_has_its_tail_in_its_kernel() {
+    let mut draft = Draft::default();
+    let (a, b, bias) = (draft.input(&[70, 32]), draft.input(&[32, 64]), draft.input(&[64]));
+    let y = draft.op(TensorKind::Matmul { transposed: [false; 2] }, &[a, b], &[70, 64], 0);
+    let y = draft.map(Function::Add, &[y, bias], &[70, 64]);
+    draft.map(Function::Relu, &[y], &[70, 64]);
+    check("product", &draft);
+}
+
+#[test]
+fn a_reduction_has_head_and_tail_in_its_kernel() {
+    let mut draft = Draft::default();
+    let (x, y) = (draft.input(&[4, 1000]), draft.input(&[4, 1000]));
+    let squares = draft.map(Function::Mul, &[x, y], &[4, 1000]);
+    let sum = draft.op(TensorKind::Reduce(Reduction::Sum, 0b10), &[squares], &[4], 0);
+    draft.map(Function::Sqrt, &[sum], &[4]);
+    check("fold", &draft);
+}
+
+#[test]
+fn rows_are_kept_in_the_output_between_passes() {
+    let mut draft = Draft::default();
+    let (x, mask) = (draft.input(&[8, 16, 16]), draft.input(&[16, 16]));
+    let x = draft.map(Function::Scale, &[x], &[8, 16, 16]);
+    let x = draft.map(Function::Add, &[x, mask], &[8, 16, 16]);
+    draft.op(TensorKind::Rows(Norm::Softmax), &[x], &[8, 16, 16], 0);
+    check("softmax", &draft);
+}
