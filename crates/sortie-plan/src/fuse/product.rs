@@ -44,7 +44,8 @@ impl Tile {
 pub(super) fn product(program: &Program, of: &Product) -> Source {
     let Product { m, k, n, batch, transposed, shared, sides } = *of;
     let tile = Tile::new(of);
-    let fours = |length: u32| length.is_multiple_of(4);
+    // A side without elements has one word.
+    let fours = |length: u32| length.is_multiple_of(4) && k > 0;
     let left = match transposed[0] {
         false if fours(k) => Reads::Along,
         true if fours(m) && fours(tile.rows) => Reads::Across,

@@ -42,7 +42,7 @@ impl<'a> Printer<'a> {
         let by = (0..program.inputs.len()).map(|input| {
             let port = program.inputs[input];
             let side_by_side = |at: Option<&At>| at.is_some_and(|at| at.is_wide(width) && !at.is_splat());
-            let whole = port.len.is_multiple_of(width) && port.element != Element::F16;
+            let whole = port.len > 0 && port.len.is_multiple_of(width) && port.element != Element::F16;
             if whole && loads(input).all(side_by_side) { width } else { 1 }
         });
         Self { program, width, by: by.collect(), helpers: Vec::new() }

@@ -153,3 +153,48 @@ fn what_is_stored_is_there_for_what_follows_and_what_was_there_for_what_came_bef
         run().unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
+
+#[test]
+fn scalars_are_no_part_of_a_plan() {
+    let fresh = crate::drivers::cpu().map(|device| ("a device of its own".to_owned(), device));
+    for (name, device) in crate::devices().iter().chain(&fresh) {
+        for by in [2.0_f32, 3.0] {
+            let mut batch = device.batch();
+            let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0], [5, 1, 1]);
+            let x = batch.scale(x, by);
+            let x = batch.clamp(x, by, 2.5 * by);
+            let reading = batch.read(x);
+            batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let found = reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(found, [1.0, 2.0, 2.5, 2.5, 2.5].map(|x| x * by), "{name}");
+        }
+    }
+    assert_eq!(fresh.map(|(_, device)| device.metrics().plans_made), Some(1));
+}
+
+#[test]
+fn a_kernel_of_ones_own_reads_and_changes_tensors_in_its_turn() {
+    const ADD: &str = "
+        @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            if id.x < arrayLength(&x) { x[id.x] += 100.0; }
+        }";
+    for (name, device) in crate::devices() {
+        let run = || -> sortie::Result<()> {
+            let kernel = device.kernel(ADD)?;
+            let mut batch = device.batch();
+            let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+            let y = batch.scale(x, 2.0);
+            let before = batch.neg(y);
+            batch.dispatch(&kernel, &[&y], sortie::Grid::items(4));
+            let after = batch.add(y, before);
+            let (y, before, after) = (batch.read(y), batch.read(before), batch.read(after));
+            batch.submit()?;
+            assert_eq!(y.wait()?, [102.0, 104.0, 106.0, 108.0], "{name}");
+            assert_eq!(before.wait()?, [-2.0, -4.0, -6.0, -8.0], "{name}");
+            assert_eq!(after.wait()?, [100.0; 4], "{name}");
+            Ok(())
+        };
+        run().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}

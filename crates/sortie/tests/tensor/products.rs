@@ -160,3 +160,17 @@ fn dot_is_the_sum_of_products() {
         near(&[expected], 0.0, 1e-3),
     );
 }
+
+#[test]
+fn sums_of_no_products_are_zero() {
+    for (m, n) in [(2, 2), (3, 4), (8, 8)] {
+        on_all(
+            &format!("{m}×0×{n}"),
+            |batch| {
+                let (a, b) = (batch.upload::<f32>(&[], [m, 0]), batch.upload::<f32>(&[], [0, n]));
+                batch.matmul(a, b)
+            },
+            near(&vec![0.0; m * n], 0.0, 0.0),
+        );
+    }
+}
