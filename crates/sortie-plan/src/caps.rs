@@ -13,6 +13,8 @@ pub struct Caps {
     pub fuse: bool,
     /// Kernels run on the host: products of matrices are not kernels, so nothing joins them, and invocations gain nothing from vectors.
     pub host: bool,
+    /// The driver runs kernels in software.
+    pub software: bool,
     /// Buffers that a kernel may have.
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
@@ -22,6 +24,14 @@ pub struct Caps {
 impl Default for Caps {
     /// Everything allowed; 8 buffers are what WebGPU guarantees; 256 is the largest offset alignment that WebGPU lets a device ask for.
     fn default() -> Self {
-        Self { reorder: true, reuse: true, fuse: true, host: false, storage_buffers: 8, params_align: 256 }
+        Self {
+            reorder: true,
+            reuse: true,
+            fuse: true,
+            host: false,
+            software: false,
+            storage_buffers: 8,
+            params_align: 256,
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     program::{Body, Fold, Head, Program},
     wgsl::{Names, Printer, register},
 };
-use crate::{Element, Norm, Reduction};
+use crate::{Caps, Element, Norm, Reduction};
 
 /// A kernel to compile, and how to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,12 +30,12 @@ const ALONE: u32 = 128;
 pub const MOST_FOLDED: u32 = GROUP * 16_000;
 
 impl Program {
-    /// The kernel that computes it; `wide` where invocations gain from vectors.
+    /// The kernel that computes it on a device of this kind.
     #[must_use]
-    pub fn source(&self, wide: bool) -> Source {
+    pub fn source(&self, caps: &Caps) -> Source {
         match &self.head {
-            Head::None => map(self, wide),
-            Head::Product(of) => product::product(self, of),
+            Head::None => map(self, !caps.host),
+            Head::Product(of) => product::product(self, of, caps.software),
             Head::Fold(fold, body) => folded(self, fold, body),
             Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
         }

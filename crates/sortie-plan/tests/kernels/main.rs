@@ -55,7 +55,7 @@ fn check(name: &str, draft: &Draft) {
         .programs
         .iter()
         .map(|program| {
-            let source = program.source(true);
+            let source = program.source(&Caps::default());
             format!("// grid {:?}, sizes {:?}, {} scalars\n{}", source.grid, source.words, program.scalars, source.text)
         })
         .collect();

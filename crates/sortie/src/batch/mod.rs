@@ -37,7 +37,7 @@ pub use self::{
     record::Record,
 };
 use crate::{
-    device::{Device, Shared},
+    device::{Device, DeviceKind, Shared},
     encode::{Encoded, Planned},
     error::{Error, ErrorKind, Result},
     memory::Block,
@@ -260,6 +260,7 @@ impl Batch {
             reuse: planning.reuse,
             fuse: planning.fuse,
             host: self.shared.is_cpu(),
+            software: self.shared.kind() == DeviceKind::Software,
             // One is left for immediates, on devices that have none.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,

@@ -293,6 +293,10 @@ impl Shared {
         &self.options
     }
 
+    pub(crate) fn kind(&self) -> DeviceKind {
+        self.info.kind
+    }
+
     pub(crate) fn is_cpu(&self) -> bool {
         self.link.is_none()
     }

@@ -183,7 +183,7 @@ impl Planned {
                 if caps.host && matches!(program.head, Head::Product(_)) {
                     continue;
                 }
-                let source = program.source(!caps.host);
+                let source = program.source(caps);
                 let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
                 lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source, &scalars);
             }

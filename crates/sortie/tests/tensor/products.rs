@@ -44,6 +44,9 @@ fn products_agree_with_f64_over_any_shape_either_side_transposed() {
         [100, 1, 20],
         [8, 100, 8],
         [65, 20, 4],
+        // The large blocks of software drivers, whole and not.
+        [64, 8, 128],
+        [81, 12, 300],
     ];
     for [m, k, n] in sizes {
         for swapped in [[false, false], [true, false], [false, true], [true, true]] {
