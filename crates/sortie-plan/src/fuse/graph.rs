@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Bound, Uses,
-    program::{At, Body, Fold, Head, Port, Product, Program, Step},
+    builder::{Builder, scalars_of},
+    program::{At, Body, Head, Port, Program, Step},
 };
 use crate::{Caps, Element, RANK, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
 
@@ -15,11 +16,11 @@ const MOST_SCALARS: usize = 24;
 
 /// The tensor operations of a segment. Nodes are numbered in order.
 pub(super) struct Graph<'a> {
-    recording: &'a Recording,
+    pub(super) recording: &'a Recording,
     caps: &'a Caps,
     uses: &'a Uses,
     /// The op of each node.
-    ops: &'a [u32],
+    pub(super) ops: &'a [u32],
     /// By slot, the node that makes it.
     maker: BTreeMap<SlotId, usize>,
     /// By node: read where another value lies.
@@ -30,10 +31,10 @@ pub(super) struct Graph<'a> {
 
 /// A value that is seen through strides.
 #[derive(Debug, Clone, Copy)]
-struct View {
-    base: Value,
-    offset: u32,
-    strides: [u32; RANK],
+pub(super) struct View {
+    pub(super) base: Value,
+    pub(super) offset: u32,
+    pub(super) strides: [u32; RANK],
 }
 
 /// Nodes that share a kernel.
@@ -80,13 +81,22 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    fn op(&self, node: usize) -> &'a TensorOp {
+    pub(super) fn op(&self, node: usize) -> &'a TensorOp {
         &self.recording.tensors[self.recording.ops[self.ops[node] as usize].kernel as usize]
     }
 
     /// Decides where a node is computed.
     fn place(&mut self, node: usize) {
         let op = self.op(node);
+        for input in op.inputs() {
+            // A view in another shape is no view any more: it has to be in memory.
+            if let Some(maker) = self.maker.get(&input.slot).copied()
+                && self.views[maker].is_some()
+                && self.seen(input).is_none()
+            {
+                self.alone(maker);
+            }
+        }
         match op.kind {
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 self.views[node] = Some(self.view(op));
@@ -97,11 +107,7 @@ impl<'a> Graph<'a> {
                 }
             }
             TensorKind::Map(_) => self.join(node),
-            TensorKind::Concat(_) | TensorKind::Gather => {
-                self.settle(node);
-                self.alone(node);
-            }
-            TensorKind::Matmul { .. } => {
+            TensorKind::Concat(_) | TensorKind::Gather | TensorKind::Matmul { .. } => {
                 self.settle(node);
                 self.alone(node);
             }
@@ -110,7 +116,7 @@ impl<'a> Graph<'a> {
     }
 
     /// How a node's output is seen in what it was made of.
-    fn view(&self, op: &TensorOp) -> View {
+    pub(super) fn view(&self, op: &TensorOp) -> View {
         let input = &op.inputs[0];
         let from = self.seen(input).unwrap_or(View { base: *input, offset: 0, strides: input.shape.strides() });
         let mut strides = [0; RANK];
@@ -137,14 +143,14 @@ impl<'a> Graph<'a> {
     }
 
     /// An input that is a view, in its own shape and without memory of its own.
-    fn seen(&self, input: &Value) -> Option<View> {
+    pub(super) fn seen(&self, input: &Value) -> Option<View> {
         let node = *self.maker.get(&input.slot)?;
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
         (self.op(node).output.shape == input.shape).then_some(view)
     }
 
     /// The memory that an input is read from, and where in it.
-    fn source(&self, input: &Value, from: &Shape) -> (Value, At) {
+    pub(super) fn source(&self, input: &Value, from: &Shape) -> (Value, At) {
         match self.seen(input) {
             Some(view) => (view.base, At::new(from, &input.shape, &view.strides, view.offset)),
             None => (*input, At::new(from, &input.shape, &input.shape.strides(), 0)),
@@ -156,7 +162,6 @@ impl<'a> Graph<'a> {
         if let Some(group) = self.group_of[node] {
             return group;
         }
-        // Its input may be a view that has to be there.
         let op = self.op(node);
         let headed = matches!(op.kind, TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_));
         let group = Group {
@@ -180,13 +185,6 @@ impl<'a> Graph<'a> {
             {
                 self.alone(self.maker[&input.slot]);
             }
-            // A reshaped view.
-            if let Some(maker) = self.maker.get(&input.slot).copied()
-                && self.views[maker].is_some()
-                && self.seen(input).is_none()
-            {
-                self.alone(maker);
-            }
         }
     }
 
@@ -197,10 +195,6 @@ impl<'a> Graph<'a> {
         let mut candidates: Vec<usize> = Vec::new();
         let mut others: Vec<usize> = Vec::new();
         for input in op.inputs() {
-            let Some(maker) = self.maker.get(&input.slot).copied() else { continue };
-            if self.views[maker].is_some() && self.seen(input).is_none() {
-                self.alone(maker);
-            }
             let (memory, at) = self.source(input, &shape);
             let Some(made) = self.maker.get(&memory.slot).and_then(|maker| self.group_of[*maker]) else { continue };
             let list = if at == At::Same && memory.slot == input.slot { &mut candidates } else { &mut others };
@@ -246,22 +240,29 @@ impl<'a> Graph<'a> {
 
     /// Whether a group has room for one more node.
     fn takes(&self, group: usize, node: usize) -> bool {
-        let (of, output) = (&self.groups[group], &self.op(node).output);
-        let headed = match of.head.map(|head| self.op(head).kind) {
+        let of = &self.groups[group];
+        let same = of.len == self.op(node).output.shape.len();
+        same && self.follows(node, of.head) && self.fits(of.nodes().chain([node]))
+    }
+
+    /// Whether a node may come after a head in its kernel.
+    fn follows(&self, node: usize, head: Option<usize>) -> bool {
+        let element = self.op(node).output.element;
+        match head.map(|head| self.op(head).kind) {
             None => true,
-            Some(TensorKind::Matmul { .. }) => !self.caps.host && output.element != Element::F16,
+            Some(TensorKind::Matmul { .. }) => !self.caps.host && element != Element::F16,
             // A row is kept in the first output meanwhile.
-            Some(TensorKind::Rows(_)) => output.element == Element::F32,
-            Some(_) => output.element != Element::F16,
-        };
-        headed && of.len == output.shape.len() && self.fits(of.nodes().chain([node]))
+            Some(TensorKind::Rows(_)) => element == Element::F32,
+            Some(_) => element != Element::F16,
+        }
     }
 
     fn mergeable(&self, one: usize, other: usize, node: usize) -> bool {
         let (a, b) = (&self.groups[one], &self.groups[other]);
         let heads = a.head.is_some() && b.head.is_some();
         // Elementwise nodes follow the head.
-        !heads && a.len == b.len && self.fits(a.nodes().chain(b.nodes()).chain([node]))
+        let follow = a.tail.iter().chain(&b.tail).all(|node| self.follows(*node, a.head.or(b.head)));
+        !heads && follow && a.len == b.len && self.fits(a.nodes().chain(b.nodes()).chain([node]))
     }
 
     fn merge(&mut self, one: usize, other: usize) {
@@ -304,13 +305,10 @@ impl<'a> Graph<'a> {
 
     /// Whether one group needs, directly or not, what another makes.
     fn depends(&self, one: usize, other: usize) -> bool {
-        // What was complete before it began does not depend on it.
-        let began = self.groups[other].nodes().min().unwrap_or_default();
         let mut seen = vec![false; self.groups.len()];
         let mut open = vec![one];
         while let Some(group) = open.pop() {
-            let complete = self.groups[group].nodes().max().is_none_or(|last| last < began);
-            if complete || std::mem::replace(&mut seen[group], true) {
+            if std::mem::replace(&mut seen[group], true) {
                 continue;
             }
             if group == other {
@@ -339,10 +337,6 @@ impl<'a> Graph<'a> {
     fn absorb(&mut self, node: usize) {
         let op = self.op(node);
         let input = op.inputs[0];
-        let reshaped = self.maker.get(&input.slot).copied().filter(|maker| self.views[*maker].is_some());
-        if let Some(maker) = reshaped.filter(|_| self.seen(&input).is_none()) {
-            self.alone(maker);
-        }
         let made = self.maker.get(&input.slot).and_then(|maker| self.group_of[*maker]);
         let found = made.filter(|group| self.caps.fuse && self.only_for(*group, node));
         let Some(group) = found else {
@@ -443,16 +437,8 @@ impl<'a> Graph<'a> {
     }
 }
 
-fn scalars_of(op: &TensorOp) -> usize {
-    match op.kind {
-        TensorKind::Map(f) => f.scalars(),
-        TensorKind::Rows(f) => usize::from(f != crate::Norm::Softmax),
-        _ => 0,
-    }
-}
-
 /// Whether a view of at least two axes is contiguous but for its last two, which are or are not swapped.
-fn transposed(view: &View, shape: &Shape) -> Option<bool> {
+pub(super) fn transposed(view: &View, shape: &Shape) -> Option<bool> {
     let rank = shape.rank();
     if rank < 2 || view.offset != 0 || u64::from(view.base.shape.len()) != u64::from(shape.len()) {
         return None;
@@ -466,154 +452,6 @@ fn transposed(view: &View, shape: &Shape) -> Option<bool> {
     let mut swapped = Shape::of(&dims).strides();
     swapped.swap(rank - 2, rank - 1);
     (view.strides[..rank] == swapped[..rank]).then_some(true)
-}
-
-/// Collects what a kernel is bound to while its bodies are put together.
-struct Builder<'g, 'a> {
-    graph: &'g Graph<'a>,
-    ports: Vec<Port>,
-    reads: Vec<(SlotId, std::ops::Range<u64>)>,
-    scalars: Vec<u32>,
-}
-
-impl Builder<'_, '_> {
-    /// The input that reads a value; the same one again for the same value.
-    fn input(&mut self, value: &Value) -> usize {
-        let range = (value.slot, value.start..value.end());
-        let known =
-            self.reads.iter().zip(&self.ports).position(|(read, port)| *read == range && *port == Port::of(value));
-        known.unwrap_or_else(|| self.fresh(value))
-    }
-
-    /// An input of its own.
-    fn fresh(&mut self, value: &Value) -> usize {
-        self.reads.push((value.slot, value.start..value.end()));
-        self.ports.push(Port::of(value));
-        self.ports.len() - 1
-    }
-
-    /// The scalars of a node: the number of the first.
-    fn scalars(&mut self, node: usize) -> usize {
-        let graph = self.graph;
-        let op = &graph.recording.ops[graph.ops[node] as usize];
-        let first = self.scalars.len();
-        let count = scalars_of(graph.op(node));
-        self.scalars.extend((0..count).map(|at| op.data.start + 4 * u32::try_from(at).unwrap_or_default()));
-        first
-    }
-
-    /// The step that gives an input of a node.
-    fn operand(&mut self, input: &Value, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
-        let (memory, at) = self.graph.source(input, shape);
-        if at == At::Same
-            && memory.slot == input.slot
-            && let Some(step) = known.get(&input.slot)
-        {
-            return *step;
-        }
-        let load = Step::Load { input: self.input(&memory), at };
-        let found = body.steps.iter().position(|step| *step == load);
-        found.unwrap_or_else(|| {
-            body.steps.push(load);
-            body.steps.len() - 1
-        })
-    }
-
-    /// Appends what a node computes.
-    fn node(&mut self, node: usize, body: &mut Body, known: &mut BTreeMap<SlotId, usize>) {
-        let op = self.graph.op(node);
-        let shape = op.output.shape;
-        let step = match op.kind {
-            TensorKind::Map(f) => {
-                let args = op.inputs().iter().map(|input| self.operand(input, &shape, body, known)).collect();
-                Step::Apply { f, args, scalars: self.scalars(node), element: op.output.element }
-            }
-            TensorKind::Concat(axis) => {
-                let inner: u32 = shape.dims()[usize::from(axis) + 1..].iter().product();
-                let piece = |input: &Value| input.shape.dims()[usize::from(axis)] * inner;
-                let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
-                // One that is empty lies nowhere.
-                let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
-                Step::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
-            }
-            TensorKind::Gather => {
-                let table = &op.inputs[0];
-                let row: u32 = table.shape.dims()[1..].iter().product();
-                let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
-                // One index for each row.
-                let mut dims = match at {
-                    At::Same => vec![(memory.shape.len(), 1)],
-                    At::Strided { ref dims, .. } => dims.clone(),
-                };
-                let offset = if let At::Strided { offset, .. } = at { offset } else { 0 };
-                dims.push((row, 0));
-                let at = if row == 1 && at == At::Same { At::Same } else { At::Strided { offset, dims } };
-                body.steps.push(Step::Load { input: self.input(&memory), at });
-                let index = body.steps.len() - 1;
-                Step::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
-            }
-            // A view that needs memory of its own.
-            TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
-                let view = self.graph.view(op);
-                let at = At::new(&shape, &shape, &view.strides, view.offset);
-                Step::Load { input: self.input(&view.base), at }
-            }
-            TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_) => unreachable!("a head"),
-        };
-        body.steps.push(step);
-        known.insert(op.output.slot, body.steps.len() - 1);
-    }
-
-    /// What a head computes, with the nodes that make what it reads.
-    fn head(&mut self, node: usize, before: &[usize]) -> Head {
-        let op = self.graph.op(node);
-        if let TensorKind::Matmul { transposed } = op.kind {
-            return Head::Product(self.product(op, transposed));
-        }
-        let input = &op.inputs[0];
-        let mut body = Body::default();
-        let mut known = BTreeMap::new();
-        for member in before {
-            self.node(*member, &mut body, &mut known);
-        }
-        let step = self.operand(input, &input.shape, &mut body, &known);
-        body.stores.push(step);
-        match op.kind {
-            TensorKind::Reduce(f, axes) => {
-                let mut dims: Vec<(u32, bool)> = Vec::new();
-                for (axis, length) in input.shape.dims().iter().enumerate() {
-                    let reduced = axes >> axis & 1 == 1;
-                    match dims.last_mut() {
-                        Some((outer, kind)) if *kind == reduced => *outer *= length,
-                        _ => dims.push((*length, reduced)),
-                    }
-                }
-                Head::Fold(Fold { f, element: input.element, dims }, body)
-            }
-            TensorKind::Rows(f) => {
-                let row = input.shape.dims().last().copied().unwrap_or(1);
-                Head::Rows { f, row, scalar: self.scalars(node), body }
-            }
-            _ => unreachable!("not a head"),
-        }
-    }
-
-    fn product(&mut self, op: &TensorOp, given: [bool; 2]) -> Product {
-        let rank = op.output.shape.rank();
-        let (m, n) = (op.output.shape.dims()[rank - 2], op.output.shape.dims()[rank - 1]);
-        let batch = op.output.shape.dims()[..rank - 2].iter().product();
-        let left = op.inputs[0].shape.dims();
-        let k = left[left.len() - if given[0] { 2 } else { 1 }];
-        let mut of = Product { m, k, n, batch, sides: [0; 2], transposed: given, shared: [false; 2] };
-        for (side, input) in op.inputs().iter().enumerate() {
-            let seen = self.graph.seen(input).and_then(|view| Some((view.base, transposed(&view, &input.shape)?)));
-            let (memory, swapped) = seen.unwrap_or((*input, false));
-            of.sides[side] = self.fresh(&memory);
-            of.transposed[side] ^= swapped;
-            of.shared[side] = input.shape.rank() == 2;
-        }
-        of
-    }
 }
 
 impl Value {

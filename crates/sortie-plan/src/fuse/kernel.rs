@@ -260,8 +260,7 @@ fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Sou
     let at = "        let e = group.x * p.row + c;\n";
     let passes = match f {
         Norm::Softmax => {
-            let max = "select(select(A + B, B, B >= A), A, A > B)";
-            let max_of = |a: &str, b: &str| max.replace('A', a).replace('B', b);
+            let max_of = together(Reduction::Max, Element::F32).both;
             format!(
                 "    var most = bitcast<f32>(p.low);\n    {each}\n{at}{first}        out0[e] = {value};\n        most = {};\n    }}\n{}    var sum = 0.0;\n    {each}\n{at}        let x = exp(out0[e] - top);\n        out0[e] = x;\n        sum += x;\n    }}\n{}    {each}\n{at}        let x = out0[e] / all;\n{tail}    }}\n",
                 max_of("most", &value),

@@ -12,6 +12,7 @@
 //!
 //! Invariant: with `fuse` off every operation has a kernel of its own, and computes the same.
 
+mod builder;
 mod graph;
 mod kernel;
 mod product;
@@ -24,6 +25,9 @@ pub use self::{
     program::{At, Body, Fold, Head, Port, Product, Program, Step},
 };
 use crate::{Access, Caps, Lane, Mode, Op, OpKind, Recording, SlotId, Span, Value};
+
+/// Operations of a segment: deciding who may join whom takes time that grows with the square of it.
+const SEGMENT: usize = 1024;
 
 /// A recording without tensor operations, and what stands for them.
 #[derive(Debug, Clone)]
@@ -116,7 +120,7 @@ impl Lowering<'_> {
     fn tensor(&mut self, number: u32, op: &Op) {
         let tensor = &self.recording.tensors[op.kernel as usize];
         let stored = |input: &Value| self.stored.iter().any(|(_, place, _)| *place == input.slot);
-        if tensor.inputs().iter().any(stored) {
+        if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
         }
         tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = true);

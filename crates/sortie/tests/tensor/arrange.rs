@@ -198,3 +198,21 @@ fn a_kernel_of_ones_own_reads_and_changes_tensors_in_its_turn() {
         run().unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 }
+
+#[test]
+fn a_view_of_a_reshaped_view_reads_what_is_there() {
+    let data: Vec<u32> = (0..12).collect();
+    // Transposed, seen as another shape, transposed again.
+    let once: Vec<u32> = (0..12).map(|at| data[at % 3 * 4 + at / 3]).collect();
+    let twice: Vec<u32> = (0..12).map(|at| once[at % 2 * 6 + at / 2]).collect();
+    on_all(
+        "a view of a reshaped view",
+        |batch| {
+            let x = batch.upload(&data, [3, 4]);
+            let x = batch.transpose(x);
+            let x = batch.reshape(x, [2, 6]);
+            batch.transpose(x)
+        },
+        exactly(&twice),
+    );
+}

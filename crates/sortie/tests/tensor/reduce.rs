@@ -207,3 +207,55 @@ fn rows_are_normed_as_in_f64() {
         );
     }
 }
+
+#[test]
+fn kernels_never_wait_for_each_other() {
+    // What is exp(x) to `late` is also what `total` sums; `late` needs `product`, which `last` would join with `total`.
+    let x = some(16, 1);
+    let e: Vec<f64> = x.iter().map(|x| f64::from(*x).exp()).collect();
+    let total: f64 = e.iter().sum();
+    let product = |at: usize| (0..4).map(|i| f64::from(x[at / 4 * 4 + i]) * f64::from(x[i * 4 + at % 4])).sum::<f64>();
+    let expected: Vec<f64> =
+        (0..16).map(|at| product(at) + total).chain((0..16).map(|at| e[at] + product(at))).collect();
+    on_all(
+        "a ring that must not close",
+        |batch| {
+            let x = batch.upload(&x, [4, 4]);
+            let e = batch.exp(x);
+            let total = batch.sum(e, &[0, 1]);
+            let product = batch.matmul(x, x);
+            let late = batch.add(e, product);
+            let last = batch.add(product, total);
+            batch.concat(&[last, late], 0)
+        },
+        near(&expected, 1e-5, 1e-4),
+    );
+}
+
+#[test]
+fn truth_and_halves_beside_a_norm_have_a_kernel_of_their_own() {
+    let x = some(32, 1);
+    for (name, device) in crate::devices() {
+        let mut batch = device.batch();
+        let x = batch.upload(&x, [4, 8]);
+        let truth = batch.greater(x, x);
+        let shares = batch.softmax(x);
+        let chosen = batch.select(truth, x, shares);
+        let half = batch.cast::<f32, f16>(x);
+        let back = batch.cast::<f16, f32>(half);
+        let turned = batch.transpose(x);
+        let product = batch.matmul(x, turned);
+        let wide = batch.broadcast(product, [2, 4, 4]);
+        let wide = batch.reshape(wide, [4, 8]);
+        let sum = batch.add(wide, back);
+        let (a, b, c, d) = (batch.read(truth), batch.read(chosen), batch.read(half), batch.read(sum));
+        batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let lens = (
+            a.wait().map(|x| x.len()),
+            b.wait().map(|x| x.len()),
+            c.wait().map(|x| x.len()),
+            d.wait().map(|x| x.len()),
+        );
+        assert!(matches!(lens, (Ok(32), Ok(32), Ok(32), Ok(32))), "{name}");
+    }
+}

@@ -1,0 +1,166 @@
+//! The program of a kernel, put together node by node.
+
+use std::collections::BTreeMap;
+
+use super::{
+    graph::{Graph, transposed},
+    program::{At, Body, Fold, Head, Port, Product, Step},
+};
+use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, Value};
+
+/// Collects what a kernel is bound to while its bodies are put together.
+pub(super) struct Builder<'g, 'a> {
+    pub(super) graph: &'g Graph<'a>,
+    pub(super) ports: Vec<Port>,
+    pub(super) reads: Vec<(SlotId, std::ops::Range<u64>)>,
+    pub(super) scalars: Vec<u32>,
+}
+
+impl Builder<'_, '_> {
+    /// The input that reads a value; the same one again for the same value.
+    fn input(&mut self, value: &Value) -> usize {
+        let range = (value.slot, value.start..value.end());
+        let known =
+            self.reads.iter().zip(&self.ports).position(|(read, port)| *read == range && *port == Port::of(value));
+        known.unwrap_or_else(|| self.fresh(value))
+    }
+
+    /// An input of its own.
+    fn fresh(&mut self, value: &Value) -> usize {
+        self.reads.push((value.slot, value.start..value.end()));
+        self.ports.push(Port::of(value));
+        self.ports.len() - 1
+    }
+
+    /// The scalars of a node: the number of the first.
+    fn scalars(&mut self, node: usize) -> usize {
+        let graph = self.graph;
+        let op = &graph.recording.ops[graph.ops[node] as usize];
+        let first = self.scalars.len();
+        let count = scalars_of(graph.op(node));
+        self.scalars.extend((0..count).map(|at| op.data.start + 4 * u32::try_from(at).unwrap_or_default()));
+        first
+    }
+
+    /// The step that gives an input of a node.
+    fn operand(&mut self, input: &Value, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
+        let (memory, at) = self.graph.source(input, shape);
+        if at == At::Same
+            && memory.slot == input.slot
+            && let Some(step) = known.get(&input.slot)
+        {
+            return *step;
+        }
+        let load = Step::Load { input: self.input(&memory), at };
+        let found = body.steps.iter().position(|step| *step == load);
+        found.unwrap_or_else(|| {
+            body.steps.push(load);
+            body.steps.len() - 1
+        })
+    }
+
+    /// Appends what a node computes.
+    pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut BTreeMap<SlotId, usize>) {
+        let op = self.graph.op(node);
+        let shape = op.output.shape;
+        let step = match op.kind {
+            TensorKind::Map(f) => {
+                let args = op.inputs().iter().map(|input| self.operand(input, &shape, body, known)).collect();
+                Step::Apply { f, args, scalars: self.scalars(node), element: op.output.element }
+            }
+            TensorKind::Concat(axis) => {
+                let inner: u32 = shape.dims()[usize::from(axis) + 1..].iter().product();
+                let piece = |input: &Value| input.shape.dims()[usize::from(axis)] * inner;
+                let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
+                // One that is empty lies nowhere.
+                let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
+                Step::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
+            }
+            TensorKind::Gather => {
+                let table = &op.inputs[0];
+                let row: u32 = table.shape.dims()[1..].iter().product();
+                let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
+                // One index for each row.
+                let mut dims = match at {
+                    At::Same => vec![(memory.shape.len(), 1)],
+                    At::Strided { ref dims, .. } => dims.clone(),
+                };
+                let offset = if let At::Strided { offset, .. } = at { offset } else { 0 };
+                dims.push((row, 0));
+                let at = if row == 1 && at == At::Same { At::Same } else { At::Strided { offset, dims } };
+                body.steps.push(Step::Load { input: self.input(&memory), at });
+                let index = body.steps.len() - 1;
+                Step::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
+            }
+            // A view that needs memory of its own.
+            TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
+                let view = self.graph.view(op);
+                let at = At::new(&shape, &shape, &view.strides, view.offset);
+                Step::Load { input: self.input(&view.base), at }
+            }
+            TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_) => unreachable!("a head"),
+        };
+        body.steps.push(step);
+        known.insert(op.output.slot, body.steps.len() - 1);
+    }
+
+    /// What a head computes, with the nodes that make what it reads.
+    pub(super) fn head(&mut self, node: usize, before: &[usize]) -> Head {
+        let op = self.graph.op(node);
+        if let TensorKind::Matmul { transposed } = op.kind {
+            return Head::Product(self.product(op, transposed));
+        }
+        let input = &op.inputs[0];
+        let mut body = Body::default();
+        let mut known = BTreeMap::new();
+        for member in before {
+            self.node(*member, &mut body, &mut known);
+        }
+        let step = self.operand(input, &input.shape, &mut body, &known);
+        body.stores.push(step);
+        match op.kind {
+            TensorKind::Reduce(f, axes) => {
+                let mut dims: Vec<(u32, bool)> = Vec::new();
+                for (axis, length) in input.shape.dims().iter().enumerate() {
+                    let reduced = axes >> axis & 1 == 1;
+                    match dims.last_mut() {
+                        Some((outer, kind)) if *kind == reduced => *outer *= length,
+                        _ => dims.push((*length, reduced)),
+                    }
+                }
+                Head::Fold(Fold { f, element: input.element, dims }, body)
+            }
+            TensorKind::Rows(f) => {
+                let row = input.shape.dims().last().copied().unwrap_or(1);
+                Head::Rows { f, row, scalar: self.scalars(node), body }
+            }
+            _ => unreachable!("not a head"),
+        }
+    }
+
+    fn product(&mut self, op: &TensorOp, given: [bool; 2]) -> Product {
+        let rank = op.output.shape.rank();
+        let (m, n) = (op.output.shape.dims()[rank - 2], op.output.shape.dims()[rank - 1]);
+        let batch = op.output.shape.dims()[..rank - 2].iter().product();
+        let left = op.inputs[0].shape.dims();
+        let k = left[left.len() - if given[0] { 2 } else { 1 }];
+        let mut of = Product { m, k, n, batch, sides: [0; 2], transposed: given, shared: [false; 2] };
+        for (side, input) in op.inputs().iter().enumerate() {
+            let seen = self.graph.seen(input).and_then(|view| Some((view.base, transposed(&view, &input.shape)?)));
+            let (memory, swapped) = seen.unwrap_or((*input, false));
+            of.sides[side] = self.fresh(&memory);
+            of.transposed[side] ^= swapped;
+            of.shared[side] = input.shape.rank() == 2;
+        }
+        of
+    }
+}
+
+/// How many scalars a node takes.
+pub(super) fn scalars_of(op: &TensorOp) -> usize {
+    match op.kind {
+        TensorKind::Map(f) => f.scalars(),
+        TensorKind::Rows(f) => usize::from(f != Norm::Softmax),
+        _ => 0,
+    }
+}
