@@ -13,6 +13,7 @@
 //! ```
 
 mod elementwise;
+mod function;
 mod gemm;
 mod matmul;
 
@@ -21,6 +22,7 @@ use std::fmt;
 pub(crate) use self::matmul::Means;
 pub use self::{
     elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
+    function::{Function, Number, apply, narrow, widen},
     matmul::{Matmul, matmul},
 };
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     product,
-    program::{Body, Fold, Head, Program},
+    program::{Body, Fold, Head, Program, Step},
     wgsl::{Names, Printer, register},
 };
 use crate::{Caps, Element, Norm, Reduction};
@@ -34,7 +34,7 @@ impl Program {
     #[must_use]
     pub fn source(&self, caps: &Caps) -> Source {
         match &self.head {
-            Head::None => map(self, !caps.host),
+            Head::None => map(self, caps.software),
             Head::Product(of) => product::product(self, of, caps.software),
             Head::Fold(fold, body) => folded(self, fold, body),
             Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
@@ -42,34 +42,92 @@ impl Program {
     }
 
     /// Elements that an invocation should compute at a time.
-    fn width(&self, wide: bool) -> u32 {
+    fn width(&self) -> u32 {
         let ports = || self.inputs.iter().chain(&self.outputs);
         match self.len() {
             _ if ports().any(|port| port.element == Element::F16) => 2,
-            len if wide && len.is_multiple_of(4) => 4,
+            len if len.is_multiple_of(4) => 4,
             _ => 1,
         }
     }
 }
 
-fn map(program: &Program, wide: bool) -> Source {
-    let width = program.width(wide);
+/// Rows that one invocation computes where some of what it loads is the same for all of them.
+const SHARING: u32 = 4;
+/// Invocations that are left then, at least: a software driver has few cores to keep busy, and pays most for loads.
+const LEFT: [u32; 2] = [1 << 16, 1 << 12];
+
+fn map(program: &Program, software: bool) -> Source {
+    let width = program.width();
     let mut printer = Printer::new(program, &[&program.tail], width);
-    let mut body = String::new();
-    let names = Names { item: "i", first: "e", step: "v", head: "" };
-    let known = printer.steps(&program.tail, names, "    ", &mut body);
-    store(program, &known, width, "    ", &mut body);
     let vector =
         |at: usize| if is_whole(program, width) && program.outputs[at].element != Element::F16 { width } else { 1 };
-    let first = if width == 1 { "i".into() } else { format!("i * {width}u") };
+    let items = program.len().div_ceil(width);
+    let least = LEFT[usize::from(software)].saturating_mul(SHARING);
+    let row = if items >= least { period(program, width) } else { None };
+    let mut body = String::new();
+    let names = Names { item: "i", first: "e", step: "v", head: "" };
+    let times = |name: &str| if width == 1 { name.into() } else { format!("{name} * {width}u") };
+    let (words, invocations) = if let Some(row) = row {
+        let each = row / width;
+        let shared = shared(&program.tail, row);
+        let mut known = vec![String::new(); shared.len()];
+        let mut tail = program.tail.clone();
+        for (step, _) in tail.steps.iter_mut().zip(&shared).filter(|(_, shared)| **shared) {
+            if let Step::Load { at, .. } = step {
+                *at = at.within(row);
+            }
+        }
+        let _ = writeln!(body, "    let c = id.x % {each}u;\n    let d = {};", times("c"));
+        let of_row = Names { item: "c", first: "d", ..names };
+        printer.some_steps(&tail, |step| shared[step], of_row, "    ", &mut body, &mut known);
+        let _ = write!(
+            body,
+            "    let first = id.x / {each}u * {SHARING}u;\n    for (var r = first; r < min(first + {SHARING}u, p.rows); r++) {{\n        let i = r * {each}u + c;\n        let e = {};\n",
+            times("i"),
+        );
+        printer.some_steps(&tail, |step| !shared[step], names, "        ", &mut body, &mut known);
+        store(program, &known, width, "        ", &mut body);
+        body += "    }\n";
+        let rows = program.len() / row;
+        (vec![("rows", rows)], rows.div_ceil(SHARING) * each)
+    } else {
+        let _ = writeln!(body, "    let i = id.x;\n    if i >= p.items {{ return; }}\n    let e = {};", times("i"));
+        let known = printer.steps(&program.tail, names, "    ", &mut body);
+        store(program, &known, width, "    ", &mut body);
+        (vec![("items", items)], items)
+    };
+    let (words, values): (Vec<&str>, Vec<u32>) = words.into_iter().unzip();
     let text = format!(
-        "{}{}\n{}@compute @workgroup_size({GROUP})\nfn map(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let i = id.x;\n    if i >= p.items {{ return; }}\n    let e = {first};\n{body}}}\n",
-        printer.params(&["items"]),
+        "{}{}\n{}@compute @workgroup_size({GROUP})\nfn map(@builtin(global_invocation_id) id: vec3<u32>) {{\n{body}}}\n",
+        printer.params(&words),
         printer.bindings(vector),
         printer.helpers(),
     );
-    let items = program.len().div_ceil(width);
-    Source { text, grid: [items.div_ceil(GROUP), 1, 1], words: vec![items] }
+    Source { text, grid: [invocations.div_ceil(GROUP), 1, 1], words: values }
+}
+
+/// Elements of a row, so that some loads are the same for every row; the longest there are several of.
+fn period(program: &Program, width: u32) -> Option<u32> {
+    let periods = program.tail.steps.iter().filter_map(|step| match step {
+        // What is the same for all elements is cheap to load anyway.
+        Step::Load { at, .. } => at.period().filter(|period| *period > 1),
+        _ => None,
+    });
+    periods.filter(|period| period.is_multiple_of(width) && program.len() / period >= SHARING).max()
+}
+
+/// Which steps are the same in all rows of so many elements.
+fn shared(body: &Body, row: u32) -> Vec<bool> {
+    let mut shared: Vec<bool> = Vec::with_capacity(body.steps.len());
+    for step in &body.steps {
+        shared.push(match step {
+            Step::Load { at, .. } => at.period().is_some_and(|period| row.is_multiple_of(period)),
+            Step::Apply { args, .. } => !args.is_empty() && args.iter().all(|arg| shared[*arg]),
+            Step::Head(_) | Step::Gather { .. } | Step::Join { .. } => false,
+        });
+    }
+    shared
 }
 
 fn is_whole(program: &Program, width: u32) -> bool {

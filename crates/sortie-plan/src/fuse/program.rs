@@ -63,6 +63,28 @@ impl At {
         }
     }
 
+    /// Elements after which it is the same again, if it is.
+    pub(crate) fn period(&self) -> Option<u32> {
+        match self {
+            Self::Strided { dims, .. } => match dims.as_slice() {
+                [(_, 0), inner @ ..] => Some(inner.iter().map(|(length, _)| length).product()),
+                _ => None,
+            },
+            Self::Same => None,
+        }
+    }
+
+    /// The same, seen only from the first `row` elements.
+    pub(crate) fn within(&self, row: u32) -> Self {
+        match self {
+            Self::Strided { offset, dims } if self.period() == Some(row) => match &dims[1..] {
+                [(_, 1)] if *offset == 0 => Self::Same,
+                inner => Self::Strided { offset: *offset, dims: inner.to_vec() },
+            },
+            at => at.clone(),
+        }
+    }
+
     /// Whether neighbours are all at one place.
     pub(crate) fn is_splat(&self) -> bool {
         matches!(self, Self::Strided { dims, .. } if dims.last().is_none_or(|(_, stride)| *stride == 0))
@@ -225,7 +247,8 @@ impl Program {
     }
 
     /// What a step of a body comes to.
-    pub(crate) fn element(&self, body: &Body, step: usize) -> Element {
+    #[must_use]
+    pub fn element(&self, body: &Body, step: usize) -> Element {
         match &body.steps[step] {
             Step::Load { input, .. } | Step::Gather { input, .. } => self.inputs[*input].element,
             Step::Join { inputs, .. } => self.inputs[inputs[0]].element,
@@ -272,5 +295,16 @@ mod tests {
         assert!(!at(&[4, 6], &[6], None, 0).is_wide(4));
         assert!(!at(&[4, 8], &[4, 8], None, 2).is_wide(4));
         assert!(!at(&[4, 4], &[4, 4], Some(&[1, 4]), 0).is_wide(4));
+    }
+
+    #[test]
+    fn what_is_stretched_outwards_comes_again() {
+        assert_eq!(at(&[2, 3, 4], &[4], None, 0).period(), Some(4));
+        assert_eq!(at(&[2, 3, 4], &[3, 1], None, 0).period(), Some(12));
+        assert_eq!(at(&[2, 3, 4], &[], None, 0).period(), Some(1));
+        assert_eq!(at(&[2, 3, 4], &[2, 1, 4], None, 0).period(), None);
+        assert_eq!(at(&[2, 3, 4], &[4], None, 0).within(4), At::Same);
+        assert_eq!(at(&[2, 3, 4], &[3, 1], None, 0).within(12), strided(0, &[(3, 1), (4, 0)]));
+        assert_eq!(at(&[2, 3, 4], &[2, 3, 4], None, 0).period(), None);
     }
 }

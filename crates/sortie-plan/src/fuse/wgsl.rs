@@ -92,11 +92,25 @@ impl<'a> Printer<'a> {
 
     /// All steps of a body, indented. Returns the name of each.
     pub(super) fn steps(&mut self, body: &Body, names: Names<'_>, indent: &str, text: &mut String) -> Vec<String> {
-        let mut known: Vec<String> = Vec::new();
-        for (number, step) in body.steps.iter().enumerate() {
+        let mut known = vec![String::new(); body.steps.len()];
+        self.some_steps(body, |_| true, names, indent, text, &mut known);
+        known
+    }
+
+    /// Some steps of a body, indented; what they need is known already.
+    pub(super) fn some_steps(
+        &mut self,
+        body: &Body,
+        wanted: impl Fn(usize) -> bool,
+        names: Names<'_>,
+        indent: &str,
+        text: &mut String,
+        known: &mut [String],
+    ) {
+        for (number, step) in body.steps.iter().enumerate().filter(|(number, _)| wanted(*number)) {
             let value = match step {
                 Step::Head(_) => {
-                    known.push(names.head.to_owned());
+                    names.head.clone_into(&mut known[number]);
                     continue;
                 }
                 Step::Load { input, at } => self.load(*input, at, names),
@@ -108,11 +122,9 @@ impl<'a> Printer<'a> {
                     self.apply(*f, &args, *scalars, of, *element)
                 }
             };
-            let name = format!("{}{number}", names.step);
-            let _ = writeln!(text, "{indent}let {name} = {value};");
-            known.push(name);
+            known[number] = format!("{}{number}", names.step);
+            let _ = writeln!(text, "{indent}let {} = {value};", known[number]);
         }
-        known
     }
 
     /// `width` elements, each by an expression of its index.

@@ -82,6 +82,18 @@ fn a_chain_with_a_row_that_stretches_is_one_kernel_of_vectors() {
 }
 
 #[test]
+fn what_is_the_same_for_all_rows_is_loaded_once_for_several() {
+    let mut draft = Draft::default();
+    let dims = [5, 1026, 1024];
+    let (x, w, r) = (draft.input(&dims), draft.input(&[1024]), draft.input(&[1026, 1]));
+    let stretched = draft.op(TensorKind::Broadcast, &[w], &dims, 0);
+    let s = draft.map(Function::Exp, &[stretched], &dims);
+    let v = draft.map(Function::Mul, &[x, s], &dims);
+    draft.map(Function::Sub, &[v, r], &dims);
+    check("rows", &draft);
+}
+
+#[test]
 fn an_odd_number_of_elements_goes_one_by_one_and_views_are_read_where_they_lie() {
     let mut draft = Draft::default();
     let x = draft.input(&[5, 7]);

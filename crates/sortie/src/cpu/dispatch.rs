@@ -7,6 +7,7 @@ use sortie_plan::{Access, Op};
 use super::{
     memory::{Loan, Memory},
     work::Running,
+    workers::Workers,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -54,14 +55,18 @@ impl Running<'_> {
         } else {
             ready.program.run(run, &workers.threads, stop)
         };
-        outcome.map_err(|halt| match halt {
-            Halt::Canceled => canceled_here(),
-            Halt::OverBudget => {
-                let budget = workers.budget();
-                let message = format!("kernel {:?} ran longer than its budget of {budget:?}", kernel.entry());
-                Error::new(ErrorKind::Timeout, message)
-            }
-        })
+        outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), workers))
+    }
+}
+
+/// Why a kernel, or what stands for one, ended early.
+pub(super) fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
+    match halt {
+        Halt::Canceled => canceled_here(),
+        Halt::OverBudget => {
+            let budget = workers.budget();
+            Error::new(ErrorKind::Timeout, format!("kernel {name} ran longer than its budget of {budget:?}"))
+        }
     }
 }
 

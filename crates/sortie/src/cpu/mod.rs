@@ -5,16 +5,18 @@
 //!
 //! Invariant: what runs has the turn of the submit line, so one submission runs at a time and nobody waits for memory.
 
+mod chain;
 mod dispatch;
 mod fill;
 mod memory;
+mod native;
 mod product;
 mod work;
 mod workers;
 
 use std::sync::Arc;
 
-pub(crate) use self::work::Work;
+pub(crate) use self::{native::Native, work::Work};
 use self::{work::Sheet, workers::Workers};
 use crate::{
     device::{DeviceOptions, Shared},

@@ -160,7 +160,7 @@ impl Running<'_> {
         self.tally.count(op.lane);
         match (op.kind, accesses) {
             (OpKind::Dispatch, accesses) => return self.dispatch(op, accesses),
-            (OpKind::Tensor, accesses) => self.product(op, accesses),
+            (OpKind::Tensor, accesses) => return self.native(op, accesses),
             (OpKind::Copy, [from, to]) => {
                 let (from, to) = (self.memory.place(from), self.memory.place(to));
                 self.memory.copy(from, to);

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use sortie_plan::{
     Caps, Lane, Op, OpKind, Plan, Recording, Span, Touch,
-    fuse::{self, Head, Lowered, Program, Source},
+    fuse::{self, Lowered, Source},
 };
 
 use super::{Payload, groups::GroupRef};
 use crate::{
+    cpu::Native,
     device::Shared,
     error::Result,
     kernel::{GRID_BLOCK, Kernel, KernelOptions},
@@ -31,7 +33,7 @@ const MOST_OPS: usize = 1 << 20;
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
 pub(crate) struct Planned {
-    /// What runs: without tensor operations, but for products that the host computes itself.
+    /// What runs: without tensor operations, but for those that the host computes without a kernel.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     /// What stands for tensor operations, if there are any.
@@ -50,8 +52,10 @@ pub(crate) struct Tensors {
     key: Recording,
     /// For each op that runs, the one that was recorded.
     origin: Vec<u32>,
-    /// What ops of kind `Tensor` compute, by kernel.
-    pub(crate) programs: Vec<Program>,
+    /// What ops of kind `Tensor` compute, by kernel; `None` for those that have become dispatches.
+    natives: Vec<Option<Native>>,
+    /// Where the scalars of such ops were recorded; `data` of the op is a part of this list.
+    scalars: Vec<u32>,
     /// Follow those of the payload.
     kernels: Vec<Kernel>,
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
@@ -171,21 +175,24 @@ impl Planned {
         let mut tensors = Tensors {
             key: recording.clone(),
             origin,
-            programs,
+            natives: Vec::new(),
+            scalars,
             kernels: Vec::new(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
         };
+        if caps.host {
+            tensors.natives = programs.iter().map(Native::of).collect();
+        }
         for number in 0..lowered.ops.len() {
             let op = lowered.ops[number];
             if op.kind == OpKind::Tensor {
-                let program = &tensors.programs[op.kernel as usize];
-                if caps.host && matches!(program.head, Head::Product(_)) {
+                if let Some(Some(_)) = tensors.natives.get(op.kernel as usize) {
                     continue;
                 }
-                let source = program.source(caps);
+                let source = programs[op.kernel as usize].source(caps);
                 let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
-                lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source, &scalars);
+                lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source);
             }
         }
         Ok(Self::new(lowered, Some(Box::new(tensors)), caps))
@@ -208,27 +215,30 @@ impl Planned {
         for word in &tensors.words {
             let bytes = match word {
                 Word::Size(size) => size.to_le_bytes(),
-                Word::Scalar(at) => {
-                    let at = *at as usize;
-                    std::array::from_fn(|byte| payload.immediates[at + byte])
-                }
+                Word::Scalar(at) => bytes_at(&payload.immediates, *at),
             };
             payload.immediates.extend_from_slice(&bytes);
         }
     }
 }
 
+/// Four of the bytes given while recording.
+fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
+    std::array::from_fn(|byte| immediates[at as usize + byte])
+}
+
 impl Tensors {
+    /// What an op of kind `Tensor` computes, and its scalars.
+    pub(crate) fn native(&self, op: &Op, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
+        let Some(Some(native)) = self.natives.get(op.kernel as usize) else {
+            unreachable!("what is not native has become a dispatch")
+        };
+        let scalars = self.scalars[op.data.range()].iter();
+        (native, scalars.map(|at| u32::from_le_bytes(bytes_at(immediates, *at))).collect())
+    }
+
     /// The dispatch that runs a generated kernel.
-    fn dispatch(
-        &mut self,
-        shared: &Shared,
-        lowered: &mut Recording,
-        op: Op,
-        kernel: &Kernel,
-        source: &Source,
-        scalars: &[u32],
-    ) -> Op {
+    fn dispatch(&mut self, shared: &Shared, lowered: &mut Recording, op: Op, kernel: &Kernel, source: &Source) -> Op {
         let known = lowered.kernels.iter().position(|id| *id == kernel.id());
         let index = match known.and_then(|index| u32::try_from(index).ok()) {
             Some(index) => index,
@@ -239,7 +249,7 @@ impl Tensors {
         };
         let first = self.start + self.words.len() * 4;
         self.words.extend(source.words.iter().map(|word| Word::Size(*word)));
-        self.words.extend(scalars[op.data.range()].iter().map(|at| Word::Scalar(*at)));
+        self.words.extend(self.scalars[op.data.range()].iter().map(|at| Word::Scalar(*at)));
         let folded = source.grid.iter().any(|groups| *groups > shared.limits().groups);
         Op {
             kind: OpKind::Dispatch,

@@ -5,6 +5,7 @@
 mod drivers;
 
 mod arrange;
+mod blocks;
 mod count;
 mod map;
 mod mistakes;

@@ -1,0 +1,356 @@
+//! Functions of single elements, applied to a block at a time.
+//!
+//! A block is a slice of words, whatever they stand for: what lies between the steps of a chain then needs no types. Each function computes the
+//! same bits as the WGSL that a device without this crate would run, on this crate.
+
+#![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
+
+use crate::{
+    math,
+    run::simd::{Simd, Work},
+};
+
+/// What the words of an operand stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// 32-bit floats.
+    F32,
+    /// 32-bit unsigned integers.
+    U32,
+    /// 32-bit signed integers.
+    I32,
+}
+
+/// A function of one element of each operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Function {
+    /// −x
+    Neg,
+    /// |x|
+    Abs,
+    /// eˣ
+    Exp,
+    /// ln x
+    Log,
+    /// √x
+    Sqrt,
+    /// 1 / √x
+    Rsqrt,
+    /// sin x
+    Sin,
+    /// cos x
+    Cos,
+    /// tanh x
+    Tanh,
+    /// 1 / (1 + e⁻ˣ)
+    Sigmoid,
+    /// x where it is not below 0
+    Relu,
+    /// x · sigmoid(x)
+    Swish,
+    /// x · Φ(x)
+    Gelu,
+    /// Its approximation by tanh
+    GeluTanh,
+    /// x · s₀
+    Scale,
+    /// x between s₀ and s₁
+    Clamp,
+    /// a + b
+    Add,
+    /// a − b
+    Sub,
+    /// a · b
+    Mul,
+    /// a / b; of integers, a / 0 = a
+    Div,
+    /// aᵇ; NaN for a negative a and a b that is not whole
+    Pow,
+    /// The smaller; NaN where one is
+    Minimum,
+    /// The larger; NaN where one is
+    Maximum,
+    /// a = b, as 0 and 1
+    Equal,
+    /// a ≠ b
+    NotEqual,
+    /// a < b
+    Less,
+    /// a ≤ b
+    LessEqual,
+    /// a > b
+    Greater,
+    /// a ≥ b
+    GreaterEqual,
+    /// The second where the first is not 0, else the third
+    Select,
+    /// To numbers of another kind
+    Cast(Number),
+    /// The nearest half, still as f32
+    Half,
+}
+
+/// Applies a function to blocks of equal length.
+///
+/// Operands that the function does not take, and scalars, are not looked at. Should a block be shorter than `to`, so is what is computed.
+///
+/// ```
+/// use sortie_cpu::native::{Function, Number, apply};
+/// let (a, b) = ([1.5_f32, -2.0].map(f32::to_bits), [0.25_f32, 4.0].map(f32::to_bits));
+/// let mut sum = [0; 2];
+/// apply(Function::Add, Number::F32, [&a, &b, &[]], [0; 2], &mut sum);
+/// assert_eq!(sum.map(f32::from_bits), [1.75, 2.0]);
+/// ```
+pub fn apply(f: Function, of: Number, args: [&[u32]; 3], scalars: [u32; 2], to: &mut [u32]) {
+    Simd::new().run(Apply { f, of, args, scalars, to });
+}
+
+/// Halves to floats: half `start` of `words`, and those after it.
+pub fn widen(words: &[u32], start: usize, to: &mut [u32]) {
+    for (at, to) in (start..).zip(to) {
+        *to = math::f16_bits_to_f32(words[at / 2] >> (at % 2 * 16)).to_bits();
+    }
+}
+
+/// Floats to halves, two to a word; what has no partner is put beside a zero.
+pub fn narrow(floats: &[u32], to: &mut [u32]) {
+    for (pair, to) in floats.chunks(2).zip(to) {
+        let half = |at: usize| pair.get(at).map_or(0, |bits| math::f32_to_f16_bits(f32::from_bits(*bits)));
+        *to = half(0) | half(1) << 16;
+    }
+}
+
+/// What a word stands for.
+trait Element: Copy {
+    fn of(bits: u32) -> Self;
+    fn bits(self) -> u32;
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        Self::from_bits(bits)
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Element for u32 {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        bits
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self
+    }
+}
+
+impl Element for i32 {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        bits.cast_signed()
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        self.cast_unsigned()
+    }
+}
+
+impl Element for bool {
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        bits != 0
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        u32::from(self)
+    }
+}
+
+struct Apply<'a> {
+    f: Function,
+    of: Number,
+    args: [&'a [u32]; 3],
+    scalars: [u32; 2],
+    to: &'a mut [u32],
+}
+
+impl Work for Apply<'_> {
+    #[inline(always)]
+    fn work(self) {
+        match self.of {
+            Number::F32 => self.floats(),
+            Number::U32 => self.unsigned(),
+            Number::I32 => self.signed(),
+        }
+    }
+}
+
+impl Apply<'_> {
+    #[inline(always)]
+    fn one<A: Element, R: Element>(self, f: impl Fn(A) -> R) {
+        for (to, a) in self.to.iter_mut().zip(self.args[0]) {
+            *to = f(A::of(*a)).bits();
+        }
+    }
+
+    #[inline(always)]
+    fn two<A: Element, R: Element>(self, f: impl Fn(A, A) -> R) {
+        for ((to, a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]) {
+            *to = f(A::of(*a), A::of(*b)).bits();
+        }
+    }
+
+    #[inline(always)]
+    fn select(self) {
+        for (((to, c), a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
+            *to = if *c == 0 { *b } else { *a };
+        }
+    }
+
+    #[inline(always)]
+    fn floats(self) {
+        let [low, high] = self.scalars.map(f32::from_bits);
+        match self.f {
+            Function::Neg => self.one(|x: f32| -x),
+            Function::Abs => self.one(f32::abs),
+            Function::Exp => self.one(math::exp),
+            Function::Log => self.one(math::log),
+            Function::Sqrt => self.one(f32::sqrt),
+            Function::Rsqrt => self.one(|x: f32| 1.0 / x.sqrt()),
+            Function::Sin => self.one(math::sin),
+            Function::Cos => self.one(math::cos),
+            Function::Tanh => self.one(math::tanh),
+            Function::Sigmoid => self.one(|x: f32| 1.0 / (1.0 + math::exp(-x))),
+            Function::Relu => self.one(|x: f32| if x < 0.0 { 0.0 } else { x }),
+            Function::Swish => self.one(|x: f32| x / (1.0 + math::exp(-x))),
+            Function::Gelu => self.one(gelu),
+            Function::GeluTanh => self.one(gelu_tanh),
+            Function::Scale => self.one(|x: f32| x * low),
+            Function::Clamp => self.one(|x: f32| {
+                let below = if x > high { high } else { x };
+                if x < low { low } else { below }
+            }),
+            Function::Add => self.two(|a: f32, b: f32| a + b),
+            Function::Sub => self.two(|a: f32, b: f32| a - b),
+            Function::Mul => self.two(|a: f32, b: f32| a * b),
+            Function::Div => self.two(|a: f32, b: f32| a / b),
+            Function::Pow => self.two(pow),
+            Function::Minimum => self.two(|a: f32, b: f32| {
+                let other = if b <= a { b } else { a + b };
+                if a < b { a } else { other }
+            }),
+            Function::Maximum => self.two(|a: f32, b: f32| {
+                let other = if b >= a { b } else { a + b };
+                if a > b { a } else { other }
+            }),
+            Function::Equal => self.two(|a: f32, b: f32| a == b),
+            Function::NotEqual => self.two(|a: f32, b: f32| a != b),
+            Function::Less => self.two(|a: f32, b: f32| a < b),
+            Function::LessEqual => self.two(|a: f32, b: f32| a <= b),
+            Function::Greater => self.two(|a: f32, b: f32| a > b),
+            Function::GreaterEqual => self.two(|a: f32, b: f32| a >= b),
+            Function::Select => self.select(),
+            Function::Cast(Number::F32) => self.one(|x: u32| x),
+            // WGSL stops at the last float that fits.
+            Function::Cast(Number::U32) => self.one(|x| math::f32_to_u32(x).min(0xffff_ff00)),
+            Function::Cast(Number::I32) => self.one(|x| math::f32_to_i32(x).min(0x7fff_ff80)),
+            Function::Half => self.one(math::quantize_to_f16),
+        }
+    }
+
+    #[inline(always)]
+    fn unsigned(self) {
+        let [low, high] = self.scalars;
+        match self.f {
+            Function::Scale => self.one(|x: u32| x.wrapping_mul(low)),
+            Function::Clamp => self.one(|x: u32| {
+                let below = if x > high { high } else { x };
+                if x < low { low } else { below }
+            }),
+            Function::Add => self.two(u32::wrapping_add),
+            Function::Sub => self.two(u32::wrapping_sub),
+            Function::Mul => self.two(u32::wrapping_mul),
+            Function::Div => self.two(math::udiv),
+            Function::Minimum => self.two(|a: u32, b: u32| a.min(b)),
+            Function::Maximum => self.two(|a: u32, b: u32| a.max(b)),
+            Function::Equal => self.two(|a: u32, b: u32| a == b),
+            Function::NotEqual => self.two(|a: u32, b: u32| a != b),
+            Function::Less => self.two(|a: u32, b: u32| a < b),
+            Function::LessEqual => self.two(|a: u32, b: u32| a <= b),
+            Function::Greater => self.two(|a: u32, b: u32| a > b),
+            Function::GreaterEqual => self.two(|a: u32, b: u32| a >= b),
+            Function::Select => self.select(),
+            Function::Cast(Number::F32) => self.one(math::u32_to_f32),
+            // Of unsigned numbers the rest changes nothing, or is not there.
+            _ => self.one(|x: u32| x),
+        }
+    }
+
+    #[inline(always)]
+    fn signed(self) {
+        let [low, high] = self.scalars.map(u32::cast_signed);
+        match self.f {
+            Function::Neg => self.one(i32::wrapping_neg),
+            Function::Abs => self.one(i32::wrapping_abs),
+            Function::Relu => self.one(|x: i32| if x < 0 { 0 } else { x }),
+            Function::Scale => self.one(|x: i32| x.wrapping_mul(low)),
+            Function::Clamp => self.one(|x: i32| {
+                let below = if x > high { high } else { x };
+                if x < low { low } else { below }
+            }),
+            Function::Div => self.two(math::idiv),
+            Function::Minimum => self.two(|a: i32, b: i32| a.min(b)),
+            Function::Maximum => self.two(|a: i32, b: i32| a.max(b)),
+            Function::Less => self.two(|a: i32, b: i32| a < b),
+            Function::LessEqual => self.two(|a: i32, b: i32| a <= b),
+            Function::Greater => self.two(|a: i32, b: i32| a > b),
+            Function::GreaterEqual => self.two(|a: i32, b: i32| a >= b),
+            Function::Cast(Number::F32) => self.one(math::i32_to_f32),
+            // The same bits as without a sign.
+            _ => self.unsigned(),
+        }
+    }
+}
+
+/// A rational function of x², as in the WGSL of tensor operations.
+#[inline(always)]
+fn erf(x: f32) -> f32 {
+    let c = if x > 4.0 { 4.0 } else { x };
+    let c = if x < -4.0 { -4.0 } else { c };
+    let s = c * c;
+    let p = s * -2.726_142_3e-10 + 2.770_681_4e-8;
+    let p = p * s + -2.101_024e-6;
+    let p = p * s + -5.692_506_4e-5;
+    let p = p * s + -7.349_906_3e-4;
+    let p = p * s + -2.954_6e-3;
+    let p = p * s + -1.609_603_3e-2;
+    let q = s * -1.456_607_18e-5 + -2.133_740_5e-4;
+    let q = q * s + -1.682_827e-3;
+    let q = q * s + -7.373_329_2e-3;
+    let q = q * s + -1.426_473_9e-2;
+    c * p / q
+}
+
+#[inline(always)]
+fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+#[inline(always)]
+fn gelu_tanh(x: f32) -> f32 {
+    0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)))
+}
+
+/// A negative base has powers that are whole numbers.
+#[inline(always)]
+fn pow(x: f32, y: f32) -> f32 {
+    let size = if y == 0.0 { 1.0 } else { math::pow(x.abs(), y) };
+    let odd = (y - 2.0 * math::floor(0.5 * y)).abs() == 1.0;
+    let whole = if (x < 0.0) & odd { -size } else { size };
+    if (x < 0.0) & (math::floor(y) != y) { f32::NAN } else { whole }
+}

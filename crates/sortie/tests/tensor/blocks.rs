@@ -1,0 +1,164 @@
+//! What is computed block by block, or row by row: the same at every edge.
+
+use sortie::{Batch, Device, Tensor, half::f16};
+
+use crate::{exactly, halves, on_all, some};
+
+#[test]
+fn chains_are_the_same_at_the_edges_of_blocks() {
+    for (rows, columns) in [(1, 1023), (33, 31), (41, 25), (1025, 1), (5, 3277), (3, 16_385), (70, 1001)] {
+        let (x, w, b) = (some(rows * columns, 1), some(columns, 2), some(rows, 3));
+        let at = |row: usize, column: usize| x[row * columns + column] * w[column] + b[row];
+        let cells = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let expected: Vec<f32> = cells().map(|(row, column)| at(row, column)).collect();
+        let record = |batch: &mut Batch| {
+            let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
+            let b = batch.upload(&b, [rows, 1]);
+            let y = batch.mul(x, w);
+            batch.add(y, b)
+        };
+        on_all(&format!("a chain over {rows} × {columns}"), record, exactly(&expected));
+        let expected: Vec<f32> = (0..columns)
+            .flat_map(|column| (0..rows).map(move |row| (row, column)))
+            .map(|(row, column)| at(row, column))
+            .collect();
+        let turned = |batch: &mut Batch| {
+            let y = record(batch);
+            let y = batch.transpose(y);
+            batch.scale(y, 1.0)
+        };
+        on_all(&format!("and turned, {rows} × {columns}"), turned, exactly(&expected));
+        let inner = columns - columns / 2;
+        let expected: Vec<f32> =
+            cells().filter(|(_, column)| *column >= columns / 2).map(|(row, column)| at(row, column)).collect();
+        let halved = |batch: &mut Batch| {
+            let y = record(batch);
+            let y = batch.slice(y, &[0..rows, columns / 2..columns]);
+            let zero = batch.upload(&vec![0.0; inner], [inner]);
+            batch.add(y, zero)
+        };
+        on_all(&format!("and cut, {rows} × {columns}"), halved, exactly(&expected));
+    }
+}
+
+#[test]
+fn rows_and_tables_are_the_same_at_the_edges_of_blocks() {
+    let (rows, columns) = (37, 257);
+    let table = some(rows * columns, 5);
+    let chosen: Vec<u32> = (0..91).map(|at| at * 17 % 40).collect();
+    let row = |row: u32| (0..columns).map(move |column| (row as usize, column));
+    let cell = |(row, column): (usize, usize)| if row < rows { table[row * columns + column] } else { 0.0 };
+    let expected: Vec<f32> = chosen.iter().flat_map(|chosen| row(*chosen)).map(cell).collect();
+    on_all(
+        "rows of a table",
+        |batch| {
+            let (table, chosen) = (batch.upload(&table, [rows, columns]), batch.upload(&chosen, [91]));
+            batch.gather(table, chosen)
+        },
+        exactly(&expected),
+    );
+    let other = some(rows * 100, 6);
+    let expected: Vec<f32> = table.chunks(columns).zip(other.chunks(100)).flat_map(|(a, b)| [a, b].concat()).collect();
+    on_all(
+        "side by side",
+        |batch| {
+            let (table, other) = (batch.upload(&table, [rows, columns]), batch.upload(&other, [rows, 100]));
+            batch.concat(&[table, other], 1)
+        },
+        exactly(&expected),
+    );
+}
+
+/// Large enough that an invocation computes several rows.
+#[test]
+fn what_all_rows_share_is_loaded_once_for_some_of_them() {
+    for (rows, columns) in [(67, 1024), (4, 65_536), (131_075, 4), (1030, 129)] {
+        let (x, w, b) = (some(rows * columns, 1), some(columns, 2), some(rows, 3));
+        let at = |at: usize| x[at] * w[at % columns].abs() + b[at / columns];
+        let expected: Vec<f32> = (0..rows * columns).map(at).collect();
+        on_all(
+            &format!("{rows} rows of {columns}"),
+            |batch| {
+                let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
+                let b = batch.upload(&b, [rows, 1]);
+                let w = batch.broadcast(w, [rows, columns]);
+                let w = batch.abs(w);
+                let y = batch.mul(x, w);
+                batch.add(y, b)
+            },
+            exactly(&expected),
+        );
+    }
+    let (rows, columns) = (40, 1026);
+    let half = |x: &f32| f16::from_f32(*x);
+    let (x, w): (Vec<f16>, Vec<f16>) =
+        (some(rows * columns, 1).iter().map(half).collect(), some(columns, 2).iter().map(half).collect());
+    let expected: Vec<f16> =
+        (0..rows * columns).map(|at| f16::from_f32(x[at].to_f32() * w[at % columns].to_f32())).collect();
+    on_all(
+        "rows of halves",
+        |batch| {
+            let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
+            batch.mul(x, w)
+        },
+        halves(&expected),
+    );
+}
+
+type Twice = (&'static str, fn(&mut Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>);
+
+/// The built-in CPU computes chains natively, but what a reduction reads in a kernel.
+#[test]
+fn functions_have_the_same_bits_natively_and_in_a_kernel() {
+    let table: [Twice; 24] = [
+        ("neg", |b, x, _| b.neg(x)),
+        ("abs", |b, x, _| b.abs(x)),
+        ("exp", |b, x, _| b.exp(x)),
+        ("log", |b, x, _| b.log(x)),
+        ("sqrt", |b, x, _| b.sqrt(x)),
+        ("rsqrt", |b, x, _| b.rsqrt(x)),
+        ("sin", |b, x, _| b.sin(x)),
+        ("cos", |b, x, _| b.cos(x)),
+        ("tanh", |b, x, _| b.tanh(x)),
+        ("sigmoid", |b, x, _| b.sigmoid(x)),
+        ("relu", |b, x, _| b.relu(x)),
+        ("swish", |b, x, _| b.swish(x)),
+        ("gelu", |b, x, _| b.gelu(x)),
+        ("gelu_tanh", |b, x, _| b.gelu_tanh(x)),
+        ("scale", |b, x, _| b.scale(x, -1.7)),
+        ("clamp", |b, x, _| b.clamp(x, -0.5, 2.0)),
+        ("add", |b, x, y| b.add(x, y)),
+        ("sub", |b, x, y| b.sub(x, y)),
+        ("mul", |b, x, y| b.mul(x, y)),
+        ("div", |b, x, y| b.div(x, y)),
+        ("pow", |b, x, y| b.pow(x, y)),
+        ("minimum", |b, x, y| b.minimum(x, y)),
+        ("maximum", |b, x, y| b.maximum(x, y)),
+        ("less", |b, x, y| {
+            let truth = b.less(x, y);
+            b.cast(truth)
+        }),
+    ];
+    let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, 88.9, -104.0, 3e38, 2.5];
+    let x: Vec<f32> = special.iter().flat_map(|x| special.map(|_| *x)).chain(some(2000, 1)).collect();
+    let y: Vec<f32> = special.iter().flat_map(|_| special).chain(some(2000, 9)).collect();
+    let device = Device::cpu().unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
+    for (name, apply) in table {
+        let mut batch = device.batch();
+        let (a, b) = (batch.upload(&x, [x.len(), 1]), batch.upload(&y, [y.len(), 1]));
+        let native = apply(&mut batch, a, b);
+        let native = batch.read(native);
+        let in_kernel = apply(&mut batch, a, b);
+        let in_kernel = batch.max(in_kernel, &[1]);
+        let in_kernel = batch.read(in_kernel);
+        batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bits = |reading: sortie::Reading<f32>| -> Vec<u32> {
+            let found = reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
+            found.iter().map(|x| if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }).collect()
+        };
+        let (native, in_kernel) = (bits(native), bits(in_kernel));
+        for at in 0..x.len() {
+            assert_eq!(native[at], in_kernel[at], "{name}({}, {})", x[at], y[at]);
+        }
+    }
+}
