@@ -269,8 +269,8 @@ pub enum TensorKind {
         /// Which inputs are.
         transposed: [bool; 2],
     },
-    /// Over the axes whose bits are set.
-    Reduce(Reduction, u8),
+    /// Over the axes whose bits are set, in so many parts: with more than one, the output has them as its last axis.
+    Reduce(Reduction, u8, u32),
     /// Along the last axis.
     Rows(Norm),
 }

@@ -119,7 +119,7 @@ impl Builder<'_, '_> {
         let step = self.operand(input, &input.shape, &mut body, &known);
         body.stores.push(step);
         match op.kind {
-            TensorKind::Reduce(f, axes) => {
+            TensorKind::Reduce(f, axes, parts) => {
                 let mut dims: Vec<(u32, bool)> = Vec::new();
                 for (axis, length) in input.shape.dims().iter().enumerate() {
                     let reduced = axes >> axis & 1 == 1;
@@ -128,7 +128,7 @@ impl Builder<'_, '_> {
                         _ => dims.push((*length, reduced)),
                     }
                 }
-                Head::Fold(Fold { f, element: input.element, dims }, body)
+                Head::Fold(Fold { f, element: input.element, dims, parts }, body)
             }
             TensorKind::Rows(f) => {
                 let row = input.shape.dims().last().copied().unwrap_or(1);

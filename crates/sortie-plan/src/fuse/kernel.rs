@@ -194,13 +194,13 @@ fn beats(element: Element) -> String {
     format!("fn beats(a: {ty}, i: u32, b: {ty}, j: u32) -> bool {{\n    return ({greater}) || ({same} && j < i);\n}}\n")
 }
 
-/// The index in the whole of element `r` of those that make output element `o`.
+/// The index in the whole of element `r` of set `s`: of those that make one output element, or its parts.
 fn whole_index(fold: &Fold) -> String {
     let mut terms = Vec::new();
     let (mut stride, mut inner) = (1_u64, [1_u64; 2]);
     for (number, (length, reduced)) in fold.dims.iter().enumerate().rev() {
         let own = usize::from(*reduced);
-        let name = ["o", "r"][own];
+        let name = ["s", "r"][own];
         let outermost = !fold.dims[..number].iter().any(|(_, other)| other == reduced);
         let mut term = if inner[own] == 1 { name.to_owned() } else { format!("{name} / {}u", inner[own]) };
         if !outermost {
@@ -219,8 +219,8 @@ fn whole_index(fold: &Fold) -> String {
 
 fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
-    let each = fold.each();
-    let alone = each <= ALONE || (program.len() >= 1 << 14 && each <= 1 << 12);
+    let part = fold.part();
+    let alone = part <= ALONE || (program.len() >= 1 << 14 && part <= 1 << 12);
     let ty = register(fold.element, 1);
     let picks = fold.f == Reduction::ArgMax;
     let Together { neutral, both } = together(fold.f, fold.element);
@@ -248,6 +248,12 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
     };
     let start = if picks { "    var at = 4294967295u;\n" } else { "" };
     let index = whole_index(fold);
+    // Whose elements they are, and which: all of them, or a part.
+    let (of, from, end) = match fold.parts {
+        0..=1 => ("o".to_owned(), "0u".to_owned(), "p.each".to_owned()),
+        parts => (format!("o / {parts}u"), format!("o % {parts}u * {part}u"), format!("min(start + {part}u, p.each)")),
+    };
+    let range = format!("    let s = {of};\n    let start = {from};\n    let end = {end};\n");
     let mut text = printer.params(&["outputs", "each", "low", "high"]);
     text += &printer.bindings(|_| 1);
     text += "\n";
@@ -257,7 +263,7 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
     }
     let loop_of = |from: &str, by: &str| {
         format!(
-            "    var best: {ty} = {neutral};\n{start}    for (var r = {from}; r < p.each; r += {by}) {{\n        let e = {index};\n{inner}        {}\n    }}\n",
+            "{range}    var best: {ty} = {neutral};\n{start}    for (var r = {from}; r < end; r += {by}) {{\n        let e = {index};\n{inner}        {}\n    }}\n",
             take(value, "r")
         )
     };
@@ -265,7 +271,7 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
         let _ = write!(
             text,
             "@compute @workgroup_size({GROUP})\nfn fold(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let o = id.x;\n    if o >= p.outputs {{ return; }}\n{}    let result = {result};\n{tail}}}\n",
-            loop_of("0u", "1u")
+            loop_of("start", "1u")
         );
         [program.len().div_ceil(GROUP), 1, 1]
     } else {
@@ -285,12 +291,12 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
         let _ = write!(
             text,
             "@compute @workgroup_size({GROUP})\nfn fold(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n    let o = group.x;\n    {{\n{}    part[l] = best;\n{keep}    }}\n    workgroupBarrier();\n    for (var half = {}u; half > 0u; half /= 2u) {{\n        if l < half {{ {join} }}\n        workgroupBarrier();\n    }}\n    if l > 0u {{ return; }}\n{last}    let result = {result};\n{tail}}}\n",
-            loop_of("l", &format!("{GROUP}u")),
+            loop_of("start + l", &format!("{GROUP}u")),
             GROUP / 2,
         );
         [program.len(), 1, 1]
     };
-    let words = vec![program.len(), each, f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits()];
+    let words = vec![program.len(), fold.each(), f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits()];
     Source { text, grid, words }
 }
 

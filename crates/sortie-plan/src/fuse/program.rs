@@ -171,13 +171,21 @@ pub struct Fold {
     pub element: Element,
     /// Lengths of all dimensions, and whether each is reduced; neighbours of one kind are one.
     pub dims: Vec<(u32, bool)>,
+    /// Results that are made of each such set of elements, each of a part of it.
+    pub parts: u32,
 }
 
 impl Fold {
-    /// Elements that make one.
+    /// Elements that make one, or all its parts.
     #[must_use]
     pub fn each(&self) -> u32 {
         self.dims.iter().filter(|(_, reduced)| *reduced).map(|(length, _)| length).product()
+    }
+
+    /// Elements of a part; the last may have fewer, or none.
+    #[must_use]
+    pub fn part(&self) -> u32 {
+        self.each().div_ceil(self.parts.max(1))
     }
 }
 

@@ -10,9 +10,12 @@ var<workgroup> part: array<f32, 64>;
 fn fold(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {
     let o = group.x;
     {
+    let s = o;
+    let start = 0u;
+    let end = p.each;
     var best: f32 = 0;
-    for (var r = l; r < p.each; r += 64u) {
-        let e = o * 1000u + r;
+    for (var r = start + l; r < end; r += 64u) {
+        let e = s * 1000u + r;
         let u0 = in0[e];
         let u1 = in1[e];
         let u2 = u0 * u1;

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use naga::valid::{Capabilities, ValidationFlags, Validator};
 use sortie_plan::{
     Caps, Element, Function, Lane, Norm, Op, OpKind, Recording, Reduction, Shape, SlotInfo, SlotKind, Span, TensorKind,
     TensorOp, Value,
@@ -59,6 +60,11 @@ fn check(name: &str, draft: &Draft) {
             format!("// grid {:?}, sizes {:?}, {} scalars\n{}", source.grid, source.words, program.scalars, source.text)
         })
         .collect();
+    for text in &text {
+        let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|error| panic!("{}", error.emit_to_string(text)));
+        let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
+        validator.validate(&module).unwrap_or_else(|error| panic!("{}", error.emit_to_string(text)));
+    }
     let text = text.join("\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(format!("{name}.wgsl"));
     if std::env::var_os("SORTIE_BLESS").is_some() {
@@ -118,9 +124,19 @@ fn a_reduction_has_head_and_tail_in_its_kernel() {
     let mut draft = Draft::default();
     let (x, y) = (draft.input(&[4, 1000]), draft.input(&[4, 1000]));
     let squares = draft.map(Function::Mul, &[x, y], &[4, 1000]);
-    let sum = draft.op(TensorKind::Reduce(Reduction::Sum, 0b10), &[squares], &[4], 0);
+    let sum = draft.op(TensorKind::Reduce(Reduction::Sum, 0b10, 1), &[squares], &[4], 0);
     draft.map(Function::Sqrt, &[sum], &[4]);
     check("fold", &draft);
+}
+
+#[test]
+fn a_large_reduction_has_parts() {
+    let mut draft = Draft::default();
+    let x = draft.input(&[3, 1_000_000]);
+    let squares = draft.map(Function::Mul, &[x, x], &[3, 1_000_000]);
+    let parts = draft.op(TensorKind::Reduce(Reduction::Sum, 0b10, 22), &[squares], &[3, 22], 0);
+    draft.op(TensorKind::Reduce(Reduction::Sum, 0b10, 1), &[parts], &[3], 0);
+    check("parts", &draft);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Over axes, and along rows.
 
-use sortie_plan::{Norm, Reduction, TensorKind};
+use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
 use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of};
 use crate::error::{Error, ErrorKind};
@@ -33,8 +33,16 @@ impl Batch {
     /// The index of the greatest element along an axis, the first of several.
     #[track_caller]
     pub fn argmax<T: Element>(&mut self, x: Tensor<T>, axis: usize) -> Tensor<u32> {
-        let shape = without("argmax", x.value.shape, &[axis]);
-        let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]));
+        let shape = without("argmax", x.value.shape, &[axis]).and_then(|shape| {
+            let (each, limit) = (each_of(x.value.shape, &[axis]), u64::from(sortie_plan::fuse::MOST_FOLDED));
+            match each > limit {
+                true => {
+                    Err(Error::too_large(format!("argmax: elements of {} that make one", x.value.shape), each, limit))
+                }
+                false => Ok(shape),
+            }
+        });
+        let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]), 1);
         match T::KIND {
             super::ElementKind::F16 => {
                 let x = self.cast::<T, f32>(x);
@@ -74,18 +82,55 @@ impl Batch {
 
     #[track_caller]
     fn reduce<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        let shape = without(what, x.value.shape, axes);
-        let kind = TensorKind::Reduce(f, mask(axes));
         match T::KIND {
             // Computed and kept in f32 until the end.
             super::ElementKind::F16 => {
                 let x = self.cast::<T, f32>(x);
-                let y = self.operate::<f32>(what, kind, &[x.into()], &[], shape);
+                let y = self.stages(what, f, x, axes);
                 self.cast(y)
             }
-            _ => self.operate(what, kind, &[x.into()], &[], shape),
+            _ => self.stages(what, f, x, axes),
         }
     }
+
+    /// A reduction, in two stages where one would leave most of a device idle.
+    #[track_caller]
+    fn stages<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
+        let shape = without(what, x.value.shape, axes);
+        let each = each_of(x.value.shape, axes);
+        let parts = shape.as_ref().map_or(1, |shape| parts_of(each, u64::from(shape.len())));
+        if parts == 1 {
+            return self.operate(what, TensorKind::Reduce(f, mask(axes), 1), &[x.into()], &[], shape);
+        }
+        let first = if f == Reduction::Mean { Reduction::Sum } else { f };
+        let in_parts = shape.and_then(|shape| {
+            let dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]);
+            shape_of(&dims.collect::<Vec<_>>(), what)
+        });
+        let some = self.operate::<T>(what, TensorKind::Reduce(first, mask(axes), parts), &[x.into()], &[], in_parts);
+        let last = some.value.shape.rank().saturating_sub(1);
+        let kind = TensorKind::Reduce(first, mask(&[last]), 1);
+        let all = self.operate(what, kind, &[some.into()], &[], without(what, some.value.shape, &[last]));
+        match f {
+            Reduction::Mean => self.unary(what, Function::Scale, all, &[(1.0 / each as f32).to_bits()]),
+            _ => all,
+        }
+    }
+}
+
+/// Into how many parts a reduction of so many elements, so many times, is cut. Workgroups without which a device is idle, each with
+/// enough to do; and none with more than it may.
+fn parts_of(each: u64, times: u64) -> u32 {
+    const GROUPS: u64 = 64;
+    const WORTHWHILE: u64 = 1 << 13;
+    const MOST: u64 = 1 << 19;
+    let useful = GROUPS.div_ceil(times.max(1)).min(each / WORTHWHILE);
+    u32::try_from(useful.max(each.div_ceil(MOST)).max(1)).unwrap_or(u32::MAX)
+}
+
+fn each_of(shape: Shape, axes: &[usize]) -> u64 {
+    let reduced = shape.dims().iter().enumerate().filter(|(axis, _)| axes.contains(axis));
+    reduced.map(|(_, length)| u64::from(*length)).product()
 }
 
 fn mask(axes: &[usize]) -> u8 {
@@ -96,11 +141,6 @@ fn mask(axes: &[usize]) -> u8 {
 fn without(what: &str, shape: Shape, axes: &[usize]) -> Result<Shape> {
     if let Some(axis) = axes.iter().find(|axis| **axis >= shape.rank()) {
         return Err(no_axis(what, shape, *axis));
-    }
-    let each: u64 = axes.iter().map(|axis| u64::from(shape.dims()[*axis])).product();
-    let limit = u64::from(sortie_plan::fuse::MOST_FOLDED);
-    if each > limit {
-        return Err(Error::too_large(format!("{what}: elements of {shape} that make one"), each, limit));
     }
     let kept = shape.dims().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
     let dims: Vec<usize> = kept.map(|(_, dim)| *dim as usize).collect();

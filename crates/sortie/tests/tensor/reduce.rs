@@ -259,3 +259,55 @@ fn truth_and_halves_beside_a_norm_have_a_kernel_of_their_own() {
         assert!(matches!(lens, (Ok(32), Ok(32), Ok(32), Ok(32))), "{name}");
     }
 }
+
+#[test]
+fn large_reductions_have_two_stages() {
+    let len = 1_500_001;
+    let data: Vec<f32> = some(2 * len, 3);
+    let sums = |each: &dyn Fn(usize) -> usize| -> Vec<f64> {
+        let mut sums = vec![0.0; 2];
+        data.iter().enumerate().for_each(|(at, x)| sums[each(at)] += f64::from(*x));
+        sums
+    };
+    let (by_row, by_column) = (sums(&|at| at / len), sums(&|at| at % 2));
+    let of_all = |_: &[f64]| vec![by_row[0] + by_row[1]];
+    on_all(
+        "the sum of rows",
+        |batch| {
+            let x = batch.upload(&data, [2, len]);
+            batch.sum(x, &[1])
+        },
+        near(&by_row, 1e-5, 1.0),
+    );
+    on_all(
+        "the mean of columns, and what is made of it",
+        |batch| {
+            let x = batch.upload(&data, [len, 2]);
+            let x = batch.scale(x, 2.0);
+            let y = batch.mean(x, &[0]);
+            batch.neg(y)
+        },
+        near(&by_column.iter().map(|sum| -2.0 * sum / len as f64).collect::<Vec<_>>(), 1e-5, 1e-6),
+    );
+    on_all(
+        "the sum of all",
+        |batch| {
+            let x = batch.upload(&data, [2, len]);
+            batch.sum(x, &[0, 1, 0])
+        },
+        near(&of_all(&by_row), 1e-5, 1.0),
+    );
+    let mut words: Vec<u32> = (0..len as u32).map(|at| at.wrapping_mul(2_654_435_761)).collect();
+    words[1_234_567] = u32::MAX;
+    let expected = [words.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x)), u32::MAX, 0];
+    on_all(
+        "integers",
+        |batch| {
+            let x = batch.upload(&words, [len]);
+            let all = [batch.sum(x, &[0]), batch.max(x, &[0]), batch.min(x, &[0])];
+            let all = all.map(|x| batch.reshape(x, [1]));
+            batch.concat(&all, 0)
+        },
+        exactly(&expected),
+    );
+}
