@@ -142,11 +142,15 @@ impl<'a> Graph<'a> {
         View { base: from.base, offset, strides }
     }
 
-    /// An input that is a view, in its own shape and without memory of its own.
+    /// An input that is a view, in its own shape, or in any if its elements lie side by side.
     pub(super) fn seen(&self, input: &Value) -> Option<View> {
         let node = *self.maker.get(&input.slot)?;
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
-        (self.op(node).output.shape == input.shape).then_some(view)
+        let own = self.op(node).output.shape;
+        match own == input.shape {
+            true => Some(view),
+            false => side_by_side(&view, &own).then(|| View { strides: input.shape.strides(), ..view }),
+        }
     }
 
     /// The memory that an input is read from, and where in it.
@@ -435,6 +439,12 @@ impl<'a> Graph<'a> {
         let origin = members.iter().max().copied().unwrap_or_default();
         Bound { program, reads: builder.reads, writes, scalars: builder.scalars, origin }
     }
+}
+
+/// Whether the elements of a view lie in memory as if they had been copied there.
+fn side_by_side(view: &View, shape: &Shape) -> bool {
+    let lengths = shape.dims().iter().zip(view.strides.iter().zip(shape.strides()));
+    lengths.into_iter().all(|(length, (stride, own))| *length == 1 || *stride == own)
 }
 
 /// Whether a view of at least two axes is contiguous but for its last two, which are or are not swapped.

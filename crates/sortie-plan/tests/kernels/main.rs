@@ -61,7 +61,8 @@ fn check(name: &str, draft: &Draft) {
         })
         .collect();
     for text in &text {
-        let module = naga::front::wgsl::parse_str(text).unwrap_or_else(|error| panic!("{}", error.emit_to_string(text)));
+        let module =
+            naga::front::wgsl::parse_str(text).unwrap_or_else(|error| panic!("{}", error.emit_to_string(text)));
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::all());
         validator.validate(&module).unwrap_or_else(|error| panic!("{}", error.emit_to_string(text)));
     }

@@ -26,18 +26,12 @@ impl Batch {
         self.tape().scratch(bytes.next_multiple_of(4).max(4))
     }
 
-    /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
-    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64)>> {
+    /// The slot of something that is there already, the last byte before its start that a kernel can be bound from, and the bytes between them;
+    /// `None` when it has no bytes.
+    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64, u64)>> {
         let align = u64::from(self.shared.limits().slice_alignment);
-        let Some(spot) = self.recorder().spot("tensor", place, Use::Storage)? else { return Ok(None) };
-        if !spot.start.is_multiple_of(align) {
-            let message = format!(
-                "tensor: starts at byte {}, but this device binds slices at multiples of {align} bytes",
-                spot.start
-            );
-            return Err(Error::new(crate::error::ErrorKind::Bindings, message));
-        }
-        Ok(Some((spot.slot, spot.start)))
+        let spot = self.recorder().spot("tensor", place, Use::Storage)?;
+        Ok(spot.map(|spot| (spot.slot, spot.start / align * align, spot.start % align)))
     }
 
     #[track_caller]

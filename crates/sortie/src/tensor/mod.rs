@@ -183,7 +183,8 @@ impl Batch {
         tensor
     }
 
-    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs.
+    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products and tables that
+    /// start where the device cannot bind: mostly anywhere but at a multiple of 256 bytes.)
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -205,9 +206,22 @@ impl Batch {
         let made = checked(shape.as_ref(), place.elements(), "tensor");
         let found = made.and_then(|shape| Ok((shape, self.memory_of(&place)?)));
         match found {
-            Ok((shape, Some((slot, start)))) => {
+            Ok((shape, Some((slot, start, 0)))) => {
                 let value = Value { slot, start, shape, element: B::Item::KIND };
                 self.named(value, false)
+            }
+            // A part of what can be bound.
+            Ok((shape, Some((slot, start, skipped)))) => {
+                let skipped = usize::try_from(skipped / B::Item::KIND.bytes()).unwrap_or(usize::MAX);
+                let end = skipped.saturating_add(shape.len() as usize);
+                match shape_of(&[end], "tensor") {
+                    Ok(whole) => {
+                        let whole = Value { slot, start, shape: whole, element: B::Item::KIND };
+                        let whole = self.named(whole, false);
+                        self.slice(whole, std::slice::from_ref(&(skipped..end))).with_shape(shape)
+                    }
+                    Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),
+                }
             }
             Ok((shape, None)) => self.make("tensor", Ok(shape), |_, _| Ok(())),
             Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),

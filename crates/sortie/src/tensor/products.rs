@@ -5,8 +5,8 @@ use sortie_plan::TensorKind;
 use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes};
 
 impl Batch {
-    /// Products of matrices: of the last two axes, for each index of those before. Either side may be one matrix for all of the other's, and
-    /// a [transposed](Batch::transpose) side is read where it lies.
+    /// Products of matrices: of the last two axes, for each index of those before, which stretch as in `NumPy`. One matrix for all of the other
+    /// side's is read where it lies, and so is a [transposed](Batch::transpose) one; what stretches otherwise is copied.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -24,9 +24,27 @@ impl Batch {
         let shape = product(left.value.shape, right.value.shape);
         // Sums are kept in f32.
         let (one, other) = (self.cast::<T, f32>(left), self.cast::<T, f32>(right));
+        let (one, other) = match &shape {
+            Ok(shape) => (self.for_each(one, shape), self.for_each(other, shape)),
+            Err(_) => (one, other),
+        };
         let kind = TensorKind::Matmul { transposed: [false; 2] };
         let sums = self.operate::<f32>("matmul", kind, &[one.into(), other.into()], &[], shape);
         self.cast(sums)
+    }
+
+    /// A side of products of this shape: one matrix for all, or one for each.
+    #[track_caller]
+    fn for_each(&mut self, side: Tensor<f32>, shape: &Shape) -> Tensor<f32> {
+        let own = side.value.shape;
+        let ([batch @ .., _, _], [all @ .., _, _]) = (own.dims(), shape.dims()) else { return side };
+        let matrix = &own.dims()[batch.len()..];
+        let dims = |lengths: &[u32]| lengths.iter().chain(matrix).map(|length| *length as usize).collect::<Vec<_>>();
+        match batch {
+            batch if batch == all => side,
+            batch if batch.iter().all(|length| *length == 1) => self.reshape(side, dims(&[])),
+            _ => self.broadcast(side, dims(all)),
+        }
     }
 
     /// The sum of the products of two vectors' elements: a tensor of no dimensions.
@@ -44,10 +62,8 @@ impl Batch {
 fn product(left: Shape, right: Shape) -> Result<Shape> {
     let wrong = || wrong_shapes("matmul", left, right);
     let ([batch @ .., m, k], [other @ .., inner, n]) = (left.dims(), right.dims()) else { return Err(wrong()) };
-    if k != inner || !(batch == other || batch.is_empty() || other.is_empty()) {
-        return Err(wrong());
-    }
-    let batch = if batch.is_empty() { other } else { batch };
-    let dims: Vec<usize> = batch.iter().chain([m, n]).map(|dim| *dim as usize).collect();
-    shape_of(&dims, "matmul")
+    let usizes = |lengths: &[u32]| lengths.iter().map(|length| *length as usize).collect::<Vec<_>>();
+    let (batch, other) = (shape_of(&usizes(batch), "matmul")?, shape_of(&usizes(other), "matmul")?);
+    let both = batch.broadcast(&other).filter(|_| k == inner).ok_or_else(wrong)?;
+    shape_of(&[usizes(both.dims()), usizes(&[*m, *n])].concat(), "matmul")
 }

@@ -1,9 +1,11 @@
 //! The same elements, arranged otherwise.
 
+use sortie::half::f16;
+
 use crate::{
-    exactly,
+    devices, exactly,
     map::{at, indices},
-    on_all,
+    on_all, some,
 };
 
 fn counted(shape: &[usize]) -> Vec<u32> {
@@ -214,5 +216,75 @@ fn a_view_of_a_reshaped_view_reads_what_is_there() {
             batch.transpose(x)
         },
         exactly(&twice),
+    );
+}
+
+/// A device binds buffers at multiples of 32 or 256 bytes; tensors start anywhere.
+#[test]
+fn slices_of_buffers_are_tensors_wherever_they_start() {
+    let data = some(1000, 4);
+    let halves: Vec<f16> = data.iter().map(|x| f16::from_f32(*x)).collect();
+    for (name, device) in devices() {
+        let buffer = device.upload(&data).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let small = device.upload(&halves).unwrap_or_else(|error| panic!("{name}: {error}"));
+        for start in [0, 1, 3, 64, 65, 131] {
+            let mut batch = device.batch();
+            let x = batch.tensor(buffer.slice(start..start + 60), [6, 10]);
+            let twice = batch.add(x, x);
+            let twice = batch.read(twice);
+            let turned = batch.transpose(x);
+            let product = batch.matmul(turned, x);
+            let product = batch.read(product);
+            let chosen = batch.upload(&[5, 0, 3], [3]);
+            let rows = batch.gather(x, chosen);
+            let rows = batch.read(rows);
+            let total = batch.max(x, &[0, 1]);
+            let total = batch.read(total);
+            let h = batch.tensor(small.slice(2 * start..2 * start + 34), [2, 17]);
+            let h = batch.cast::<f16, f32>(h);
+            let h = batch.read(h);
+            batch.submit().unwrap_or_else(|error| panic!("{name}, from {start}: {error}"));
+            let own = &data[start..start + 60];
+            let wait = |reading: sortie::Reading<f32>| reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(wait(twice), own.iter().map(|x| x + x).collect::<Vec<_>>(), "{name}, from {start}");
+            assert_eq!(wait(rows), [&own[50..], &own[..10], &own[30..40]].concat(), "{name}, from {start}");
+            assert_eq!(wait(total), [own.iter().copied().fold(f32::MIN, f32::max)], "{name}, from {start}");
+            assert_eq!(
+                wait(h),
+                halves[2 * start..2 * start + 34].iter().map(|x| x.to_f32()).collect::<Vec<_>>(),
+                "{name}"
+            );
+            for (at, found) in wait(product).into_iter().enumerate() {
+                let sum: f32 = (0..6).map(|row| own[row * 10 + at / 10] * own[row * 10 + at % 10]).sum();
+                assert!((found - sum).abs() < 1e-4, "{name}, from {start}: [{at}] is {found} instead of {sum}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_in_a_row_are_a_view_in_any_shape() {
+    let data = some(80, 2);
+    let expected: Vec<f32> = data[20..50].iter().map(|x| x * 2.0).collect();
+    on_all(
+        "rows 2 to 4 as one",
+        |batch| {
+            let x = batch.upload(&data, [8, 10]);
+            let rows = batch.slice(x, &[2..5]);
+            let flat = batch.reshape(rows, [30]);
+            batch.scale(flat, 2.0)
+        },
+        exactly(&expected),
+    );
+    let columns: Vec<f32> = (0..24).map(|at| data[at / 3 * 10 + 4 + at % 3] * 2.0).collect();
+    on_all(
+        "columns 4 to 6, which are not",
+        |batch| {
+            let x = batch.upload(&data, [8, 10]);
+            let columns = batch.slice(x, &[0..8, 4..7]);
+            let flat = batch.reshape(columns, [24]);
+            batch.scale(flat, 2.0)
+        },
+        exactly(&columns),
     );
 }

@@ -177,3 +177,49 @@ fn sums_of_no_products_are_zero() {
         );
     }
 }
+
+#[test]
+fn what_comes_before_the_matrices_stretches() {
+    type Dims = &'static [usize];
+    let table: [(Dims, Dims, Dims); 6] = [
+        (&[2, 1, 3, 4], &[5, 4, 2], &[2, 5, 3, 2]),
+        (&[5, 3, 4], &[2, 1, 4, 2], &[2, 5, 3, 2]),
+        (&[1, 3, 4], &[6, 4, 5], &[6, 3, 5]),
+        (&[6, 3, 4], &[1, 1, 4, 5], &[1, 6, 3, 5]),
+        (&[3, 4], &[2, 2, 4, 5], &[2, 2, 3, 5]),
+        (&[0, 3, 4], &[1, 4, 5], &[0, 3, 5]),
+    ];
+    for (left, right, shape) in table {
+        let (a, b) = (some(left.iter().product(), 1), some(right.iter().product(), 2));
+        let (&[.., m, k], &[.., n]) = (left, right) else { unreachable!("matrices") };
+        let batch = shape[..shape.len() - 2].iter().product::<usize>();
+        // Where the matrix of a side is, for one of the products.
+        let matrix = |dims: &[usize], number: usize| {
+            let (mut at, mut rest, mut stride) = (0, number, 1);
+            for back in 3..=shape.len() {
+                let (length, index) = (shape[shape.len() - back], rest % shape[shape.len() - back]);
+                rest /= length;
+                if let Some(own) = dims.len().checked_sub(back).map(|at| dims[at]) {
+                    at += if own == 1 { 0 } else { index * stride };
+                    stride *= own;
+                }
+            }
+            at
+        };
+        let one = |number: usize| {
+            let (left, right) = (matrix(left, number) * m * k, matrix(right, number) * k * n);
+            reference(&a[left..left + m * k], &b[right..right + k * n], [m, k, n], [false; 2])
+        };
+        let expected: Vec<f64> = (0..batch).flat_map(one).collect();
+        on_all(
+            &format!("{left:?} times {right:?}"),
+            |batch| {
+                let (a, b) = (batch.upload(&a, left), batch.upload(&b, right));
+                let product = batch.matmul(a, b);
+                assert_eq!(product.shape(), shape);
+                product
+            },
+            near(&expected, 1e-6, 1e-5),
+        );
+    }
+}
