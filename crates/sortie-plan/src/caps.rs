@@ -11,14 +11,48 @@ pub struct Caps {
     pub reuse: bool,
     /// Tensor operations may share kernels.
     pub fuse: bool,
-    /// Kernels run on the host: products of matrices are not kernels, so nothing joins them, and invocations gain nothing from vectors.
+    /// Kernels run on the host: products of matrices are not kernels, so nothing joins them.
     pub host: bool,
     /// The driver runs kernels in software.
     pub software: bool,
+    /// How large products of matrices are computed.
+    pub product: ProductWay,
     /// Buffers that a kernel may have.
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
     pub params_align: u32,
+}
+
+/// A way to compute large products of matrices. Which is the fastest depends on the device: all give the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProductWay {
+    /// Each invocation keeps a block of 8 × 8 in registers, and nothing is in workgroup memory.
+    Blocks,
+    /// Blocks of 16 × 32: more than registers hold, for drivers that keep them in memory anyway and pay most for loads.
+    Wide,
+    /// Workgroups keep tiles of both sides in workgroup memory, invocations blocks of 4 × 4 in registers.
+    Tiles,
+}
+
+impl ProductWay {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Blocks, Self::Wide, Self::Tiles];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Wide => "wide",
+            Self::Tiles => "tiles",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|way| way.name() == name)
+    }
 }
 
 impl Default for Caps {
@@ -30,6 +64,7 @@ impl Default for Caps {
             fuse: true,
             host: false,
             software: false,
+            product: ProductWay::Blocks,
             storage_buffers: 8,
             params_align: 256,
         }

@@ -75,7 +75,7 @@ mod tensor;
 mod touch;
 
 pub use access::{Access, Mode};
-pub use caps::Caps;
+pub use caps::{Caps, ProductWay};
 pub use fingerprint::Fingerprint;
 pub use op::{Lane, Op, OpKind};
 pub use plan::{Clear, PhysicalId, Plan, Wave, plan};

@@ -60,6 +60,7 @@ mod memory;
 mod metrics;
 mod submit;
 mod tensor;
+mod tune;
 
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
@@ -70,4 +71,5 @@ pub use self::{
     metrics::Metrics,
     submit::{Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
+    tune::TuningFile,
 };

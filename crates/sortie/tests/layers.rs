@@ -37,11 +37,12 @@ const LAYERS: &[Layer] = &[
         may: &["device", "encode", "error", "kernel", "memory", "metrics"],
         crates: &["sortie_cpu", "sortie_plan"],
     },
-    Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit"], crates: &["wgpu"] },
+    Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit", "tune"], crates: &["wgpu"] },
+    Layer { module: "tune", may: &["batch", "device", "error"], crates: &["sortie_plan"] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",
-        may: &["device", "encode", "error", "kernel", "memory", "metrics", "submit"],
+        may: &["device", "encode", "error", "kernel", "memory", "metrics", "submit", "tune"],
         crates: &["sortie_plan"],
     },
 ];

@@ -35,7 +35,7 @@ impl Program {
     pub fn source(&self, caps: &Caps) -> Source {
         match &self.head {
             Head::None => map(self, caps.software),
-            Head::Product(of) => product::product(self, of, caps.software),
+            Head::Product(of) => product::product(self, of, caps.product),
             Head::Fold(fold, body) => folded(self, fold, body),
             Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
         }

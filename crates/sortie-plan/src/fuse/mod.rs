@@ -17,6 +17,7 @@ mod graph;
 mod kernel;
 mod product;
 mod program;
+mod tiles;
 mod wgsl;
 
 use self::graph::Graph;

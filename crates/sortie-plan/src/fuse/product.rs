@@ -1,15 +1,18 @@
-//! Products of matrices as WGSL: each invocation keeps a block of the product in registers and nothing in workgroup memory.
+//! Products of matrices as WGSL.
 //!
-//! Sides are read four elements at a time along whichever axis lies in memory that way, where its length is a multiple of four; else one at
-//! a time. Indices past an edge are moved back to it, and what they gave is not stored.
+//! Mostly each invocation keeps a block of the product in registers and nothing in workgroup memory. Sides are then read four elements at a time along
+//! whichever axis lies in memory that way, where its length is a multiple of four; else one at a time. Indices past an edge are moved back
+//! to it, and what they gave is not stored. [`ProductWay::Tiles`] is in [`tiles`].
 
 use std::fmt::Write as _;
 
 use super::{
     kernel::Source,
     program::{Product, Program},
+    tiles,
     wgsl::{Names, Printer},
 };
+use crate::ProductWay;
 
 /// How a side is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,30 +32,32 @@ struct Tile {
 }
 
 impl Tile {
-    /// As large as registers hold. A software driver keeps them in memory anyway, and pays most for loads: there a block of 16 × 32 is 2.4
-    /// times as fast as one of 8 × 8.
-    fn new(of: &Product, large: bool) -> Self {
+    /// As large as registers hold, or larger.
+    fn new(of: &Product, wide: bool) -> Self {
         match of.m {
             0..=1 => Self { rows: 1, vectors: 1, group: [64, 1] },
             2..=3 => Self { rows: 2, vectors: 1, group: [64, 1] },
             4..=15 => Self { rows: 4, vectors: 1, group: [16, 4] },
             _ if of.n <= 16 => Self { rows: 4, vectors: 1, group: [4, 16] },
             _ if of.m * of.n < 64 * 64 => Self { rows: 4, vectors: 1, group: [8, 8] },
-            64.. if large && of.n >= 256 => Self { rows: 16, vectors: 8, group: [8, 2] },
-            64.. if large && of.n >= 128 => Self { rows: 16, vectors: 4, group: [8, 2] },
+            64.. if wide && of.n >= 256 => Self { rows: 16, vectors: 8, group: [8, 2] },
+            64.. if wide && of.n >= 128 => Self { rows: 16, vectors: 4, group: [8, 2] },
             _ => Self { rows: 8, vectors: 2, group: [8, 8] },
         }
     }
 }
 
-pub(super) fn product(program: &Program, of: &Product, software: bool) -> Source {
+pub(super) fn product(program: &Program, of: &Product, way: ProductWay) -> Source {
+    if way == ProductWay::Tiles && tiles::suit(of) {
+        return tiles::product(program, of);
+    }
     let Product { m, k, n, batch, transposed, shared, sides } = *of;
 
     // A side without elements has one word.
     let fours = |length: u32| length.is_multiple_of(4) && k > 0;
     // Other ways to read make large blocks long to compile.
     let plain = transposed == [false; 2] && fours(k) && fours(n);
-    let tile = Tile::new(of, software && plain);
+    let tile = Tile::new(of, way == ProductWay::Wide && plain);
     let left = match transposed[0] {
         false if fours(k) => Reads::Along,
         true if fours(m) && fours(tile.rows) => Reads::Across,
@@ -69,20 +74,7 @@ pub(super) fn product(program: &Program, of: &Product, software: bool) -> Source
         if reads == Reads::Single { printer.narrow(side) } else { printer.widen(side) }
     }
 
-    let mut finish = String::new();
-    let names = Names { item: "i", first: "e", step: "v", head: "x" };
-    let known = printer.steps(&program.tail, names, "    ", &mut finish);
-    for (at, step) in program.tail.stores.iter().enumerate() {
-        let _ = writeln!(finish, "    out{at}[i] = {};", known[*step]);
-    }
-    let item = if width == 4 { "    let i = e / 4u;\n" } else { "    let i = e;\n" };
-    let ty = if width == 4 { "vec4<f32>" } else { "f32" };
-
-    let mut text = printer.params(&["m", "k", "n"]);
-    text += &printer.bindings(|_| width);
-    text += "\n";
-    text += &printer.helpers();
-    let _ = write!(text, "fn finish(e: u32, x: {ty}) {{\n{item}{finish}}}\n\n");
+    let mut text = preface(program, printer, width);
     let _ = write!(
         text,
         "@compute @workgroup_size({}, {})\nfn product(@builtin(global_invocation_id) id: vec3<u32>) {{\n    let row = id.y * {}u;\n    let column = id.x * {}u;\n    if row >= p.m || column >= p.n {{ return; }}\n",
@@ -163,6 +155,25 @@ pub(super) fn product(program: &Program, of: &Product, software: bool) -> Source
     text += "}\n";
     let grid = [n.div_ceil(tile.vectors * 4 * tile.group[0]), m.div_ceil(tile.rows * tile.group[1]), batch];
     Source { text, grid, words: vec![m, k, n] }
+}
+
+/// What comes before the entry point: parameters, bindings, and a function `finish` that computes the tail and stores it, `width` elements at a
+/// time.
+pub(super) fn preface(program: &Program, mut printer: Printer<'_>, width: u32) -> String {
+    let mut finish = String::new();
+    let names = Names { item: "i", first: "e", step: "v", head: "x" };
+    let known = printer.steps(&program.tail, names, "    ", &mut finish);
+    for (at, step) in program.tail.stores.iter().enumerate() {
+        let _ = writeln!(finish, "    out{at}[i] = {};", known[*step]);
+    }
+    let item = if width == 4 { "    let i = e / 4u;\n" } else { "    let i = e;\n" };
+    let ty = if width == 4 { "vec4<f32>" } else { "f32" };
+    let mut text = printer.params(&["m", "k", "n"]);
+    text += &printer.bindings(|_| width);
+    text += "\n";
+    text += &printer.helpers();
+    let _ = write!(text, "fn finish(e: u32, x: {ty}) {{\n{item}{finish}}}\n\n");
+    text
 }
 
 /// Prints the loads of the left side for four steps of the sum. Returns the name of the element of a row and a step.

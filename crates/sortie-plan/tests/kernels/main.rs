@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use sortie_plan::{
-    Caps, Element, Function, Lane, Norm, Op, OpKind, Recording, Reduction, Shape, SlotInfo, SlotKind, Span, TensorKind,
-    TensorOp, Value,
+    Caps, Element, Function, Lane, Norm, Op, OpKind, ProductWay, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
+    TensorKind, TensorOp, Value,
     fuse::{Lowered, lower},
 };
 
@@ -51,12 +51,16 @@ impl Draft {
 
 /// Compares the kernels of a recording with what is kept.
 fn check(name: &str, draft: &Draft) {
+    check_with(name, draft, &Caps::default());
+}
+
+fn check_with(name: &str, draft: &Draft, caps: &Caps) {
     let lowered = draft.lower(true);
     let text: Vec<String> = lowered
         .programs
         .iter()
         .map(|program| {
-            let source = program.source(&Caps::default());
+            let source = program.source(caps);
             format!("// grid {:?}, sizes {:?}, {} scalars\n{}", source.grid, source.words, program.scalars, source.text)
         })
         .collect();
@@ -118,6 +122,15 @@ fn a_product_has_its_tail_in_its_kernel() {
     let y = draft.map(Function::Add, &[y, bias], &[70, 64]);
     draft.map(Function::Relu, &[y], &[70, 64]);
     check("product", &draft);
+}
+
+#[test]
+fn a_large_product_is_computed_as_suits_the_device() {
+    let mut draft = Draft::default();
+    let (a, b) = (draft.input(&[3, 96, 130]), draft.input(&[3, 102, 130]));
+    let b = draft.op(TensorKind::Permute([0, 2, 1, 0, 0, 0]), &[b], &[3, 130, 102], 0);
+    draft.op(TensorKind::Matmul { transposed: [false; 2] }, &[a, b], &[3, 96, 102], 0);
+    check_with("tiles", &draft, &Caps { product: ProductWay::Tiles, ..Caps::default() });
 }
 
 #[test]

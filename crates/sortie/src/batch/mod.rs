@@ -25,7 +25,7 @@ use std::{
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-use sortie_plan::{Caps, Lane, Op, OpKind, SlotId};
+use sortie_plan::{Caps, Lane, Op, OpKind, Recording, SlotId};
 
 pub(crate) use self::bind::Place;
 use self::tape::Tape;
@@ -43,6 +43,7 @@ use crate::{
     memory::Block,
     metrics::Count,
     submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned},
+    tune,
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -226,7 +227,7 @@ impl Batch {
             return Err(mistakes);
         }
         self.shared.lost().check()?;
-        let caps = self.caps();
+        let caps = self.caps(&tape.recording);
         let planned = self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)?;
         let heirs = check_poison(tape, &planned)?;
         let Encoded { commands, returning } =
@@ -251,8 +252,8 @@ impl Batch {
         Ok(flights.collect())
     }
 
-    /// What the planner may do on this device.
-    fn caps(&self) -> Caps {
+    /// What the planner may do on this device, with this recording.
+    fn caps(&self, recording: &Recording) -> Caps {
         let planning = self.shared.options().planning;
         let limits = self.shared.limits();
         Caps {
@@ -261,6 +262,7 @@ impl Batch {
             fuse: planning.fuse,
             host: self.shared.is_cpu(),
             software: self.shared.kind() == DeviceKind::Software,
+            product: tune::product_way(&self.shared, recording),
             // One is left for immediates, on devices that have none.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,
@@ -282,6 +284,10 @@ impl Batch {
     #[inline]
     fn tape(&mut self) -> &mut Tape {
         self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
+    }
+
+    fn recording(&self) -> &Recording {
+        &self.tape.as_ref().unwrap_or_else(|| unreachable!("submit takes the batch")).recording
     }
 
     fn completion(&mut self) -> Arc<Completion> {

@@ -69,7 +69,7 @@ impl Batch {
         if let Some(mistake) = self.tape().first_mistake() {
             return Err(mistake);
         }
-        let caps = self.caps();
+        let caps = self.caps(self.recording());
         let shared = self.shared.clone();
         let planned = shared.executor().plans().get(&shared, &self.tape().recording, &caps)?;
         let (plan, ops) = (&planned.plan, &planned.recording.ops);

@@ -36,6 +36,7 @@ use crate::{
     memory::{Block, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
     submit::{Queue, Submitter},
+    tune::Tuning,
 };
 
 /// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     imported: Mutex<FxHashMap<wgpu::Buffer, Weak<Block>>>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
+    tuning: Tuning,
 }
 
 /// The wgpu side of a device.
@@ -146,6 +148,7 @@ impl Device {
             imported: Mutex::default(),
             lost,
             counters,
+            tuning: Tuning::off(),
         }))
     }
 
@@ -222,6 +225,10 @@ impl Device {
         self.shared.pool.live_bytes()
     }
 
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone() }
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -245,6 +252,8 @@ impl Device {
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         let submitter = Submitter::start(line, options.in_flight, lost.clone(), counters.clone())?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
+        // What a guest measures would be in its host's way.
+        let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
         let device = Self::share(Shared {
             id: next_id(),
             info,
@@ -256,6 +265,7 @@ impl Device {
             imported: Mutex::default(),
             lost,
             counters,
+            tuning,
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
@@ -281,6 +291,10 @@ fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
 }
 
 impl Shared {
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::tune::TuningFile;
+
 /// Which device to open and how it may behave; every field has a default that suits most programs.
 ///
 /// ```
@@ -25,6 +27,8 @@ pub struct DeviceOptions {
     pub pool: PoolLimits,
     /// How batches are planned.
     pub planning: Planning,
+    /// Where it keeps what is measured about it.
+    pub tuning: TuningFile,
     /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
     pub native_immediates: bool,
     /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
@@ -46,6 +50,7 @@ impl Default for DeviceOptions {
             memory_budget: None,
             pool: PoolLimits::default(),
             planning: Planning::default(),
+            tuning: TuningFile::default(),
             native_immediates: true,
             threads: None,
             kernel_budget: None,

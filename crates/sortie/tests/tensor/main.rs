@@ -12,6 +12,7 @@ mod mistakes;
 mod products;
 mod random;
 mod reduce;
+mod tuning;
 
 use std::sync::LazyLock;
 

@@ -1,0 +1,75 @@
+//! The tuning file.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use toml::{Table, Value};
+
+const HEADING: &str =
+    "# What sortie has measured about devices. Delete it, or a part of it, to have that measured again.\n\n";
+
+/// The table of one device in a file.
+#[derive(Debug)]
+pub(super) struct File {
+    path: PathBuf,
+    device: String,
+}
+
+impl File {
+    pub(super) fn new(path: PathBuf, device: String) -> Self {
+        Self { path, device }
+    }
+
+    /// What the file says, if it says anything.
+    pub(super) fn get(&self, key: &str) -> Option<String> {
+        let table = read(&self.path);
+        Some(table.get(&self.device)?.as_table()?.get(key)?.as_str()?.to_owned())
+    }
+
+    /// Writes a line, and leaves the others as they are. That it cannot be written is worth a warning, no more.
+    pub(super) fn set(&self, key: &str, value: &str) {
+        let mut table = read(&self.path);
+        let own = table.entry(self.device.clone()).or_insert_with(|| Value::Table(Table::new()));
+        if !own.is_table() {
+            *own = Value::Table(Table::new());
+        }
+        if let Value::Table(own) = own {
+            own.insert(key.into(), value.into());
+        }
+        if let Err(error) = write(&self.path, &table) {
+            tracing::warn!(path = %self.path.display(), %error, "the tuning file cannot be written");
+        }
+    }
+}
+
+/// An empty table for a file that is not there or broken.
+fn read(path: &Path) -> Table {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Table::new(),
+        Err(error) => return unusable(path, &error),
+    };
+    text.parse().unwrap_or_else(|error: toml::de::Error| unusable(path, &error.message()))
+}
+
+/// Says so, once.
+fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Table {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        tracing::warn!(path = %path.display(), %error, "the tuning file is ignored");
+    }
+    Table::new()
+}
+
+/// In one step, so that nobody reads half a file.
+fn write(path: &Path, table: &Table) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&beside, format!("{HEADING}{table}"))?;
+    fs::rename(&beside, path)
+}
