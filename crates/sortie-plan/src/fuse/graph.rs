@@ -327,14 +327,24 @@ impl<'a> Graph<'a> {
     fn needs(&self, group: usize) -> Vec<usize> {
         let mut needs = Vec::new();
         for node in self.groups[group].nodes() {
-            let op = self.op(node);
-            for input in op.inputs() {
-                let memory = self.seen(input).map_or(*input, |view| view.base);
+            for side in 0..self.op(node).inputs().len() {
+                let memory = self.memory(self.op(node), side);
                 let made = self.maker.get(&memory.slot).and_then(|maker| self.group_of[*maker]);
                 needs.extend(made.filter(|made| *made != group));
             }
         }
         needs
+    }
+
+    /// The memory that a node reads: what a view sees, or the view's own where the node cannot read through strides.
+    fn memory(&self, op: &TensorOp, side: usize) -> Value {
+        let input = &op.inputs[side];
+        match (op.kind, self.seen(input)) {
+            (TensorKind::Concat(_), _) | (_, None) => *input,
+            (TensorKind::Gather, _) if side == 0 => *input,
+            (TensorKind::Matmul { .. }, Some(view)) if transposed(&view, &input.shape).is_none() => *input,
+            (_, Some(view)) => view.base,
+        }
     }
 
     /// A reduction: with what makes its input, if that makes nothing else.

@@ -4,6 +4,9 @@ use sortie_plan::TensorKind;
 
 use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes};
 
+/// Products that are summed in one loop, four in each round: lavapipe silently ends an invocation's loops after 65,535 rounds.
+const MOST_SUMMED: usize = 1 << 17;
+
 impl Batch {
     /// Products of matrices: of the last two axes, for each index of those before, which stretch as in `NumPy`. One matrix for all of the other
     /// side's is read where it lies, and so is a [transposed](Batch::transpose) one; what stretches otherwise is copied.
@@ -28,9 +31,30 @@ impl Batch {
             Ok(shape) => (self.for_each(one, shape), self.for_each(other, shape)),
             Err(_) => (one, other),
         };
-        let kind = TensorKind::Matmul { transposed: [false; 2] };
-        let sums = self.operate::<f32>("matmul", kind, &[one.into(), other.into()], &[], shape);
+        let sums = self.sums(one, other, shape);
         self.cast(sums)
+    }
+
+    /// Sums of products, in parts where they are longer than a software driver may loop.
+    #[track_caller]
+    fn sums(&mut self, left: Tensor<f32>, right: Tensor<f32>, shape: Result<Shape>) -> Tensor<f32> {
+        let kind = TensorKind::Matmul { transposed: [false; 2] };
+        let length = left.value.shape.dims().last().map_or(0, |length| *length as usize);
+        if shape.is_err() || length <= MOST_SUMMED {
+            return self.operate::<f32>("matmul", kind, &[left.into(), right.into()], &[], shape);
+        }
+        let whole = |tensor: Tensor<f32>| tensor.shape().into_iter().map(|length| 0..length).collect::<Vec<_>>();
+        let (mut of_left, mut of_right) = (whole(left), whole(right));
+        let (columns, rows) = (of_left.len() - 1, of_right.len() - 2);
+        let mut sums: Option<Tensor<f32>> = None;
+        for start in (0..length).step_by(MOST_SUMMED) {
+            of_left[columns] = start..length.min(start + MOST_SUMMED);
+            of_right[rows] = of_left[columns].clone();
+            let (left, right) = (self.slice(left, &of_left), self.slice(right, &of_right));
+            let part = self.operate::<f32>("matmul", kind, &[left.into(), right.into()], &[], shape.clone());
+            sums = Some(sums.map_or(part, |sums| self.add(sums, part)));
+        }
+        sums.unwrap_or_else(|| unreachable!("there is a part"))
     }
 
     /// A side of products of this shape: one matrix for all, or one for each.

@@ -223,3 +223,41 @@ fn what_comes_before_the_matrices_stretches() {
         );
     }
 }
+
+#[test]
+fn sums_are_longer_than_a_driver_loops() {
+    let k = 300_001;
+    for [m, n] in [[1, 1], [3, 5]] {
+        let (a, b) = (some(m * k, 1), some(k * n, 2));
+        let expected = reference(&a, &b, [m, k, n], [false; 2]);
+        on_all(
+            &format!("{m}×{k}×{n}"),
+            |batch| {
+                let (a, b) = (batch.upload(&a, [m, k]), batch.upload(&b, [k, n]));
+                batch.matmul(a, b)
+            },
+            near(&expected, 1e-4, 1.0),
+        );
+    }
+}
+
+/// Such a product once ran before what it multiplies had been copied, when a chain that began earlier asked for it.
+#[test]
+fn a_product_of_slices_that_joins_an_earlier_sum_waits_for_them() {
+    let (a, b) = (some(3 * 8, 1), some(8 * 2, 2));
+    let expected = reference(&a, &b, [3, 8, 2], [false; 2]);
+    on_all(
+        "a product in three parts",
+        |batch| {
+            let (a, b) = (batch.upload(&a, [3, 8]), batch.upload(&b, [8, 2]));
+            let mut sum: Option<Tensor<f32>> = None;
+            for part in [0..3, 3..6, 6..8] {
+                let (left, right) = (batch.slice(a, &[0..3, part.clone()]), batch.slice(b, &[part]));
+                let product = batch.matmul(left, right);
+                sum = Some(sum.map_or(product, |sum| batch.add(sum, product)));
+            }
+            sum.unwrap_or_else(|| unreachable!("three parts"))
+        },
+        near(&expected, 1e-6, 1e-5),
+    );
+}
