@@ -1,10 +1,12 @@
 //! Tensor operations: fused against unfused and written by hand, and products of matrices against the textbook kernel.
 //!
 //! Contenders take turns in one process; a value is a median, a ratio the median ratio to the baseline within a round. Weights are resident; a time is from
-//! recording to completion. Answers are compared before anything is timed.
+//! recording to completion. Answers are compared before anything is timed. On the built-in CPU the crates `gemm` and `matrixmultiply`, called
+//! directly, multiply too.
 //!
 //! `cargo bench -p sortie --bench tensor [-- --quick] [--json]`
 
+#![expect(unsafe_code, reason = "the crates that multiply matrices take pointers")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
 
 use std::time::{Duration, Instant};
@@ -150,6 +152,49 @@ impl Product {
     }
 }
 
+/// A crate that multiplies matrices, called directly.
+#[derive(Clone, Copy)]
+enum Crate {
+    Gemm,
+    Matrixmultiply,
+}
+
+impl Crate {
+    fn run(self, a: &[f32], b: &[f32], c: &mut [f32]) -> f64 {
+        let (n, stride) = (SIDE, SIDE.cast_signed());
+        assert!([a.len(), b.len(), c.len()] == [n * n; 3]);
+        let threads = std::thread::available_parallelism().map_or(1, Into::into);
+        let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+        let start = Instant::now();
+        match self {
+            // SAFETY: the pointers are to n × n elements, row after row.
+            Self::Gemm => unsafe {
+                let by = gemm::Parallelism::Rayon(threads);
+                gemm::gemm(n, n, n, c, 1, stride, false, a, 1, stride, b, 1, stride, 0.0, 1.0, false, false, false, by);
+            },
+            // SAFETY: the same.
+            Self::Matrixmultiply => unsafe {
+                matrixmultiply::sgemm(n, n, n, 1.0, a, stride, 1, b, stride, 1, 0.0, c, stride, 1);
+            },
+        }
+        start.elapsed().as_secs_f64() * 1e6
+    }
+
+    fn contender(self) -> Contender<'static> {
+        let (a, b) = (floats(SIDE * SIDE, 1), floats(SIDE * SIDE, 2));
+        let mut c = vec![0.0; SIDE * SIDE];
+        let name = match self {
+            Self::Gemm => "gemm",
+            Self::Matrixmultiply => "matrixmultiply",
+        };
+        let run = move |wanted: bool| {
+            let time = self.run(&a, &b, &mut c);
+            Ok((time, if wanted { c.clone() } else { Vec::new() }))
+        };
+        Contender { device: "cpu".into(), name, run: Box::new(run) }
+    }
+}
+
 fn open(name: &str, fuse: bool) -> Option<Device> {
     let planning = Planning { fuse, ..Planning::default() };
     Device::open_with(DeviceOptions { device: Some(name.into()), planning, ..DeviceOptions::default() }).ok()
@@ -176,8 +221,11 @@ fn compare(case: &str, n: usize, mut contenders: Vec<Contender<'_>>, budget: Dur
     let mut times = vec![Vec::new(); contenders.len()];
     let start = Instant::now();
     while times[0].len() < 5 || (start.elapsed() < budget && times[0].len() < 200) {
-        for (contender, times) in contenders.iter_mut().zip(&mut times) {
-            times.push((contender.run)(false)?.0);
+        // Threads of one may still be busy when the next begins: nobody always comes after the same one.
+        let (round, count) = (times[0].len(), contenders.len());
+        for turn in 0..count {
+            let at = if round.is_multiple_of(2) { (round + turn) % count } else { (round + count - turn) % count };
+            times[at].push((contenders[at].run)(false)?.0);
         }
     }
     let baseline = times[0].clone();
@@ -226,7 +274,7 @@ fn main() -> Outcome<()> {
                 run: Box::new(|wanted| chain.run(wanted)),
             })
             .collect();
-        let product: Vec<_> = products
+        let mut product: Vec<_> = products
             .iter()
             .filter(|(on, ..)| *on == device)
             .map(|(on, name, product)| Contender {
@@ -235,6 +283,9 @@ fn main() -> Outcome<()> {
                 run: Box::new(|wanted| product.run(wanted)),
             })
             .collect();
+        if device == "cpu" {
+            product.extend([Crate::Gemm, Crate::Matrixmultiply].map(Crate::contender));
+        }
         if !chain.is_empty() {
             compare("chain", ROWS * COLUMNS, chain, budget, json)?;
             compare("matmul", SIDE, product, budget, json)?;
