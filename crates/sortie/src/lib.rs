@@ -58,6 +58,7 @@ mod error;
 mod kernel;
 mod memory;
 mod metrics;
+mod replay;
 mod submit;
 mod tensor;
 mod tune;
@@ -69,6 +70,7 @@ pub use self::{
     kernel::{Kernel, KernelOptions},
     memory::{Buffer, Slice},
     metrics::Metrics,
+    replay::{Output, Replay, Run},
     submit::{Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::TuningFile,

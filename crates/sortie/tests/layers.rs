@@ -38,6 +38,11 @@ const LAYERS: &[Layer] = &[
         crates: &["sortie_cpu", "sortie_plan"],
     },
     Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit", "tune"], crates: &["wgpu"] },
+    Layer {
+        module: "replay",
+        may: &["batch", "device", "encode", "error", "memory", "metrics", "submit", "tensor"],
+        crates: &[],
+    },
     Layer { module: "tune", may: &["batch", "device", "error"], crates: &["sortie_plan"] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {

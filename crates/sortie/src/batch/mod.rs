@@ -6,6 +6,7 @@
 mod bind;
 mod dispatch;
 mod download;
+mod freeze;
 mod grid;
 mod outlook;
 mod record;
@@ -27,8 +28,8 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use sortie_plan::{Caps, Lane, Op, OpKind, Recording, SlotId};
 
-pub(crate) use self::bind::Place;
 use self::tape::Tape;
+pub(crate) use self::{bind::Place, tape::Input};
 pub use self::{
     bind::{Bind, Slot, Typed},
     dispatch::Dispatch,
@@ -38,11 +39,11 @@ pub use self::{
 };
 use crate::{
     device::{Device, DeviceKind, Shared},
-    encode::{Encoded, Planned},
+    encode::{Encoded, Payload, Planned},
     error::{Error, ErrorKind, Result},
     memory::Block,
     metrics::Count,
-    submit::{Completion, Flight, Hold, Landing, Leg, Pins, Ticket, poisoned},
+    submit::{Completion, Flight, Hold, Landing, Pins, Ticket, poisoned},
     tune,
 };
 
@@ -226,30 +227,25 @@ impl Batch {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
+        if !tape.inputs.is_empty() || tape.has_outputs {
+            let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
+            return Err(Error::new(ErrorKind::Bindings, message));
+        }
         self.shared.lost().check()?;
         let caps = self.caps(&tape.recording);
         let planned = self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)?;
-        let heirs = check_poison(tape, &planned)?;
+        let heirs = check_poison(&tape.payload, &planned)?;
         let Encoded { commands, returning } =
             self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
         if commands.is_empty() {
             return Ok(Flights::new());
         }
         let blocks = std::mem::take(&mut tape.payload.blocks);
-        let lift = |slot: SlotId| {
-            blocks[slot.0 as usize].as_ref().and_then(|block| block.cleanse()).map(|error| (slot, error))
-        };
-        let lifted = heirs.into_iter().filter_map(lift).collect();
+        let lifted = lift(&blocks, heirs);
         let mut hold = Hold::new(completion.clone(), Pins { blocks }, planned.touches.clone(), here);
         hold.lifted = lifted;
         hold.readback = returning.zip(self.landing.clone());
-        let hold = Arc::new(hold);
-        let last = commands.len() - 1;
-        let flights = commands.into_iter().enumerate().map(|(part, commands)| Flight {
-            commands,
-            leg: Leg { part: u32::try_from(part).unwrap_or(u32::MAX), last: part == last, hold: hold.clone() },
-        });
-        Ok(flights.collect())
+        Ok(Flight::all(commands, hold))
     }
 
     /// What the planner may do on this device, with this recording.
@@ -303,21 +299,27 @@ impl Batch {
 type Flights = SmallVec<[Flight; 1]>;
 
 /// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
-fn check_poison(tape: &Tape, planned: &Planned) -> Result<Vec<SlotId>> {
-    let blocks = (0u32..).map(SlotId).zip(&tape.payload.blocks);
+pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<Vec<SlotId>> {
+    let blocks = (0u32..).map(SlotId).zip(&payload.blocks);
     let mut heirs = Vec::new();
     for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
         match planned.touches.iter().find(|touch| touch.slot == slot) {
             Some(touch) if touch.needed => {
                 let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
                 let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(tape.payload.names.place(planned.origin(first), poisoned(cause)));
+                return Err(payload.names.place(planned.origin(first), poisoned(cause)));
             }
             Some(_) => heirs.push(slot),
             None => {}
         }
     }
     Ok(heirs)
+}
+
+/// Lifts the poison of slots. Returns it, to be put back should the batch fail.
+pub(crate) fn lift(blocks: &[Option<Arc<Block>>], heirs: Vec<SlotId>) -> Vec<(SlotId, Error)> {
+    let lifted = |slot: SlotId| Some((slot, blocks[slot.0 as usize].as_ref()?.cleanse()?));
+    heirs.into_iter().filter_map(lifted).collect()
 }
 
 impl Drop for Batch {

@@ -6,7 +6,7 @@ use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
+use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 use crate::{
     device::Limits,
@@ -29,6 +29,17 @@ pub(super) struct Tape {
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
+    /// What each run of a replay brings.
+    pub(super) inputs: Vec<Input>,
+    /// Whether a run may read something.
+    pub(super) has_outputs: bool,
+}
+
+/// What each run of a replay brings: where it lies among the data of writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input {
+    pub(crate) slot: SlotId,
+    pub(crate) data: Span,
 }
 
 /// A tape that has held more than this is not kept: what one large batch took would stay for good.
@@ -61,6 +72,8 @@ impl Tape {
         self.mistakes.clear();
         self.owed.clear();
         self.params_bytes = 0;
+        self.inputs.clear();
+        self.has_outputs = false;
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
             spare.push(self);

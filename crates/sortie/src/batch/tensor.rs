@@ -1,16 +1,21 @@
 //! What tensor operations need of a batch: memory, and a place among its ops.
 
-use std::panic::Location;
+use std::{panic::Location, sync::Arc};
 
 use sortie_plan::{Lane, Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, Place};
 use crate::{
+    device::Shared,
     error::{Error, Result},
     memory::Use,
 };
 
 impl Batch {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     pub(crate) fn id(&self) -> u64 {
         self.id
     }

@@ -17,7 +17,7 @@ use crate::{
 impl Running<'_> {
     /// Runs a kernel over the memory that its accesses name.
     pub(super) fn dispatch(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
-        let (payload, workers) = (&self.sheet.payload, &self.sheet.workers);
+        let (payload, workers) = (self.sheet.payload(), &self.sheet.workers);
         let kernel = &payload.kernels[op.kernel as usize];
         let ready = kernel.ready();
         let groups = match accesses.last().filter(|_| op.indirect) {

@@ -17,15 +17,28 @@ mod workers;
 use std::sync::Arc;
 
 pub(crate) use self::{native::Native, work::Work};
-use self::{work::Sheet, workers::Workers};
+use self::{
+    work::{Held, Sheet},
+    workers::Workers,
+};
 use crate::{
     device::{DeviceOptions, Shared},
-    encode::{Commands, Encoded, Payload, PlanCache, Planned},
+    encode::{Commands, Encoded, Errand, Frozen, Payload, PlanCache, Planned},
     error::Result,
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
     metrics::{Count, Counters},
 };
+
+/// Scratch memory by physical id.
+fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
+    let sizes = planned.plan.physical.iter();
+    let taken = sizes.map(|bytes| {
+        let raw = shared.pool().take(*bytes, None)?;
+        Ok(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)))
+    });
+    taken.collect()
+}
 
 /// The CPU's executor: what it keeps from batch to batch.
 #[derive(Debug)]
@@ -66,15 +79,32 @@ impl Cpu {
         planned: &Arc<Planned>,
         payload: &mut Payload,
     ) -> Result<Encoded> {
-        for bytes in &planned.plan.physical {
-            let raw = shared.pool().take(*bytes, None)?;
-            payload.blocks.push(Some(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4))));
+        for block in place(shared, planned)? {
+            payload.blocks.push(Some(block));
         }
-        self.counters.bytes_written.add(payload.uploads.len() as u64);
         let returns = (payload.read_bytes > 0).then(Arc::<Returns>::default);
-        let sheet = Arc::new(Sheet::new(planned, payload, &self.workers, returns.clone(), &self.counters));
-        let parts = 0..planned.plan.submissions.len();
-        let commands = parts.map(|part| Commands::Cpu(Work::new(sheet.clone(), part))).collect();
-        Ok(Encoded { commands, returning: returns.map(Returning::Words) })
+        Ok(self.work(Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters)))
+    }
+
+    pub(crate) fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+        let physical = place(shared, &planned)?;
+        physical.iter().for_each(|block| block.stale());
+        payload.blocks.extend(physical.iter().cloned().map(Some));
+        Ok(Frozen::new(planned, payload, physical, None))
+    }
+
+    pub(crate) fn replay(&self, frozen: &Arc<Frozen>, errand: Errand) -> Encoded {
+        let returns = (!errand.reads.is_empty()).then(Arc::<Returns>::default);
+        let held = Held::Frozen(frozen.clone(), errand);
+        self.work(Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters))
+    }
+
+    /// The submissions of a batch.
+    fn work(&self, sheet: Sheet) -> Encoded {
+        self.counters.bytes_written.add(sheet.uploads().len() as u64);
+        let returning = sheet.returns().cloned().map(Returning::Words);
+        let parts = 0..sheet.planned.plan.submissions.len();
+        let sheet = Arc::new(sheet);
+        Encoded { commands: parts.map(|part| Commands::Cpu(Work::new(sheet.clone(), part))).collect(), returning }
     }
 }

@@ -42,7 +42,7 @@ impl Running<'_> {
     pub(super) fn native(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
         let sheet = self.sheet;
         let Some(tensors) = &sheet.planned.tensors else { unreachable!("tensor operations have been lowered") };
-        let (native, scalars) = tensors.native(op, &sheet.payload.immediates);
+        let (native, scalars) = tensors.native(op, &sheet.payload().immediates);
         let reads = native.inputs();
         let mut loans: SmallVec<[Loan; 8]> = accesses
             .iter()

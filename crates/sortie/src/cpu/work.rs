@@ -13,7 +13,7 @@ use sortie_plan::{Access, Clear, Lane, Op, OpKind};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
-    encode::{Payload, Planned},
+    encode::{Errand, Frozen, Payload, Planned},
     error::{Error, Result},
     memory::{Block, Returns},
     metrics::{Count, Counters},
@@ -28,26 +28,67 @@ pub(crate) struct Work {
 /// What all submissions of a batch share: the plan, and what it refers to.
 pub(super) struct Sheet {
     pub(super) planned: Arc<Planned>,
-    /// Without its blocks, which the flight holds.
-    pub(super) payload: Payload,
+    held: Held,
     pub(super) workers: Arc<Workers>,
     returns: Option<Arc<Returns>>,
     counters: Arc<Counters>,
 }
 
-impl Sheet {
+/// What a plan refers to.
+pub(super) enum Held {
+    /// Of a batch. Without its blocks, which the flight holds.
+    Own(Payload),
+    /// Of a replay, and of one run of it.
+    Frozen(Arc<Frozen>, Errand),
+}
+
+impl Held {
     /// Takes all of the payload but its blocks.
+    pub(super) fn take(payload: &mut Payload) -> Self {
+        let mut taken = SPARE.lock().pop().unwrap_or_default();
+        std::mem::swap(&mut taken, payload);
+        std::mem::swap(&mut taken.blocks, &mut payload.blocks);
+        Self::Own(taken)
+    }
+}
+
+impl Sheet {
     pub(super) fn new(
         planned: &Arc<Planned>,
-        payload: &mut Payload,
+        held: Held,
         workers: &Arc<Workers>,
         returns: Option<Arc<Returns>>,
         counters: &Arc<Counters>,
     ) -> Self {
-        let mut taken = SPARE.lock().pop().unwrap_or_default();
-        std::mem::swap(&mut taken, payload);
-        std::mem::swap(&mut taken.blocks, &mut payload.blocks);
-        Self { planned: planned.clone(), payload: taken, workers: workers.clone(), returns, counters: counters.clone() }
+        Self { planned: planned.clone(), held, workers: workers.clone(), returns, counters: counters.clone() }
+    }
+
+    #[inline]
+    pub(super) fn payload(&self) -> &Payload {
+        match &self.held {
+            Held::Own(payload) => payload,
+            Held::Frozen(frozen, _) => &frozen.payload,
+        }
+    }
+
+    /// Data of writes.
+    pub(super) fn uploads(&self) -> &[u8] {
+        match &self.held {
+            Held::Own(payload) => &payload.uploads,
+            Held::Frozen(_, errand) => &errand.uploads,
+        }
+    }
+
+    pub(super) fn returns(&self) -> Option<&Arc<Returns>> {
+        self.returns.as_ref()
+    }
+
+    /// Whether somebody asked for the read that is put there.
+    fn wants(&self, start: u64) -> bool {
+        match &self.held {
+            Held::Own(_) => true,
+            Held::Frozen(_, errand) => errand.reads.contains(&start),
+        }
     }
 }
 
@@ -60,7 +101,8 @@ static SPARE: Mutex<Vec<Payload>> = Mutex::new(Vec::new());
 
 impl Drop for Sheet {
     fn drop(&mut self) {
-        let mut payload = std::mem::take(&mut self.payload);
+        let Held::Own(payload) = &mut self.held else { return };
+        let mut payload = std::mem::take(payload);
         // Kernels may go here: outside the lock.
         payload.clear();
         let bytes = payload.uploads.capacity().max(payload.immediates.capacity());
@@ -148,10 +190,11 @@ impl Running<'_> {
 
     #[inline]
     fn op(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
-        let payload = &self.sheet.payload;
+        let payload = self.sheet.payload();
         let empty = match op.kind {
             OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
             OpKind::Tensor => false,
+            OpKind::Read => accesses.is_empty() || !self.sheet.wants(u64::from(op.data.start)),
             _ => accesses.is_empty(),
         };
         if empty {
@@ -172,7 +215,7 @@ impl Running<'_> {
             (OpKind::Write, [to]) => {
                 let to = self.memory.place(to);
                 let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
-                words.copy_from_slice(&payload.uploads[op.data.range()]);
+                words.copy_from_slice(&self.sheet.uploads()[op.data.range()]);
             }
             (OpKind::Read, [from]) => {
                 self.tally.bytes_read += from.end - from.start;
@@ -189,7 +232,7 @@ impl Running<'_> {
 
     #[cold]
     fn placed(&self, op: u32, error: Error) -> Error {
-        self.sheet.payload.names.place(self.sheet.planned.origin(op as usize), error)
+        self.sheet.payload().names.place(self.sheet.planned.origin(op as usize), error)
     }
 }
 

@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId};
 
 use super::{
-    Payload, Planned, fill,
+    fill,
+    frozen::Laid,
     groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
     plans::Resolved,
 };
@@ -24,13 +25,9 @@ use crate::{
 pub(super) struct Encoding<'a> {
     pub(super) device: &'a wgpu::Device,
     pub(super) shared: &'a Arc<Shared>,
-    pub(super) planned: &'a Planned,
-    pub(super) payload: &'a Payload,
+    pub(super) laid: &'a Laid<'a>,
     /// Present when scratch must be zeroed in the middle.
     pub(super) fill: Option<&'a Kernel>,
-    /// Scratch memory by physical id.
-    pub(super) physical: &'a [Arc<Block>],
-    pub(super) params: Option<&'a Block>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<&'a wgpu::Buffer>,
     pub(super) groups: &'a GroupCache,
@@ -54,7 +51,7 @@ impl<'a> Encoding<'a> {
                 parking_lot::RwLockWriteGuard::downgrade(groups)
             }
         };
-        let plan = &self.planned.plan;
+        let plan = &self.laid.planned.plan;
         let mut refs = resolved.groups.iter();
         let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
         let mut encoders = SmallVec::with_capacity(plan.submissions.len());
@@ -81,9 +78,9 @@ impl<'a> Encoding<'a> {
 
     /// Whether the buffers are those of the last run.
     fn fits(&self, resolved: &Resolved) -> bool {
-        let blocks = &self.payload.blocks;
+        let blocks = &self.laid.payload.blocks;
         resolved.buffers.len() == blocks.len()
-            && resolved.params == self.params.map(Block::id)
+            && resolved.params == self.laid.params.map(Block::id)
             && blocks
                 .iter()
                 .zip(&resolved.buffers)
@@ -92,16 +89,16 @@ impl<'a> Encoding<'a> {
 
     /// Finds all bind groups.
     fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) {
-        let plan = &self.planned.plan;
-        let recording = &self.planned.recording;
+        let plan = &self.laid.planned.plan;
+        let recording = &self.laid.planned.recording;
         resolved.groups.clear();
         resolved.buffers.clear();
         // A slot that no op uses has no buffer; any id will do.
         let unused = crate::memory::BufferId(0);
         resolved
             .buffers
-            .extend(self.payload.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id())));
-        resolved.params = self.params.map(Block::id);
+            .extend(self.laid.payload.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id())));
+        resolved.params = self.laid.params.map(Block::id);
         let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
         for (index, wave) in plan.waves.iter().enumerate() {
             while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
@@ -121,14 +118,14 @@ impl<'a> Encoding<'a> {
     }
 
     fn resolve_op(&self, groups: &mut Groups, resolved: &mut Resolved, op: &Op, accesses: &[Access], now: u64) {
-        let kernel = &self.payload.kernels[op.kernel as usize];
+        let kernel = &self.laid.payload.kernels[op.kernel as usize];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(op, access)).collect();
             resolved.groups.push(self.find(groups, &group.layout, &bound, now));
         }
         let pipeline = pipeline(kernel, op.params[1] > 0);
-        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.params) {
+        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.laid.params) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
             let bound: SmallVec<[_; 2]> = sizes
                 .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, params))
@@ -155,17 +152,17 @@ impl<'a> Encoding<'a> {
 
     /// Parameters, and zeros for scratch that was used before.
     fn prologue(&self, commands: &mut Commands<'a>) {
-        if let (Some(params), Some(upload)) = (self.params, self.upload) {
-            let start = self.payload.uploads.len() as u64;
+        if let (Some(params), Some(upload)) = (self.laid.params, self.upload) {
+            let start = self.laid.uploads.len() as u64;
             commands.transfer().copy_buffer_to_buffer(
                 upload,
                 start,
                 params.buffer(),
                 0,
-                u64::from(self.planned.plan.params_bytes),
+                u64::from(self.laid.planned.plan.params_bytes),
             );
         }
-        for clear in self.planned.plan.clears.iter().filter(|clear| clear.first) {
+        for clear in self.laid.planned.plan.clears.iter().filter(|clear| clear.first) {
             let block = self.physical(clear.physical);
             if !block.fresh() {
                 commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
@@ -204,7 +201,7 @@ impl<'a> Encoding<'a> {
     #[inline]
     fn ops<'r>(&self, commands: &mut Commands<'a>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
         for index in order {
-            let op = &self.planned.recording.ops[*index as usize];
+            let op = &self.laid.planned.recording.ops[*index as usize];
             match op.lane {
                 Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs),
                 // A grid of zero.
@@ -215,9 +212,12 @@ impl<'a> Encoding<'a> {
     }
 
     fn transfer(&self, commands: &mut Commands<'a>, op: &Op) {
-        let accesses = self.planned.recording.accesses_of(op);
+        let accesses = self.laid.planned.recording.accesses_of(op);
         if accesses.is_empty() {
             // An op of length 0 touches nothing, and does not close the pass either.
+            return;
+        }
+        if op.kind == OpKind::Read && !self.laid.wants(u64::from(op.data.start)) {
             return;
         }
         let encoder = commands.transfer();
@@ -266,22 +266,22 @@ impl<'a> Encoding<'a> {
         op: &Op,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
     ) {
-        let kernel = &self.payload.kernels[op.kernel as usize];
+        let kernel = &self.laid.payload.kernels[op.kernel as usize];
         let wrapped = op.params[1] > 0;
         let pipeline = commands.pipeline(kernel, wrapped);
         for group in kernel.groups() {
             commands.group(group.number, next(refs));
         }
         if pipeline.immediates {
-            commands.immediates(&self.payload.immediates[op.data.range()]);
+            commands.immediates(&self.laid.payload.immediates[op.data.range()]);
         }
         if let Some(hidden) = &pipeline.hidden {
-            let [immediates, grid] = self.planned.plan.params[index];
+            let [immediates, grid] = self.laid.planned.plan.params[index];
             let offsets: SmallVec<[u32; 2]> =
                 hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid)).collect();
             commands.hidden(hidden.number, next(refs), &offsets);
         }
-        if let Some(from) = op.indirect.then(|| self.planned.recording.accesses_of(op).last()).flatten() {
+        if let Some(from) = op.indirect.then(|| self.laid.planned.recording.accesses_of(op).last()).flatten() {
             commands.dispatch_indirect(self.block(from), from.start);
         } else if wrapped {
             commands.dispatch(folded(op, self.shared.limits().groups));
@@ -291,12 +291,12 @@ impl<'a> Encoding<'a> {
     }
 
     fn block(&self, access: &Access) -> &Block {
-        let block = self.payload.blocks[access.slot.0 as usize].as_ref();
+        let block = self.laid.payload.blocks[access.slot.0 as usize].as_ref();
         block.unwrap_or_else(|| unreachable!("a slot in use has a block"))
     }
 
     fn physical(&self, id: PhysicalId) -> &Block {
-        &self.physical[id.0 as usize]
+        &self.laid.physical[id.0 as usize]
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod commands;
 mod fill;
+mod frozen;
 mod groups;
 mod names;
 mod payload;
@@ -14,9 +15,10 @@ use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
 
-use self::{commands::Encoding, fill::FillKernel, plans::Resolved};
+use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
+    frozen::{Errand, Frozen},
     groups::GroupCache,
     names::Names,
     payload::Payload,
@@ -132,6 +134,23 @@ impl Executor {
         }
     }
 
+    /// Gives a planned recording all that its runs need, for as long as it is kept.
+    pub(crate) fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+        planned.complete(&mut payload);
+        match self {
+            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, payload),
+            Self::Cpu(cpu) => cpu.freeze(shared, planned, payload),
+        }
+    }
+
+    /// Turns one run of a frozen recording into commands.
+    pub(crate) fn replay(&self, shared: &Arc<Shared>, frozen: &Arc<Frozen>, errand: Errand) -> Result<Encoded> {
+        match self {
+            Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, &errand),
+            Self::Cpu(cpu) => Ok(cpu.replay(frozen, errand)),
+        }
+    }
+
     fn as_wgpu(&self) -> &Wgpu {
         match self {
             Self::Wgpu(wgpu) => wgpu,
@@ -155,19 +174,57 @@ pub(crate) struct Wgpu {
 
 impl Wgpu {
     fn encode(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<Encoded> {
-        let plan = &planned.plan;
         // Taken out, so that another thread running the same plan is not held up: it resolves its own.
         let mut resolved = std::mem::take(&mut *planned.resolved.lock());
         let physical = self.place(shared, planned, payload, &mut resolved)?;
         compile(shared, planned, payload)?;
-        let clears = plan.clears.iter().any(|clear| !clear.first);
+        let params = params(shared, planned, resolved.params)?;
+        let laid = Laid {
+            planned,
+            payload,
+            uploads: &payload.uploads,
+            reads: None,
+            physical: &physical,
+            params: params.as_deref(),
+        };
+        let encoded = self.commands(shared, &laid, &mut resolved)?;
+        *planned.resolved.lock() = resolved;
+        payload.blocks.extend(params.map(Some));
+        Ok(encoded)
+    }
+
+    fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+        let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
+        physical.iter().for_each(|block| block.stale());
+        compile(shared, &planned, &payload)?;
+        let params = params(shared, &planned, None)?;
+        Ok(Frozen::new(planned, payload, physical, params))
+    }
+
+    fn replay(&self, shared: &Arc<Shared>, frozen: &Frozen, errand: &Errand) -> Result<Encoded> {
+        let mut resolved = std::mem::take(&mut *frozen.resolved.lock());
+        let laid = Laid {
+            planned: &frozen.planned,
+            payload: &frozen.payload,
+            uploads: &errand.uploads,
+            reads: Some(&errand.reads),
+            physical: &frozen.physical,
+            params: frozen.params.as_deref(),
+        };
+        let encoded = self.commands(shared, &laid, &mut resolved)?;
+        *frozen.resolved.lock() = resolved;
+        Ok(encoded)
+    }
+
+    /// Encodes what has all its memory.
+    fn commands(&self, shared: &Arc<Shared>, laid: &Laid<'_>, resolved: &mut Resolved) -> Result<Encoded> {
+        let clears = laid.planned.plan.clears.iter().any(|clear| !clear.first);
         let fill = if clears { Some(self.fill.get(shared)?) } else { None };
         if let Some(fill) = fill {
             fill.pipeline(shared, false)?;
         }
-        let params = params(shared, planned, resolved.params)?;
-        let upload = self.upload(planned, payload)?;
-        let readback = match payload.read_bytes {
+        let upload = self.upload(laid)?;
+        let readback = match laid.read_bytes() {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
@@ -176,17 +233,14 @@ impl Wgpu {
         let encoding = Encoding {
             device: &self.gpu,
             shared,
-            planned,
-            payload,
+            laid,
             fill,
-            physical: &physical,
-            params: params.as_deref(),
             upload: upload.as_ref(),
             readback: readback.as_ref(),
             groups: &self.groups,
             counters: &self.counters,
         };
-        let encoders = encoding.run(&mut resolved);
+        let encoders = encoding.run(resolved);
 
         let mut returning = None;
         if let Some(last) = encoders.last() {
@@ -204,8 +258,6 @@ impl Wgpu {
             self.groups.evict(resolved.params.as_slice());
             return Err(error);
         }
-        *planned.resolved.lock() = resolved;
-        payload.blocks.extend(params.map(Some));
         Ok(Encoded { commands, returning })
     }
 
@@ -234,16 +286,17 @@ impl Wgpu {
     }
 
     /// One staging buffer with the data of all writes, then all hidden parameters.
-    fn upload(&self, planned: &Planned, payload: &Payload) -> Result<Option<wgpu::Buffer>> {
+    fn upload(&self, laid: &Laid<'_>) -> Result<Option<wgpu::Buffer>> {
+        let Laid { planned, payload, uploads, .. } = *laid;
         let plan = &planned.plan;
-        let writes = payload.uploads.len();
+        let writes = uploads.len();
         let total = writes as u64 + u64::from(plan.params_bytes);
         if total == 0 {
             return Ok(None);
         }
         self.counters.bytes_written.add(writes as u64);
         let buffer = self.staging.upload(total, |view| {
-            view.slice(..writes).copy_from_slice(&payload.uploads);
+            view.slice(..writes).copy_from_slice(uploads);
             let ops = planned.recording.ops.iter().zip(&plan.params).filter(|(op, _)| op.params != [0, 0]);
             for (op, [immediates, grid]) in ops {
                 if op.params[0] > 0 {

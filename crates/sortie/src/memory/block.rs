@@ -29,6 +29,7 @@ pub(crate) struct Block {
     owned: bool,
     /// Bytes visible to the user, rounded up to 4; the buffer itself may be longer.
     bytes: u64,
+    stale: AtomicBool,
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
     /// The slot it had in the recording that last asked for it: a hint, to be checked.
@@ -53,6 +54,7 @@ impl Block {
             raw: Some(raw),
             owned,
             bytes,
+            stale: AtomicBool::new(false),
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
             hint: AtomicU32::new(0),
@@ -107,7 +109,12 @@ impl Block {
 
     /// Whether it has just been made and nothing has been written to it yet.
     pub(crate) fn fresh(&self) -> bool {
-        self.raw().fresh
+        self.raw().fresh && !self.stale.load(Ordering::Relaxed)
+    }
+
+    /// From now on it may have been written to.
+    pub(crate) fn stale(&self) {
+        self.stale.store(true, Ordering::Relaxed);
     }
 
     /// Whether the buffer was made for this use; ours are made for all of them.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use sortie_plan::{SlotId, Touch};
 
 use super::{
@@ -76,6 +77,19 @@ impl Hold {
 
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
         self.pins.blocks.get(slot.0 as usize)?.as_ref()
+    }
+}
+
+impl Flight {
+    /// The submissions of one batch, in order.
+    pub(crate) fn all(commands: SmallVec<[Commands; 1]>, hold: Hold) -> SmallVec<[Self; 1]> {
+        let hold = Arc::new(hold);
+        let count = commands.len();
+        let flights = commands.into_iter().enumerate().map(|(part, commands)| Self {
+            commands,
+            leg: Leg { part: u32::try_from(part).unwrap_or(u32::MAX), last: part + 1 == count, hold: hold.clone() },
+        });
+        flights.collect()
     }
 }
 

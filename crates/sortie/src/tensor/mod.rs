@@ -121,6 +121,15 @@ impl<T> Tensor<T> {
         self.value.shape.is_empty()
     }
 
+    /// Its slot, if it is of this batch and could be made.
+    pub(crate) fn slot_of(&self, batch: u64) -> Option<SlotId> {
+        (self.of_batch(batch) && self.value.start == 0).then_some(self.value.slot)
+    }
+
+    pub(crate) fn of_batch(&self, batch: u64) -> bool {
+        self.batch == batch && !self.refused
+    }
+
     /// The same under another name of its element type.
     fn retyped<U>(self) -> Tensor<U> {
         Tensor { batch: self.batch, value: self.value, refused: self.refused, elements: PhantomData }
@@ -181,6 +190,12 @@ impl Batch {
             self.write(tensor, data);
         }
         tensor
+    }
+
+    /// Memory that nothing has been put into yet.
+    #[track_caller]
+    pub(crate) fn empty<T: Element>(&mut self, what: &str, shape: &[usize]) -> Tensor<T> {
+        self.make::<T>(what, shape_of(shape, what), |_, _| Ok(()))
     }
 
     /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products and tables that

@@ -1,0 +1,101 @@
+//! A token loop: the same small network over and over, each step fed with what the last one chose. Recorded once, replayed for every token.
+//!
+//! `cargo run --release -p sortie --example token_loop`
+#![expect(clippy::print_stdout, reason = "an example prints what it does")]
+
+use std::time::Instant;
+
+use sortie::{Batch, Buffer, Device, Result, Tensor};
+
+const WORDS: usize = 64;
+const WIDTH: usize = 128;
+const TOKENS: usize = 200;
+
+struct Network {
+    embedding: Buffer<f32>,
+    hidden: Buffer<f32>,
+    head: Buffer<f32>,
+}
+
+/// Numbers that look random and are the same everywhere.
+fn weights(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|at| ((at * 7919 + seed * 104_729) % 1999) as f32 / 8000.0 - 0.125).collect()
+}
+
+impl Network {
+    fn new(device: &Device) -> Result<Self> {
+        Ok(Self {
+            embedding: device.upload(&weights(WORDS * WIDTH, 1))?,
+            hidden: device.upload(&weights(WIDTH * WIDTH, 2))?,
+            head: device.upload(&weights(WIDTH * WORDS, 3))?,
+        })
+    }
+
+    /// The word that follows: a memory of what came before is mixed with the last word.
+    fn step(&self, batch: &mut Batch, token: Tensor<u32>, memory: &Buffer<f32>) -> Tensor<u32> {
+        let table = batch.tensor(&self.embedding, [WORDS, WIDTH]);
+        let word = batch.gather(table, token);
+        let old = batch.tensor(memory, [1, WIDTH]);
+        let old = batch.scale(old, 0.9);
+        let mixed = batch.add(word, old);
+        let hidden = batch.tensor(&self.hidden, [WIDTH, WIDTH]);
+        let h = batch.matmul(mixed, hidden);
+        let h = batch.gelu(h);
+        let h = batch.add(h, mixed);
+        let h = batch.rms_norm(h, 1e-5);
+        batch.store(h, memory);
+        let head = batch.tensor(&self.head, [WIDTH, WORDS]);
+        let scores = batch.matmul(h, head);
+        batch.argmax(scores, 1)
+    }
+}
+
+fn main() -> Result<()> {
+    let device = Device::open()?;
+    println!("on {}", device.info());
+    let network = Network::new(&device)?;
+
+    // Kernels are compiled before anything is timed.
+    let mut batch = device.batch();
+    let token = batch.upload(&[1], [1]);
+    network.step(&mut batch, token, &device.zeros(WIDTH)?);
+    batch.submit()?;
+
+    // Live: recorded anew for every token.
+    let memory = device.zeros::<f32>(WIDTH)?;
+    let start = Instant::now();
+    let mut live = vec![1_u32];
+    for at in 0..TOKENS {
+        let mut batch = device.batch();
+        let token = batch.upload(&[live[at]], [1]);
+        let next = network.step(&mut batch, token, &memory);
+        let next = batch.read(next);
+        batch.submit()?;
+        live.extend(next.wait()?);
+    }
+    let time_live = start.elapsed();
+
+    // Replayed: recorded once.
+    let memory = device.zeros::<f32>(WIDTH)?;
+    let mut batch = device.batch();
+    let token = batch.input::<u32>([1]);
+    let next = network.step(&mut batch, token, &memory);
+    let next = batch.output(next);
+    let replay = batch.freeze()?;
+    let start = Instant::now();
+    let mut replayed = vec![1_u32];
+    for at in 0..TOKENS {
+        let mut run = replay.run();
+        run.write(token, &[replayed[at]]);
+        let next = run.read(next);
+        run.submit()?;
+        replayed.extend(next.wait()?);
+    }
+    let time_replayed = start.elapsed();
+
+    assert_eq!(live, replayed, "the same words");
+    println!("{TOKENS} tokens, among them {:?} …", &live[..8]);
+    println!("recorded for every token: {:.1} µs a token", time_live.as_secs_f64() * 1e6 / TOKENS as f64);
+    println!("replayed:                 {:.1} µs a token", time_replayed.as_secs_f64() * 1e6 / TOKENS as f64);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Batches that run over and over: planned, compiled and given memory once.
+
+mod run;
+
+use std::{fmt, marker::PhantomData, panic::Location, sync::Arc};
+
+pub use self::run::Run;
+use crate::{
+    batch::{Batch, Input, Typed},
+    device::Shared,
+    encode::Frozen,
+    error::Result,
+    tensor::{Element, Tensor},
+};
+
+/// A batch to run over and over. A run writes the inputs, runs all that was recorded, and reads what it wants of the outputs.
+///
+/// All runs use the same memory, and execute one after the other in the order they are submitted; each stages its own data, so that a run
+/// can be submitted before those ahead of it are done. Usable from any thread; clones are the same replay.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let weights = device.upload(&[1.0_f32, -2.0, 3.0, 4.0])?;
+/// let mut batch = device.batch();
+/// let frame = batch.input::<f32>([4]);
+/// let w = batch.tensor(&weights, [4]);
+/// let y = batch.mul(frame, w);
+/// let y = batch.relu(y);
+/// let out = batch.output(y);
+/// let replay = batch.freeze()?;
+///
+/// for step in 0..3 {
+///     let mut run = replay.run();
+///     run.write(frame, &[step as f32; 4]);
+///     let y = run.read(out);
+///     run.submit_async()?;
+///     assert_eq!(y.wait()?, [1.0, 0.0, 3.0, 4.0].map(|w| w * step as f32));
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Replay {
+    parts: Arc<Parts>,
+}
+
+/// All that the runs of a replay share.
+struct Parts {
+    shared: Arc<Shared>,
+    /// The batch it was.
+    batch: u64,
+    frozen: Arc<Frozen>,
+    inputs: Vec<Input>,
+}
+
+/// Something that each run of a replay can read: what [`Batch::output`] gives.
+pub struct Output<T> {
+    batch: u64,
+    start: u64,
+    bytes: u64,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Output<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Output<T> {}
+
+impl<T> fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl Batch {
+    /// A tensor whose data each run of a [`Replay`] brings.
+    #[track_caller]
+    pub fn input<T: Element>(&mut self, shape: impl AsRef<[usize]>) -> Tensor<T> {
+        let tensor = self.empty::<T>("input", shape.as_ref());
+        if !tensor.is_empty() {
+            self.fill_each_run(tensor, tensor.len());
+        }
+        tensor
+    }
+
+    /// Lets each run of a [`Replay`] read the elements as they are at this point.
+    #[track_caller]
+    pub fn output<B: Typed>(&mut self, from: B) -> Output<B::Item> {
+        let (start, bytes) = self.read_each_run(from);
+        Output { batch: self.id(), start, bytes, elements: PhantomData }
+    }
+
+    /// Makes a replay of it: all is planned, compiled and given memory here, and a run only has to fly.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let state = device.upload(&[1.0_f32, 2.0, 3.0])?;
+    /// let mut batch = device.batch();
+    /// let x = batch.tensor(&state, [3]);
+    /// let next = batch.scale(x, 2.0);
+    /// batch.store(next, &state);
+    /// let step = batch.freeze()?;
+    /// for _ in 0..10 {
+    ///     step.run().submit()?; // the state stays on the device
+    /// }
+    /// assert_eq!(state.download()?, [1024.0, 2048.0, 3072.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All mistakes made while recording; [`Bindings`](crate::ErrorKind::Bindings) when it has a [`read`](Batch::read), which is of one batch:
+    /// ask for an [`output`](Batch::output) instead; else as [`submit`](Batch::submit).
+    #[track_caller]
+    pub fn freeze(self) -> Result<Replay> {
+        let here = Location::caller();
+        let (shared, batch) = (self.shared().clone(), self.id());
+        let (frozen, inputs) = self.frozen(here)?;
+        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen: Arc::new(frozen), inputs }) })
+    }
+}
+
+impl Replay {
+    /// Begins a run.
+    #[must_use]
+    pub fn run(&self) -> Run {
+        Run::new(self.parts.clone())
+    }
+}
+
+impl fmt::Debug for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replay").field("inputs", &self.parts.inputs.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,178 @@
+//! One run of a replay.
+
+use std::{fmt, panic::Location, sync::Arc};
+
+use bytemuck::Pod;
+use smallvec::SmallVec;
+
+use super::{Output, Parts};
+use crate::{
+    batch::{check_poison, lift},
+    encode::{Encoded, Errand},
+    error::{Error, ErrorKind, Result},
+    memory::Block,
+    metrics::Count,
+    submit::{Completion, Flight, Hold, Landing, Pins, Reading, Ticket},
+    tensor::{Element, Tensor},
+};
+
+/// One run of a [`Replay`](super::Replay): what it brings, and what it asks for.
+pub struct Run {
+    parts: Arc<Parts>,
+    errand: Errand,
+    /// By input: whether its data has been brought.
+    given: SmallVec<[bool; 8]>,
+    mistakes: Vec<Error>,
+    completion: Arc<Completion>,
+    landing: Arc<Landing>,
+    submitted: bool,
+}
+
+impl Run {
+    pub(super) fn new(parts: Arc<Parts>) -> Self {
+        let given = SmallVec::from_elem(false, parts.inputs.len());
+        let errand = Errand { uploads: parts.frozen.payload.uploads.clone(), reads: Vec::new() };
+        let (completion, landing) = (Arc::new(Completion::new()), Arc::default());
+        Self { parts, errand, given, mistakes: Vec::new(), completion, landing, submitted: false }
+    }
+
+    /// Brings the data of an input.
+    #[track_caller]
+    pub fn write<T: Element>(&mut self, input: Tensor<T>, data: &[T]) {
+        if let Err(error) = self.bring(input, data) {
+            self.mistakes.push(error.at(Location::caller()));
+        }
+    }
+
+    fn bring<T: Element>(&mut self, input: Tensor<T>, data: &[T]) -> Result<()> {
+        let wrong = |kind: ErrorKind, message: String| Err(Error::new(kind, message));
+        if input.len() != data.len() {
+            let message = format!("write: {} elements into an input of shape {:?}", data.len(), input.shape());
+            return wrong(ErrorKind::Shape, message);
+        }
+        if data.is_empty() && input.of_batch(self.parts.batch) {
+            return Ok(());
+        }
+        let slot = input.slot_of(self.parts.batch);
+        let Some(at) = self.parts.inputs.iter().position(|known| Some(known.slot) == slot) else {
+            return wrong(ErrorKind::Bindings, "write: the tensor is no input of this replay".into());
+        };
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let start = self.parts.inputs[at].data.range().start;
+        self.errand.uploads[start..start + bytes.len()].copy_from_slice(bytes);
+        self.given[at] = true;
+        Ok(())
+    }
+
+    /// Asks for an output of this run; it is there when the run is done.
+    #[track_caller]
+    pub fn read<T: Pod>(&mut self, output: Output<T>) -> Reading<T> {
+        if output.batch != self.parts.batch {
+            let error = Error::new(ErrorKind::Bindings, "read: the output is of another replay");
+            self.mistakes.push(error.at(Location::caller()));
+        } else if output.bytes > 0 && !self.errand.reads.contains(&output.start) {
+            self.errand.reads.push(output.start);
+        }
+        Reading::new(self.completion.clone(), self.landing.clone(), output.start, output.bytes)
+    }
+
+    /// Runs it and waits until it is done.
+    ///
+    /// # Errors
+    /// All mistakes made with this run: data of a wrong size, handles of another replay, an input without data; then as
+    /// [`Batch::submit`](crate::Batch::submit).
+    #[track_caller]
+    pub fn submit(self) -> Result<()> {
+        let here = Location::caller();
+        let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
+        let mut flights = self.flights(here)?;
+        match flights.len() {
+            0 => completion.wait(),
+            1 => shared.submitter().run(flights.remove(0)),
+            _ => {
+                shared.submitter().push(flights);
+                completion.wait()
+            }
+        }
+    }
+
+    /// Hands it over and returns at once; it never waits for the device.
+    ///
+    /// # Errors
+    /// As [`Run::submit`], except for what happens while it runs: that is the ticket's.
+    #[track_caller]
+    pub fn submit_async(self) -> Result<Ticket> {
+        let here = Location::caller();
+        let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
+        let flights = self.flights(here)?;
+        shared.submitter().push(flights);
+        Ok(Ticket::new(completion))
+    }
+
+    /// Checks and encodes. On an error the readings hear of it too.
+    fn flights(mut self, here: &'static Location<'static>) -> Result<SmallVec<[Flight; 1]>> {
+        self.submitted = true;
+        let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
+        let blocks = self.parts.frozen.clone();
+        let outcome = self.encode(here).map_err(|error| match error.location() {
+            Some(_) => error,
+            None => Block::blame(blocks.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
+        });
+        match outcome {
+            Ok(flights) => {
+                completion.submitted();
+                shared.counters().batches.add(1);
+                if flights.is_empty() {
+                    completion.finish(Ok(()));
+                }
+                Ok(flights)
+            }
+            Err(error) => {
+                completion.finish(Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn encode(&mut self, here: &'static Location<'static>) -> Result<SmallVec<[Flight; 1]>> {
+        if let Some(forgotten) = self.given.iter().position(|given| !given) {
+            let count = self.given.len();
+            let message = format!("input {} of {count} has no data in this run", forgotten + 1);
+            self.mistakes.push(Error::new(ErrorKind::Bindings, message).at(here));
+        }
+        if let Some(mistakes) = Error::all(std::mem::take(&mut self.mistakes)) {
+            return Err(mistakes);
+        }
+        let (shared, frozen) = (&self.parts.shared, &self.parts.frozen);
+        shared.lost().check()?;
+        let heirs = check_poison(&frozen.payload, &frozen.planned)?;
+        let errand = std::mem::replace(&mut self.errand, Errand { uploads: Vec::new(), reads: Vec::new() });
+        let Encoded { commands, returning } = shared.executor().replay(shared, frozen, errand)?;
+        if commands.is_empty() {
+            return Ok(SmallVec::new());
+        }
+        let mut blocks = Pins::spare();
+        blocks.extend(frozen.pins());
+        let lifted = lift(&blocks, heirs);
+        let mut hold = Hold::new(self.completion.clone(), Pins { blocks }, frozen.planned.touches.clone(), here);
+        hold.lifted = lifted;
+        hold.readback = returning.map(|returning| (returning, self.landing.clone()));
+        Ok(Flight::all(commands, hold))
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.submitted {
+            let message = "the run was dropped before it was submitted";
+            self.completion.finish(Err(Error::new(ErrorKind::Canceled, message)));
+        }
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let given = self.given.iter().filter(|given| **given).count();
+        f.debug_struct("Run").field("given", &given).field("inputs", &self.given.len()).finish_non_exhaustive()
+    }
+}

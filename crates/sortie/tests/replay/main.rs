@@ -1,0 +1,192 @@
+//! Replays: the same as live batches, on every device there is.
+
+#[path = "../drivers/mod.rs"]
+mod drivers;
+
+mod count;
+mod mistakes;
+
+use sortie::{Device, Grid};
+
+/// Every device that runs something.
+fn devices() -> Vec<(&'static str, Device)> {
+    let mut all: Vec<(&str, Device)> = drivers::cpu().map(|device| ("cpu", device)).into_iter().collect();
+    for driver in ["llvmpipe", "swiftshader"] {
+        all.extend(drivers::open(driver).map(|device| (driver, device)));
+    }
+    all
+}
+
+const ADD: &str = "
+    struct Params { by: u32, times: u32 }
+    var<immediate> p: Params;
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&y) { y[id.x] += x[id.x] * p.times + p.by; }
+    }";
+
+#[test]
+fn runs_queue_up_and_each_has_its_own_data() {
+    for (name, device) in devices() {
+        let mut batch = device.batch();
+        let x = batch.input::<f32>([3, 4]);
+        let y = batch.input::<f32>([4]);
+        let sum = batch.add(x, y);
+        let sum = batch.scale(sum, 2.0);
+        let total = batch.sum(sum, &[0, 1]);
+        let (sum, total) = (batch.output(sum), batch.output(total));
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut readings = Vec::new();
+        for step in 0..40_u8 {
+            let mut run = replay.run();
+            let data: Vec<f32> = (0..12_u8).map(|at| f32::from(at) + f32::from(step)).collect();
+            run.write(x, &data);
+            run.write(y, &[f32::from(step); 4]);
+            let sum = if step % 3 == 0 { Some(run.read(sum)) } else { None };
+            readings.push((step, sum, run.read(total)));
+            drop(run.submit_async().unwrap_or_else(|error| panic!("{name}: {error}")));
+        }
+        for (step, sum, total) in readings {
+            let expected: Vec<f32> = (0..12_u8).map(|at| 2.0 * (f32::from(at) + 2.0 * f32::from(step))).collect();
+            assert_eq!(total.wait().expect("a total"), [expected.iter().sum::<f32>()], "{name}, step {step}");
+            if let Some(sum) = sum {
+                assert_eq!(sum.wait().expect("a sum"), expected, "{name}, step {step}");
+            }
+        }
+    }
+}
+
+#[test]
+fn state_stays_on_the_device_and_scratch_starts_at_zero() {
+    for (name, device) in devices() {
+        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (one, other) = (device.upload(&[1_u32; 100]).expect("memory"), device.zeros::<u32>(100).expect("memory"));
+        let mut batch = device.batch();
+        let fresh = batch.scratch::<u32>(100);
+        // Adds to what a run before this one would have left there.
+        batch.dispatch(&add, &[&one, &fresh], Grid::items(100)).immediates(&[0_u32, 1]);
+        batch.dispatch(&add, &[&fresh, &other], Grid::items(100)).immediates(&[1_u32, 2]);
+        batch.split();
+        batch.copy(&other, &one);
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (mut a, mut b) = (1_u32, 0_u32);
+        for step in 0..8 {
+            replay.run().submit().unwrap_or_else(|error| panic!("{name}, step {step}: {error}"));
+            b += 2 * a + 1;
+            a = b;
+        }
+        assert_eq!(one.download().expect("data"), [a; 100], "{name}");
+    }
+}
+
+#[test]
+fn replays_and_live_batches_take_turns() {
+    for (name, device) in devices() {
+        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (x, y) = (device.upload(&[1_u32; 64]).expect("memory"), device.zeros::<u32>(64).expect("memory"));
+        let freeze = |by: u32| {
+            let mut batch = device.batch();
+            batch.dispatch(&add, &[&x, &y], Grid::items(64)).immediates(&[by, 1]);
+            batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"))
+        };
+        let (small, large) = (freeze(1), freeze(1000));
+        for _ in 0..20 {
+            drop(small.run().submit_async().expect("it flies"));
+            let mut batch = device.batch();
+            batch.dispatch(&add, &[&y, &x], Grid::items(64)).immediates(&[0_u32, 0]);
+            drop(batch.submit_async().expect("it flies"));
+            drop(large.run().submit_async().expect("it flies"));
+        }
+        // Both are gone before what they fly has landed.
+        drop((small, large, add));
+        assert_eq!(y.download().expect("data"), [20 * 1003; 64], "{name}");
+    }
+}
+
+#[test]
+fn threads_share_a_replay() {
+    for (name, device) in devices() {
+        let mut batch = device.batch();
+        let x = batch.input::<u32>([1000]);
+        let y = batch.mul(x, x);
+        let y = batch.output(y);
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        std::thread::scope(|scope| {
+            for thread in 0..4_u32 {
+                let replay = replay.clone();
+                scope.spawn(move || {
+                    for step in 0..25 {
+                        let data: Vec<u32> = (0..1000).map(|at| at * 7 + thread * 100 + step).collect();
+                        let mut run = replay.run();
+                        run.write(x, &data);
+                        let reading = run.read(y);
+                        run.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+                        let expected: Vec<u32> = data.iter().map(|x| x * x).collect();
+                        assert_eq!(reading.wait().expect("data"), expected, "{name}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn grids_are_folded_and_indirect_in_replays_too() {
+    for (name, device) in devices() {
+        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let len = 70_000 * 64;
+        let (x, y) = (device.upload(&vec![1_u32; len]).expect("memory"), device.zeros::<u32>(len).expect("memory"));
+        let counts = device.upload(&[2_u32, 1, 1]).expect("memory");
+        let small = device.zeros::<u32>(256).expect("memory");
+        let mut batch = device.batch();
+        batch.dispatch(&add, &[&x, &y], Grid::items(len)).immediates(&[0_u32, 3]);
+        batch
+            .dispatch(
+                &add,
+                &[x.slice(..256), small.slice(..)].each_ref().map(|slice| slice as _),
+                Grid::indirect(&counts),
+            )
+            .immediates(&[0_u32, 1]);
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        replay.run().submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+        counts.write(&[4, 1, 1]).expect("a write");
+        replay.run().submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(y.download().expect("data").iter().all(|y| *y == 6), "{name}");
+        let found = small.download().expect("data");
+        assert_eq!((found[0], found[127], found[128], found[255]), (2, 2, 1, 1), "{name}");
+    }
+}
+
+/// Whoever owns an imported buffer may destroy it between two runs: an error then, and nothing else.
+#[test]
+fn an_imported_buffer_that_is_destroyed_fails_the_run() {
+    for (name, device) in devices() {
+        let Some((raw, _)) = device.wgpu() else { continue };
+        let usage = sortie::wgpu::BufferUsages::STORAGE
+            | sortie::wgpu::BufferUsages::COPY_DST
+            | sortie::wgpu::BufferUsages::COPY_SRC;
+        let descriptor = sortie::wgpu::BufferDescriptor { label: None, size: 256, usage, mapped_at_creation: false };
+        let theirs = raw.create_buffer(&descriptor);
+        let buffer = device.import::<u32>(theirs.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut batch = device.batch();
+        let x = batch.input::<u32>([64]);
+        batch.dispatch(&add, &[&x, &buffer], Grid::items(64)).immediates(&[1_u32, 1]);
+        let out = batch.output(&buffer);
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fly = || {
+            let mut run = replay.run();
+            run.write(x, &[5; 64]);
+            let reading = run.read(out);
+            run.submit()?;
+            reading.wait()
+        };
+        assert_eq!(fly().expect("a run"), [6; 64], "{name}");
+        theirs.destroy();
+        let error = fly().expect_err("it is gone");
+        assert_eq!(*error.kind(), sortie::ErrorKind::Bindings, "{name}: {error}");
+        // The device goes on.
+        assert_eq!(device.upload(&[1_u32]).and_then(|buffer| buffer.download()).expect("data"), [1], "{name}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Mistakes with replays: errors that say what is wrong, and where.
+
+use sortie::{Device, ErrorKind};
+
+fn device() -> Device {
+    Device::cpu().unwrap_or_else(|error| panic!("the built-in CPU: {error}"))
+}
+
+#[test]
+fn a_run_says_what_is_wrong_with_it() {
+    let device = device();
+    let mut batch = device.batch();
+    let (x, y) = (batch.input::<f32>([4]), batch.input::<f32>([2, 2]));
+    let sum = batch.sum(x, &[0]);
+    let inner = batch.neg(y);
+    let out = batch.output(sum);
+    let replay = batch.freeze().expect("a replay");
+
+    let mut other = device.batch();
+    let foreign = other.input::<f32>([4]);
+    let foreign_out = other.output(foreign);
+    other.freeze().expect("another replay");
+
+    let mut run = replay.run();
+    run.write(x, &[1.0; 3]);
+    run.write(foreign, &[1.0; 4]);
+    run.write(inner, &[1.0; 4]);
+    let reading = run.read(out);
+    let other_reading = run.read(foreign_out);
+    let error = run.submit().expect_err("four mistakes and two inputs forgotten");
+    let text = error.to_string();
+    for part in [
+        "3 elements into an input of shape [4]",
+        "no input of this replay",
+        "of another replay",
+        "input 1 of 2 has no data",
+        "mistakes.rs:",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+    assert_eq!(reading.wait().expect_err("the same").to_string(), text);
+    assert!(other_reading.wait().is_err());
+
+    // It runs all the same once it is right.
+    let mut run = replay.run();
+    run.write(x, &[1.0; 4]);
+    run.write(y, &[0.0; 4]);
+    let reading = run.read(out);
+    run.submit().expect("a run");
+    assert_eq!(reading.wait().expect("data"), [4.0]);
+}
+
+#[test]
+fn what_is_for_replays_is_not_submitted_and_the_other_way_round() {
+    let device = device();
+    let mut batch = device.batch();
+    let x = batch.input::<u32>([4]);
+    batch.add(x, x);
+    let error = batch.submit().expect_err("it has an input");
+    assert!(*error.kind() == ErrorKind::Bindings && error.to_string().contains("freeze"), "{error}");
+
+    let mut batch = device.batch();
+    let x = batch.upload(&[1_u32, 2], [2]);
+    let reading = batch.read(x);
+    let error = batch.freeze().expect_err("it has a reading");
+    assert!(error.to_string().contains("ask for an output"), "{error}");
+    assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
+
+    let mut batch = device.batch();
+    let x = batch.input::<f32>([3]);
+    let y = batch.input::<f32>([4]);
+    batch.add(x, y);
+    let error = batch.freeze().expect_err("shapes that do not fit");
+    assert!(error.to_string().contains("[3]") && error.to_string().contains("mistakes.rs:"), "{error}");
+}
+
+#[test]
+fn a_run_that_is_dropped_tells_its_readings() {
+    let device = device();
+    let mut batch = device.batch();
+    let x = batch.input::<f32>([0]);
+    let y = batch.input::<f32>([2]);
+    let out = batch.output(y);
+    let empty = batch.output(x);
+    let replay = batch.freeze().expect("a replay");
+    let mut run = replay.run();
+    let reading = run.read(out);
+    drop(run);
+    assert_eq!(*reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
+    // An input without elements needs no data, and may be given none.
+    let mut run = replay.run();
+    run.write(x, &[]);
+    run.write(y, &[1.0, 2.0]);
+    let (reading, empty) = (run.read(out), run.read(empty));
+    run.submit().expect("a run");
+    assert_eq!((reading.wait().expect("data"), empty.wait().expect("none")), (vec![1.0, 2.0], vec![]));
+}
