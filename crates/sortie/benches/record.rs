@@ -2,7 +2,7 @@
 //!
 //! All contenders take turns in one process, each on a device of its own (wgpu's cost of a pass depends on what its device has seen).
 //! `wgpu-best` is what an expert writes by hand: one encoder, one pass, bind groups made once, nothing set twice. `wgpu-best-again` is the
-//! same code on another device, a control that must read 1.0×.
+//! same code on another device, a control that must read 1.0×. `sortie` records anew every time; `sortie-replay` has recorded once.
 //!
 //! A value is the median of `wgpu-best` times the median ratio to it within a round: load that comes and goes slows a whole round.
 //!
@@ -21,7 +21,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay};
 
 const ITEMS: usize = 1024;
 const STEP: &str = "
@@ -95,12 +95,8 @@ impl Sortie {
     }
 }
 
-impl Contender for Sortie {
-    fn name(&self) -> &'static str {
-        "sortie"
-    }
-
-    fn run(&mut self, n: usize) {
+impl Sortie {
+    fn record(&self, n: usize) -> Batch {
         let mut batch = self.device.batch();
         let (mut from, mut to) = (&self.x, &self.y);
         for op in 0..n {
@@ -110,11 +106,43 @@ impl Contender for Sortie {
             }
             std::mem::swap(&mut from, &mut to);
         }
-        batch.submit().expect("the batch runs");
+        batch
+    }
+}
+
+impl Contender for Sortie {
+    fn name(&self) -> &'static str {
+        "sortie"
+    }
+
+    fn run(&mut self, n: usize) {
+        self.record(n).submit().expect("the batch runs");
     }
 
     fn result(&self) -> Option<u32> {
         self.x.download().expect("the result").first().copied()
+    }
+}
+
+/// The same, recorded once.
+struct Replayed {
+    sortie: Sortie,
+    replay: Option<Replay>,
+}
+
+impl Contender for Replayed {
+    fn name(&self) -> &'static str {
+        "sortie-replay"
+    }
+
+    fn run(&mut self, n: usize) {
+        let replay =
+            self.replay.get_or_insert_with(|| self.sortie.record(n).freeze().expect("the batch can be replayed"));
+        replay.run().submit().expect("the run ends well");
+    }
+
+    fn result(&self) -> Option<u32> {
+        self.sortie.result()
     }
 }
 
@@ -308,6 +336,7 @@ fn bench(name: &str, device: &str, case: Case, quick: bool, json: bool) {
         let mut contenders: Vec<Box<dyn Contender>> = vec![
             Box::new(Wgpu::new("wgpu-best", How::Best, device, case)),
             Box::new(Sortie::new(device, case)),
+            Box::new(Replayed { sortie: Sortie::new(device, case), replay: None }),
             Box::new(Wgpu::new("wgpu-best-again", How::Best, device, case)),
             Box::new(Wgpu::new("wgpu-new-groups", How::NewGroups, device, case)),
             Box::new(Wgpu::new("wgpu-submit-per-op", How::SubmitPerOp, device, case)),
