@@ -1,51 +1,46 @@
 //! What becomes a replay: inputs, outputs, and freezing.
 
-use std::panic::Location;
+use std::{marker::PhantomData, panic::Location};
 
-use bytemuck::Zeroable;
-use sortie_plan::OpKind;
+use sortie_plan::SlotId;
 
-use super::{Batch, Input, Typed};
+use super::{Batch, Slot, Typed};
 use crate::{
     encode::Frozen,
     error::{Error, ErrorKind, Result},
-    memory::Block,
 };
 
 impl Batch {
-    /// Memory that each run of a replay fills; until then the data are zeros.
-    #[track_caller]
-    pub(crate) fn fill_each_run<B: Typed>(&mut self, to: B, len: usize)
-    where
-        B::Item: Zeroable,
-    {
-        let before = self.tape().recording.ops.len();
-        self.write(to, &vec![B::Item::zeroed(); len]);
+    /// Memory that each run of a replay fills.
+    pub(crate) fn input_slot(&mut self, bytes: u64) -> SlotId {
         let tape = self.tape();
-        let written = tape.recording.ops.get(before).filter(|op| op.kind == OpKind::Write).copied();
-        if let Some(op) = written
-            && let [access] = tape.recording.accesses_of(&op)
-        {
-            let input = Input { slot: access.slot, data: op.data };
-            tape.inputs.push(input);
-        }
+        let slot = tape.fixed(bytes.next_multiple_of(4).max(4));
+        tape.inputs.push(slot, bytes);
+        slot
     }
 
-    /// Where the data of an output will be, of each run that asks for it: its place and its bytes.
+    /// Memory that each run of a replay may read, filled at this point. Returns where its data will be.
     #[track_caller]
-    pub(crate) fn read_each_run(&mut self, from: impl Typed) -> (u64, u64) {
-        let at = Location::caller();
+    pub(crate) fn output_of<B: Typed>(&mut self, from: B) -> (u64, u64) {
         let place = from.place();
-        self.tape().has_outputs = true;
-        let start = self.recorder().read(&place, at).unwrap_or_else(|error| {
-            self.tape().refuse(error, at);
-            0
-        });
-        (start, place.stretch.exact())
+        let (len, bytes) = (place.elements(), place.stretch.exact());
+        let limit = self.shared.limits().buffer_bytes;
+        if bytes > limit {
+            self.tape().refuse(Error::too_large("output: bytes in one buffer", bytes, limit), Location::caller());
+            return (0, 0);
+        }
+        if bytes == 0 {
+            return (0, 0);
+        }
+        let tape = self.tape();
+        let slot = tape.fixed(bytes.next_multiple_of(4));
+        let start = tape.outputs.push(slot, bytes);
+        self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
+        (start, bytes)
     }
 
     /// Plans it, compiles its kernels and gives it memory for good.
-    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(Frozen, Vec<Input>)> {
+    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<Frozen> {
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if self.landing.is_some() {
             let message = "freeze: a reading is of one batch; ask for an output, which every run of a replay can read";
@@ -61,15 +56,13 @@ impl Batch {
             shared.lost().check()?;
             let caps = self.caps(&tape.recording);
             let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
-            let payload = std::mem::take(&mut tape.payload);
-            shared.executor().freeze(&shared, planned, payload)
+            let ports = [std::mem::take(&mut tape.inputs), std::mem::take(&mut tape.outputs)];
+            shared.executor().freeze(&shared, planned, std::mem::take(&mut tape.payload), ports)
         });
-        let inputs = std::mem::take(&mut tape.inputs);
         tape.give_back();
-        let frozen = outcome.map_err(|error| match error.location() {
+        outcome.map_err(|error| match error.location() {
             Some(_) => error,
-            None => Block::blame([], shared.explain(error)).at(here),
-        })?;
-        Ok((frozen, inputs))
+            None => shared.explain(error).at(here),
+        })
     }
 }

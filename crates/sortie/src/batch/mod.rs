@@ -28,8 +28,8 @@ use bytemuck::Pod;
 use smallvec::SmallVec;
 use sortie_plan::{Caps, Lane, Op, OpKind, Recording, SlotId};
 
+pub(crate) use self::bind::Place;
 use self::tape::Tape;
-pub(crate) use self::{bind::Place, tape::Input};
 pub use self::{
     bind::{Bind, Slot, Typed},
     dispatch::Dispatch,
@@ -227,7 +227,7 @@ impl Batch {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
-        if !tape.inputs.is_empty() || tape.has_outputs {
+        if !tape.inputs.is_empty() || !tape.outputs.is_empty() {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }

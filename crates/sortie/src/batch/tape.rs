@@ -6,11 +6,11 @@ use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
     device::Limits,
-    encode::Payload,
+    encode::{Payload, Ports},
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
@@ -29,17 +29,9 @@ pub(super) struct Tape {
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
-    /// What each run of a replay brings.
-    pub(super) inputs: Vec<Input>,
-    /// Whether a run may read something.
-    pub(super) has_outputs: bool,
-}
-
-/// What each run of a replay brings: where it lies among the data of writes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Input {
-    pub(crate) slot: SlotId,
-    pub(crate) data: Span,
+    /// What each run of a replay brings, and may read.
+    pub(super) inputs: Ports,
+    pub(super) outputs: Ports,
 }
 
 /// A tape that has held more than this is not kept: what one large batch took would stay for good.
@@ -73,7 +65,7 @@ impl Tape {
         self.owed.clear();
         self.params_bytes = 0;
         self.inputs.clear();
-        self.has_outputs = false;
+        self.outputs.clear();
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
             spare.push(self);
@@ -149,6 +141,12 @@ impl Tape {
     pub(super) fn scratch(&mut self, bytes: u64) -> SlotId {
         self.payload.blocks.push(None);
         self.recording.push_slot(SlotInfo { kind: SlotKind::Scratch, bytes })
+    }
+
+    /// Memory that a replay keeps for itself; it is given some when the batch is frozen.
+    pub(super) fn fixed(&mut self, bytes: u64) -> SlotId {
+        self.payload.blocks.push(None);
+        self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes })
     }
 
     #[inline]

@@ -123,7 +123,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    pub(super) fn read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
+    fn read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
         let Some(from) = self.spot("read", from, Use::CopyFrom)? else {
             self.transfer(OpKind::Read, &[], Span::default(), at);
             return Ok(0);

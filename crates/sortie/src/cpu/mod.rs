@@ -23,7 +23,7 @@ use self::{
 };
 use crate::{
     device::{DeviceOptions, Shared},
-    encode::{Commands, Encoded, Errand, Frozen, Payload, PlanCache, Planned},
+    encode::{Commands, Encoded, Errand, Frozen, Payload, PlanCache, Planned, Ports},
     error::Result,
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
@@ -86,11 +86,17 @@ impl Cpu {
         Ok(self.work(Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters)))
     }
 
-    pub(crate) fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+    pub(crate) fn freeze(
+        &self,
+        shared: &Arc<Shared>,
+        planned: Arc<Planned>,
+        mut payload: Payload,
+        ports: [Ports; 2],
+    ) -> Result<Frozen> {
         let physical = place(shared, &planned)?;
         physical.iter().for_each(|block| block.stale());
         payload.blocks.extend(physical.iter().cloned().map(Some));
-        Ok(Frozen::new(planned, payload, physical, None))
+        Ok(Frozen::new(planned, payload, physical, None, ports))
     }
 
     pub(crate) fn replay(&self, frozen: &Arc<Frozen>, errand: Errand) -> Encoded {
@@ -101,7 +107,7 @@ impl Cpu {
 
     /// The submissions of a batch.
     fn work(&self, sheet: Sheet) -> Encoded {
-        self.counters.bytes_written.add(sheet.uploads().len() as u64);
+        self.counters.bytes_written.add(sheet.bytes_written());
         let returning = sheet.returns().cloned().map(Returning::Words);
         let parts = 0..sheet.planned.plan.submissions.len();
         let sheet = Arc::new(sheet);

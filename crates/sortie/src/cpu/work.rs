@@ -71,24 +71,20 @@ impl Sheet {
         }
     }
 
-    /// Data of writes.
-    pub(super) fn uploads(&self) -> &[u8] {
+    /// The replay and the run that it is of, if it is.
+    fn run(&self) -> Option<(&Frozen, &Errand)> {
         match &self.held {
-            Held::Own(payload) => &payload.uploads,
-            Held::Frozen(_, errand) => &errand.uploads,
+            Held::Own(_) => None,
+            Held::Frozen(frozen, errand) => Some((frozen, errand)),
         }
+    }
+
+    pub(super) fn bytes_written(&self) -> u64 {
+        (self.payload().uploads.len() + self.run().map_or(0, |(_, errand)| errand.data.len())) as u64
     }
 
     pub(super) fn returns(&self) -> Option<&Arc<Returns>> {
         self.returns.as_ref()
-    }
-
-    /// Whether somebody asked for the read that is put there.
-    fn wants(&self, start: u64) -> bool {
-        match &self.held {
-            Held::Own(_) => true,
-            Held::Frozen(_, errand) => errand.reads.contains(&start),
-        }
     }
 }
 
@@ -151,6 +147,7 @@ impl Running<'_> {
             for clear in plan.clears.iter().filter(|clear| clear.first) {
                 self.clear(clear, Lane::Transfer);
             }
+            self.inputs();
         }
         let waves = plan.submissions[part].range();
         let mut start = plan.waves[waves.start].ops.start as usize;
@@ -164,7 +161,36 @@ impl Running<'_> {
             start = wave.ops.start as usize;
             self.clear(clear, wave.lane);
         }
-        self.ops(&plan.order[start..end])
+        self.ops(&plan.order[start..end])?;
+        if part + 1 == plan.submissions.len() {
+            self.outputs();
+        }
+        Ok(())
+    }
+
+    /// Puts what a run of a replay brings into the replay's memory.
+    fn inputs(&mut self) {
+        let Some((frozen, errand)) = self.sheet.run() else { return };
+        for port in frozen.inputs.iter() {
+            self.tally.count(Lane::Transfer);
+            let place = self.memory.place(&Access::write(port.slot, 0..port.bytes));
+            let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(place));
+            words.copy_from_slice(&errand.data[crate::memory::index(port.start)..][..words.len()]);
+        }
+    }
+
+    /// Reads what a run of a replay asks for.
+    fn outputs(&mut self) {
+        let Some((frozen, errand)) = self.sheet.run() else { return };
+        for port in frozen.outputs.iter().filter(|port| errand.reads.contains(&port.start)) {
+            self.tally.count(Lane::Transfer);
+            self.tally.bytes_read += port.bytes;
+            let place = self.memory.place(&Access::read(port.slot, 0..port.bytes));
+            let words = self.memory.words(place).to_vec();
+            if let Some(returns) = &self.sheet.returns {
+                returns.push(port.start, words);
+            }
+        }
     }
 
     /// Zeros scratch. What comes zeroed needs it only when it is used again.
@@ -194,7 +220,6 @@ impl Running<'_> {
         let empty = match op.kind {
             OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
             OpKind::Tensor => false,
-            OpKind::Read => accesses.is_empty() || !self.sheet.wants(u64::from(op.data.start)),
             _ => accesses.is_empty(),
         };
         if empty {
@@ -215,7 +240,7 @@ impl Running<'_> {
             (OpKind::Write, [to]) => {
                 let to = self.memory.place(to);
                 let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
-                words.copy_from_slice(&self.sheet.uploads()[op.data.range()]);
+                words.copy_from_slice(&payload.uploads[op.data.range()]);
             }
             (OpKind::Read, [from]) => {
                 self.tally.bytes_read += from.end - from.start;

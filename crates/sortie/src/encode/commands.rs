@@ -6,7 +6,7 @@
 use std::{sync::Arc, sync::atomic::AtomicU64};
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId};
+use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId, SlotId};
 
 use super::{
     fill,
@@ -71,6 +71,9 @@ impl<'a> Encoding<'a> {
                 self.clear(&mut commands, clear, wave.lane, &mut refs);
             }
             self.ops(&mut commands, &plan.order[start..end], &mut refs);
+            if part + 1 == plan.submissions.len() {
+                self.epilogue(&mut commands);
+            }
             encoders.push(commands.end(self.counters));
         }
         encoders
@@ -150,10 +153,20 @@ impl<'a> Encoding<'a> {
         self.groups.find(groups, self.device, key, layout, &blocks, now)
     }
 
-    /// Parameters, and zeros for scratch that was used before.
+    /// What a run of a replay asks for.
+    fn epilogue(&self, commands: &mut Commands<'a>) {
+        for port in self.laid.outputs() {
+            let readback = self.readback.unwrap_or_else(|| unreachable!("a read has room"));
+            self.counters.bytes_read.add(port.bytes);
+            let from = self.slot(port.slot);
+            commands.transfer().copy_buffer_to_buffer(from.buffer(), 0, readback, port.start, port.bytes);
+        }
+    }
+
+    /// Parameters, zeros for scratch that was used before, and what a run of a replay brings.
     fn prologue(&self, commands: &mut Commands<'a>) {
         if let (Some(params), Some(upload)) = (self.laid.params, self.upload) {
-            let start = self.laid.uploads.len() as u64;
+            let start = self.laid.payload.uploads.len() as u64;
             commands.transfer().copy_buffer_to_buffer(
                 upload,
                 start,
@@ -167,6 +180,11 @@ impl<'a> Encoding<'a> {
             if !block.fresh() {
                 commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
             }
+        }
+        for port in self.laid.inputs() {
+            let upload = self.upload.unwrap_or_else(|| unreachable!("an input has data"));
+            let (to, start) = (self.slot(port.slot), self.laid.data_start() + port.start);
+            commands.transfer().copy_buffer_to_buffer(upload, start, to.buffer(), 0, port.bytes);
         }
     }
 
@@ -215,9 +233,6 @@ impl<'a> Encoding<'a> {
         let accesses = self.laid.planned.recording.accesses_of(op);
         if accesses.is_empty() {
             // An op of length 0 touches nothing, and does not close the pass either.
-            return;
-        }
-        if op.kind == OpKind::Read && !self.laid.wants(u64::from(op.data.start)) {
             return;
         }
         let encoder = commands.transfer();
@@ -291,7 +306,11 @@ impl<'a> Encoding<'a> {
     }
 
     fn block(&self, access: &Access) -> &Block {
-        let block = self.laid.payload.blocks[access.slot.0 as usize].as_ref();
+        self.slot(access.slot)
+    }
+
+    fn slot(&self, slot: SlotId) -> &Block {
+        let block = self.laid.payload.blocks[slot.0 as usize].as_ref();
         block.unwrap_or_else(|| unreachable!("a slot in use has a block"))
     }
 

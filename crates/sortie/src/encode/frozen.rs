@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sortie_plan::SlotId;
 
 use super::{
     Payload,
     plans::{Planned, Resolved},
 };
-use crate::memory::Block;
+use crate::{device::Shared, error::Result, memory::Block};
 
 /// A planned recording that keeps its memory: every run uses the same, one after the other.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) planned: Arc<Planned>,
-    /// Complete, but for the data of writes, which each run brings.
+    /// Complete, with a block for every slot in use.
     pub(crate) payload: Payload,
     /// Scratch memory by physical id. None of it counts as fresh: a run finds what the last one left.
     pub(crate) physical: Vec<Arc<Block>>,
     pub(crate) params: Option<Arc<Block>>,
+    pub(crate) inputs: Ports,
+    pub(crate) outputs: Ports,
     /// Taken out while a run uses it.
     pub(super) resolved: Mutex<Resolved>,
 }
@@ -29,8 +32,9 @@ impl Frozen {
         payload: Payload,
         physical: Vec<Arc<Block>>,
         params: Option<Arc<Block>>,
+        [inputs, outputs]: [Ports; 2],
     ) -> Self {
-        Self { planned, payload, physical, params, resolved: Mutex::default() }
+        Self { planned, payload, physical, params, inputs, outputs, resolved: Mutex::default() }
     }
 
     /// Everything that a run must keep alive, by slot and then the rest.
@@ -39,12 +43,70 @@ impl Frozen {
     }
 }
 
+/// What runs bring, or may read: memory that a replay keeps, and where its data lies among those of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Ports {
+    ports: Vec<Port>,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    pub(crate) slot: SlotId,
+    pub(crate) start: u64,
+    /// Whole words.
+    pub(crate) bytes: u64,
+}
+
+impl Ports {
+    /// One more. Returns where its data lies.
+    pub(crate) fn push(&mut self, slot: SlotId, bytes: u64) -> u64 {
+        // Mapped ranges start at multiples of 8.
+        let start = self.bytes.next_multiple_of(8);
+        let bytes = bytes.next_multiple_of(4);
+        self.ports.push(Port { slot, start, bytes });
+        self.bytes = start + bytes;
+        start
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Port> {
+        self.ports.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ports.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ports.is_empty()
+    }
+
+    /// Bytes of all data.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ports.clear();
+        self.bytes = 0;
+    }
+
+    /// Gives them memory.
+    pub(super) fn place(&self, shared: &Arc<Shared>, payload: &mut Payload) -> Result<()> {
+        for port in &self.ports {
+            let raw = shared.pool().take(port.bytes.max(4), None)?;
+            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.clone(), raw, port.bytes));
+        }
+        Ok(())
+    }
+}
+
 /// What one run brings, and asks for.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Errand {
-    /// Data of writes.
-    pub(crate) uploads: Vec<u8>,
-    /// Where the reads that somebody asked for are put, in any order.
+    /// The data of all inputs.
+    pub(crate) data: Vec<u8>,
+    /// Which outputs somebody asked for, by where their data will be.
     pub(crate) reads: Vec<u64>,
 }
 
@@ -53,23 +115,42 @@ pub(crate) struct Errand {
 pub(super) struct Laid<'a> {
     pub(super) planned: &'a Planned,
     pub(super) payload: &'a Payload,
-    /// Data of writes.
-    pub(super) uploads: &'a [u8],
-    /// The reads that somebody asked for; `None`: all.
-    pub(super) reads: Option<&'a [u64]>,
     /// Scratch memory by physical id.
     pub(super) physical: &'a [Arc<Block>],
     pub(super) params: Option<&'a Block>,
+    /// Of a run of a replay.
+    pub(super) run: Option<(&'a Frozen, &'a Errand)>,
 }
 
-impl Laid<'_> {
+impl<'a> Laid<'a> {
     /// Room that reads need.
     pub(super) fn read_bytes(&self) -> u64 {
-        if self.reads.is_some_and(<[u64]>::is_empty) { 0 } else { self.payload.read_bytes }
+        match self.run {
+            None => self.payload.read_bytes,
+            Some((_, errand)) if errand.reads.is_empty() => 0,
+            Some((frozen, _)) => frozen.outputs.bytes(),
+        }
     }
 
-    /// Whether somebody asked for the read that is put there.
-    pub(super) fn wants(&self, start: u64) -> bool {
-        self.reads.is_none_or(|reads| reads.contains(&start))
+    /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.
+    pub(super) fn data_start(&self) -> u64 {
+        (self.payload.uploads.len() as u64 + u64::from(self.planned.plan.params_bytes)).next_multiple_of(8)
+    }
+
+    /// The data of inputs.
+    pub(super) fn data(&self) -> &'a [u8] {
+        self.run.map_or(&[], |(_, errand)| &errand.data)
+    }
+
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        self.run.into_iter().flat_map(|(frozen, _)| frozen.inputs.iter().filter(|port| port.bytes > 0))
+    }
+
+    /// Those that somebody asked for.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        let wanted = |(frozen, errand): (&'a Frozen, &'a Errand)| {
+            frozen.outputs.iter().filter(|port| errand.reads.contains(&port.start))
+        };
+        self.run.into_iter().flat_map(wanted)
     }
 }

@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
-    frozen::{Errand, Frozen},
+    frozen::{Errand, Frozen, Ports},
     groups::GroupCache,
     names::Names,
     payload::Payload,
@@ -135,11 +135,18 @@ impl Executor {
     }
 
     /// Gives a planned recording all that its runs need, for as long as it is kept.
-    pub(crate) fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+    pub(crate) fn freeze(
+        &self,
+        shared: &Arc<Shared>,
+        planned: Arc<Planned>,
+        mut payload: Payload,
+        ports: [Ports; 2],
+    ) -> Result<Frozen> {
         planned.complete(&mut payload);
+        ports.iter().try_for_each(|ports| ports.place(shared, &mut payload))?;
         match self {
-            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, payload),
-            Self::Cpu(cpu) => cpu.freeze(shared, planned, payload),
+            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, payload, ports),
+            Self::Cpu(cpu) => cpu.freeze(shared, planned, payload, ports),
         }
     }
 
@@ -179,26 +186,25 @@ impl Wgpu {
         let physical = self.place(shared, planned, payload, &mut resolved)?;
         compile(shared, planned, payload)?;
         let params = params(shared, planned, resolved.params)?;
-        let laid = Laid {
-            planned,
-            payload,
-            uploads: &payload.uploads,
-            reads: None,
-            physical: &physical,
-            params: params.as_deref(),
-        };
+        let laid = Laid { planned, payload, physical: &physical, params: params.as_deref(), run: None };
         let encoded = self.commands(shared, &laid, &mut resolved)?;
         *planned.resolved.lock() = resolved;
         payload.blocks.extend(params.map(Some));
         Ok(encoded)
     }
 
-    fn freeze(&self, shared: &Arc<Shared>, planned: Arc<Planned>, mut payload: Payload) -> Result<Frozen> {
+    fn freeze(
+        &self,
+        shared: &Arc<Shared>,
+        planned: Arc<Planned>,
+        mut payload: Payload,
+        ports: [Ports; 2],
+    ) -> Result<Frozen> {
         let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
         physical.iter().for_each(|block| block.stale());
         compile(shared, &planned, &payload)?;
         let params = params(shared, &planned, None)?;
-        Ok(Frozen::new(planned, payload, physical, params))
+        Ok(Frozen::new(planned, payload, physical, params, ports))
     }
 
     fn replay(&self, shared: &Arc<Shared>, frozen: &Frozen, errand: &Errand) -> Result<Encoded> {
@@ -206,10 +212,9 @@ impl Wgpu {
         let laid = Laid {
             planned: &frozen.planned,
             payload: &frozen.payload,
-            uploads: &errand.uploads,
-            reads: Some(&errand.reads),
             physical: &frozen.physical,
             params: frozen.params.as_deref(),
+            run: Some((frozen, errand)),
         };
         let encoded = self.commands(shared, &laid, &mut resolved)?;
         *frozen.resolved.lock() = resolved;
@@ -287,16 +292,22 @@ impl Wgpu {
 
     /// One staging buffer with the data of all writes, then all hidden parameters.
     fn upload(&self, laid: &Laid<'_>) -> Result<Option<wgpu::Buffer>> {
-        let Laid { planned, payload, uploads, .. } = *laid;
+        let Laid { planned, payload, .. } = *laid;
         let plan = &planned.plan;
-        let writes = uploads.len();
-        let total = writes as u64 + u64::from(plan.params_bytes);
+        let writes = payload.uploads.len();
+        let (start, data) = (laid.data_start(), laid.data());
+        let total =
+            if data.is_empty() { writes as u64 + u64::from(plan.params_bytes) } else { start + data.len() as u64 };
         if total == 0 {
             return Ok(None);
         }
-        self.counters.bytes_written.add(writes as u64);
+        self.counters.bytes_written.add((writes + data.len()) as u64);
         let buffer = self.staging.upload(total, |view| {
-            view.slice(..writes).copy_from_slice(uploads);
+            view.slice(..writes).copy_from_slice(&payload.uploads);
+            if !data.is_empty() {
+                let start = usize::try_from(start).unwrap_or_else(|_| unreachable!("staged, so it fits"));
+                view.slice(start..start + data.len()).copy_from_slice(data);
+            }
             let ops = planned.recording.ops.iter().zip(&plan.params).filter(|(op, _)| op.params != [0, 0]);
             for (op, [immediates, grid]) in ops {
                 if op.params[0] > 0 {

@@ -6,7 +6,7 @@ use std::{fmt, marker::PhantomData, panic::Location, sync::Arc};
 
 pub use self::run::Run;
 use crate::{
-    batch::{Batch, Input, Typed},
+    batch::{Batch, Typed},
     device::Shared,
     encode::Frozen,
     error::Result,
@@ -49,7 +49,6 @@ struct Parts {
     /// The batch it was.
     batch: u64,
     frozen: Arc<Frozen>,
-    inputs: Vec<Input>,
 }
 
 /// Something that each run of a replay can read: what [`Batch::output`] gives.
@@ -78,17 +77,13 @@ impl Batch {
     /// A tensor whose data each run of a [`Replay`] brings.
     #[track_caller]
     pub fn input<T: Element>(&mut self, shape: impl AsRef<[usize]>) -> Tensor<T> {
-        let tensor = self.empty::<T>("input", shape.as_ref());
-        if !tensor.is_empty() {
-            self.fill_each_run(tensor, tensor.len());
-        }
-        tensor
+        self.input_tensor(shape.as_ref())
     }
 
     /// Lets each run of a [`Replay`] read the elements as they are at this point.
     #[track_caller]
     pub fn output<B: Typed>(&mut self, from: B) -> Output<B::Item> {
-        let (start, bytes) = self.read_each_run(from);
+        let (start, bytes) = self.output_of(from);
         Output { batch: self.id(), start, bytes, elements: PhantomData }
     }
 
@@ -116,8 +111,8 @@ impl Batch {
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();
         let (shared, batch) = (self.shared().clone(), self.id());
-        let (frozen, inputs) = self.frozen(here)?;
-        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen: Arc::new(frozen), inputs }) })
+        let frozen = Arc::new(self.frozen(here)?);
+        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen }) })
     }
 }
 
@@ -131,6 +126,6 @@ impl Replay {
 
 impl fmt::Debug for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("inputs", &self.parts.inputs.len()).finish_non_exhaustive()
+        f.debug_struct("Replay").field("inputs", &self.parts.frozen.inputs.len()).finish_non_exhaustive()
     }
 }

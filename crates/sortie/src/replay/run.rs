@@ -10,7 +10,7 @@ use crate::{
     batch::{check_poison, lift},
     encode::{Encoded, Errand},
     error::{Error, ErrorKind, Result},
-    memory::Block,
+    memory::{Block, index},
     metrics::Count,
     submit::{Completion, Flight, Hold, Landing, Pins, Reading, Ticket},
     tensor::{Element, Tensor},
@@ -30,8 +30,10 @@ pub struct Run {
 
 impl Run {
     pub(super) fn new(parts: Arc<Parts>) -> Self {
-        let given = SmallVec::from_elem(false, parts.inputs.len());
-        let errand = Errand { uploads: parts.frozen.payload.uploads.clone(), reads: Vec::new() };
+        let inputs = &parts.frozen.inputs;
+        // One without elements needs no data.
+        let given = inputs.iter().map(|port| port.bytes == 0).collect();
+        let errand = Errand { data: vec![0; index(inputs.bytes())], reads: Vec::new() };
         let (completion, landing) = (Arc::new(Completion::new()), Arc::default());
         Self { parts, errand, given, mistakes: Vec::new(), completion, landing, submitted: false }
     }
@@ -50,16 +52,13 @@ impl Run {
             let message = format!("write: {} elements into an input of shape {:?}", data.len(), input.shape());
             return wrong(ErrorKind::Shape, message);
         }
-        if data.is_empty() && input.of_batch(self.parts.batch) {
-            return Ok(());
-        }
-        let slot = input.slot_of(self.parts.batch);
-        let Some(at) = self.parts.inputs.iter().position(|known| Some(known.slot) == slot) else {
+        let (slot, inputs) = (input.slot_of(self.parts.batch), &self.parts.frozen.inputs);
+        let Some(at) = inputs.iter().position(|port| Some(port.slot) == slot) else {
             return wrong(ErrorKind::Bindings, "write: the tensor is no input of this replay".into());
         };
         let bytes: &[u8] = bytemuck::cast_slice(data);
-        let start = self.parts.inputs[at].data.range().start;
-        self.errand.uploads[start..start + bytes.len()].copy_from_slice(bytes);
+        let start = inputs.iter().nth(at).map_or(0, |port| index(port.start));
+        self.errand.data[start..start + bytes.len()].copy_from_slice(bytes);
         self.given[at] = true;
         Ok(())
     }
@@ -146,7 +145,7 @@ impl Run {
         let (shared, frozen) = (&self.parts.shared, &self.parts.frozen);
         shared.lost().check()?;
         let heirs = check_poison(&frozen.payload, &frozen.planned)?;
-        let errand = std::mem::replace(&mut self.errand, Errand { uploads: Vec::new(), reads: Vec::new() });
+        let errand = std::mem::take(&mut self.errand);
         let Encoded { commands, returning } = shared.executor().replay(shared, frozen, errand)?;
         if commands.is_empty() {
             return Ok(SmallVec::new());

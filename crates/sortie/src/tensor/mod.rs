@@ -123,11 +123,7 @@ impl<T> Tensor<T> {
 
     /// Its slot, if it is of this batch and could be made.
     pub(crate) fn slot_of(&self, batch: u64) -> Option<SlotId> {
-        (self.of_batch(batch) && self.value.start == 0).then_some(self.value.slot)
-    }
-
-    pub(crate) fn of_batch(&self, batch: u64) -> bool {
-        self.batch == batch && !self.refused
+        (self.batch == batch && !self.refused).then_some(self.value.slot)
     }
 
     /// The same under another name of its element type.
@@ -192,10 +188,10 @@ impl Batch {
         tensor
     }
 
-    /// Memory that nothing has been put into yet.
+    /// A tensor whose data each run of a replay brings.
     #[track_caller]
-    pub(crate) fn empty<T: Element>(&mut self, what: &str, shape: &[usize]) -> Tensor<T> {
-        self.make::<T>(what, shape_of(shape, what), |_, _| Ok(()))
+    pub(crate) fn input_tensor<T: Element>(&mut self, shape: &[usize]) -> Tensor<T> {
+        self.make_in::<T>("input", shape_of(shape, "input"), Self::input_slot, |_, _| Ok(()))
     }
 
     /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products and tables that
@@ -282,13 +278,25 @@ impl Batch {
         shape: Result<Shape>,
         fill: impl FnOnce(&mut Self, Value) -> Result<()>,
     ) -> Tensor<T> {
+        self.make_in(what, shape, Self::tensor_slot, fill)
+    }
+
+    /// As [`Batch::make`], in memory of some kind.
+    #[track_caller]
+    fn make_in<T: Element>(
+        &mut self,
+        what: &str,
+        shape: Result<Shape>,
+        slot: impl FnOnce(&mut Self, u64) -> SlotId,
+        fill: impl FnOnce(&mut Self, Value) -> Result<()>,
+    ) -> Tensor<T> {
         let placed = shape.and_then(|shape| {
             let bytes = u64::from(shape.len()) * T::KIND.bytes();
             let limit = self.most_bytes();
             if bytes > limit {
                 return Err(Error::too_large(format!("{what}: bytes of a tensor of shape {shape}"), bytes, limit));
             }
-            let slot = self.tensor_slot(bytes);
+            let slot = slot(self, bytes);
             let value = Value { slot, start: 0, shape, element: T::KIND };
             fill(self, value)?;
             Ok(value)
