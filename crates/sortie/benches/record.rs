@@ -2,7 +2,8 @@
 //!
 //! All contenders take turns in one process, each on a device of its own (wgpu's cost of a pass depends on what its device has seen).
 //! `wgpu-best` is what an expert writes by hand: one encoder, one pass, bind groups made once, nothing set twice. `wgpu-best-again` is the
-//! same code on another device, a control that must read 1.0×. `sortie` records anew every time; `sortie-replay` has recorded once.
+//! same code on another device, a control that must read 1.0×. `sortie` records anew every time; `sortie-replay` has recorded once
+//! and encodes every run, `sortie-native` has the device's own recording, on Vulkan.
 //!
 //! A value is the median of `wgpu-best` times the median ratio to it within a round: load that comes and goes slows a whole round.
 //!
@@ -87,7 +88,10 @@ struct Sortie {
 
 impl Sortie {
     fn new(name: &str, case: Case) -> Self {
-        let device = open(name);
+        Self::on(open(name), case)
+    }
+
+    fn on(device: Device, case: Case) -> Self {
         let kernel = device.kernel(case.source()).expect("the kernel compiles");
         let x = device.zeros(ITEMS).expect("memory");
         let y = device.zeros(ITEMS).expect("memory");
@@ -126,13 +130,22 @@ impl Contender for Sortie {
 
 /// The same, recorded once.
 struct Replayed {
+    name: &'static str,
     sortie: Sortie,
     replay: Option<Replay>,
 }
 
+impl Replayed {
+    fn new(name: &'static str, native_replay: bool, on: &str, case: Case) -> Self {
+        let options = DeviceOptions { device: Some(on.into()), native_replay, ..DeviceOptions::default() };
+        let device = Device::open_with(options).expect("the device opens");
+        Self { name, sortie: Sortie::on(device, case), replay: None }
+    }
+}
+
 impl Contender for Replayed {
     fn name(&self) -> &'static str {
-        "sortie-replay"
+        self.name
     }
 
     fn run(&mut self, n: usize) {
@@ -336,11 +349,14 @@ fn bench(name: &str, device: &str, case: Case, quick: bool, json: bool) {
         let mut contenders: Vec<Box<dyn Contender>> = vec![
             Box::new(Wgpu::new("wgpu-best", How::Best, device, case)),
             Box::new(Sortie::new(device, case)),
-            Box::new(Replayed { sortie: Sortie::new(device, case), replay: None }),
+            Box::new(Replayed::new("sortie-replay", false, device, case)),
             Box::new(Wgpu::new("wgpu-best-again", How::Best, device, case)),
             Box::new(Wgpu::new("wgpu-new-groups", How::NewGroups, device, case)),
             Box::new(Wgpu::new("wgpu-submit-per-op", How::SubmitPerOp, device, case)),
         ];
+        if device != "noop" {
+            contenders.push(Box::new(Replayed::new("sortie-native", true, device, case)));
+        }
         if quick && n > 1_000 {
             // A second a round on a driver, and its curve is flat.
             contenders.retain(|contender| contender.name() != "wgpu-submit-per-op");

@@ -41,6 +41,8 @@ counters! {
     batches,
     /// Calls of `queue.submit`; on the built-in CPU, submissions run.
     submissions,
+    /// Runs of replays that went to the device as one command, recorded once.
+    native_runs,
     /// Compute passes encoded; on the built-in CPU, which has none, as many as there would be.
     passes,
     /// Dispatches encoded, those of fills included.

@@ -30,7 +30,8 @@ const LAYERS: &[Layer] = &[
     Layer {
         module: "encode",
         may: &["cpu", "device", "error", "kernel", "memory", "metrics"],
-        crates: &["wgpu", "sortie_plan"],
+        // naga: how a native replay wants its kernels written.
+        crates: &["wgpu", "naga", "sortie_plan"],
     },
     Layer {
         module: "cpu",

@@ -1,13 +1,15 @@
 //! What becomes a replay: inputs, outputs, and freezing.
 
-use std::{marker::PhantomData, panic::Location};
+use std::{marker::PhantomData, panic::Location, sync::Arc};
 
+use smallvec::SmallVec;
 use sortie_plan::SlotId;
 
 use super::{Batch, Slot, Typed};
 use crate::{
     encode::Frozen,
     error::{Error, ErrorKind, Result},
+    submit::{Completion, Flight, Hold, Pins},
 };
 
 impl Batch {
@@ -60,6 +62,17 @@ impl Batch {
             shared.executor().freeze(&shared, planned, std::mem::take(&mut tape.payload), ports)
         });
         tape.give_back();
+        let outcome = outcome.and_then(|(frozen, first)| {
+            if let Some(commands) = first {
+                let pins = Pins { blocks: frozen.pins().collect() };
+                let completion = Arc::new(Completion::new());
+                completion.submitted();
+                let hold = Hold::new(completion, pins, Arc::new([]), here);
+                let flights = Flight::all(SmallVec::from_iter([commands]), hold);
+                flights.into_iter().try_for_each(|flight| shared.submitter().run(flight))?;
+            }
+            Ok(frozen)
+        });
         outcome.map_err(|error| match error.location() {
             Some(_) => error,
             None => shared.explain(error).at(here),

@@ -31,6 +31,8 @@ pub struct DeviceOptions {
     pub tuning: TuningFile,
     /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
     pub native_immediates: bool,
+    /// Replays are recorded once for the device itself, on Vulkan; off, and elsewhere, every run encodes its commands anew. The results are the same.
+    pub native_replay: bool,
     /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
     /// of atomic operations is the same in every run.
     pub threads: Option<usize>,
@@ -52,6 +54,7 @@ impl Default for DeviceOptions {
             planning: Planning::default(),
             tuning: TuningFile::default(),
             native_immediates: true,
+            native_replay: true,
             threads: None,
             kernel_budget: None,
             check_races: false,

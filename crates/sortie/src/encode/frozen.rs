@@ -8,6 +8,7 @@ use sortie_plan::SlotId;
 use super::{
     Payload,
     plans::{Planned, Resolved},
+    vulkan::Secondary,
 };
 use crate::{device::Shared, error::Result, memory::Block};
 
@@ -22,6 +23,10 @@ pub(crate) struct Frozen {
     pub(crate) params: Option<Arc<Block>>,
     pub(crate) inputs: Ports,
     pub(crate) outputs: Ports,
+    /// The same as Vulkan has it, where it can be.
+    pub(super) native: Option<Secondary>,
+    /// Buffers that their owner may destroy.
+    pub(super) imported: Vec<Arc<Block>>,
     /// Taken out while a run uses it.
     pub(super) resolved: Mutex<Resolved>,
 }
@@ -34,7 +39,8 @@ impl Frozen {
         params: Option<Arc<Block>>,
         [inputs, outputs]: [Ports; 2],
     ) -> Self {
-        Self { planned, payload, physical, params, inputs, outputs, resolved: Mutex::default() }
+        let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
+        Self { planned, payload, physical, params, inputs, outputs, native: None, imported, resolved: Mutex::default() }
     }
 
     /// Everything that a run must keep alive, by slot and then the rest.

@@ -135,12 +135,12 @@ impl GroupCache {
         }
         self.counters.bind_groups_created.add(1);
         let entries: SmallVec<[_; 8]> = layout
-            .bindings()
+            .signature()
             .iter()
             .zip(&key.bound)
             .zip(blocks)
-            .map(|((binding, bound), block)| wgpu::BindGroupEntry {
-                binding: *binding,
+            .map(|((one, bound), block)| wgpu::BindGroupEntry {
+                binding: one.binding,
                 resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
                     buffer: block.buffer(),
                     offset: bound.offset,

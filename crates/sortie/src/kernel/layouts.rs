@@ -28,7 +28,7 @@ pub(crate) enum SignatureKind {
 pub(crate) struct Layout {
     id: u64,
     raw: wgpu::BindGroupLayout,
-    bindings: Vec<u32>,
+    signature: Vec<Signature>,
 }
 
 impl Layout {
@@ -40,9 +40,8 @@ impl Layout {
         &self.raw
     }
 
-    /// Binding numbers, in the order of the signature.
-    pub(crate) fn bindings(&self) -> &[u32] {
-        &self.bindings
+    pub(crate) fn signature(&self) -> &[Signature] {
+        &self.signature
     }
 }
 
@@ -70,8 +69,7 @@ impl Layouts {
             gpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("sortie"), entries: &entries });
         scopes.pop(|| "a kernel's bindings".into(), 0)?;
         known.next += 1;
-        let layout =
-            Arc::new(Layout { id: known.next, raw, bindings: signature.iter().map(|one| one.binding).collect() });
+        let layout = Arc::new(Layout { id: known.next, raw, signature: signature.clone() });
         known.layouts.retain(|_, layout| layout.strong_count() > 0);
         known.layouts.insert(signature, Arc::downgrade(&layout));
         Ok(layout)

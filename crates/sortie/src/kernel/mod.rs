@@ -31,7 +31,7 @@ pub(crate) use self::{
     cache::{KernelCache, KernelKey},
     fold::{GRID_BLOCK, fold, grid_block},
     interface::{Binding, BindingKind, Interface},
-    layouts::{Layout, Layouts},
+    layouts::{Layout, Layouts, SignatureKind},
     pipeline::Pipeline,
     ready::Ready,
 };

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use naga::valid::Capabilities;
+use naga::{back::spv, valid::Capabilities};
 use parking_lot::Mutex;
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     interface::{BindingKind, Interface},
     layouts::{Signature, SignatureKind},
     limits,
-    parse::Parsed,
+    parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs, Variant},
     stack::{join, large_stack, on_large_stack},
 };
@@ -186,8 +186,7 @@ impl Kernel {
         let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
         let device = shared.gpu();
         let hidden = self.hidden(shared, rewritten.hidden_group, wrapped)?;
-        let native = self.variants().immediates == ImmediatesAs::Native;
-        let immediate_bytes = if native { self.immediate_bytes() } else { 0 };
+        let immediate_bytes = self.native_immediate_bytes();
 
         let last =
             self.groups().iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
@@ -207,7 +206,7 @@ impl Kernel {
         let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label,
             bind_group_layouts: &layouts,
-            immediate_size: u32::try_from(immediate_bytes).unwrap_or(u32::MAX),
+            immediate_size: immediate_bytes,
         });
         let raw = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label,
@@ -220,6 +219,25 @@ impl Kernel {
         scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
         shared.counters().pipelines_created.add(1);
         Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
+    }
+
+    /// Bytes of immediates that are set natively.
+    pub(crate) fn native_immediate_bytes(&self) -> u32 {
+        let native = self.variants().immediates == ImmediatesAs::Native;
+        if native { u32::try_from(self.immediate_bytes()).unwrap_or(u32::MAX) } else { 0 }
+    }
+
+    /// A variant as SPIR-V.
+    pub(crate) fn spirv(&self, shared: &Shared, wrapped: bool, options: &spv::Options<'_>) -> Result<Vec<u32>> {
+        on_large_stack(|| {
+            let variant = Variant { immediates: self.variants().immediates, wrapped };
+            let module = rewrite::rewrite(&self.inner.parsed, variant).module;
+            let wrong = |error: String| Error::internal(format!("kernel {:?} as SPIR-V: {error}", self.entry()));
+            let info = validate("", &module, capabilities(shared)).map_err(|error| wrong(error.to_string()))?;
+            let stage = naga::ShaderStage::Compute;
+            let entry = spv::PipelineOptions { shader_stage: stage, entry_point: self.entry().into() };
+            spv::write_vec(&module, &info, options, Some(&entry)).map_err(|error| wrong(error.to_string()))
+        })?
     }
 
     fn hidden(&self, shared: &Shared, number: u32, grid: bool) -> Result<Option<Hidden>> {

@@ -155,6 +155,7 @@ impl Run {
         let lifted = lift(&blocks, heirs);
         let mut hold = Hold::new(self.completion.clone(), Pins { blocks }, frozen.planned.touches.clone(), here);
         hold.lifted = lifted;
+        hold.keeps = Some(frozen.clone());
         hold.readback = returning.map(|returning| (returning, self.landing.clone()));
         Ok(Flight::all(commands, hold))
     }

@@ -1,14 +1,15 @@
 //! Leaving the process only when nothing is in flight.
 //!
 //! A driver whose library is being torn down by `exit` while one of its threads still runs a kernel, or while one of ours lets go of the
-//! device, crashes the program after its last line. So the first device registers a function with the C runtime that lets what is in
-//! flight land, drops what is queued, and sees the threads off.
+//! device, crashes the program after its last line. So a device registers a function with the C runtime that lets what is in
+//! flight land, drops what is queued, and sees the threads off. The runtime calls such functions in reverse order, and what a driver registers for
+//! itself it does when it is loaded or first used: every device registers anew when it has been opened, and when its first flight has landed.
 //!
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until somebody has joined it.
 
 use std::{
     cell::Cell,
-    sync::{Arc, Once, Weak},
+    sync::{Arc, Weak},
     thread::{self, JoinHandle, ThreadId},
     time::{Duration, Instant},
 };
@@ -30,15 +31,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Remembers a thread of a device.
 pub(super) fn enlist(submitter: &Arc<Submitter>, thread: JoinHandle<()>) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(register);
+    register();
     let mut members = THREADS.lock();
     members.retain(|member| !member.thread.is_finished());
     members.push(Member { submitter: Arc::downgrade(submitter), thread });
 }
 
+/// Has the threads seen off before anything that was loaded or made until now goes.
 #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
-fn register() {
+pub(super) fn register() {
     unsafe extern "C" {
         fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
     }

@@ -17,7 +17,7 @@ use super::{
     ticket::Landing,
 };
 use crate::{
-    encode::Commands,
+    encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
 };
@@ -51,6 +51,8 @@ pub(crate) struct Hold {
     pub(crate) lifted: Vec<(SlotId, Error)>,
     /// What it reads back, and where its readings look for it.
     pub(crate) readback: Option<(Returning, Arc<Landing>)>,
+    /// What else must stay alive.
+    pub(crate) keeps: Option<Arc<Frozen>>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
 }
@@ -72,7 +74,7 @@ impl Hold {
         at: &'static Location<'static>,
     ) -> Self {
         let landed = AtomicBool::new(false);
-        Self { completion, pins, touches, at, lifted: Vec::new(), readback: None, landed }
+        Self { completion, pins, touches, at, lifted: Vec::new(), readback: None, keeps: None, landed }
     }
 
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {

@@ -53,6 +53,8 @@ pub(crate) struct Submitter {
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     exiting: AtomicBool,
+    /// Whether a flight has landed.
+    landed: AtomicBool,
 }
 
 /// Where flights go.
@@ -101,7 +103,14 @@ impl Submitter {
     pub(crate) fn start(queue: Queue, in_flight: usize, lost: Arc<Lost>, counters: Arc<Counters>) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
         let waits = matches!(queue, Queue::Wgpu { .. });
-        let submitter = Arc::new(Self { queue, line, lost, counters, exiting: AtomicBool::new(false) });
+        let submitter = Arc::new(Self {
+            queue,
+            line,
+            lost,
+            counters,
+            exiting: AtomicBool::new(false),
+            landed: AtomicBool::new(false),
+        });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
             thread::Builder::new()
@@ -242,7 +251,8 @@ impl Submitter {
             return Departed::Over(leg.fail(&error, false));
         }
         match commands {
-            Commands::Wgpu(commands) => self.submit(commands, leg, attended),
+            Commands::Wgpu(commands) => self.submit([commands], leg, attended),
+            Commands::Native(commands) => self.submit(commands, leg, attended),
             Commands::Cpu(work) => {
                 self.counters.submissions.add(1);
                 let (blocks, canceled) = (&leg.hold.pins.blocks, leg.hold.completion.canceled());
@@ -258,10 +268,10 @@ impl Submitter {
         }
     }
 
-    fn submit(&self, commands: wgpu::CommandBuffer, leg: Leg, attended: bool) -> Departed {
+    fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>, leg: Leg, attended: bool) -> Departed {
         let (gpu, queue) = self.wgpu();
         let scopes = gpu.scopes();
-        let index = queue.submit([commands]);
+        let index = queue.submit(commands);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
             let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(gpu, error));
             return Departed::Over(leg.fail(&error, false));
@@ -314,6 +324,10 @@ impl Submitter {
     }
 
     fn land(&self, leg: Leg) {
+        if !self.landed.swap(true, Ordering::Relaxed) {
+            // By now the driver has made what it makes at first use.
+            exit::register();
+        }
         // Another thread's poll may be running the callback right now.
         while let Some(returning) = leg.returning()
             && returning.mapped().is_none()

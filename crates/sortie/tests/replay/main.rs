@@ -5,6 +5,7 @@ mod drivers;
 
 mod count;
 mod mistakes;
+mod native;
 
 use sortie::{Device, Grid};
 

@@ -165,28 +165,49 @@ fn config() -> ProptestConfig {
     }
 }
 
+/// Some of the results, the last always: what nobody reads is fused away.
+fn wanted(results: Vec<Tensor<f32>>, kept: u64) -> impl Iterator<Item = Tensor<f32>> {
+    let last = results.len() - 1;
+    let some = move |(at, _): &(usize, Tensor<f32>)| kept >> (at % 64) & 3 == 0 || *at == last;
+    results.into_iter().enumerate().filter(some).map(|(_, tensor)| tensor)
+}
+
+fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
+    let mut batch = device.batch();
+    let results = record(&mut batch, steps);
+    let readings: Vec<_> = wanted(results, kept).map(|tensor| batch.read(tensor)).collect();
+    batch.submit()?;
+    readings.into_iter().map(sortie::Reading::wait).collect()
+}
+
+/// Two runs of the same.
+fn replayed(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<Vec<f32>>>> {
+    let mut batch = device.batch();
+    let results = record(&mut batch, steps);
+    let outputs: Vec<_> = wanted(results, kept).map(|tensor| batch.output(tensor)).collect();
+    let replay = batch.freeze()?;
+    let run = |_| {
+        let mut run = replay.run();
+        let readings: Vec<_> = outputs.iter().map(|output| run.read(*output)).collect();
+        run.submit()?;
+        readings.into_iter().map(sortie::Reading::wait).collect()
+    };
+    (0..2).map(run).collect()
+}
+
 proptest! {
     #![proptest_config(config())]
     #[test]
     fn programs_give_the_same_bits_everywhere(steps in steps(), kept in any::<u64>()) {
         let mut first: Option<Vec<Vec<f32>>> = None;
         for (name, device) in devices() {
-            let mut batch = device.batch();
-            let results = record(&mut batch, &steps);
-            let last = results.len() - 1;
-            // Some of the results, the last always: what nobody reads is fused away.
-            let read: Vec<_> = (0..).zip(results).filter(|(at, _)| kept >> (at % 64) & 3 == 0 || *at == last).collect();
-            let readings: Vec<_> = read.into_iter().map(|(_, tensor)| batch.read(tensor)).collect();
-            batch.submit().map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
-            let found: Vec<Vec<f32>> = readings
-                .into_iter()
-                .map(sortie::Reading::wait)
-                .collect::<sortie::Result<_>>()
-                .map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            let found = live(device, &steps, kept).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
             let bits = |all: &[Vec<f32>]| all.concat().iter().map(|x| (x + 0.0).to_bits()).collect::<Vec<_>>();
-            match &first {
-                None => first = Some(found),
-                Some(first) => prop_assert_eq!(bits(first), bits(&found), "{}", name),
+            let first = first.get_or_insert_with(|| found.clone());
+            prop_assert_eq!(bits(first), bits(&found), "{}", name);
+            let runs = replayed(device, &steps, kept).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            for found in runs {
+                prop_assert_eq!(bits(first), bits(&found), "replayed on {}", name);
             }
         }
     }

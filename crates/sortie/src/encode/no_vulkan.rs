@@ -1,0 +1,29 @@
+//! What stands for `vulkan.rs` where wgpu has no Vulkan: no replay is native.
+
+use std::sync::Arc;
+
+use super::Frozen;
+use crate::{device::Shared, error::Result, memory::Block};
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) enum Secondary {}
+
+impl Secondary {
+    #[expect(clippy::unnecessary_wraps, reason = "as on Vulkan")]
+    pub(super) fn record(_: &Arc<Shared>, _: &Frozen) -> Result<Option<Self>> {
+        Ok(None)
+    }
+
+    pub(super) fn counts(&self) -> [u64; 2] {
+        match *self {}
+    }
+
+    pub(super) fn execute(&self, _: &mut wgpu::CommandEncoder) {
+        match *self {}
+    }
+}
+
+pub(super) fn is_gone(_: &Block) -> bool {
+    false
+}

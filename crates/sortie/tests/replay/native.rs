@@ -1,0 +1,131 @@
+//! Native replays on Vulkan: the same bits as when every run is encoded.
+
+use sortie::{Device, DeviceOptions, Grid, Replay};
+
+use crate::{ADD, drivers};
+
+/// A driver twice: with native replays and without.
+fn pairs() -> Vec<(&'static str, [Device; 2])> {
+    let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
+    let open = |driver: &str, native_replay| {
+        let options = DeviceOptions { device: Some(driver.into()), native_replay, ..DeviceOptions::default() };
+        Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
+    };
+    there.map(|driver| (driver, [true, false].map(|native| open(driver, native)))).collect()
+}
+
+/// The same bits after several runs, one of them native and the other not.
+fn same(what: &str, record: impl Fn(&Device) -> (Replay, sortie::Buffer<u32>)) {
+    for (driver, devices) in pairs() {
+        let results = devices.map(|device| {
+            let (replay, result) = record(&device);
+            for _ in 0..3 {
+                replay.run().submit().unwrap_or_else(|error| panic!("{what} on {driver}: {error}"));
+            }
+            (
+                result.download().unwrap_or_else(|error| panic!("{what} on {driver}: {error}")),
+                device.metrics().native_runs,
+            )
+        });
+        let [(native, runs), (encoded, none)] = results;
+        assert_eq!((runs, none), (3, 0), "{what} on {driver}");
+        assert_eq!(native, encoded, "{what} on {driver}");
+        assert!(native.iter().any(|x| *x != 0), "{what} on {driver}: something happened");
+    }
+}
+
+#[test]
+fn memory_that_wgpu_has_never_seen_written_is_not_zeroed_later() {
+    same("a fresh output", |device| {
+        let add = device.kernel(ADD).expect("a kernel");
+        let (x, y) = (device.upload(&[7_u32; 1000]).expect("memory"), device.zeros::<u32>(1000).expect("memory"));
+        let mut batch = device.batch();
+        batch.dispatch(&add, &[&x, &y], Grid::items(1000)).immediates(&[1_u32, 2]);
+        (batch.freeze().expect("a replay"), y)
+    });
+}
+
+#[test]
+fn accesses_out_of_bounds_do_the_same() {
+    const OUT: &str = "
+        @group(0) @binding(0) var<storage, read> x: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        var<workgroup> shared_words: array<u32, 4>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) l: u32) {
+            let unset = shared_words[l % 4u];
+            workgroupBarrier();
+            var local = array(1u, 2u, 3u);
+            y[id.x] = x[id.x * 3u] + local[id.x % 5u] + unset + id.x / (id.x % 2u);
+            y[id.x + 100000u] = 9u;
+        }";
+    same("out of bounds", |device| {
+        let kernel = device.kernel(OUT).expect("a kernel");
+        let x = device.upload(&(1..=300).collect::<Vec<u32>>()).expect("memory");
+        let y = device.zeros::<u32>(256).expect("memory");
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &y], Grid::items(256));
+        (batch.freeze().expect("a replay"), y)
+    });
+}
+
+#[test]
+fn every_kind_of_op_is_the_same() {
+    const UNIFORM: &str = "
+        struct Params { by: vec4<u32> }
+        @group(0) @binding(0) var<uniform> p: Params;
+        @group(2) @binding(3) var<storage, read_write> y: array<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            if id.x < arrayLength(&y) { y[id.x] = y[id.x] * p.by.x + p.by.y; }
+        }";
+    same("all ops", |device| {
+        let (add, uniform) = (device.kernel(ADD).expect("a kernel"), device.kernel(UNIFORM).expect("a kernel"));
+        let y = device.zeros::<u32>(70_000 * 64).expect("memory");
+        let params = device.upload(&[3_u32, 5, 0, 0]).expect("memory");
+        let mut batch = device.batch();
+        let (one, other) = (batch.scratch::<u32>(70_000 * 64), batch.scratch::<u32>(5000));
+        batch.fill(one, 3);
+        batch.fill(other, 0);
+        // A grid that is folded, and has immediates.
+        batch.dispatch(&add, &[&one, &y], Grid::items(70_000 * 64)).immediates(&[1_u32, 2]);
+        batch.dispatch(&add, &[&one, &other], Grid::items(5000)).immediates(&[4_u32, 1]);
+        batch.barrier();
+        batch.dispatch(&uniform, &[&params, &other], Grid::items(5000));
+        batch.copy(other, y.slice(128..5128));
+        let third = batch.scratch::<u32>(6000);
+        batch.dispatch(&add, &[&other, &third], Grid::items(5000)).immediates(&[0_u32, 1]);
+        batch.copy(third, y.slice(8192..14_192));
+        (batch.freeze().expect("a replay"), y)
+    });
+}
+
+#[test]
+fn thousands_of_native_runs_make_nothing() {
+    for (driver, [device, _]) in pairs() {
+        let add = device.kernel(ADD).expect("a kernel");
+        let mut batch = device.batch();
+        let x = batch.input::<u32>([64]);
+        let y = batch.scratch::<u32>(64);
+        for by in 0..20_u32 {
+            batch.dispatch(&add, &[&x, &y], Grid::items(64)).immediates(&[by, 1]);
+        }
+        let out = batch.output(y);
+        let replay = batch.freeze().expect("a replay");
+        let fly = || {
+            let mut run = replay.run();
+            run.write(x, &[2; 64]);
+            let reading = run.read(out);
+            run.submit().unwrap_or_else(|error| panic!("{driver}: {error}"));
+            assert_eq!(reading.wait().expect("data"), [20 * 2 + 190; 64], "{driver}");
+        };
+        (0..5).for_each(|_| fly());
+        let before = device.metrics();
+        (0..500).for_each(|_| fly());
+        let made = device.metrics() - before;
+        assert_eq!(
+            [made.buffers_created, made.bind_groups_created, made.pipelines_created, made.passes],
+            [0; 4],
+            "{driver}"
+        );
+        assert_eq!([made.native_runs, made.submissions, made.dispatches], [500, 500, 10_000], "{driver}");
+    }
+}
