@@ -25,7 +25,6 @@ use std::{
 };
 
 use bytemuck::Pod;
-use smallvec::SmallVec;
 use sortie_plan::{Caps, Lane, Op, OpKind, Recording, SlotId};
 
 pub(crate) use self::bind::Place;
@@ -42,8 +41,7 @@ use crate::{
     encode::{Encoded, Payload, Planned},
     error::{Error, ErrorKind, Result},
     memory::Block,
-    metrics::Count,
-    submit::{Completion, Flight, Hold, Landing, Pins, Ticket, poisoned},
+    submit::{Completion, Flight, Flights, Hold, Landing, Pins, Ticket, poisoned},
     tune,
 };
 
@@ -169,15 +167,8 @@ impl Batch {
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
         let shared = self.shared.clone();
-        let (mut flights, completion) = self.flights(here)?;
-        match flights.len() {
-            0 => completion.wait(),
-            1 => shared.submitter().run(flights.remove(0)),
-            _ => {
-                shared.submitter().push(flights);
-                completion.wait()
-            }
-        }
+        let (flights, completion) = self.flights(here)?;
+        shared.submitter().run_all(flights, &completion)
     }
 
     /// Hands the batch over and returns at once; it never waits for the device.
@@ -202,20 +193,8 @@ impl Batch {
             None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
         });
         tape.give_back();
-        match flights {
-            Ok(flights) => {
-                completion.submitted();
-                self.shared.counters().batches.add(1);
-                if flights.is_empty() {
-                    completion.finish(Ok(()));
-                }
-                Ok((flights, completion))
-            }
-            Err(error) => {
-                completion.finish(Err(error.clone()));
-                Err(error)
-            }
-        }
+        let flights = self.shared.submitter().announce(flights, &completion)?;
+        Ok((flights, completion))
     }
 
     fn encode(
@@ -294,9 +273,6 @@ impl Batch {
         self.landing.get_or_insert_default().clone()
     }
 }
-
-/// The submissions of a batch; most have one.
-type Flights = SmallVec<[Flight; 1]>;
 
 /// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
 pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<Vec<SlotId>> {

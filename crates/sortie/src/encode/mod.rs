@@ -8,6 +8,7 @@ mod fill;
 mod frozen;
 mod groups;
 mod names;
+mod native;
 mod payload;
 mod plans;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_vulkan.rs")]
@@ -17,13 +18,7 @@ use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
 
-use self::{
-    commands::Encoding,
-    fill::FillKernel,
-    frozen::{Laid, Port},
-    plans::Resolved,
-    vulkan::Secondary,
-};
+use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, vulkan::Secondary};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     frozen::{Errand, Frozen, Ports},
@@ -35,7 +30,7 @@ pub(crate) use self::{
 use crate::{
     cpu::{Cpu, Work},
     device::{DeviceOptions, Gpu, Shared},
-    error::{Error, Result},
+    error::Result,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
@@ -226,120 +221,6 @@ impl Wgpu {
         });
         let first = if frozen.native.is_some() { Some(self.initialise(&frozen)?) } else { None };
         Ok((frozen, first))
-    }
-
-    /// Lets wgpu know that all memory of a native replay is initialised: it cannot see what the replay writes, and would zero it later. Also
-    /// fills the hidden parameters, which no run changes.
-    fn initialise(&self, frozen: &Frozen) -> Result<Commands> {
-        /// Bytes copied at a time, to be thrown away.
-        const CHUNK: u64 = 4 << 20;
-        let laid = Laid {
-            planned: &frozen.planned,
-            payload: &frozen.payload,
-            physical: &frozen.physical,
-            params: frozen.params.as_deref(),
-            run: None,
-        };
-        let upload = self.upload(&laid)?;
-        let scopes = self.gpu.scopes();
-        let mut encoder = self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let ports = frozen.inputs.iter().chain(frozen.outputs.iter());
-        let ports: SmallVec<[u32; 16]> = ports.map(|port| port.slot.0).collect();
-        let nowhere = self.gpu.create_buffer(&wgpu::BufferDescriptor {
-            label: Some("sortie"),
-            size: CHUNK,
-            usage: wgpu::BufferUsages::COPY_DST,
-            mapped_at_creation: false,
-        });
-        for (slot, block) in (0_u32..).zip(&frozen.payload.blocks) {
-            let Some(block) = block else { continue };
-            if ports.contains(&slot) || frozen.planned.plan.placement[slot as usize].is_some() {
-                encoder.clear_buffer(block.buffer(), 0, None);
-                continue;
-            }
-            // What it holds stays: wgpu zeroes what has never been written before it lets anybody read.
-            for start in (0..block.bytes()).step_by(CHUNK as usize) {
-                let bytes = CHUNK.min(block.bytes() - start);
-                encoder.copy_buffer_to_buffer(block.buffer(), start, &nowhere, 0, bytes);
-            }
-        }
-        if let (Some(params), Some(upload)) = (&frozen.params, &upload) {
-            let start = frozen.payload.uploads.len() as u64;
-            let bytes = u64::from(frozen.planned.plan.params_bytes);
-            encoder.copy_buffer_to_buffer(upload, start, params.buffer(), 0, bytes);
-        }
-        if let Some(upload) = &upload {
-            self.staging.reclaim(upload, &encoder);
-        }
-        let commands = encoder.finish();
-        scopes.pop(|| "a replay".into(), 0)?;
-        Ok(Commands::Wgpu(commands))
-    }
-
-    /// One run of a native replay. Costs the same however long the recording is.
-    fn native(&self, frozen: &Frozen, errand: &Errand, secondary: &Secondary) -> Result<Encoded> {
-        let laid = Laid {
-            planned: &frozen.planned,
-            payload: &frozen.payload,
-            physical: &frozen.physical,
-            params: None,
-            run: Some((frozen, errand)),
-        };
-        if frozen.imported.iter().any(|block| vulkan::is_gone(block)) {
-            return Err(Error::internal("a run of a replay"));
-        }
-        let upload = match errand.data.len() as u64 {
-            0 => None,
-            bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&errand.data))?),
-        };
-        self.counters.bytes_written.add(errand.data.len() as u64);
-        let readback = match laid.read_bytes() {
-            0 => None,
-            bytes => Some(self.staging.readback(bytes)?),
-        };
-        let block = |port: &Port| {
-            let block = frozen.payload.blocks[port.slot.0 as usize].as_ref();
-            block.unwrap_or_else(|| unreachable!("a port has a block"))
-        };
-        let scopes = self.gpu.scopes();
-        let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let [dispatches, mut transfers] = secondary.counts();
-        let (mut commands, mut returning) = (SmallVec::new(), None);
-        if upload.is_some() || !frozen.imported.is_empty() {
-            let mut before = encoder();
-            // Their owner may have destroyed them: wgpu refuses the submission then.
-            let named = frozen.imported.iter().map(|block| wgpu::BufferTransition {
-                buffer: block.buffer(),
-                state: wgpu::BufferUses::STORAGE_READ_WRITE,
-            });
-            before.transition_resources(named, std::iter::empty());
-            if let Some(upload) = &upload {
-                for port in laid.inputs() {
-                    transfers += 1;
-                    before.copy_buffer_to_buffer(upload, port.start, block(port).buffer(), 0, port.bytes);
-                }
-                self.staging.reclaim(upload, &before);
-            }
-            commands.push(before.finish());
-        }
-        let mut middle = encoder();
-        secondary.execute(&mut middle);
-        commands.push(middle.finish());
-        if let Some(readback) = readback {
-            let mut after = encoder();
-            for port in laid.outputs() {
-                transfers += 1;
-                self.counters.bytes_read.add(port.bytes);
-                after.copy_buffer_to_buffer(block(port).buffer(), 0, &readback, port.start, port.bytes);
-            }
-            returning = Some(Returning::Staged(Staged::new(readback, self.staging.clone(), &after)));
-            commands.push(after.finish());
-        }
-        scopes.pop(|| "a run".into(), 0)?;
-        self.counters.dispatches.add(dispatches);
-        self.counters.transfers.add(transfers);
-        self.counters.native_runs.add(1);
-        Ok(Encoded { commands: SmallVec::from_iter([Commands::Native(commands)]), returning })
     }
 
     fn replay(&self, shared: &Arc<Shared>, frozen: &Frozen, errand: &Errand) -> Result<Encoded> {

@@ -11,8 +11,7 @@ use crate::{
     encode::{Encoded, Errand},
     error::{Error, ErrorKind, Result},
     memory::{Block, index},
-    metrics::Count,
-    submit::{Completion, Flight, Hold, Landing, Pins, Reading, Ticket},
+    submit::{Completion, Flight, Flights, Hold, Landing, Pins, Reading, Ticket},
     tensor::{Element, Tensor},
 };
 
@@ -84,15 +83,8 @@ impl Run {
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
         let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
-        let mut flights = self.flights(here)?;
-        match flights.len() {
-            0 => completion.wait(),
-            1 => shared.submitter().run(flights.remove(0)),
-            _ => {
-                shared.submitter().push(flights);
-                completion.wait()
-            }
-        }
+        let flights = self.flights(here)?;
+        shared.submitter().run_all(flights, &completion)
     }
 
     /// Hands it over and returns at once; it never waits for the device.
@@ -109,7 +101,7 @@ impl Run {
     }
 
     /// Checks and encodes. On an error the readings hear of it too.
-    fn flights(mut self, here: &'static Location<'static>) -> Result<SmallVec<[Flight; 1]>> {
+    fn flights(mut self, here: &'static Location<'static>) -> Result<Flights> {
         self.submitted = true;
         let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
         let blocks = self.parts.frozen.clone();
@@ -117,23 +109,10 @@ impl Run {
             Some(_) => error,
             None => Block::blame(blocks.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
         });
-        match outcome {
-            Ok(flights) => {
-                completion.submitted();
-                shared.counters().batches.add(1);
-                if flights.is_empty() {
-                    completion.finish(Ok(()));
-                }
-                Ok(flights)
-            }
-            Err(error) => {
-                completion.finish(Err(error.clone()));
-                Err(error)
-            }
-        }
+        shared.submitter().announce(outcome, &completion)
     }
 
-    fn encode(&mut self, here: &'static Location<'static>) -> Result<SmallVec<[Flight; 1]>> {
+    fn encode(&mut self, here: &'static Location<'static>) -> Result<Flights> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
@@ -148,7 +127,7 @@ impl Run {
         let errand = std::mem::take(&mut self.errand);
         let Encoded { commands, returning } = shared.executor().replay(shared, frozen, errand)?;
         if commands.is_empty() {
-            return Ok(SmallVec::new());
+            return Ok(Flights::new());
         }
         let mut blocks = Pins::spare();
         blocks.extend(frozen.pins());

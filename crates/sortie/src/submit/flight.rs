@@ -29,6 +29,9 @@ pub(crate) struct Flight {
     pub(crate) leg: Leg,
 }
 
+/// The submissions of a batch; most have one.
+pub(crate) type Flights = SmallVec<[Flight; 1]>;
+
 /// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
 #[derive(Debug)]
 pub(crate) struct Leg {
@@ -84,7 +87,7 @@ impl Hold {
 
 impl Flight {
     /// The submissions of one batch, in order.
-    pub(crate) fn all(commands: SmallVec<[Commands; 1]>, hold: Hold) -> SmallVec<[Self; 1]> {
+    pub(crate) fn all(commands: SmallVec<[Commands; 1]>, hold: Hold) -> Flights {
         let hold = Arc::new(hold);
         let count = commands.len();
         let flights = commands.into_iter().enumerate().map(|(part, commands)| Self {

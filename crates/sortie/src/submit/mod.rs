@@ -26,7 +26,7 @@ use std::{
 };
 
 pub(crate) use completion::Completion;
-pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
+pub(crate) use flight::{Flight, Flights, Hold, Leg, Pins, poisoned};
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
 
@@ -133,6 +133,33 @@ impl Submitter {
     /// Queues the flights of one batch, in order. Never waits for the device.
     pub(crate) fn push(&self, flights: impl IntoIterator<Item = Flight>) {
         self.line.push(flights.into_iter().map(Item::Flight));
+    }
+
+    /// Tells whoever waits for a batch what has become of it so far: it is on its way, or it is not.
+    pub(crate) fn announce(&self, outcome: Result<Flights>, completion: &Completion) -> Result<Flights> {
+        match &outcome {
+            Ok(flights) => {
+                completion.submitted();
+                self.counters.batches.add(1);
+                if flights.is_empty() {
+                    completion.finish(Ok(()));
+                }
+            }
+            Err(error) => completion.finish(Err(error.clone())),
+        }
+        outcome
+    }
+
+    /// Submits all of a batch and waits.
+    pub(crate) fn run_all(&self, mut flights: Flights, completion: &Completion) -> Result<()> {
+        match flights.len() {
+            0 => completion.wait(),
+            1 => self.run(flights.remove(0)),
+            _ => {
+                self.push(flights);
+                completion.wait()
+            }
+        }
     }
 
     /// Submits and waits. Goes straight to the queue, without another thread, when nothing is ahead of it.
