@@ -129,3 +129,35 @@ fn thousands_of_native_runs_make_nothing() {
         assert_eq!([made.native_runs, made.submissions, made.dispatches], [500, 500, 10_000], "{driver}");
     }
 }
+
+/// Two writes of the same memory without a barrier, given to Vulkan behind wgpu's back. Does nothing unless asked to: `scripts/test` has it done, to see
+/// that the validation layer, which is silent about native replays, is not silent about this.
+#[test]
+#[expect(unsafe_code, reason = "a mistake that only Vulkan lets one make")]
+fn plants_a_hazard() {
+    type Api = sortie::wgpu::hal::api::Vulkan;
+    if std::env::var_os("SORTIE_TEST_HAZARD").is_none() {
+        return;
+    }
+    let Some((_, [device, _])) = pairs().into_iter().next() else { return };
+    let (gpu, queue) = device.wgpu().expect("a wgpu device");
+    let raw = gpu.create_buffer(&sortie::wgpu::BufferDescriptor {
+        label: None,
+        size: 1024,
+        usage: sortie::wgpu::BufferUsages::COPY_DST,
+        mapped_at_creation: false,
+    });
+    let mut encoder = gpu.create_command_encoder(&sortie::wgpu::CommandEncoderDescriptor::default());
+    // SAFETY: the handles live until the queue is idle; that the two commands race is the point, and zeros are written either way.
+    unsafe {
+        let handle = raw.as_hal::<Api>().expect("Vulkan").raw_handle();
+        let vulkan = gpu.as_hal::<Api>().expect("Vulkan").raw_device().clone();
+        encoder.as_hal_mut::<Api, _, _>(|encoder| {
+            let commands = encoder.expect("Vulkan").raw_handle();
+            vulkan.cmd_fill_buffer(commands, handle, 0, 1024, 0);
+            vulkan.cmd_fill_buffer(commands, handle, 0, 1024, 0);
+        });
+    }
+    queue.submit([encoder.finish()]);
+    gpu.poll(sortie::wgpu::PollType::wait_indefinitely()).expect("it ends");
+}
