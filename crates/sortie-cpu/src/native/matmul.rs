@@ -11,7 +11,12 @@ use std::{
 
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, linalg::general_mat_mul};
 
-use super::{Mismatch, gemm::gemm, same};
+use super::{
+    Mismatch,
+    gemm::gemm,
+    same,
+    vector::{self, Lies},
+};
 use crate::Threads;
 
 /// Multiplications from which on columns are shared between threads: about 20 µs on one.
@@ -78,6 +83,20 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     if k == 0 {
         c.fill(0.0);
         return Ok(());
+    }
+    // A vector that is given transposed lies the same.
+    match (m, n) {
+        (1, _) => {
+            let lies = if shape.transpose_b { Lies::Dotted } else { Lies::Weighted };
+            vector::multiply(lies, a, b, c, threads);
+            return Ok(());
+        }
+        (_, 1) => {
+            let lies = if shape.transpose_a { Lies::Weighted } else { Lies::Dotted };
+            vector::multiply(lies, b, a, c, threads);
+            return Ok(());
+        }
+        _ => {}
     }
     let left = if shape.transpose_a { view(k, m, a)?.reversed_axes() } else { view(m, k, a)? };
     let right = if shape.transpose_b { view(n, k, b)?.reversed_axes() } else { view(k, n, b)? };

@@ -16,6 +16,7 @@ mod elementwise;
 mod function;
 mod gemm;
 mod matmul;
+mod vector;
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    graph::{Graph, transposed},
+    graph::Graph,
     program::{At, Body, Fold, Head, Port, Product, Step},
 };
 use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, Value};
@@ -146,8 +146,7 @@ impl Builder<'_, '_> {
         let k = left[left.len() - if given[0] { 2 } else { 1 }];
         let mut of = Product { m, k, n, batch, sides: [0; 2], transposed: given, shared: [false; 2] };
         for (side, input) in op.inputs().iter().enumerate() {
-            let seen = self.graph.seen(input).and_then(|view| Some((view.base, transposed(&view, &input.shape)?)));
-            let (memory, swapped) = seen.unwrap_or((*input, false));
+            let (memory, swapped) = self.graph.multiplied(op, side).unwrap_or((*input, false));
             of.sides[side] = self.fresh(&memory);
             of.transposed[side] ^= swapped;
             of.shared[side] = input.shape.rank() == 2;

@@ -7,7 +7,7 @@ use super::{
     builder::{Builder, scalars_of},
     program::{At, Body, Head, Port, Program, Step},
 };
-use crate::{Caps, Element, RANK, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
+use crate::{Caps, Element, ProductWay, RANK, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
 
 /// Operations in one kernel: what a compiler digests in little time.
 const MOST_STEPS: usize = 48;
@@ -183,8 +183,8 @@ impl<'a> Graph<'a> {
     fn settle(&mut self, node: usize) {
         let op = self.op(node);
         for (side, input) in op.inputs().iter().enumerate() {
-            if let Some(view) = self.seen(input)
-                && !(matches!(op.kind, TensorKind::Matmul { .. }) && transposed(&view, &input.shape).is_some())
+            if self.seen(input).is_some()
+                && self.multiplied(op, side).is_none()
                 && !(op.kind == TensorKind::Gather && side == 1)
             {
                 self.alone(self.maker[&input.slot]);
@@ -342,9 +342,20 @@ impl<'a> Graph<'a> {
         match (op.kind, self.seen(input)) {
             (TensorKind::Concat(_), _) | (_, None) => *input,
             (TensorKind::Gather, _) if side == 0 => *input,
-            (TensorKind::Matmul { .. }, Some(view)) if transposed(&view, &input.shape).is_none() => *input,
+            (TensorKind::Matmul { .. }, Some(_)) => self.multiplied(op, side).map_or(*input, |(base, _)| base),
             (_, Some(view)) => view.base,
         }
+    }
+
+    /// The memory that a product reads a side from that is a view, and whether it is transposed; `None` when the view needs memory of its own.
+    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(Value, bool)> {
+        let TensorKind::Matmul { .. } = op.kind else { return None };
+        let input = &op.inputs[side];
+        let view = self.seen(input)?;
+        let swapped = transposed(&view, &input.shape)?;
+        // Wide blocks are for sides that lie straight: next to a large product a copy is nothing.
+        let copied = swapped && self.caps.product == ProductWay::Wide && !self.caps.host && is_large(op);
+        (!copied).then_some((view.base, swapped))
     }
 
     /// A reduction: with what makes its input, if that makes nothing else.
@@ -451,6 +462,14 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// Whether a product takes far longer than to copy its sides.
+fn is_large(op: &TensorOp) -> bool {
+    let [.., m, n] = *op.output.shape.dims() else { return false };
+    m >= 64
+        && n >= 128
+        && op.inputs.iter().take(2).all(|side| side.shape.dims().iter().rev().take(2).all(|length| *length >= 32))
+}
+
 /// Whether the elements of a view lie in memory as if they had been copied there.
 fn side_by_side(view: &View, shape: &Shape) -> bool {
     let lengths = shape.dims().iter().zip(view.strides.iter().zip(shape.strides()));
@@ -458,7 +477,7 @@ fn side_by_side(view: &View, shape: &Shape) -> bool {
 }
 
 /// Whether a view of at least two axes is contiguous but for its last two, which are or are not swapped.
-pub(super) fn transposed(view: &View, shape: &Shape) -> Option<bool> {
+fn transposed(view: &View, shape: &Shape) -> Option<bool> {
     let rank = shape.rank();
     if rank < 2 || view.offset != 0 || u64::from(view.base.shape.len()) != u64::from(shape.len()) {
         return None;
