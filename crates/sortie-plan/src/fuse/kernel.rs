@@ -300,7 +300,8 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
     Source { text, grid, words }
 }
 
-/// One workgroup for each row. The values of the row are kept in the output between the passes, each by the invocation that wrote it.
+/// One workgroup for each row, or one invocation for each short one. The values of the row are kept in the output between the passes, each by the
+/// invocation that wrote it.
 fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Source {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
     let mut first = String::new();
@@ -313,15 +314,20 @@ fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Sou
     for (at, step) in program.tail.stores.iter().enumerate() {
         let _ = writeln!(tail, "        out{at}[e] = {};", known_tail[*step]);
     }
-    let each = "for (var c = l; c < p.row; c += GROUPu) {".replace("GROUP", &GROUP.to_string());
-    let share = |name: &str, from: &str, both: &str| {
-        format!(
+    let alone = row <= ALONE;
+    let each = match alone {
+        true => "for (var c = 0u; c < p.row; c++) {".to_owned(),
+        false => format!("for (var c = l; c < p.row; c += {GROUP}u) {{"),
+    };
+    let share = |name: &str, from: &str, both: &str| match alone {
+        true => format!("    let {name} = {from};\n"),
+        false => format!(
             "    part[l] = {from};\n    workgroupBarrier();\n    for (var half = {}u; half > 0u; half /= 2u) {{\n        if l < half {{ part[l] = {both}; }}\n        workgroupBarrier();\n    }}\n    let {name} = part[0];\n    workgroupBarrier();\n",
             GROUP / 2
-        )
+        ),
     };
     let sum = "part[l] + part[l + half]";
-    let at = "        let e = group.x * p.row + c;\n";
+    let at = if alone { "        let e = id.x * p.row + c;\n" } else { "        let e = group.x * p.row + c;\n" };
     let passes = match f {
         Norm::Softmax => {
             let max_of = together(Reduction::Max, Element::F32).both;
@@ -342,12 +348,24 @@ fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Sou
             share("all", "squares", sum),
         ),
     };
+    let count = program.len().checked_div(row).unwrap_or(0);
+    let (before, entry, groups) = match alone {
+        true => (
+            String::new(),
+            "fn rows(@builtin(global_invocation_id) id: vec3<u32>) {\n    if id.x >= p.rows { return; }\n",
+            count.div_ceil(GROUP),
+        ),
+        false => (
+            format!("var<workgroup> part: array<f32, {GROUP}>;\n"),
+            "fn rows(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {\n",
+            count,
+        ),
+    };
     let text = format!(
-        "{}{}\n{}var<workgroup> part: array<f32, {GROUP}>;\n@compute @workgroup_size({GROUP})\nfn rows(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) l: u32) {{\n{passes}}}\n",
-        printer.params(&["row", "low"]),
+        "{}{}\n{}{before}@compute @workgroup_size({GROUP})\n{entry}{passes}}}\n",
+        printer.params(&["row", "low", "rows"]),
         printer.bindings(|_| 1),
         printer.helpers(),
     );
-    let count = program.len().checked_div(row).unwrap_or(0);
-    Source { text, grid: [count, 1, 1], words: vec![row, f32::NEG_INFINITY.to_bits()] }
+    Source { text, grid: [groups, 1, 1], words: vec![row, f32::NEG_INFINITY.to_bits(), count] }
 }

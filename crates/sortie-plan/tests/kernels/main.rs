@@ -162,3 +162,12 @@ fn rows_are_kept_in_the_output_between_passes() {
     draft.op(TensorKind::Rows(Norm::Softmax), &[x], &[8, 16, 16], 0);
     check("softmax", &draft);
 }
+
+#[test]
+fn a_long_row_has_a_workgroup() {
+    let mut draft = Draft::default();
+    let (x, w) = (draft.input(&[8, 1000]), draft.input(&[1000]));
+    let x = draft.op(TensorKind::Rows(Norm::Layer), &[x], &[8, 1000], 1);
+    draft.map(Function::Mul, &[x, w], &[8, 1000]);
+    check("layer", &draft);
+}
