@@ -144,13 +144,25 @@ impl<'a> Graph<'a> {
 
     /// An input that is a view, in its own shape, or in any if its elements lie side by side.
     pub(super) fn seen(&self, input: &Value) -> Option<View> {
-        let node = *self.maker.get(&input.slot)?;
+        let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
         let own = self.op(node).output.shape;
         match own == input.shape {
             true => Some(view),
             false => side_by_side(&view, &own).then(|| View { strides: input.shape.strides(), ..view }),
         }
+    }
+
+    /// What starts where no kernel can be bound is seen from the last place before it where one can.
+    fn unaligned(&self, input: &Value) -> Option<View> {
+        let skipped = input.start % u64::from(self.caps.params_align.max(1));
+        if skipped == 0 {
+            return None;
+        }
+        let offset = u32::try_from(skipped / input.element.bytes()).unwrap_or(u32::MAX);
+        let shape = Shape::of(&[offset.saturating_add(input.shape.len())]);
+        let base = Value { start: input.start - skipped, shape, ..*input };
+        Some(View { base, offset, strides: input.shape.strides() })
     }
 
     /// The memory that an input is read from, and where in it.

@@ -31,12 +31,15 @@ impl Batch {
         self.tape().scratch(bytes.next_multiple_of(4).max(4))
     }
 
-    /// The slot of something that is there already, the last byte before its start that a kernel can be bound from, and the bytes between them;
-    /// `None` when it has no bytes.
-    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64, u64)>> {
-        let align = u64::from(self.shared.limits().slice_alignment);
+    /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
+    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64)>> {
         let spot = self.recorder().spot("tensor", place, Use::Storage)?;
-        Ok(spot.map(|spot| (spot.slot, spot.start / align * align, spot.start % align)))
+        Ok(spot.map(|spot| (spot.slot, spot.start)))
+    }
+
+    /// Whether a kernel can be bound from this byte on.
+    pub(crate) fn is_bindable(&self, start: u64) -> bool {
+        start.is_multiple_of(u64::from(self.shared.limits().slice_alignment))
     }
 
     #[track_caller]

@@ -100,7 +100,7 @@ impl Cpu {
     }
 
     pub(crate) fn replay(&self, frozen: &Arc<Frozen>, errand: Errand) -> Encoded {
-        let returns = (!errand.reads.is_empty()).then(Arc::<Returns>::default);
+        let returns = (!errand.reads.is_empty()).then(|| Arc::new(Returns::new(errand.twice)));
         let held = Held::Frozen(frozen.clone(), errand);
         self.work(Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sortie_plan::SlotId;
+use sortie_plan::{SlotId, Touch};
 
 use super::{
     Payload,
@@ -23,6 +23,8 @@ pub(crate) struct Frozen {
     pub(crate) params: Option<Arc<Block>>,
     pub(crate) inputs: Ports,
     pub(crate) outputs: Ports,
+    /// How the recording uses what is there before and after it. Inputs are neither: every run brings them.
+    pub(crate) touches: Arc<[Touch]>,
     /// The same as Vulkan has it, where it can be.
     pub(super) native: Option<Secondary>,
     /// Buffers that their owner may destroy.
@@ -39,8 +41,21 @@ impl Frozen {
         params: Option<Arc<Block>>,
         [inputs, outputs]: [Ports; 2],
     ) -> Self {
+        let brought = |touch: &&Touch| inputs.iter().any(|port| port.slot == touch.slot);
+        let touches = planned.touches.iter().filter(|touch| !brought(touch)).copied().collect();
         let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
-        Self { planned, payload, physical, params, inputs, outputs, native: None, imported, resolved: Mutex::default() }
+        Self {
+            planned,
+            payload,
+            physical,
+            params,
+            inputs,
+            outputs,
+            touches,
+            native: None,
+            imported,
+            resolved: Mutex::default(),
+        }
     }
 
     /// Everything that a run must keep alive, by slot and then the rest.
@@ -114,6 +129,8 @@ pub(crate) struct Errand {
     pub(crate) data: Vec<u8>,
     /// Which outputs somebody asked for, by where their data will be.
     pub(crate) reads: Vec<u64>,
+    /// One of them was asked for more than once.
+    pub(crate) twice: bool,
 }
 
 /// A plan that has been given memory and data.

@@ -211,16 +211,19 @@ impl Wgpu {
         let params = params(shared, &planned, None)?;
         let mut frozen = Frozen::new(planned, payload, physical, params, ports);
         let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
-        if !shared.options().native_replay || !frozen.payload.blocks.iter().flatten().all(known) {
+        let native = shared.options().native_replay && Secondary::suits(shared, &frozen);
+        if !native || !frozen.payload.blocks.iter().flatten().all(known) {
             return Ok((frozen, None));
         }
-        // Whatever is in the way of it, replays can be encoded.
+        // wgpu's own checks of what is somebody else's come first: Vulkan has none.
+        let first = self.initialise(&frozen).map_err(|error| Block::blame(&frozen.imported, error))?;
+        // Whatever else is in the way of it, replays can be encoded.
         frozen.native = Secondary::record(shared, &frozen).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
             None
         });
-        let first = if frozen.native.is_some() { Some(self.initialise(&frozen)?) } else { None };
-        Ok((frozen, first))
+        let native = frozen.native.is_some();
+        Ok((frozen, native.then_some(first)))
     }
 
     fn replay(&self, shared: &Arc<Shared>, frozen: &Frozen, errand: &Errand) -> Result<Encoded> {

@@ -26,6 +26,7 @@ impl Wgpu {
             params: frozen.params.as_deref(),
             run: None,
         };
+        check(frozen)?;
         let upload = self.upload(&laid)?;
         let scopes = self.gpu.scopes();
         let mut encoder = self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
@@ -71,9 +72,7 @@ impl Wgpu {
             params: None,
             run: Some((frozen, errand)),
         };
-        if frozen.imported.iter().any(|block| is_gone(block)) {
-            return Err(Error::internal("a run of a replay"));
-        }
+        check(frozen)?;
         let upload = match errand.data.len() as u64 {
             0 => None,
             bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&errand.data))?),
@@ -126,5 +125,13 @@ impl Wgpu {
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
         Ok(Encoded { commands: SmallVec::from_iter([Commands::Native(commands)]), returning })
+    }
+}
+
+/// Vulkan must not see what has been destroyed. Whoever hears of the error puts the blame on the imported buffers.
+fn check(frozen: &Frozen) -> Result<()> {
+    match frozen.imported.iter().any(|block| is_gone(block)) {
+        true => Err(Error::internal("a native replay")),
+        false => Ok(()),
     }
 }

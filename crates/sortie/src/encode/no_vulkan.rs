@@ -10,6 +10,10 @@ use crate::{device::Shared, error::Result, memory::Block};
 pub(crate) enum Secondary {}
 
 impl Secondary {
+    pub(super) fn suits(_: &Shared, _: &Frozen) -> bool {
+        false
+    }
+
     #[expect(clippy::unnecessary_wraps, reason = "as on Vulkan")]
     pub(super) fn record(_: &Arc<Shared>, _: &Frozen) -> Result<Option<Self>> {
         Ok(None)

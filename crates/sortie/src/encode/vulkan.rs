@@ -51,13 +51,17 @@ pub(crate) struct Secondary {
 }
 
 impl Secondary {
-    /// Writes a frozen recording down. `None` where that cannot be: not on Vulkan, or with ops that every run must encode.
-    pub(super) fn record(shared: &Arc<Shared>, frozen: &Frozen) -> Result<Option<Self>> {
+    /// Whether a recording can be written down: on Vulkan, without ops that every run must encode.
+    pub(super) fn suits(shared: &Shared, frozen: &Frozen) -> bool {
         let (plan, recording) = (&frozen.planned.plan, &frozen.planned.recording);
         let plain = |op: &Op| !op.indirect && !matches!(op.kind, OpKind::Write | OpKind::Read);
-        if plan.submissions.len() != 1 || !recording.ops.iter().all(plain) {
-            return Ok(None);
-        }
+        // SAFETY: nothing is done with it.
+        let vulkan = unsafe { shared.gpu().as_hal::<Api>() }.is_some();
+        vulkan && plan.submissions.len() == 1 && recording.ops.iter().all(plain)
+    }
+
+    /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked.
+    pub(super) fn record(shared: &Arc<Shared>, frozen: &Frozen) -> Result<Option<Self>> {
         let gpu: &wgpu::Device = shared.gpu();
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let Some(hal) = (unsafe { gpu.as_hal::<Api>() }) else { return Ok(None) };

@@ -8,9 +8,15 @@ use crate::error::{Error, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Returns {
     read: Mutex<Vec<(u64, Vec<u32>)>>,
+    /// More than one reading asks for the same: none of them may have it for good.
+    shared: bool,
 }
 
 impl Returns {
+    pub(crate) fn new(shared: bool) -> Self {
+        Self { read: Mutex::default(), shared }
+    }
+
     pub(crate) fn push(&self, place: u64, words: Vec<u32>) {
         self.read.lock().push((place, words));
     }
@@ -19,7 +25,7 @@ impl Returns {
     pub(super) fn land(&self) -> Returned {
         let mut read = std::mem::take(&mut *self.read.lock());
         read.sort_unstable_by_key(|(place, _)| *place);
-        Returned { read: Mutex::new(read) }
+        Returned { read: Mutex::new(read), shared: self.shared }
     }
 }
 
@@ -27,6 +33,7 @@ impl Returns {
 #[derive(Debug)]
 pub(crate) struct Returned {
     read: Mutex<Vec<(u64, Vec<u32>)>>,
+    shared: bool,
 }
 
 impl Returned {
@@ -37,6 +44,9 @@ impl Returned {
 
     /// One read for good: moved, where elements lie like words.
     pub(super) fn take<T: bytemuck::Pod>(&self, place: u64, bytes: usize) -> Result<Vec<T>> {
+        if self.shared {
+            return self.copy(place, bytes);
+        }
         let words = self.with(place, std::mem::take)?;
         if words.len() * 4 != bytes {
             return Ok(elements(&words, bytes));

@@ -32,7 +32,7 @@ impl Run {
         let inputs = &parts.frozen.inputs;
         // One without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
-        let errand = Errand { data: vec![0; index(inputs.bytes())], reads: Vec::new() };
+        let errand = Errand { data: vec![0; index(inputs.bytes())], ..Errand::default() };
         let (completion, landing) = (Arc::new(Completion::new()), Arc::default());
         Self { parts, errand, given, mistakes: Vec::new(), completion, landing, submitted: false }
     }
@@ -68,7 +68,9 @@ impl Run {
         if output.batch != self.parts.batch {
             let error = Error::new(ErrorKind::Bindings, "read: the output is of another replay");
             self.mistakes.push(error.at(Location::caller()));
-        } else if output.bytes > 0 && !self.errand.reads.contains(&output.start) {
+        } else if self.errand.reads.contains(&output.start) {
+            self.errand.twice = true;
+        } else if output.bytes > 0 {
             self.errand.reads.push(output.start);
         }
         Reading::new(self.completion.clone(), self.landing.clone(), output.start, output.bytes)
@@ -132,7 +134,7 @@ impl Run {
         let mut blocks = Pins::spare();
         blocks.extend(frozen.pins());
         let lifted = lift(&blocks, heirs);
-        let mut hold = Hold::new(self.completion.clone(), Pins { blocks }, frozen.planned.touches.clone(), here);
+        let mut hold = Hold::new(self.completion.clone(), Pins { blocks }, frozen.touches.clone(), here);
         hold.lifted = lifted;
         hold.keeps = Some(frozen.clone());
         hold.readback = returning.map(|returning| (returning, self.landing.clone()));

@@ -333,15 +333,23 @@ impl Submitter {
     /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
     fn attend(&self, index: &wgpu::SubmissionIndex, serial: u64) -> bool {
         let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
+        let mut pending = false;
         let outcome = match self.lost.poll(self.wgpu().0, wait) {
             Polled::Done => Ok(()),
             Polled::Dropped => Err(Error::internal("wgpu dropped the submission without saying why")),
             Polled::Pending if self.lost.check().is_ok() => return false,
-            Polled::Pending => Ok(()),
+            Polled::Pending => {
+                pending = true;
+                Ok(())
+            }
         };
         let lost = self.lost.check();
         let through = if lost.is_ok() { serial } else { u64::MAX };
         for leg in self.line.landed(through) {
+            if pending {
+                // Nobody knows whether a lost device still runs it: what it uses stays for good.
+                std::mem::forget(leg.hold.clone());
+            }
             match lost.clone().and_then(|()| outcome.clone()) {
                 Ok(()) => self.land(leg),
                 Err(error) => leg.fail(&error, true).wake(),

@@ -15,6 +15,7 @@ use std::{fmt, marker::PhantomData};
 use self::sealed::Sealed;
 
 use bytemuck::Pod;
+use smallvec::SmallVec;
 pub(crate) use sortie_plan::{Element as ElementKind, Shape, Value};
 use sortie_plan::{Function, SlotId, TensorKind, TensorOp};
 
@@ -194,8 +195,8 @@ impl Batch {
         self.make_in::<T>("input", shape_of(shape, "input"), Self::input_slot, |_, _| Ok(()))
     }
 
-    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products and tables that
-    /// start where the device cannot bind: mostly anywhere but at a multiple of 256 bytes.)
+    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products, tables and pieces
+    /// to be joined that start where the device cannot bind, mostly anywhere but at a multiple of 256 bytes: these are copied when they are used.)
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -217,22 +218,9 @@ impl Batch {
         let made = checked(shape.as_ref(), place.elements(), "tensor");
         let found = made.and_then(|shape| Ok((shape, self.memory_of(&place)?)));
         match found {
-            Ok((shape, Some((slot, start, 0)))) => {
+            Ok((shape, Some((slot, start)))) => {
                 let value = Value { slot, start, shape, element: B::Item::KIND };
                 self.named(value, false)
-            }
-            // A part of what can be bound.
-            Ok((shape, Some((slot, start, skipped)))) => {
-                let skipped = usize::try_from(skipped / B::Item::KIND.bytes()).unwrap_or(usize::MAX);
-                let end = skipped.saturating_add(shape.len() as usize);
-                match shape_of(&[end], "tensor") {
-                    Ok(whole) => {
-                        let whole = Value { slot, start, shape: whole, element: B::Item::KIND };
-                        let whole = self.named(whole, false);
-                        self.slice(whole, std::slice::from_ref(&(skipped..end))).with_shape(shape)
-                    }
-                    Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),
-                }
             }
             Ok((shape, None)) => self.make("tensor", Ok(shape), |_, _| Ok(())),
             Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),
@@ -334,14 +322,34 @@ impl Batch {
             let error = Error::new(ErrorKind::Bindings, format!("{what}: a tensor of another batch"));
             return self.make(what, Err(error), |_, _| Ok(()));
         }
+        let mut inputs: SmallVec<[Operand; 3]> = inputs.into();
+        for (side, input) in inputs.iter_mut().enumerate() {
+            let whole = matches!(kind, TensorKind::Matmul { .. } | TensorKind::Concat(_))
+                || (kind == TensorKind::Gather && side == 0);
+            if whole && !self.is_bindable(input.value.start) {
+                *input = self.bindable(what, *input);
+            }
+        }
         self.make(what, shape, |batch, output| {
             let nothing = Value { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementKind::F32 };
             let mut all = [nothing; 3];
-            all.iter_mut().zip(inputs).for_each(|(to, from)| *to = from.value);
+            all.iter_mut().zip(&inputs).for_each(|(to, from)| *to = from.value);
             let count = u8::try_from(inputs.len()).unwrap_or_else(|_| unreachable!("at most three"));
             batch.record_tensor(TensorOp { kind, inputs: all, count, output }, scalars);
             Ok(())
         })
+    }
+
+    /// A copy of what starts where no kernel can be bound.
+    #[track_caller]
+    fn bindable(&mut self, what: &str, input: Operand) -> Operand {
+        let (shape, copy) = (Ok(input.value.shape), TensorKind::Broadcast);
+        match input.value.element {
+            ElementKind::F32 => self.operate::<f32>(what, copy, &[input], &[], shape).into(),
+            ElementKind::F16 => self.operate::<half::f16>(what, copy, &[input], &[], shape).into(),
+            ElementKind::U32 => self.operate::<u32>(what, copy, &[input], &[], shape).into(),
+            ElementKind::I32 => self.operate::<i32>(what, copy, &[input], &[], shape).into(),
+        }
     }
 
     #[track_caller]

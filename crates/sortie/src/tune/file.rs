@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use parking_lot::Mutex;
 use toml::{Table, Value};
 
 const HEADING: &str =
@@ -31,6 +32,9 @@ impl File {
 
     /// Writes a line, and leaves the others as they are. That it cannot be written is worth a warning, no more.
     pub(super) fn set(&self, key: &str, value: &str) {
+        // Of several devices of a process one after the other: each keeps what the others wrote.
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _turn = WRITING.lock();
         let mut table = read(&self.path);
         let own = table.entry(self.device.clone()).or_insert_with(|| Value::Table(Table::new()));
         if !own.is_table() {

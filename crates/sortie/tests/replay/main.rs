@@ -191,3 +191,85 @@ fn an_imported_buffer_that_is_destroyed_fails_the_run() {
         assert_eq!(device.upload(&[1_u32]).and_then(|buffer| buffer.download()).expect("data"), [1], "{name}");
     }
 }
+
+/// wgpu finds out at once that a buffer is another device's, and when it is used that it has been destroyed; Vulkan would crash.
+#[test]
+fn freezing_with_a_buffer_that_is_gone_or_foreign_is_an_error() {
+    use sortie::wgpu::BufferUsages;
+    for driver in ["llvmpipe", "swiftshader"] {
+        let (Some(device), Some(other)) = (drivers::open(driver), drivers::open(driver)) else { continue };
+        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{driver}: {error}"));
+        for what in 0..8 {
+            let owner = if what < 4 { &device } else { &other };
+            let (raw, _) = owner.wgpu().expect("a wgpu device");
+            let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;
+            let descriptor =
+                sortie::wgpu::BufferDescriptor { label: None, size: 256, usage, mapped_at_creation: false };
+            let theirs = raw.create_buffer(&descriptor);
+            let Ok(buffer) = device.import::<u32>(theirs.clone()) else { continue };
+            let y = device.upload(&[7_u32; 64]).expect("memory");
+            if what < 4 {
+                theirs.destroy();
+            }
+            let mut batch = device.batch();
+            match what % 4 {
+                0 => batch.copy(&buffer, &y),
+                1 => batch.fill(&buffer, 0),
+                2 => batch.fill(&buffer, 1),
+                _ => drop(batch.dispatch(&add, &[&y, &buffer], Grid::items(64)).immediates(&[1_u32, 1])),
+            }
+            let error = batch.freeze().and_then(|replay| replay.run().submit()).expect_err("it cannot be used");
+            assert_eq!(*error.kind(), sortie::ErrorKind::Bindings, "{driver}, {what}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_output_can_be_read_twice_by_one_run() {
+    for (name, device) in devices() {
+        let mut batch = device.batch();
+        let x = batch.input::<u32>([4]);
+        let out = batch.output(x);
+        let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut run = replay.run();
+        run.write(x, &[1, 2, 3, 4]);
+        let (one, other) = (run.read(out), run.read(out));
+        run.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(
+            (one.wait().expect("data"), other.wait().expect("data")),
+            (vec![1, 2, 3, 4], vec![1, 2, 3, 4]),
+            "{name}"
+        );
+    }
+}
+
+/// A run that fails leaves nothing behind in an input, even in one that the recording writes: the next run brings it anew.
+#[test]
+fn a_replay_survives_a_run_that_fails() {
+    let options =
+        sortie::DeviceOptions { device: Some("cpu".into()), check_races: true, ..sortie::DeviceOptions::default() };
+    let device = Device::open_with(options).expect("the built-in CPU");
+    let kernel = device
+        .kernel(
+            "@group(0) @binding(0) var<storage, read> x: array<u32>;
+             @group(0) @binding(1) var<storage, read_write> z: array<u32>;
+             @compute @workgroup_size(4) fn main(@builtin(global_invocation_id) id: vec3<u32>) { z[id.x * x[0]] += id.x; }",
+        )
+        .expect("a kernel");
+    let mut batch = device.batch();
+    let (x, z) = (batch.input::<u32>([1]), batch.input::<u32>([4]));
+    batch.dispatch(&kernel, &[&x, &z], Grid::items(4));
+    let out = batch.output(z);
+    let replay = batch.freeze().expect("a replay");
+    let fly = |step: u32| {
+        let mut run = replay.run();
+        run.write(x, &[step]);
+        run.write(z, &[10; 4]);
+        let reading = run.read(out);
+        run.submit()?;
+        reading.wait()
+    };
+    assert_eq!(fly(1).expect("a run"), [10, 11, 12, 13]);
+    assert_eq!(*fly(0).expect_err("a race").kind(), sortie::ErrorKind::Race);
+    assert_eq!(fly(1).expect("another run"), [10, 11, 12, 13]);
+}

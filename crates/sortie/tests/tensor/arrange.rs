@@ -288,3 +288,35 @@ fn rows_in_a_row_are_a_view_in_any_shape() {
         exactly(&columns),
     );
 }
+
+/// Not a copy of what was there when it was named: writes go through it, and it shows what others write.
+#[test]
+fn a_tensor_of_a_slice_is_the_memory_wherever_it_starts() {
+    for (name, device) in devices() {
+        for start in [0_usize, 64, 1, 3] {
+            let range = start..start + 4;
+            let buffers = || device.zeros::<u32>(128).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let (x, y, z) = (buffers(), buffers(), buffers());
+            let mut batch = device.batch();
+            let t = batch.tensor(x.slice(range.clone()), [4]);
+            batch.fill(&x, 9);
+            let doubled = batch.add(t, t);
+            let joined = batch.concat(&[t, doubled], 0);
+            batch.fill(&x, 3);
+            let (direct, doubled, joined) = (batch.read(t), batch.read(doubled), batch.read(joined));
+            let t = batch.tensor(y.slice(range.clone()), [2, 2]);
+            batch.fill(t, 5);
+            let ones = batch.upload(&[1_u32; 4], [4]);
+            let twos = batch.add(ones, ones);
+            let t = batch.tensor(z.slice(range.clone()), [4]);
+            batch.store(twos, t);
+            batch.submit().unwrap_or_else(|error| panic!("{name}, from {start}: {error}"));
+            let wait = |reading: sortie::Reading<u32>| reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!((wait(direct), wait(doubled)), (vec![3; 4], vec![18; 4]), "{name}, from {start}");
+            assert_eq!(wait(joined), [9, 9, 9, 9, 18, 18, 18, 18], "{name}, from {start}");
+            let (y, z) = (y.download().expect("data"), z.download().expect("data"));
+            assert_eq!((&y[range.clone()], &z[range.clone()]), (&[5; 4][..], &[2; 4][..]), "{name}, from {start}");
+            assert_eq!(y.iter().sum::<u32>() + z.iter().sum::<u32>(), 28, "{name}, from {start}: and nothing else");
+        }
+    }
+}
