@@ -6,6 +6,7 @@ mod drivers;
 mod count;
 mod mistakes;
 mod native;
+mod random;
 
 use sortie::{Device, Grid};
 
