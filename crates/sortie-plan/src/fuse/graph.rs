@@ -6,8 +6,9 @@ use super::{
     Bound, Uses,
     builder::{Builder, scalars_of},
     program::{At, Body, Head, Port, Program, Step},
+    views::View,
 };
-use crate::{Caps, Element, ProductWay, RANK, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
+use crate::{Caps, Element, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
 
 /// Operations in one kernel: what a compiler digests in little time.
 const MOST_STEPS: usize = 48;
@@ -17,24 +18,16 @@ const MOST_SCALARS: usize = 24;
 /// The tensor operations of a segment. Nodes are numbered in order.
 pub(super) struct Graph<'a> {
     pub(super) recording: &'a Recording,
-    caps: &'a Caps,
+    pub(super) caps: &'a Caps,
     uses: &'a Uses,
     /// The op of each node.
     pub(super) ops: &'a [u32],
     /// By slot, the node that makes it.
-    maker: BTreeMap<SlotId, usize>,
+    pub(super) maker: BTreeMap<SlotId, usize>,
     /// By node: read where another value lies.
-    views: Vec<Option<View>>,
-    group_of: Vec<Option<usize>>,
+    pub(super) views: Vec<Option<View>>,
+    pub(super) group_of: Vec<Option<usize>>,
     groups: Vec<Group>,
-}
-
-/// A value that is seen through strides.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct View {
-    pub(super) base: Value,
-    pub(super) offset: u32,
-    pub(super) strides: [u32; RANK],
 }
 
 /// Nodes that share a kernel.
@@ -112,64 +105,6 @@ impl<'a> Graph<'a> {
                 self.alone(node);
             }
             TensorKind::Reduce(..) | TensorKind::Rows(_) => self.absorb(node),
-        }
-    }
-
-    /// How a node's output is seen in what it was made of.
-    pub(super) fn view(&self, op: &TensorOp) -> View {
-        let input = &op.inputs[0];
-        let from = self.seen(input).unwrap_or(View { base: *input, offset: 0, strides: input.shape.strides() });
-        let mut strides = [0; RANK];
-        let mut offset = from.offset;
-        match op.kind {
-            TensorKind::Permute(axes) => {
-                for (to, axis) in strides.iter_mut().zip(axes).take(op.output.shape.rank()) {
-                    *to = from.strides[usize::from(axis)];
-                }
-            }
-            TensorKind::Slice(start) => {
-                strides = from.strides;
-                let skipped = (0..input.shape.rank()).map(|at| start[at] * from.strides[at]);
-                offset += skipped.sum::<u32>();
-            }
-            _ => {
-                let missing = op.output.shape.rank() - input.shape.rank();
-                for (at, length) in input.shape.dims().iter().enumerate() {
-                    strides[missing + at] = if *length == 1 { 0 } else { from.strides[at] };
-                }
-            }
-        }
-        View { base: from.base, offset, strides }
-    }
-
-    /// An input that is a view, in its own shape, or in any if its elements lie side by side.
-    pub(super) fn seen(&self, input: &Value) -> Option<View> {
-        let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
-        let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
-        let own = self.op(node).output.shape;
-        match own == input.shape {
-            true => Some(view),
-            false => side_by_side(&view, &own).then(|| View { strides: input.shape.strides(), ..view }),
-        }
-    }
-
-    /// What starts where no kernel can be bound is seen from the last place before it where one can.
-    fn unaligned(&self, input: &Value) -> Option<View> {
-        let skipped = input.start % u64::from(self.caps.params_align.max(1));
-        if skipped == 0 {
-            return None;
-        }
-        let offset = u32::try_from(skipped / input.element.bytes()).unwrap_or(u32::MAX);
-        let shape = Shape::of(&[offset.saturating_add(input.shape.len())]);
-        let base = Value { start: input.start - skipped, shape, ..*input };
-        Some(View { base, offset, strides: input.shape.strides() })
-    }
-
-    /// The memory that an input is read from, and where in it.
-    pub(super) fn source(&self, input: &Value, from: &Shape) -> (Value, At) {
-        match self.seen(input) {
-            Some(view) => (view.base, At::new(from, &input.shape, &view.strides, view.offset)),
-            None => (*input, At::new(from, &input.shape, &input.shape.strides(), 0)),
         }
     }
 
@@ -348,28 +283,6 @@ impl<'a> Graph<'a> {
         needs
     }
 
-    /// The memory that a node reads: what a view sees, or the view's own where the node cannot read through strides.
-    fn memory(&self, op: &TensorOp, side: usize) -> Value {
-        let input = &op.inputs[side];
-        match (op.kind, self.seen(input)) {
-            (TensorKind::Concat(_), _) | (_, None) => *input,
-            (TensorKind::Gather, _) if side == 0 => *input,
-            (TensorKind::Matmul { .. }, Some(_)) => self.multiplied(op, side).map_or(*input, |(base, _)| base),
-            (_, Some(view)) => view.base,
-        }
-    }
-
-    /// The memory that a product reads a side from that is a view, and whether it is transposed; `None` when the view needs memory of its own.
-    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(Value, bool)> {
-        let TensorKind::Matmul { .. } = op.kind else { return None };
-        let input = &op.inputs[side];
-        let view = self.seen(input)?;
-        let swapped = transposed(&view, &input.shape)?;
-        // Wide blocks are for sides that lie straight: next to a large product a copy is nothing.
-        let copied = swapped && self.caps.product == ProductWay::Wide && !self.caps.host && is_large(op);
-        (!copied).then_some((view.base, swapped))
-    }
-
     /// A reduction: with what makes its input, if that makes nothing else.
     fn absorb(&mut self, node: usize) {
         let op = self.op(node);
@@ -472,37 +385,6 @@ impl<'a> Graph<'a> {
         let origin = members.iter().max().copied().unwrap_or_default();
         Bound { program, reads: builder.reads, writes, scalars: builder.scalars, origin }
     }
-}
-
-/// Whether a product takes far longer than to copy its sides.
-fn is_large(op: &TensorOp) -> bool {
-    let [.., m, n] = *op.output.shape.dims() else { return false };
-    m >= 64
-        && n >= 128
-        && op.inputs.iter().take(2).all(|side| side.shape.dims().iter().rev().take(2).all(|length| *length >= 32))
-}
-
-/// Whether the elements of a view lie in memory as if they had been copied there.
-fn side_by_side(view: &View, shape: &Shape) -> bool {
-    let lengths = shape.dims().iter().zip(view.strides.iter().zip(shape.strides()));
-    lengths.into_iter().all(|(length, (stride, own))| *length == 1 || *stride == own)
-}
-
-/// Whether a view of at least two axes is contiguous but for its last two, which are or are not swapped.
-fn transposed(view: &View, shape: &Shape) -> Option<bool> {
-    let rank = shape.rank();
-    if rank < 2 || view.offset != 0 || u64::from(view.base.shape.len()) != u64::from(shape.len()) {
-        return None;
-    }
-    let mut dims: Vec<u32> = shape.dims().to_vec();
-    let straight = Shape::of(&dims).strides();
-    if view.strides[..rank] == straight[..rank] {
-        return Some(false);
-    }
-    dims.swap(rank - 2, rank - 1);
-    let mut swapped = Shape::of(&dims).strides();
-    swapped.swap(rank - 2, rank - 1);
-    (view.strides[..rank] == swapped[..rank]).then_some(true)
 }
 
 impl Value {

@@ -18,6 +18,7 @@ mod kernel;
 mod product;
 mod program;
 mod tiles;
+mod views;
 mod wgsl;
 
 use self::graph::Graph;

@@ -8,6 +8,8 @@
 mod chain;
 mod dispatch;
 mod fill;
+mod layout;
+mod loads;
 mod memory;
 mod native;
 mod product;

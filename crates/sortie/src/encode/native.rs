@@ -63,7 +63,7 @@ impl Wgpu {
         Ok(Commands::Wgpu(commands))
     }
 
-    /// One run of a native replay. Costs the same however long the recording is.
+    /// One run of a native replay. Costs the same however many ops the recording has.
     pub(super) fn native(&self, frozen: &Frozen, errand: &Errand, secondary: &Secondary) -> Result<Encoded> {
         let laid = Laid {
             planned: &frozen.planned,

@@ -1,0 +1,198 @@
+//! Where each step of a chain keeps what it computes.
+
+use smallvec::SmallVec;
+use sortie_cpu::native::{self, Number};
+use sortie_plan::{
+    Element, Function,
+    fuse::{Program, Step},
+};
+
+use super::{
+    chain::{Chain, Operand, Task},
+    loads::Input,
+};
+
+/// Finds a place for every step.
+pub(super) struct Layout<'p> {
+    program: &'p Program,
+    tasks: Vec<Task>,
+    /// By step, once it is known.
+    known: Vec<Operand>,
+    /// By step: the last that uses it.
+    last: Vec<usize>,
+    /// Registers that hold nothing any more.
+    free: Vec<usize>,
+    registers: usize,
+    loads: usize,
+}
+
+/// Outputs are numbered behind any number of registers until that is known.
+const OUTPUTS: usize = usize::MAX / 2;
+
+impl<'p> Layout<'p> {
+    pub(super) fn new(program: &'p Program) -> Self {
+        let steps = &program.tail.steps;
+        let mut last: Vec<usize> = (0..steps.len()).collect();
+        for (number, step) in steps.iter().enumerate() {
+            match step {
+                Step::Apply { args, .. } => args.iter().for_each(|arg| last[*arg] = number),
+                Step::Gather { index, .. } => last[*index] = number,
+                Step::Load { .. } | Step::Join { .. } | Step::Head(_) => {}
+            }
+        }
+        Self { program, tasks: Vec::new(), known: Vec::new(), last, free: Vec::new(), registers: 0, loads: 0 }
+    }
+
+    pub(super) fn chain(mut self) -> Chain {
+        let program = self.program;
+        for (number, step) in program.tail.steps.iter().enumerate() {
+            self.step(number, step);
+            let over = |of: &usize| self.last[*of] == number && self.known[*of].place < OUTPUTS;
+            let mut freed: SmallVec<[usize; 4]> = (0..=number).filter(over).map(|of| self.known[of].place).collect();
+            freed.sort_unstable();
+            self.free.extend(freed);
+        }
+        let registers = self.registers;
+        let mut tasks = self.tasks;
+        let settle = |place: &mut usize| {
+            if *place >= OUTPUTS {
+                *place = *place - OUTPUTS + registers;
+            }
+        };
+        for task in &mut tasks {
+            match task {
+                Task::Load { to, .. } | Task::Join { to, .. } => settle(to),
+                Task::Gather { index, to, .. } => [&mut index.place, to].into_iter().for_each(settle),
+                Task::Apply { args, to, .. } => {
+                    args.iter_mut().for_each(|arg| settle(&mut arg.place));
+                    settle(to);
+                }
+                Task::Copy { from, to } | Task::Narrow { from, to } => {
+                    [&mut from.place, to].into_iter().for_each(settle);
+                }
+            }
+        }
+        Chain {
+            tasks,
+            registers,
+            loads: self.loads,
+            inputs: program.inputs.len(),
+            outputs: program.outputs.iter().map(|output| output.element).collect(),
+            len: program.len() as usize,
+        }
+    }
+
+    fn register(&mut self) -> usize {
+        self.free.pop().unwrap_or_else(|| {
+            self.registers += 1;
+            self.registers - 1
+        })
+    }
+
+    fn input(&self, number: usize) -> Input {
+        Input { number, halves: self.program.inputs[number].element == Element::F16 }
+    }
+
+    fn step(&mut self, number: usize, step: &Step) {
+        let program = self.program;
+        let stored = || (0..program.outputs.len()).filter(|output| program.tail.stores[*output] == number);
+        let whole = |output: &usize| program.outputs[*output].element != Element::F16;
+        let direct = stored().find(whole);
+        let to = direct.map_or_else(|| self.register(), |output| OUTPUTS + output);
+        let mut known = Operand { place: to, load: None };
+        match step {
+            Step::Load { input, at } => {
+                let input = self.input(*input);
+                let lent = (direct.is_none() && !input.halves).then_some(self.loads);
+                self.loads += usize::from(lent.is_some());
+                known.load = lent;
+                self.tasks.push(Task::Load { input, at: at.clone(), lent, to });
+            }
+            Step::Gather { input, index, rows, row } => {
+                let (table, index) = (self.input(*input), self.known[*index]);
+                self.tasks.push(Task::Gather { table, index, rows: *rows as usize, row: *row as usize, to });
+            }
+            Step::Join { inputs, pieces } => {
+                let inputs = inputs.map(|input| self.input(input));
+                self.tasks.push(Task::Join { inputs, pieces: pieces.map(|piece| piece as usize), to });
+            }
+            Step::Apply { f, args, scalars, element } => {
+                let of = args.first().map_or(*element, |arg| program.element(&program.tail, *arg));
+                let mut operands = [known; 3];
+                operands.iter_mut().zip(args).for_each(|(operand, arg)| *operand = self.known[*arg]);
+                let apply = |f, args, to| Task::Apply { f, of: number_of(of), args, scalars: *scalars, to };
+                if *element == Element::F16 {
+                    let exact = self.register();
+                    self.tasks.push(apply(function(*f, *element), operands, exact));
+                    let exact_value = Operand { place: exact, load: None };
+                    let half = Task::Apply {
+                        f: native::Function::Half,
+                        of: Number::F32,
+                        args: [exact_value; 3],
+                        scalars: *scalars,
+                        to,
+                    };
+                    self.tasks.push(half);
+                    self.free.push(exact);
+                } else {
+                    self.tasks.push(apply(function(*f, *element), operands, to));
+                }
+            }
+            Step::Head(_) => unreachable!("a chain has no head"),
+        }
+        self.known.push(known);
+        for output in stored().filter(|output| Some(*output) != direct) {
+            let to = OUTPUTS + output;
+            self.tasks.push(if whole(&output) {
+                Task::Copy { from: known, to }
+            } else {
+                Task::Narrow { from: known, to }
+            });
+        }
+    }
+}
+
+fn number_of(element: Element) -> Number {
+    match element {
+        Element::F32 | Element::F16 => Number::F32,
+        Element::U32 => Number::U32,
+        Element::I32 => Number::I32,
+    }
+}
+
+fn function(f: Function, to: Element) -> native::Function {
+    use native::Function as Native;
+    match f {
+        Function::Neg => Native::Neg,
+        Function::Abs => Native::Abs,
+        Function::Exp => Native::Exp,
+        Function::Log => Native::Log,
+        Function::Sqrt => Native::Sqrt,
+        Function::Rsqrt => Native::Rsqrt,
+        Function::Sin => Native::Sin,
+        Function::Cos => Native::Cos,
+        Function::Tanh => Native::Tanh,
+        Function::Sigmoid => Native::Sigmoid,
+        Function::Relu => Native::Relu,
+        Function::Swish => Native::Swish,
+        Function::Gelu => Native::Gelu,
+        Function::GeluTanh => Native::GeluTanh,
+        Function::Scale => Native::Scale,
+        Function::Clamp => Native::Clamp,
+        Function::Add => Native::Add,
+        Function::Sub => Native::Sub,
+        Function::Mul => Native::Mul,
+        Function::Div => Native::Div,
+        Function::Pow => Native::Pow,
+        Function::Minimum => Native::Minimum,
+        Function::Maximum => Native::Maximum,
+        Function::Equal => Native::Equal,
+        Function::NotEqual => Native::NotEqual,
+        Function::Less => Native::Less,
+        Function::LessEqual => Native::LessEqual,
+        Function::Greater => Native::Greater,
+        Function::GreaterEqual => Native::GreaterEqual,
+        Function::Select => Native::Select,
+        Function::Cast => Native::Cast(number_of(to)),
+    }
+}
