@@ -38,6 +38,8 @@
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
 //! | `encode` | a plan turned into wgpu commands |
 //! | `cpu` | a plan run by the host itself |
+//! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
+//! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
 //! | `metrics` | [`Metrics`]: what a device has done |

@@ -239,14 +239,18 @@ impl Writer<'_> {
             clears.for_each(|clear| self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes));
             self.barrier(between, between);
         }
+        // Sorted by wave.
+        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
         for (number, wave) in plan.waves.iter().enumerate() {
             if number > 0 {
                 self.barrier(between, between);
             }
-            let mut clears =
-                plan.clears.iter().filter(|clear| !clear.first && clear.wave as usize == number).peekable();
-            if clears.peek().is_some() {
-                clears.for_each(|clear| self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes));
+            let mut cleared = false;
+            while let Some(clear) = clears.next_if(|clear| clear.wave as usize == number) {
+                self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes);
+                cleared = true;
+            }
+            if cleared {
                 self.barrier(between, between);
             }
             for op in &plan.order[wave.ops.range()] {
