@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::Demo, devices};
+use crate::{demo::Demo, devices, tune::Tune};
 
 /// Many small GPU operations, one submission.
 ///
@@ -23,6 +23,8 @@ enum Verb {
     Devices,
     /// Time many small dispatches, one submission each and as one batch, and check the answers
     Demo(Demo),
+    /// Measure how this device is best given its work, and keep that for programs that open it
+    Tune(Tune),
 }
 
 impl Sortie {
@@ -31,6 +33,7 @@ impl Sortie {
         match &self.verb {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
+            Verb::Tune(tune) => tune.run(out),
         }
     }
 }

@@ -21,6 +21,7 @@
 //! | `params` | hidden parameter blocks in one arena |
 //! | `fuse` | kernels that stand for tensor operations |
 //! | `plan` | the three results together |
+//! | `split` | where a plan is cut into submissions, and dispatches into pieces |
 //! | `touch` | how each submission uses each external slot |
 //!
 //! Architecture invariant: everything here is a pure function of its arguments. There are no threads, clocks, files
@@ -43,6 +44,7 @@
 //!         kernel,
 //!         accesses: Span::new(start..recording.accesses.len()),
 //!         grid: [1, 1, 1],
+//!         share: Span::EMPTY,
 //!         indirect: false,
 //!         data: Span::EMPTY,
 //!         params: [0, 0],
@@ -71,6 +73,7 @@ mod plan;
 mod recording;
 mod slot;
 mod span;
+mod split;
 mod tensor;
 mod touch;
 
@@ -82,5 +85,6 @@ pub use plan::{Clear, PhysicalId, Plan, Wave, plan};
 pub use recording::Recording;
 pub use slot::{SlotId, SlotInfo, SlotKind};
 pub use span::Span;
+pub use split::{Part, Rule, divide, split};
 pub use tensor::{Element, Function, Norm, RANK, Reduction, Shape, TensorKind, TensorOp, Value};
 pub use touch::{Touch, touches};

@@ -49,6 +49,9 @@ pub struct Op {
     pub accesses: Span,
     /// Number of workgroups; zeros where there are none.
     pub grid: [u32; 3],
+    /// Which of the grid's workgroups it runs, counted along the first axis, then the second, then the third; empty: all of them. Only a
+    /// [divided](crate::divide) recording has such ops.
+    pub share: Span,
     /// The grid is read from the last access instead, 12 bytes that are only read.
     pub indirect: bool,
     /// A part of the caller's byte arenas; opaque to the planner, but part of what makes recordings equal.
@@ -65,6 +68,7 @@ impl Op {
         kernel: 0,
         accesses: Span::EMPTY,
         grid: [0; 3],
+        share: Span::EMPTY,
         indirect: false,
         data: Span::EMPTY,
         params: [0, 0],

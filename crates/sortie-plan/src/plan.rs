@@ -5,7 +5,7 @@
 //! buffers and these zeroed as [`Plan::clears`] says, gives the bits that running the recording in order on zeroed
 //! scratch gives.
 
-use crate::{Caps, Lane, Recording, Span, memory, order, params};
+use crate::{Caps, Lane, Part, Recording, Span, memory, order, params};
 
 /// Operations that may run side by side: none of them conflicts with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,13 +80,22 @@ impl Plan {
     /// Number of compute passes: runs of consecutive compute waves within a submission.
     #[must_use]
     pub fn passes(&self) -> usize {
-        let in_submission = |waves: &Span| {
-            self.waves[waves.range()]
-                .chunk_by(|a, b| a.lane == b.lane)
-                .filter(|run| run[0].lane == Lane::Compute)
+        self.passes_of(self.parts())
+    }
+
+    /// Number of compute passes when it is cut into these parts.
+    #[must_use]
+    pub fn passes_of(&self, parts: impl IntoIterator<Item = Part>) -> usize {
+        let in_part = |part: Part| {
+            let ops = part.ops.range();
+            let first = self.waves.partition_point(|wave| wave.ops.range().end <= ops.start);
+            let waves = self.waves[first..].iter().take_while(|wave| wave.ops.range().start < ops.end);
+            let mut lane = Lane::Transfer;
+            waves
+                .filter(|wave| std::mem::replace(&mut lane, wave.lane) != wave.lane && wave.lane == Lane::Compute)
                 .count()
         };
-        self.submissions.iter().map(in_submission).sum()
+        parts.into_iter().map(in_part).sum()
     }
 
     /// Bytes of scratch memory that running this plan takes.

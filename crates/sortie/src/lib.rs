@@ -39,6 +39,7 @@
 //! | `encode` | a plan turned into wgpu commands |
 //! | `cpu` | a plan run by the host itself |
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
+//! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
@@ -60,6 +61,7 @@ mod error;
 mod kernel;
 mod memory;
 mod metrics;
+mod policy;
 mod replay;
 mod submit;
 mod tensor;
@@ -72,8 +74,9 @@ pub use self::{
     kernel::{Kernel, KernelOptions},
     memory::{Buffer, Slice},
     metrics::Metrics,
+    policy::{NoSplit, Split, SubmitPolicy},
     replay::{Output, Replay, Run},
     submit::{Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
-    tune::TuningFile,
+    tune::{Churn, Findings, Timing, TuningFile, Way, Work},
 };

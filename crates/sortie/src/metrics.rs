@@ -4,12 +4,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::policy::SubmitPolicy;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// A snapshot of a device's counters, all counted since the device was opened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
+            /// How the device is given its work.
+            pub policy: SubmitPolicy,
             $($(#[$doc])* pub $name: u64,)*
         }
 
@@ -20,8 +24,8 @@ macro_rules! counters {
         }
 
         impl Counters {
-            pub(crate) fn snapshot(&self) -> Metrics {
-                Metrics { $($name: self.$name.load(Ordering::Relaxed),)* }
+            pub(crate) fn snapshot(&self, policy: SubmitPolicy) -> Metrics {
+                Metrics { policy, $($name: self.$name.load(Ordering::Relaxed),)* }
             }
         }
 
@@ -30,7 +34,7 @@ macro_rules! counters {
 
             /// What happened between two snapshots.
             fn sub(self, earlier: Metrics) -> Metrics {
-                Metrics { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+                Metrics { policy: self.policy, $($name: self.$name.wrapping_sub(earlier.$name),)* }
             }
         }
     };
@@ -41,6 +45,14 @@ counters! {
     batches,
     /// Calls of `queue.submit`; on the built-in CPU, submissions run.
     submissions,
+    /// Submissions that batches were cut into by the policy, beyond what they asked for.
+    cuts,
+    /// Pieces that dispatches too long for one submission were divided into, beyond the dispatches.
+    pieces,
+    /// Submissions of batches that were cut to keep a budget which took longer than it.
+    overruns,
+    /// By how much, in all, in microseconds.
+    overrun_us,
     /// Runs of replays that went to the device as one command, recorded once.
     native_runs,
     /// Compute passes encoded; on the built-in CPU, which has none, as many as there would be.

@@ -15,7 +15,8 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer { module: "error", may: &[], crates: &[] },
-    Layer { module: "metrics", may: &[], crates: &[] },
+    Layer { module: "metrics", may: &["policy"], crates: &[] },
+    Layer { module: "policy", may: &[], crates: &["sortie_plan"] },
     Layer { module: "memory", may: &["device", "error", "metrics"], crates: &["wgpu"] },
     Layer {
         module: "kernel",
@@ -24,12 +25,12 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "submit",
-        may: &["device", "encode", "error", "memory", "metrics"],
+        may: &["device", "encode", "error", "memory", "metrics", "policy"],
         crates: &["wgpu", "sortie_plan"],
     },
     Layer {
         module: "encode",
-        may: &["cpu", "device", "error", "kernel", "memory", "metrics"],
+        may: &["cpu", "device", "error", "kernel", "memory", "metrics", "policy"],
         // naga: how a native replay wants its kernels written.
         crates: &["wgpu", "naga", "sortie_plan"],
     },
@@ -38,17 +39,25 @@ const LAYERS: &[Layer] = &[
         may: &["device", "encode", "error", "kernel", "memory", "metrics"],
         crates: &["sortie_cpu", "sortie_plan"],
     },
-    Layer { module: "device", may: &["encode", "error", "memory", "metrics", "submit", "tune"], crates: &["wgpu"] },
+    Layer {
+        module: "device",
+        may: &["encode", "error", "memory", "metrics", "policy", "submit", "tune"],
+        crates: &["wgpu"],
+    },
     Layer {
         module: "replay",
-        may: &["batch", "device", "encode", "error", "memory", "metrics", "submit", "tensor"],
+        may: &["batch", "device", "encode", "error", "memory", "metrics", "policy", "submit", "tensor"],
         crates: &[],
     },
-    Layer { module: "tune", may: &["batch", "device", "error"], crates: &["sortie_plan"] },
+    Layer {
+        module: "tune",
+        may: &["batch", "device", "error", "kernel", "memory", "policy", "submit"],
+        crates: &["sortie_plan"],
+    },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",
-        may: &["device", "encode", "error", "kernel", "memory", "metrics", "submit", "tune"],
+        may: &["device", "encode", "error", "kernel", "memory", "metrics", "policy", "submit", "tune"],
         crates: &["sortie_plan"],
     },
 ];

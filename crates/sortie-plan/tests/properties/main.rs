@@ -11,7 +11,7 @@ use machine::{run_in_order, run_planned};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use recordings::{recordings, sliced_recordings};
-use sortie_plan::{Access, Caps, OpKind, Plan, Recording, plan};
+use sortie_plan::{Access, Caps, OpKind, Plan, Recording, Rule, plan, split};
 
 const ALIGN: u32 = 16;
 
@@ -189,5 +189,34 @@ proptest! {
     fn reordering_a_buffer_in_many_slices_never_adds_a_pass(recording in sliced_recordings()) {
         let [in_order, _, free, _] = plans(&recording);
         prop_assert!(free.passes() <= in_order.passes());
+    }
+
+    #[test]
+    fn parts_are_the_order_cut_where_the_rule_says(
+        recording in recordings(),
+        every in 1..5_u32,
+        limit in 0..200_u64,
+        costs in prop::collection::vec(0..60_u64, 64),
+    ) {
+        let cost = |op: u32| costs[op as usize % costs.len()];
+        for plan in plans(&recording) {
+            let whole: Vec<_> = plan.parts().collect();
+            prop_assert_eq!(&split(&plan, Rule::Never, cost), &whole);
+            for rule in [Rule::Never, Rule::Every(every), Rule::Within(limit)] {
+                let parts = split(&plan, rule, cost);
+                let ops: Vec<usize> = parts.iter().flat_map(|part| part.ops.range()).collect();
+                prop_assert_eq!(ops, (0..plan.order.len()).collect::<Vec<_>>());
+                for part in &parts {
+                    let around = whole[part.submission as usize].ops.range();
+                    prop_assert!(around.start <= part.ops.range().start && part.ops.range().end <= around.end);
+                    let costs = plan.order[part.ops.range()].iter().map(|op| cost(*op));
+                    match rule {
+                        Rule::Never => {}
+                        Rule::Every(ops) => prop_assert!(part.ops.len <= ops),
+                        Rule::Within(limit) => prop_assert!(part.ops.len == 1 || costs.sum::<u64>() <= limit),
+                    }
+                }
+            }
+        }
     }
 }

@@ -101,6 +101,7 @@ impl Recorder<'_> {
             kernel: tape.kernel(kernel),
             accesses: Span::new(first..tape.recording.accesses.len()),
             grid: groups,
+            share: Span::EMPTY,
             indirect: matches!(grid.0, Size::Indirect(_)),
             data,
             params,

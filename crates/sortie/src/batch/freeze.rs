@@ -2,14 +2,14 @@
 
 use std::{marker::PhantomData, panic::Location, sync::Arc};
 
-use smallvec::SmallVec;
 use sortie_plan::SlotId;
 
 use super::{Batch, Slot, Typed};
 use crate::{
     encode::Frozen,
     error::{Error, ErrorKind, Result},
-    submit::{Completion, Flight, Hold, Pins},
+    policy::Split,
+    submit::{Completion, Flight, Hold},
 };
 
 impl Batch {
@@ -41,8 +41,8 @@ impl Batch {
         (start, bytes)
     }
 
-    /// Plans it, compiles its kernels and gives it memory for good.
-    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<Frozen> {
+    /// Plans it, compiles its kernels and gives it memory for good. Also returns how its runs are cut.
+    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(Frozen, Split)> {
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if self.landing.is_some() {
             let message = "freeze: a reading is of one batch; ask for an output, which every run of a replay can read";
@@ -59,19 +59,19 @@ impl Batch {
             let caps = self.caps(&tape.recording);
             let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
             let ports = [std::mem::take(&mut tape.inputs), std::mem::take(&mut tape.outputs)];
-            shared.executor().freeze(&shared, planned, std::mem::take(&mut tape.payload), ports)
+            let route = self.route(&planned, &tape.payload);
+            shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload), ports)
         });
         tape.give_back();
         let outcome = outcome.and_then(|(frozen, first)| {
             if let Some(commands) = first {
-                let pins = Pins { blocks: frozen.pins().collect() };
                 let completion = Arc::new(Completion::new());
                 completion.submitted();
-                let hold = Hold::new(completion, pins, Arc::new([]), here);
-                let flights = Flight::all(SmallVec::from_iter([commands]), hold);
-                flights.into_iter().try_for_each(|flight| shared.submitter().run(flight))?;
+                let mut hold = Hold::new(completion, Arc::new([]), here);
+                hold.pin(frozen.pins().collect(), Vec::new());
+                shared.submitter().run(Flight::whole(commands, hold))?;
             }
-            Ok(frozen)
+            Ok((frozen, self.split.unwrap_or(shared.policy().split)))
         });
         outcome.map_err(|error| match error.location() {
             Some(_) => error,

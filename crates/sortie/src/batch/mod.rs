@@ -38,10 +38,11 @@ pub use self::{
 };
 use crate::{
     device::{Device, DeviceKind, Shared},
-    encode::{Encoded, Payload, Planned},
+    encode::{Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
     memory::Block,
-    submit::{Completion, Flight, Flights, Hold, Landing, Pins, Ticket, poisoned},
+    policy::Split,
+    submit::{Completion, Departure, Hold, Landing, Outbound, Ticket, poisoned},
     tune,
 };
 
@@ -83,6 +84,8 @@ pub struct Batch {
     completion: Option<Arc<Completion>>,
     /// Where its readings will find their data, once there is one.
     landing: Option<Arc<Landing>>,
+    /// Where it is cut; `None`: as the device's policy says.
+    split: Option<Split>,
 }
 
 /// What recording an op needs, borrowed piece by piece.
@@ -109,6 +112,7 @@ impl Batch {
             tape: Some(Tape::take()),
             completion: None,
             landing: None,
+            split: None,
         }
     }
 
@@ -135,6 +139,25 @@ impl Batch {
     #[track_caller]
     pub fn split(&mut self) {
         self.tape().fence(OpKind::Split, Location::caller());
+    }
+
+    /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::SubmitPolicy) says.
+    ///
+    /// ```
+    /// use sortie::Split;
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<u32>(4)?;
+    /// let mut batch = device.batch();
+    /// for value in 0..100 {
+    ///     batch.fill(&x, value);
+    /// }
+    /// batch.split_by(Split::Every(10));
+    /// assert_eq!(batch.plan()?.submissions(), 10);
+    /// batch.submit()?;
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn split_by(&mut self, split: Split) {
+        self.split = Some(split);
     }
 
     /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
@@ -167,8 +190,8 @@ impl Batch {
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
         let shared = self.shared.clone();
-        let (flights, completion) = self.flights(here)?;
-        shared.submitter().run_all(flights, &completion)
+        let (outbound, completion) = self.outbound(here)?;
+        shared.submitter().finish(outbound, &completion)
     }
 
     /// Hands the batch over and returns at once; it never waits for the device.
@@ -179,22 +202,22 @@ impl Batch {
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
         let shared = self.shared.clone();
-        let (flights, completion) = self.flights(here)?;
-        shared.submitter().push(flights);
+        let (outbound, completion) = self.outbound(here)?;
+        shared.submitter().send(outbound);
         Ok(Ticket::new(completion))
     }
 
     /// Checks, plans and encodes. On an error the readings hear of it too.
-    fn flights(mut self, here: &'static Location<'static>) -> Result<(Flights, Arc<Completion>)> {
+    fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound, Arc<Completion>)> {
         let completion = self.completion();
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let flights = self.encode(&mut tape, &completion, here).map_err(|error| match error.location() {
+        let outbound = self.encode(&mut tape, &completion, here).map_err(|error| match error.location() {
             Some(_) => error,
             None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
         });
         tape.give_back();
-        let flights = self.shared.submitter().announce(flights, &completion)?;
-        Ok((flights, completion))
+        let outbound = self.shared.submitter().announce(outbound, &completion)?;
+        Ok((outbound, completion))
     }
 
     fn encode(
@@ -202,7 +225,7 @@ impl Batch {
         tape: &mut Tape,
         completion: &Arc<Completion>,
         here: &'static Location<'static>,
-    ) -> Result<Flights> {
+    ) -> Result<Outbound> {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
@@ -214,17 +237,23 @@ impl Batch {
         let caps = self.caps(&tape.recording);
         let planned = self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)?;
         let heirs = check_poison(&tape.payload, &planned)?;
-        let Encoded { commands, returning } =
-            self.shared.executor().encode(&self.shared, &planned, &mut tape.payload)?;
-        if commands.is_empty() {
-            return Ok(Flights::new());
-        }
-        let blocks = std::mem::take(&mut tape.payload.blocks);
-        let lifted = lift(&blocks, heirs);
-        let mut hold = Hold::new(completion.clone(), Pins { blocks }, planned.touches.clone(), here);
-        hold.lifted = lifted;
-        hold.readback = returning.zip(self.landing.clone());
-        Ok(Flight::all(commands, hold))
+        let route = self.route(&planned, &tape.payload);
+        let hold = Hold::new(completion.clone(), planned.touches.clone(), here);
+        let mut departure = Departure::new(self.shared.submitter(), &route, hold, heirs);
+        let encoded = self.shared.executor().encode(
+            &self.shared,
+            route.planned(&planned),
+            &route.parts,
+            &mut tape.payload,
+            &mut |commands, blocks| departure.leave(commands, || blocks.to_vec()),
+        );
+        departure.finish(encoded, self.landing.as_ref(), || std::mem::take(&mut tape.payload.blocks))
+    }
+
+    /// Where it is cut.
+    fn route(&self, planned: &Planned, payload: &Payload) -> Arc<Route> {
+        let split = self.split.unwrap_or(self.shared.policy().split);
+        planned.route(&self.shared, payload, split.rule(), !self.shared.is_cpu())
     }
 
     /// What the planner may do on this device, with this recording.
@@ -290,12 +319,6 @@ pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<Vec<S
         }
     }
     Ok(heirs)
-}
-
-/// Lifts the poison of slots. Returns it, to be put back should the batch fail.
-pub(crate) fn lift(blocks: &[Option<Arc<Block>>], heirs: Vec<SlotId>) -> Vec<(SlotId, Error)> {
-    let lifted = |slot: SlotId| Some((slot, blocks[slot.0 as usize].as_ref()?.cleanse()?));
-    heirs.into_iter().filter_map(lifted).collect()
 }
 
 impl Drop for Batch {

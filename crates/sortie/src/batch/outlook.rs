@@ -1,5 +1,7 @@
 //! What a batch will take, before it runs.
 
+use std::time::Duration;
+
 use super::{Batch, Lane};
 use crate::error::Result;
 
@@ -12,6 +14,8 @@ pub struct Outlook {
     passes: usize,
     submissions: usize,
     kernels: usize,
+    estimate: Duration,
+    longest: Duration,
 }
 
 impl Outlook {
@@ -37,6 +41,18 @@ impl Outlook {
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.submissions
+    }
+
+    /// How long the device should be busy with it, as far as is known: learned from how long submissions took, and a guess for what has never run.
+    #[must_use]
+    pub fn estimate(&self) -> Duration {
+        self.estimate
+    }
+
+    /// How long the device should be busy with the longest of its submissions.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        self.longest
     }
 
     /// Different kernels.
@@ -72,6 +88,9 @@ impl Batch {
         let caps = self.caps(self.recording());
         let shared = self.shared.clone();
         let planned = shared.executor().plans().get(&shared, &self.tape().recording, &caps)?;
+        let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };
+        let route = self.route(&planned, &tape.payload);
+        let (planned, costs) = (route.planned(&planned), self.shared.costs());
         let (plan, ops) = (&planned.plan, &planned.recording.ops);
         let runs = |op: &&u32| ops[**op as usize].lane == Lane::Compute;
         let mut kernels: Vec<(u32, bool)> = planned.variants.clone();
@@ -79,9 +98,11 @@ impl Batch {
         Ok(Outlook {
             peak_bytes: plan.peak_bytes(),
             dispatches: plan.order.iter().filter(runs).count(),
-            passes: plan.passes(),
-            submissions: plan.submissions.len(),
+            passes: plan.passes_of(route.parts.iter().copied()),
+            submissions: route.parts.len(),
             kernels: kernels.len(),
+            estimate: route.estimates(costs).map(Duration::from_nanos).sum(),
+            longest: route.estimates(costs).map(Duration::from_nanos).max().unwrap_or_default(),
         })
     }
 }

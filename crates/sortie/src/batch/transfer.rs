@@ -222,6 +222,7 @@ impl Recorder<'_> {
                 kernel: tape.kernel(kernel),
                 accesses: Span::new(first..first + 1),
                 grid: fill_grid(count, limits.groups),
+                share: Span::EMPTY,
                 indirect: false,
                 data: Span::new(data_start..data_start + FILL_BYTES),
                 params,

@@ -95,6 +95,11 @@ impl Chain {
         Layout::new(program).chain()
     }
 
+    /// Elements times steps.
+    pub(super) fn work(&self) -> u64 {
+        self.len as u64 * self.tasks.len() as u64
+    }
+
     pub(super) fn inputs(&self) -> usize {
         self.inputs
     }

@@ -18,6 +18,8 @@ mod workers;
 
 use std::sync::Arc;
 
+use sortie_plan::Part;
+
 pub(crate) use self::{native::Native, work::Work};
 use self::{
     work::{Held, Sheet},
@@ -25,7 +27,7 @@ use self::{
 };
 use crate::{
     device::{DeviceOptions, Shared},
-    encode::{Commands, Encoded, Errand, Frozen, Payload, PlanCache, Planned, Ports},
+    encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Ports, Route},
     error::Result,
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
@@ -79,40 +81,56 @@ impl Cpu {
         &self,
         shared: &Arc<Shared>,
         planned: &Arc<Planned>,
+        parts: &[Part],
         payload: &mut Payload,
+        leave: Leave<'_>,
     ) -> Result<Encoded> {
         for block in place(shared, planned)? {
             payload.blocks.push(Some(block));
         }
         let returns = (payload.read_bytes > 0).then(Arc::<Returns>::default);
-        Ok(self.work(Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters)))
+        let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters);
+        Ok(self.work(sheet, parts, &payload.blocks, leave))
     }
 
     pub(crate) fn freeze(
         &self,
         shared: &Arc<Shared>,
         planned: Arc<Planned>,
+        route: Arc<Route>,
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<Frozen> {
         let physical = place(shared, &planned)?;
         physical.iter().for_each(|block| block.stale());
         payload.blocks.extend(physical.iter().cloned().map(Some));
-        Ok(Frozen::new(planned, payload, physical, None, ports))
+        Ok(Frozen::new(planned, route, payload, physical, None, ports))
     }
 
-    pub(crate) fn replay(&self, frozen: &Arc<Frozen>, errand: Errand) -> Encoded {
+    pub(crate) fn replay(&self, frozen: &Arc<Frozen>, parts: &[Part], errand: Errand, leave: Leave<'_>) -> Encoded {
         let returns = (!errand.reads.is_empty()).then(|| Arc::new(Returns::new(errand.twice)));
         let held = Held::Frozen(frozen.clone(), errand);
-        self.work(Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters))
+        let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters);
+        self.work(sheet, parts, &frozen.payload.blocks, leave)
     }
 
     /// The submissions of a batch.
-    fn work(&self, sheet: Sheet) -> Encoded {
+    fn work(&self, sheet: Sheet, parts: &[Part], blocks: &[Option<Arc<Block>>], leave: Leave<'_>) -> Encoded {
         self.counters.bytes_written.add(sheet.bytes_written());
         let returning = sheet.returns().cloned().map(Returning::Words);
-        let parts = 0..sheet.planned.plan.submissions.len();
         let sheet = Arc::new(sheet);
-        Encoded { commands: parts.map(|part| Commands::Cpu(Work::new(sheet.clone(), part))).collect(), returning }
+        let work = |number: usize, part: &Part| {
+            Commands::Cpu(Work {
+                sheet: sheet.clone(),
+                ops: part.ops.range(),
+                first: number == 0,
+                last: number + 1 == parts.len(),
+            })
+        };
+        let commands = parts.split_last().map(|(last, before)| {
+            before.iter().enumerate().for_each(|(number, part)| leave(work(number, part), blocks));
+            work(before.len(), last)
+        });
+        Encoded { commands, returning }
     }
 }

@@ -29,6 +29,14 @@ impl Native {
         }
     }
 
+    /// Multiplications, or elements times steps.
+    pub(crate) fn work(&self) -> u64 {
+        match self {
+            Self::Product(of) => [of.m, of.k, of.n, of.batch].into_iter().map(u64::from).product(),
+            Self::Chain(chain) => chain.work(),
+        }
+    }
+
     /// How many of its accesses are read; those after them are written.
     fn inputs(&self) -> usize {
         match self {

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,8 +22,11 @@ use crate::{
 
 /// One submission of a batch, ready to run.
 pub(crate) struct Work {
-    sheet: Arc<Sheet>,
-    part: usize,
+    pub(super) sheet: Arc<Sheet>,
+    /// A stretch of the plan's order.
+    pub(super) ops: Range<usize>,
+    pub(super) first: bool,
+    pub(super) last: bool,
 }
 
 /// What all submissions of a batch share: the plan, and what it refers to.
@@ -113,10 +117,6 @@ impl Drop for Sheet {
 }
 
 impl Work {
-    pub(super) fn new(sheet: Arc<Sheet>, part: usize) -> Self {
-        Self { sheet, part }
-    }
-
     /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let plan = &self.sheet.planned.plan;
@@ -126,7 +126,7 @@ impl Work {
             canceled,
             tally: Tally::default(),
         };
-        let outcome = running.submission(self.part);
+        let outcome = running.submission(self);
         running.tally.add_to(&self.sheet.counters);
         outcome
     }
@@ -141,28 +141,26 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn submission(&mut self, part: usize) -> Result<()> {
+    fn submission(&mut self, work: &Work) -> Result<()> {
         let plan = &self.sheet.planned.plan;
-        if part == 0 {
+        if work.first {
             for clear in plan.clears.iter().filter(|clear| clear.first) {
                 self.clear(clear, Lane::Transfer);
             }
             self.inputs();
         }
-        let waves = plan.submissions[part].range();
-        let mut start = plan.waves[waves.start].ops.start as usize;
-        let end = plan.waves[waves.clone()].last().map_or(start, |wave| wave.ops.range().end);
+        let mut start = work.ops.start;
         // Waves matter only to what must be zeroed between them.
-        let first = plan.clears.partition_point(|clear| (clear.wave as usize) < waves.start);
-        let clears = plan.clears[first..].iter().take_while(|clear| (clear.wave as usize) < waves.end);
+        let begins = |clear: &Clear| plan.waves[clear.wave as usize].ops.start as usize;
+        let first = plan.clears.partition_point(|clear| begins(clear) < start);
+        let clears = plan.clears[first..].iter().take_while(|clear| begins(clear) < work.ops.end);
         for clear in clears.filter(|clear| !clear.first) {
-            let wave = &plan.waves[clear.wave as usize];
-            self.ops(&plan.order[start..wave.ops.start as usize])?;
-            start = wave.ops.start as usize;
-            self.clear(clear, wave.lane);
+            self.ops(&plan.order[start..begins(clear)])?;
+            start = begins(clear);
+            self.clear(clear, plan.waves[clear.wave as usize].lane);
         }
-        self.ops(&plan.order[start..end])?;
-        if part + 1 == plan.submissions.len() {
+        self.ops(&plan.order[start..work.ops.end])?;
+        if work.last {
             self.outputs();
         }
         Ok(())
@@ -295,6 +293,6 @@ impl Tally {
 
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("part", &self.part).finish_non_exhaustive()
+        f.debug_struct("Work").field("ops", &self.ops).finish_non_exhaustive()
     }
 }

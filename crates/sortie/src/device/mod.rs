@@ -35,6 +35,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     memory::{Block, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
+    policy::{Costs, SubmitPolicy},
     submit::{Queue, Submitter},
     tune::Tuning,
 };
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     tuning: Tuning,
+    policy: SubmitPolicy,
+    costs: Arc<Costs>,
 }
 
 /// The wgpu side of a device.
@@ -136,7 +139,10 @@ impl Device {
         let info = DeviceInfo::cpu(threads);
         let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
         let lost = Arc::new(Lost::default());
-        let submitter = Submitter::start(Queue::Cpu, options.in_flight, lost.clone(), counters.clone())?;
+        let tuning = Tuning::new(&options.tuning, &info.name, &info.driver);
+        let policy = options.policy.or(tuning.policy()).unwrap_or_default();
+        let costs = Arc::new(Costs::new(guess(info.kind)));
+        let submitter = Submitter::start(Queue::Cpu, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
         Ok(Self::share(Shared {
             id: next_id(),
             info,
@@ -148,7 +154,9 @@ impl Device {
             imported: Mutex::default(),
             lost,
             counters,
-            tuning: Tuning::off(),
+            tuning,
+            policy,
+            costs,
         }))
     }
 
@@ -210,7 +218,13 @@ impl Device {
     /// What it has done so far.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        self.shared.counters.snapshot()
+        self.shared.counters.snapshot(self.shared.policy)
+    }
+
+    /// How it is given its work: what [`DeviceOptions::policy`] or the tuning file said, or the default.
+    #[must_use]
+    pub fn policy(&self) -> SubmitPolicy {
+        self.shared.policy
     }
 
     /// Frees all device memory that lies idle in the pools.
@@ -250,10 +264,12 @@ impl Device {
         };
         let staging = Arc::new(Staging::new(gpu.clone(), lost.clone(), options.pool, counters.clone()));
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
-        let submitter = Submitter::start(line, options.in_flight, lost.clone(), counters.clone())?;
-        let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
         // What a guest measures would be in its host's way.
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
+        let policy = options.policy.or(tuning.policy()).unwrap_or_default();
+        let costs = Arc::new(Costs::new(guess(info.kind)));
+        let submitter = Submitter::start(line, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
+        let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
         let device = Self::share(Shared {
             id: next_id(),
             info,
@@ -266,6 +282,8 @@ impl Device {
             lost,
             counters,
             tuning,
+            policy,
+            costs,
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
@@ -274,6 +292,15 @@ impl Device {
 
     fn share(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
+    }
+}
+
+/// Nanoseconds that a workgroup of a kernel takes of which nothing is known. Low rather than high: a batch is cut for what is known about it.
+fn guess(kind: DeviceKind) -> f64 {
+    match kind {
+        DeviceKind::Noop => 0.0,
+        DeviceKind::Cpu | DeviceKind::Software => 64.0,
+        _ => 1.0,
     }
 }
 
@@ -293,6 +320,14 @@ fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
 impl Shared {
     pub(crate) fn tuning(&self) -> &Tuning {
         &self.tuning
+    }
+
+    pub(crate) fn policy(&self) -> SubmitPolicy {
+        self.policy
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::tune::TuningFile;
+use crate::{policy::SubmitPolicy, tune::TuningFile};
 
 /// Which device to open and how it may behave; every field has a default that suits most programs.
 ///
@@ -19,8 +19,9 @@ pub struct DeviceOptions {
     /// built-in CPU, `"noop"` wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best
     /// hardware there is, else the built-in CPU.
     pub device: Option<String>,
-    /// Most submissions under way on the device at once; more wait in order. At least 1.
-    pub in_flight: usize,
+    /// How batches are cut into submissions, and how many of these are under way at once. `None`: as the tuning file says, if `sortie tune` has found
+    /// something that suits the device better than [the default](SubmitPolicy::default).
+    pub policy: Option<SubmitPolicy>,
     /// Bytes of device memory that the buffers of this device may take together; `None`: no limit of ours.
     pub memory_budget: Option<u64>,
     /// What may lie idle in the buffer pool.
@@ -33,6 +34,10 @@ pub struct DeviceOptions {
     pub native_immediates: bool,
     /// Replays are recorded once for the device itself, on Vulkan; off, and elsewhere, every run encodes its commands anew. The results are the same.
     pub native_replay: bool,
+    /// For debugging: the first run of each replay is done once more beforehand, as a batch would be, and undone; it fails with
+    /// [`Internal`](crate::ErrorKind::Internal) if both did not leave the same in memory. It waits for the device, and a recording whose result depends on memory that cannot
+    /// be read and restored (imported without `COPY_SRC` and `COPY_DST`) fails wrongly.
+    pub check_replays: bool,
     /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
     /// of atomic operations is the same in every run.
     pub threads: Option<usize>,
@@ -48,13 +53,14 @@ impl Default for DeviceOptions {
     fn default() -> Self {
         Self {
             device: None,
-            in_flight: 2,
+            policy: None,
             memory_budget: None,
             pool: PoolLimits::default(),
             planning: Planning::default(),
             tuning: TuningFile::default(),
             native_immediates: true,
             native_replay: true,
+            check_replays: false,
             threads: None,
             kernel_budget: None,
             check_races: false,

@@ -3,7 +3,11 @@
 //! Two walks over the plan in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
 //! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
-use std::{sync::Arc, sync::atomic::AtomicU64};
+use std::{
+    iter::Peekable,
+    ops::Range,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use smallvec::SmallVec;
 use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId, SlotId};
@@ -16,6 +20,7 @@ use super::{
 };
 use crate::{
     device::Shared,
+    error::Result,
     kernel::{GRID_BLOCK, Kernel, Layout, Pipeline, fold},
     memory::Block,
     metrics::{Count, Counters},
@@ -29,14 +34,18 @@ pub(super) struct Encoding<'a> {
     /// Present when scratch must be zeroed in the middle.
     pub(super) fill: Option<&'a Kernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
-    pub(super) readback: Option<&'a wgpu::Buffer>,
+    pub(super) readback: Option<wgpu::Buffer>,
     pub(super) groups: &'a GroupCache,
     pub(super) counters: &'a Counters,
 }
 
 impl<'a> Encoding<'a> {
-    /// Encodes one command encoder per submission.
-    pub(super) fn run(&self, resolved: &mut Resolved) -> SmallVec<[wgpu::CommandEncoder; 1]> {
+    /// Has `each` encode a submission, the last one or not, until one fails.
+    pub(super) fn run(
+        &self,
+        resolved: &mut Resolved,
+        mut each: impl FnMut(bool, &mut dyn FnMut() -> wgpu::CommandEncoder) -> Result<()>,
+    ) -> Result<()> {
         let now = self.groups.tick();
         let fits = self.fits(resolved);
         let groups = if fits { Some(self.groups.read()).filter(|groups| groups.hold(&resolved.groups)) } else { None };
@@ -46,37 +55,51 @@ impl<'a> Encoding<'a> {
                 groups
             }
             None => {
+                let scopes = self.shared.gpu().scopes();
                 let mut groups = self.groups.write();
                 self.resolve(&mut groups, resolved, now);
-                parking_lot::RwLockWriteGuard::downgrade(groups)
+                let groups = parking_lot::RwLockWriteGuard::downgrade(groups);
+                scopes.pop(|| "a batch".into(), 0)?;
+                groups
             }
         };
-        let plan = &self.laid.planned.plan;
         let mut refs = resolved.groups.iter();
-        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
-        let mut encoders = SmallVec::with_capacity(plan.submissions.len());
-        for (part, waves) in plan.submissions.iter().enumerate() {
-            let mut commands = Commands::new(self.device, &groups, now);
-            if part == 0 {
-                self.prologue(&mut commands);
-            }
-            // Waves matter only to what must be zeroed between them.
-            let mut start = plan.waves[waves.start as usize].ops.start as usize;
-            let end = plan.waves[waves.range()].last().map_or(start, |wave| wave.ops.range().end);
-            while let Some(clear) = clears.next_if(|clear| waves.range().contains(&(clear.wave as usize))) {
-                let wave = &plan.waves[clear.wave as usize];
-                let before = start..wave.ops.start as usize;
-                start = before.end;
-                self.ops(&mut commands, &plan.order[before], &mut refs);
-                self.clear(&mut commands, clear, wave.lane, &mut refs);
-            }
-            self.ops(&mut commands, &plan.order[start..end], &mut refs);
-            if part + 1 == plan.submissions.len() {
-                self.epilogue(&mut commands);
-            }
-            encoders.push(commands.end(self.counters));
+        let mut clears = self.laid.planned.plan.clears.iter().filter(|clear| !clear.first).peekable();
+        for (number, part) in self.laid.parts.iter().enumerate() {
+            let last = number + 1 == self.laid.parts.len();
+            each(last, &mut || {
+                let mut commands = Commands::new(self.device, &groups, now);
+                if number == 0 {
+                    self.prologue(&mut commands);
+                }
+                self.part(&mut commands, part.ops.range(), &mut clears, &mut refs);
+                if last {
+                    self.epilogue(&mut commands);
+                }
+                commands.end(self.counters)
+            })?;
         }
-        encoders
+        Ok(())
+    }
+
+    /// A stretch of the order. Waves matter only to what must be zeroed between them.
+    fn part<'r, 'c>(
+        &self,
+        commands: &mut Commands<'a>,
+        ops: Range<usize>,
+        clears: &mut Peekable<impl Iterator<Item = &'c Clear>>,
+        refs: &mut impl Iterator<Item = &'r GroupRef>,
+    ) {
+        let plan = &self.laid.planned.plan;
+        let mut start = ops.start;
+        let begins = |clear: &Clear| plan.waves[clear.wave as usize].ops.start as usize;
+        while let Some(clear) = clears.next_if(|clear| begins(clear) < ops.end) {
+            let before = start..begins(clear);
+            start = before.end;
+            self.ops(commands, &plan.order[before], refs);
+            self.clear(commands, clear, plan.waves[clear.wave as usize].lane, refs);
+        }
+        self.ops(commands, &plan.order[start..ops.end], refs);
     }
 
     /// Whether the buffers are those of the last run.
@@ -156,7 +179,7 @@ impl<'a> Encoding<'a> {
     /// What a run of a replay asks for.
     fn epilogue(&self, commands: &mut Commands<'a>) {
         for port in self.laid.outputs() {
-            let readback = self.readback.unwrap_or_else(|| unreachable!("a read has room"));
+            let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
             self.counters.bytes_read.add(port.bytes);
             let from = self.slot(port.slot);
             commands.transfer().copy_buffer_to_buffer(from.buffer(), 0, readback, port.start, port.bytes);
@@ -258,7 +281,7 @@ impl<'a> Encoding<'a> {
                 );
             }
             (OpKind::Read, [from]) => {
-                let readback = self.readback.unwrap_or_else(|| unreachable!("a read has room"));
+                let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
                 let bytes = from.end - from.start;
                 self.counters.bytes_read.add(bytes);
                 encoder.copy_buffer_to_buffer(
@@ -332,8 +355,10 @@ fn pipeline(kernel: &Kernel, wrapped: bool) -> &Pipeline {
     kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
 }
 
-fn folded(op: &Op, most: u32) -> [u32; 3] {
-    fold(op.grid.map(u64::from), most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
+/// What to dispatch for a grid over the limit, or a share of one.
+pub(super) fn folded(op: &Op, most: u32) -> [u32; 3] {
+    let groups = if op.share.len > 0 { [u64::from(op.share.len), 1, 1] } else { op.grid.map(u64::from) };
+    fold(groups, most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
 }
 
 /// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sortie_plan::{SlotId, Touch};
+use sortie_plan::{Part, Rule, SlotId, Touch};
 
 use super::{
-    Payload,
+    Payload, Route,
     plans::{Planned, Resolved},
     vulkan::Secondary,
 };
@@ -16,6 +16,8 @@ use crate::{device::Shared, error::Result, memory::Block};
 #[derive(Debug)]
 pub(crate) struct Frozen {
     pub(crate) planned: Arc<Planned>,
+    /// As it was when it was frozen.
+    route: Arc<Route>,
     /// Complete, with a block for every slot in use.
     pub(crate) payload: Payload,
     /// Scratch memory by physical id. None of it counts as fresh: a run finds what the last one left.
@@ -36,6 +38,7 @@ pub(crate) struct Frozen {
 impl Frozen {
     pub(crate) fn new(
         planned: Arc<Planned>,
+        route: Arc<Route>,
         payload: Payload,
         physical: Vec<Arc<Block>>,
         params: Option<Arc<Block>>,
@@ -46,6 +49,7 @@ impl Frozen {
         let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
         Self {
             planned,
+            route,
             payload,
             physical,
             params,
@@ -56,6 +60,19 @@ impl Frozen {
             imported,
             resolved: Mutex::default(),
         }
+    }
+
+    /// Where a run is cut. One that is recorded for the device stays as it was recorded.
+    pub(crate) fn route(&self, shared: &Shared, rule: Rule, native: bool) -> Arc<Route> {
+        match self.native {
+            Some(_) if native => self.route.clone(),
+            _ => self.planned.route(shared, &self.payload, rule, false),
+        }
+    }
+
+    /// The parts that it was recorded for the device in.
+    pub(super) fn parts(&self) -> &[Part] {
+        &self.route.parts
     }
 
     /// Everything that a run must keep alive, by slot and then the rest.
@@ -131,12 +148,16 @@ pub(crate) struct Errand {
     pub(crate) reads: Vec<u64>,
     /// One of them was asked for more than once.
     pub(crate) twice: bool,
+    /// Not to be done by the device's own recording.
+    pub(crate) encoded: bool,
 }
 
 /// A plan that has been given memory and data.
 #[derive(Clone, Copy)]
 pub(super) struct Laid<'a> {
     pub(super) planned: &'a Planned,
+    /// Its submissions.
+    pub(super) parts: &'a [Part],
     pub(super) payload: &'a Payload,
     /// Scratch memory by physical id.
     pub(super) physical: &'a [Arc<Block>],

@@ -11,12 +11,14 @@ mod names;
 mod native;
 mod payload;
 mod plans;
+mod route;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_vulkan.rs")]
 mod vulkan;
 
 use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
+use sortie_plan::Part;
 
 use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, vulkan::Secondary};
 pub(crate) use self::{
@@ -26,11 +28,12 @@ pub(crate) use self::{
     names::Names,
     payload::Payload,
     plans::{PlanCache, Planned},
+    route::Route,
 };
 use crate::{
     cpu::{Cpu, Work},
     device::{DeviceOptions, Gpu, Shared},
-    error::Result,
+    error::{Error, Result},
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
@@ -52,15 +55,20 @@ pub(crate) enum Commands {
     /// What goes before a native replay, the replay itself, what goes after.
     Native(SmallVec<[wgpu::CommandBuffer; 3]>),
     Cpu(Work),
+    /// It could not be encoded, and those before it have left: it fails when its turn comes.
+    Refused(Error),
 }
 
-/// A batch as commands, ready to submit.
+/// The last submission of a batch. Those before it have left already.
 pub(crate) struct Encoded {
-    /// One per submission.
-    pub(crate) commands: SmallVec<[Commands; 1]>,
-    /// What it reads back.
+    /// `None`: there is nothing to do.
+    pub(crate) commands: Option<Commands>,
+    /// What the batch reads back.
     pub(crate) returning: Option<Returning>,
 }
+
+/// Takes a submission that is not the last of its batch, as soon as it is encoded.
+pub(crate) type Leave<'a> = &'a mut dyn FnMut(Commands, &[Option<Arc<Block>>]);
 
 impl Executor {
     pub(crate) fn wgpu(gpu: Gpu, groups: Arc<GroupCache>, staging: Arc<Staging>, counters: Arc<Counters>) -> Self {
@@ -125,17 +133,19 @@ impl Executor {
         }
     }
 
-    /// Turns a planned recording into commands. Places its scratch in `payload.blocks`, which must be kept until they are done.
+    /// Turns a planned recording into commands, part by part. Places its scratch in `payload.blocks`, which must be kept until they are done.
     pub(crate) fn encode(
         &self,
         shared: &Arc<Shared>,
         planned: &Arc<Planned>,
+        parts: &[Part],
         payload: &mut Payload,
+        leave: Leave<'_>,
     ) -> Result<Encoded> {
         planned.complete(payload);
         match self {
-            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, payload),
-            Self::Cpu(cpu) => cpu.encode(shared, planned, payload),
+            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, parts, payload, leave),
+            Self::Cpu(cpu) => cpu.encode(shared, planned, parts, payload, leave),
         }
     }
 
@@ -143,23 +153,32 @@ impl Executor {
     pub(crate) fn freeze(
         &self,
         shared: &Arc<Shared>,
-        planned: Arc<Planned>,
+        planned: &Arc<Planned>,
+        route: Arc<Route>,
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
+        let planned = route.planned(planned).clone();
         planned.complete(&mut payload);
         ports.iter().try_for_each(|ports| ports.place(shared, &mut payload))?;
         match self {
-            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, payload, ports),
-            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned, payload, ports)?, None)),
+            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, route, payload, ports),
+            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned, route, payload, ports)?, None)),
         }
     }
 
-    /// Turns one run of a frozen recording into commands.
-    pub(crate) fn replay(&self, shared: &Arc<Shared>, frozen: &Arc<Frozen>, errand: Errand) -> Result<Encoded> {
+    /// Turns one run of a frozen recording into commands, part by part.
+    pub(crate) fn replay(
+        &self,
+        shared: &Arc<Shared>,
+        frozen: &Arc<Frozen>,
+        parts: &[Part],
+        errand: Errand,
+        leave: Leave<'_>,
+    ) -> Result<Encoded> {
         match self {
-            Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, &errand),
-            Self::Cpu(cpu) => Ok(cpu.replay(frozen, errand)),
+            Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, parts, &errand, leave),
+            Self::Cpu(cpu) => Ok(cpu.replay(frozen, parts, errand, leave)),
         }
     }
 
@@ -185,16 +204,24 @@ pub(crate) struct Wgpu {
 }
 
 impl Wgpu {
-    fn encode(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<Encoded> {
+    fn encode(
+        &self,
+        shared: &Arc<Shared>,
+        planned: &Planned,
+        parts: &[Part],
+        payload: &mut Payload,
+        leave: Leave<'_>,
+    ) -> Result<Encoded> {
         // Taken out, so that another thread running the same plan is not held up: it resolves its own.
         let mut resolved = std::mem::take(&mut *planned.resolved.lock());
         let physical = self.place(shared, planned, payload, &mut resolved)?;
         compile(shared, planned, payload)?;
         let params = params(shared, planned, resolved.params)?;
-        let laid = Laid { planned, payload, physical: &physical, params: params.as_deref(), run: None };
-        let encoded = self.commands(shared, &laid, &mut resolved)?;
+        // Behind the slots: whoever holds the blocks holds it too.
+        payload.blocks.extend(params.clone().map(Some));
+        let laid = Laid { planned, parts, payload, physical: &physical, params: params.as_deref(), run: None };
+        let encoded = self.commands(shared, &laid, &mut resolved, leave)?;
         *planned.resolved.lock() = resolved;
-        payload.blocks.extend(params.map(Some));
         Ok(encoded)
     }
 
@@ -202,6 +229,7 @@ impl Wgpu {
         &self,
         shared: &Arc<Shared>,
         planned: Arc<Planned>,
+        route: Arc<Route>,
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
@@ -209,7 +237,7 @@ impl Wgpu {
         physical.iter().for_each(|block| block.stale());
         compile(shared, &planned, &payload)?;
         let params = params(shared, &planned, None)?;
-        let mut frozen = Frozen::new(planned, payload, physical, params, ports);
+        let mut frozen = Frozen::new(planned, route, payload, physical, params, ports);
         let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
         let native = shared.options().native_replay && Secondary::suits(shared, &frozen);
         if !native || !frozen.payload.blocks.iter().flatten().all(known) {
@@ -226,58 +254,78 @@ impl Wgpu {
         Ok((frozen, native.then_some(first)))
     }
 
-    fn replay(&self, shared: &Arc<Shared>, frozen: &Frozen, errand: &Errand) -> Result<Encoded> {
-        if let Some(secondary) = &frozen.native {
-            return self.native(frozen, errand, secondary);
+    fn replay(
+        &self,
+        shared: &Arc<Shared>,
+        frozen: &Frozen,
+        parts: &[Part],
+        errand: &Errand,
+        leave: Leave<'_>,
+    ) -> Result<Encoded> {
+        if let Some(secondary) = frozen.native.as_ref().filter(|_| !errand.encoded) {
+            return self.native(frozen, errand, secondary, leave);
         }
         let mut resolved = std::mem::take(&mut *frozen.resolved.lock());
         let laid = Laid {
             planned: &frozen.planned,
+            parts,
             payload: &frozen.payload,
             physical: &frozen.physical,
             params: frozen.params.as_deref(),
             run: Some((frozen, errand)),
         };
-        let encoded = self.commands(shared, &laid, &mut resolved)?;
+        let encoded = self.commands(shared, &laid, &mut resolved, leave)?;
         *frozen.resolved.lock() = resolved;
         Ok(encoded)
     }
 
-    /// Encodes what has all its memory.
-    fn commands(&self, shared: &Arc<Shared>, laid: &Laid<'_>, resolved: &mut Resolved) -> Result<Encoded> {
+    /// Encodes what has all its memory. All but the last part leave as soon as they are encoded.
+    fn commands(
+        &self,
+        shared: &Arc<Shared>,
+        laid: &Laid<'_>,
+        resolved: &mut Resolved,
+        leave: Leave<'_>,
+    ) -> Result<Encoded> {
         let clears = laid.planned.plan.clears.iter().any(|clear| !clear.first);
         let fill = if clears { Some(self.fill.get(shared)?) } else { None };
         if let Some(fill) = fill {
             fill.pipeline(shared, false)?;
         }
         let upload = self.upload(laid)?;
-        let readback = match laid.read_bytes() {
+        let mut readback = match laid.read_bytes() {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
-
-        let scopes = self.gpu.scopes();
         let encoding = Encoding {
             device: &self.gpu,
             shared,
             laid,
             fill,
             upload: upload.as_ref(),
-            readback: readback.as_ref(),
+            readback: readback.clone(),
             groups: &self.groups,
             counters: &self.counters,
         };
-        let encoders = encoding.run(resolved);
-
-        let mut returning = None;
-        if let Some(last) = encoders.last() {
-            returning = readback.map(|buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), last)));
-            if let Some(buffer) = &upload {
-                self.staging.reclaim(buffer, last);
+        let mut encoded = Encoded { commands: None, returning: None };
+        let outcome = encoding.run(resolved, |last, encode| {
+            let scopes = self.gpu.scopes();
+            let encoder = encode();
+            if last {
+                let staged = |buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), &encoder));
+                encoded.returning = readback.take().map(staged);
+                if let Some(buffer) = &upload {
+                    self.staging.reclaim(buffer, &encoder);
+                }
             }
-        }
-        let commands = encoders.into_iter().map(|encoder| Commands::Wgpu(encoder.finish())).collect();
-        let outcome = scopes.pop(|| "a batch".into(), 0);
+            let commands = Commands::Wgpu(encoder.finish());
+            scopes.pop(|| "a batch".into(), 0)?;
+            match last {
+                true => encoded.commands = Some(commands),
+                false => leave(commands, &laid.payload.blocks),
+            }
+            Ok(())
+        });
         self.groups.settle();
         if let Err(error) = outcome {
             // A group may be what was refused: none of them is to be found again.
@@ -285,7 +333,7 @@ impl Wgpu {
             self.groups.evict(resolved.params.as_slice());
             return Err(error);
         }
-        Ok(Encoded { commands, returning })
+        Ok(encoded)
     }
 
     /// Gives scratch slots their memory, the same as last time where it is idle.
@@ -339,8 +387,12 @@ impl Wgpu {
                 }
                 if op.params[1] > 0 {
                     let at = writes + *grid as usize;
-                    let total = op.grid.iter().product();
-                    view.slice(at..at + GRID_BLOCK as usize).copy_from_slice(&grid_block(op.grid, 0, total));
+                    let share = match op.share.len {
+                        0 => [0, op.grid.iter().product()],
+                        len => [op.share.start, op.share.start + len],
+                    };
+                    let block = grid_block(op.grid, share[0], share[1]);
+                    view.slice(at..at + GRID_BLOCK as usize).copy_from_slice(&block);
                 }
             }
         })?;

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::{
-    Commands, Encoded, Errand, Frozen, Wgpu,
+    Commands, Encoded, Errand, Frozen, Leave, Wgpu,
     frozen::{Laid, Port},
     vulkan::{Secondary, is_gone},
 };
@@ -21,6 +21,7 @@ impl Wgpu {
         const CHUNK: u64 = 4 << 20;
         let laid = Laid {
             planned: &frozen.planned,
+            parts: frozen.parts(),
             payload: &frozen.payload,
             physical: &frozen.physical,
             params: frozen.params.as_deref(),
@@ -64,9 +65,16 @@ impl Wgpu {
     }
 
     /// One run of a native replay. Costs the same however many ops the recording has.
-    pub(super) fn native(&self, frozen: &Frozen, errand: &Errand, secondary: &Secondary) -> Result<Encoded> {
+    pub(super) fn native(
+        &self,
+        frozen: &Frozen,
+        errand: &Errand,
+        secondary: &Secondary,
+        leave: Leave<'_>,
+    ) -> Result<Encoded> {
         let laid = Laid {
             planned: &frozen.planned,
+            parts: frozen.parts(),
             payload: &frozen.payload,
             physical: &frozen.physical,
             params: None,
@@ -107,9 +115,14 @@ impl Wgpu {
             }
             commands.push(before.finish());
         }
-        let mut middle = encoder();
-        secondary.execute(&mut middle);
-        commands.push(middle.finish());
+        for part in 0..frozen.parts().len() {
+            if part > 0 {
+                leave(Commands::Native(std::mem::take(&mut commands)), &frozen.payload.blocks);
+            }
+            let mut middle = encoder();
+            secondary.execute(part, &mut middle);
+            commands.push(middle.finish());
+        }
         if let Some(readback) = readback {
             let mut after = encoder();
             for port in laid.outputs() {
@@ -124,7 +137,7 @@ impl Wgpu {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Encoded { commands: SmallVec::from_iter([Commands::Native(commands)]), returning })
+        Ok(Encoded { commands: Some(Commands::Native(commands)), returning })
     }
 }
 

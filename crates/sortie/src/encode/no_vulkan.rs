@@ -23,7 +23,7 @@ impl Secondary {
         match *self {}
     }
 
-    pub(super) fn execute(&self, _: &mut wgpu::CommandEncoder) {
+    pub(super) fn execute(&self, _: usize, _: &mut wgpu::CommandEncoder) {
         match *self {}
     }
 }

@@ -15,7 +15,7 @@ use sortie_plan::{
     fuse::{self, Lowered, Source},
 };
 
-use super::{Payload, groups::GroupRef};
+use super::{Payload, groups::GroupRef, route::Routes};
 use crate::{
     cpu::Native,
     device::Shared,
@@ -37,10 +37,15 @@ pub(crate) struct Planned {
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     /// What stands for tensor operations, if there are any.
-    pub(crate) tensors: Option<Box<Tensors>>,
+    pub(crate) tensors: Option<Arc<Tensors>>,
+    /// For each op that runs, the one that was recorded; empty where they are the same.
+    origin: Vec<u32>,
     /// (kernel, wrapped): the pipelines it needs.
     pub(crate) variants: Vec<(u32, bool)>,
     pub(crate) touches: Arc<[Touch]>,
+    /// Where it is cut, as it was last found out.
+    pub(super) routes: Routes,
+    caps: Caps,
     /// The bind groups of the last run; taken out while a run uses them.
     pub(crate) resolved: Mutex<Resolved>,
 }
@@ -50,8 +55,6 @@ pub(crate) struct Planned {
 pub(crate) struct Tensors {
     /// The recording as it was recorded.
     key: Recording,
-    /// For each op that runs, the one that was recorded.
-    origin: Vec<u32>,
     /// What ops of kind `Tensor` compute, by kernel; `None` for those that have become dispatches.
     natives: Vec<Option<Native>>,
     /// Where the scalars of such ops were recorded; `data` of the op is a part of this list.
@@ -117,7 +120,7 @@ impl PlanCache {
         drop(known);
         self.counters.plans_made.add(1);
         let planned = Arc::new(match recording.tensors.is_empty() {
-            true => Planned::new(recording.clone(), None, caps),
+            true => Planned::new(recording.clone(), None, Vec::new(), caps),
             false => Planned::lowered(shared, recording, caps)?,
         });
         self.known.lock().insert(fingerprint, planned.clone());
@@ -153,7 +156,7 @@ impl Known {
 }
 
 impl Planned {
-    fn new(recording: Recording, tensors: Option<Box<Tensors>>, caps: &Caps) -> Self {
+    fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
         let mut variants: Vec<_> = recording
             .ops
@@ -164,7 +167,15 @@ impl Planned {
         variants.sort_unstable();
         variants.dedup();
         let touches = sortie_plan::touches(&recording, &plan).into();
-        Self { recording, plan, tensors, variants, touches, resolved: Mutex::default() }
+        let (routes, resolved) = (Routes::default(), Mutex::default());
+        Self { recording, plan, tensors, origin, variants, touches, routes, caps: *caps, resolved }
+    }
+
+    /// The same with dispatches divided: their numbers, ascending, and how many pieces each becomes.
+    pub(super) fn divided(&self, pieces: &[(u32, u32)]) -> Self {
+        let (recording, mut origin) = sortie_plan::divide(&self.recording, pieces, GRID_BLOCK as u32);
+        origin.iter_mut().for_each(|op| *op = self.origin(*op as usize) as u32);
+        Self::new(recording, self.tensors.clone(), origin, &self.caps)
     }
 
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
@@ -174,7 +185,6 @@ impl Planned {
         let start = recording.ops.iter().filter(uses_arena).map(|op| op.data.range().end).max().unwrap_or(0);
         let mut tensors = Tensors {
             key: recording.clone(),
-            origin,
             natives: Vec::new(),
             scalars,
             kernels: Vec::new(),
@@ -195,7 +205,7 @@ impl Planned {
                 lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source);
             }
         }
-        Ok(Self::new(lowered, Some(Box::new(tensors)), caps))
+        Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
     }
 
     fn key(&self) -> &Recording {
@@ -204,7 +214,7 @@ impl Planned {
 
     /// The op that was recorded for one that runs.
     pub(crate) fn origin(&self, op: usize) -> usize {
-        self.tensors.as_ref().map_or(op, |tensors| tensors.origin[op] as usize)
+        self.origin.get(op).map_or(op, |origin| *origin as usize)
     }
 
     /// Adds generated kernels and their parameters to what was recorded.
@@ -228,6 +238,19 @@ fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
 }
 
 impl Tensors {
+    /// The kernels that were generated, and what is computed without one, by what ops name them by.
+    pub(super) fn kernel(&self, index: usize) -> Option<&Kernel> {
+        self.kernels.get(index)
+    }
+
+    /// How much an op of kind `Tensor` has to compute.
+    pub(super) fn work(&self, op: &Op) -> u64 {
+        match self.natives.get(op.kernel as usize) {
+            Some(Some(native)) => native.work(),
+            _ => 0,
+        }
+    }
+
     /// What an op of kind `Tensor` computes, and its scalars.
     pub(crate) fn native(&self, op: &Op, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
         let Some(Some(native)) = self.natives.get(op.kernel as usize) else {

@@ -14,7 +14,7 @@
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
-use std::{ffi::CString, sync::Arc};
+use std::{ffi::CString, ops::Range, sync::Arc};
 
 use ash::vk;
 use naga::{
@@ -25,11 +25,11 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use sortie_plan::{Access, Lane, Op, OpKind, SlotId};
 
-use super::{Frozen, groups::Bound};
+use super::{Frozen, commands::folded, groups::Bound};
 use crate::{
     device::Shared,
     error::{Error, Result},
-    kernel::{GRID_BLOCK, Kernel, Layout, SignatureKind, fold},
+    kernel::{GRID_BLOCK, Kernel, Layout, SignatureKind},
     memory::Block,
 };
 
@@ -39,7 +39,8 @@ type Api = wgpu::hal::api::Vulkan;
 pub(crate) struct Secondary {
     device: ash::Device,
     pool: vk::CommandPool,
-    commands: vk::CommandBuffer,
+    /// One for each submission.
+    commands: Vec<vk::CommandBuffer>,
     descriptors: Vec<vk::DescriptorPool>,
     set_layouts: Vec<vk::DescriptorSetLayout>,
     layouts: Vec<vk::PipelineLayout>,
@@ -53,11 +54,10 @@ pub(crate) struct Secondary {
 impl Secondary {
     /// Whether a recording can be written down: on Vulkan, without ops that every run must encode.
     pub(super) fn suits(shared: &Shared, frozen: &Frozen) -> bool {
-        let (plan, recording) = (&frozen.planned.plan, &frozen.planned.recording);
         let plain = |op: &Op| !op.indirect && !matches!(op.kind, OpKind::Write | OpKind::Read);
         // SAFETY: nothing is done with it.
         let vulkan = unsafe { shared.gpu().as_hal::<Api>() }.is_some();
-        vulkan && plan.submissions.len() == 1 && recording.ops.iter().all(plain)
+        vulkan && !frozen.parts().is_empty() && frozen.planned.recording.ops.iter().all(plain)
     }
 
     /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked.
@@ -74,7 +74,7 @@ impl Secondary {
         let mut secondary = Self {
             device,
             pool,
-            commands: vk::CommandBuffer::null(),
+            commands: Vec::new(),
             descriptors: Vec::new(),
             set_layouts: Vec::new(),
             layouts: Vec::new(),
@@ -88,6 +88,7 @@ impl Secondary {
             frozen,
             target,
             into: &mut secondary,
+            commands: vk::CommandBuffer::null(),
             kernels: FxHashMap::default(),
             sets: FxHashMap::default(),
         }
@@ -100,14 +101,14 @@ impl Secondary {
         [self.dispatches, self.transfers]
     }
 
-    /// Has an encoder, to which nothing else has been or will be given, execute it.
-    pub(super) fn execute(&self, encoder: &mut wgpu::CommandEncoder) {
+    /// Has an encoder, to which nothing else has been or will be given, execute one of its submissions.
+    pub(super) fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) {
         // SAFETY: nothing else is done with this encoder; its command buffer is being recorded and is not ended here. The secondary is
         // executable, may be pending more than once at a time, and is of the same device and queue family.
         unsafe {
             encoder.as_hal_mut::<Api, _, _>(|encoder| {
                 let encoder = encoder.unwrap_or_else(|| unreachable!("frozen on this device"));
-                self.device.cmd_execute_commands(encoder.raw_handle(), &[self.commands]);
+                self.device.cmd_execute_commands(encoder.raw_handle(), &[self.commands[part]]);
             });
         }
     }
@@ -202,58 +203,73 @@ struct Writer<'a> {
     frozen: &'a Frozen,
     target: Target,
     into: &'a mut Secondary,
+    /// What is being written.
+    commands: vk::CommandBuffer,
     kernels: FxHashMap<(u64, bool), Compiled>,
     sets: FxHashMap<SetKey, vk::DescriptorSet>,
 }
 
 impl Writer<'_> {
     fn write(mut self) -> Result<()> {
+        let parts = self.frozen.parts();
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.into.pool)
             .level(vk::CommandBufferLevel::SECONDARY)
-            .command_buffer_count(1);
+            .command_buffer_count(u32::try_from(parts.len()).unwrap_or(u32::MAX));
         let inheritance = vk::CommandBufferInheritanceInfo::default();
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE)
             .inheritance_info(&inheritance);
         // SAFETY: the pool is this device's, and nobody else uses it.
-        unsafe {
-            let made = self.into.device.allocate_command_buffers(&info).map_err(refused)?;
-            self.into.commands = made[0];
-            self.into.device.begin_command_buffer(self.into.commands, &begin).map_err(refused)?;
-        }
+        self.into.commands = unsafe { self.into.device.allocate_command_buffers(&info) }.map_err(refused)?;
         let everything = vk::PipelineStageFlags::ALL_COMMANDS;
-        self.barrier(everything, everything);
-        self.waves()?;
-        self.barrier(everything, everything);
-        // SAFETY: it is being recorded.
-        unsafe { self.into.device.end_command_buffer(self.into.commands) }.map_err(refused)
+        for (number, part) in parts.iter().enumerate() {
+            self.commands = self.into.commands[number];
+            // SAFETY: it is new.
+            unsafe { self.into.device.begin_command_buffer(self.commands, &begin) }.map_err(refused)?;
+            self.barrier(everything, everything);
+            self.waves(part.ops.range())?;
+            self.barrier(everything, everything);
+            // SAFETY: it is being recorded.
+            unsafe { self.into.device.end_command_buffer(self.commands) }.map_err(refused)?;
+        }
+        Ok(())
     }
 
-    fn waves(&mut self) -> Result<()> {
+    /// A stretch of the order.
+    fn waves(&mut self, ops: Range<usize>) -> Result<()> {
         let frozen = self.frozen;
         let (plan, recording) = (&frozen.planned.plan, &frozen.planned.recording);
         let between = vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER;
-        let mut clears = plan.clears.iter().filter(|clear| clear.first).peekable();
+        let mut clears = plan.clears.iter().filter(|clear| clear.first && ops.start == 0).peekable();
         if clears.peek().is_some() {
             clears.for_each(|clear| self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes));
             self.barrier(between, between);
         }
+        let first = plan.waves.partition_point(|wave| wave.ops.range().end <= ops.start);
         // Sorted by wave.
-        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
-        for (number, wave) in plan.waves.iter().enumerate() {
-            if number > 0 {
+        let skipped = plan.clears.partition_point(|clear| (clear.wave as usize) < first);
+        let mut clears = plan.clears[skipped..].iter().filter(|clear| !clear.first).peekable();
+        for (number, wave) in plan.waves.iter().enumerate().skip(first) {
+            let (from, to) = (wave.ops.range().start.max(ops.start), wave.ops.range().end.min(ops.end));
+            if from >= to {
+                break;
+            }
+            if number > first {
                 self.barrier(between, between);
             }
             let mut cleared = false;
             while let Some(clear) = clears.next_if(|clear| clear.wave as usize == number) {
-                self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes);
-                cleared = true;
+                // Before the first part of a wave that was cut.
+                if wave.ops.range().start >= ops.start {
+                    self.zero(&frozen.physical[clear.physical.0 as usize], 0, clear.bytes);
+                    cleared = true;
+                }
             }
             if cleared {
                 self.barrier(between, between);
             }
-            for op in &plan.order[wave.ops.range()] {
+            for op in &plan.order[from..to] {
                 let (index, op) = (*op as usize, &recording.ops[*op as usize]);
                 match op.lane {
                     Lane::Compute if op.grid.contains(&0) => {}
@@ -273,7 +289,7 @@ impl Writer<'_> {
         let flags = vk::DependencyFlags::empty();
         // SAFETY: the commands are being recorded, outside of any render pass.
         unsafe {
-            self.into.device.cmd_pipeline_barrier(self.into.commands, before, after, flags, &[memory], &[], &[]);
+            self.into.device.cmd_pipeline_barrier(self.commands, before, after, flags, &[memory], &[], &[]);
         }
     }
 
@@ -281,7 +297,7 @@ impl Writer<'_> {
         self.into.transfers += 1;
         let bytes = bytes.next_multiple_of(4);
         // SAFETY: the buffer has the usage for it, is alive as long as the commands are used, and the range lies within.
-        unsafe { self.into.device.cmd_fill_buffer(self.into.commands, raw(block), start, bytes, 0) };
+        unsafe { self.into.device.cmd_fill_buffer(self.commands, raw(block), start, bytes, 0) };
     }
 
     fn transfer(&mut self, op: &Op, accesses: &[Access]) {
@@ -291,7 +307,7 @@ impl Writer<'_> {
                 let region = vk::BufferCopy { src_offset: from.start, dst_offset: to.start, size: to.end - to.start };
                 let (from, to) = (raw(self.block(from.slot)), raw(self.block(to.slot)));
                 // SAFETY: both are alive as long as the commands are used, have the usage, and hold the region.
-                unsafe { self.into.device.cmd_copy_buffer(self.into.commands, from, to, &[region]) };
+                unsafe { self.into.device.cmd_copy_buffer(self.commands, from, to, &[region]) };
             }
             (OpKind::Fill, [to]) => {
                 let frozen = self.frozen;
@@ -327,14 +343,9 @@ impl Writer<'_> {
             bound.push((hidden.number, set, offsets.collect()));
         }
         let most = self.shared.limits().groups;
-        let [x, y, z] = match wrapped {
-            true => {
-                fold(op.grid.map(u64::from), most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
-            }
-            false => op.grid,
-        };
+        let [x, y, z] = if wrapped { folded(op, most) } else { op.grid };
         self.into.dispatches += 1;
-        let (device, commands) = (&self.into.device, self.into.commands);
+        let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets are alive as long as the commands are used and were made for each other; immediates are as long as
         // the layout says; the grid is within the device's limits, as was checked while recording.
         unsafe {

@@ -4,6 +4,7 @@
 //! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR; the CPU takes the IR as it
 //! is ([`ready`]). All of it, and wgpu's own compilation, runs on a thread with a large stack, because naga recurses.
 
+mod bound;
 mod cache;
 mod fold;
 mod interface;
@@ -22,10 +23,12 @@ use std::{
     fmt,
     panic::Location,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
+
+use naga::valid::Capabilities;
 
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
@@ -59,8 +62,12 @@ pub struct Kernel {
 struct Inner {
     id: u64,
     device: u64,
+    /// What it was made of, for messages.
+    source: Box<str>,
     parsed: Parsed,
     form: Form,
+    /// The same with its immediates in memory, once somebody has asked for it.
+    bound: OnceLock<Kernel>,
 }
 
 /// What is run.
@@ -119,13 +126,18 @@ impl Device {
         let shared = self.shared();
         shared.lost().check()?;
         let kernel = Kernel::get(shared, source, options)?;
+        self.ready(&kernel)?;
+        Ok(kernel)
+    }
+
+    /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
+    fn ready(&self, kernel: &Kernel) -> Result<()> {
+        let shared = self.shared();
         if !shared.is_cpu() {
-            // Compiled now, so that what the driver refuses is refused here and not in some batch.
             kernel.pipeline(shared, false).map_err(|error| shared.explain(error))?;
         }
         shared.probe();
-        shared.lost().check()?;
-        Ok(kernel)
+        shared.lost().check()
     }
 }
 
@@ -166,18 +178,35 @@ impl Kernel {
     }
 
     fn new(shared: &Shared, source: &str, options: &KernelOptions) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let capabilities = if shared.is_cpu() { ready::CAPABILITIES } else { pipeline::capabilities(shared) };
+        let capabilities = Self::capabilities(shared);
         let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
+        Self::of(shared, source, parsed)
+    }
+
+    /// What kernels may use.
+    fn capabilities(shared: &Shared) -> Capabilities {
+        if shared.is_cpu() { ready::CAPABILITIES } else { pipeline::capabilities(shared) }
+    }
+
+    /// Must run on a large stack.
+    fn of(shared: &Shared, source: &str, parsed: Parsed) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         limits::check_all(&parsed.interface, shared.limits())?;
         let form = if shared.is_cpu() {
             let ready = Ready::new(source, &parsed)?;
             shared.counters().pipelines_created.add(1);
             Form::Cpu(Box::new(ready))
         } else {
-            Form::Wgpu(Variants::new(shared, &parsed, capabilities)?)
+            Form::Wgpu(Variants::new(shared, &parsed, Self::capabilities(shared))?)
         };
-        let inner = Inner { id: NEXT.fetch_add(1, Ordering::Relaxed), device: shared.id(), parsed, form };
+        let inner = Inner {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            device: shared.id(),
+            source: source.into(),
+            parsed,
+            form,
+            bound: OnceLock::new(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 

@@ -58,15 +58,19 @@ pub(crate) fn immediates_fit_uniform(parsed: &Parsed, capabilities: Capabilities
     validate("", &rewritten.module, capabilities).is_ok()
 }
 
-fn move_immediates(module: &mut Module, to: ImmediatesAs, at: ResourceBinding) {
+/// Returns the name of the variable.
+pub(super) fn move_immediates(module: &mut Module, to: ImmediatesAs, at: ResourceBinding) -> Option<String> {
     let space = match to {
-        ImmediatesAs::Native => return,
+        ImmediatesAs::Native => return None,
         ImmediatesAs::Uniform => AddressSpace::Uniform,
         ImmediatesAs::Storage => AddressSpace::Storage { access: StorageAccess::LOAD },
     };
+    let mut name = None;
     for (_, var) in module.global_variables.iter_mut().filter(|(_, var)| var.space == AddressSpace::Immediate) {
         (var.space, var.binding) = (space, Some(at));
+        name.clone_from(&var.name);
     }
+    name
 }
 
 /// Turns the entry point into an ordinary function, called by a new one that works out the ids it would have seen.

@@ -149,6 +149,12 @@ impl<T: Pod> Buffer<T> {
         self.slice(..).write(data)
     }
 
+    /// All of a block.
+    pub(crate) fn of(block: Arc<Block>) -> Self {
+        let len = super::index(block.bytes()) / size_of::<T>().max(1);
+        Self { device: block.shared().id(), block: Some(block), len, elements: PhantomData }
+    }
+
     pub(crate) fn block(&self) -> Option<&Arc<Block>> {
         self.block.as_ref()
     }

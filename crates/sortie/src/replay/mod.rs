@@ -1,8 +1,14 @@
 //! Batches that run over and over: planned, compiled and given memory once.
 
+mod rehearsal;
 mod run;
 
-use std::{fmt, marker::PhantomData, panic::Location, sync::Arc};
+use std::{
+    fmt,
+    marker::PhantomData,
+    panic::Location,
+    sync::{Arc, OnceLock},
+};
 
 pub use self::run::Run;
 use crate::{
@@ -10,6 +16,7 @@ use crate::{
     device::Shared,
     encode::Frozen,
     error::Result,
+    policy::Split,
     tensor::{Element, Tensor},
 };
 
@@ -49,6 +56,10 @@ struct Parts {
     /// The batch it was.
     batch: u64,
     frozen: Arc<Frozen>,
+    /// Where its runs are cut.
+    split: Split,
+    /// Set once a run has been compared with a live one, where that is asked for.
+    first: OnceLock<()>,
 }
 
 /// Something that each run of a replay can read: what [`Batch::output`] gives.
@@ -111,8 +122,8 @@ impl Batch {
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();
         let (shared, batch) = (self.shared().clone(), self.id());
-        let frozen = Arc::new(self.frozen(here)?);
-        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen }) })
+        let (frozen, split) = self.frozen(here)?;
+        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen: Arc::new(frozen), split, first: OnceLock::new() }) })
     }
 }
 

@@ -5,24 +5,24 @@ use std::{fmt, panic::Location, sync::Arc};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
-use super::{Output, Parts};
+use super::{Output, Parts, rehearsal::Rehearsal};
 use crate::{
-    batch::{check_poison, lift},
-    encode::{Encoded, Errand},
+    batch::check_poison,
+    encode::Errand,
     error::{Error, ErrorKind, Result},
     memory::{Block, index},
-    submit::{Completion, Flight, Flights, Hold, Landing, Pins, Reading, Ticket},
+    submit::{Completion, Departure, Hold, Landing, Outbound, Pins, Reading, Ticket},
     tensor::{Element, Tensor},
 };
 
 /// One run of a [`Replay`](super::Replay): what it brings, and what it asks for.
 pub struct Run {
-    parts: Arc<Parts>,
-    errand: Errand,
+    pub(super) parts: Arc<Parts>,
+    pub(super) errand: Errand,
     /// By input: whether its data has been brought.
-    given: SmallVec<[bool; 8]>,
+    pub(super) given: SmallVec<[bool; 8]>,
     mistakes: Vec<Error>,
-    completion: Arc<Completion>,
+    pub(super) completion: Arc<Completion>,
     landing: Arc<Landing>,
     submitted: bool,
 }
@@ -85,8 +85,10 @@ impl Run {
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
         let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
-        let flights = self.flights(here)?;
-        shared.submitter().run_all(flights, &completion)
+        let rehearsal = Rehearsal::of(&self, here)?;
+        let outbound = self.outbound(here)?;
+        shared.submitter().finish(outbound, &completion)?;
+        rehearsal.map_or(Ok(()), |rehearsal| rehearsal.compare(here))
     }
 
     /// Hands it over and returns at once; it never waits for the device.
@@ -97,13 +99,18 @@ impl Run {
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
         let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
-        let flights = self.flights(here)?;
-        shared.submitter().push(flights);
+        let rehearsal = Rehearsal::of(&self, here)?;
+        let outbound = self.outbound(here)?;
+        shared.submitter().send(outbound);
+        if let Some(rehearsal) = rehearsal {
+            completion.wait()?;
+            rehearsal.compare(here)?;
+        }
         Ok(Ticket::new(completion))
     }
 
     /// Checks and encodes. On an error the readings hear of it too.
-    fn flights(mut self, here: &'static Location<'static>) -> Result<Flights> {
+    pub(super) fn outbound(mut self, here: &'static Location<'static>) -> Result<Outbound> {
         self.submitted = true;
         let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
         let blocks = self.parts.frozen.clone();
@@ -114,7 +121,7 @@ impl Run {
         shared.submitter().announce(outcome, &completion)
     }
 
-    fn encode(&mut self, here: &'static Location<'static>) -> Result<Flights> {
+    fn encode(&mut self, here: &'static Location<'static>) -> Result<Outbound> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
@@ -127,18 +134,18 @@ impl Run {
         shared.lost().check()?;
         let heirs = check_poison(&frozen.payload, &frozen.planned)?;
         let errand = std::mem::take(&mut self.errand);
-        let Encoded { commands, returning } = shared.executor().replay(shared, frozen, errand)?;
-        if commands.is_empty() {
-            return Ok(Flights::new());
-        }
-        let mut blocks = Pins::spare();
-        blocks.extend(frozen.pins());
-        let lifted = lift(&blocks, heirs);
-        let mut hold = Hold::new(self.completion.clone(), Pins { blocks }, frozen.touches.clone(), here);
-        hold.lifted = lifted;
+        let route = frozen.route(shared, self.parts.split.rule(), !errand.encoded);
+        let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
         hold.keeps = Some(frozen.clone());
-        hold.readback = returning.map(|returning| (returning, self.landing.clone()));
-        Ok(Flight::all(commands, hold))
+        let mut departure = Departure::new(shared.submitter(), &route, hold, heirs);
+        let pins = || {
+            let mut blocks = Pins::spare();
+            blocks.extend(frozen.pins());
+            blocks
+        };
+        let leave = &mut |commands, _: &[_]| departure.leave(commands, pins);
+        let encoded = shared.executor().replay(shared, frozen, &route.parts, errand, leave);
+        departure.finish(encoded, Some(&self.landing), pins)
     }
 }
 

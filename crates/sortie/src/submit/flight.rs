@@ -3,13 +3,13 @@
 use std::{
     panic::Location,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use sortie_plan::{SlotId, Touch};
 
 use super::{
@@ -20,6 +20,7 @@ use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
+    policy::Effort,
 };
 
 /// One submission, ready to go.
@@ -29,17 +30,22 @@ pub(crate) struct Flight {
     pub(crate) leg: Leg,
 }
 
-/// The submissions of a batch; most have one.
-pub(crate) type Flights = SmallVec<[Flight; 1]>;
-
 /// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
 #[derive(Debug)]
 pub(crate) struct Leg {
     /// Which submission of its batch it is.
     pub(crate) part: u32,
+    /// Which stretch between the splits of its batch it belongs to.
+    pub(crate) submission: u32,
     /// The last one of its batch: landing it ends the batch.
     pub(crate) last: bool,
     pub(crate) hold: Arc<Hold>,
+    /// What it has to do.
+    pub(crate) effort: Option<Arc<Effort>>,
+    /// What it was cut to take at most.
+    pub(crate) budget: Option<Duration>,
+    /// When it left.
+    pub(crate) left: Option<Instant>,
 }
 
 /// What a whole batch keeps alive until its last submission has landed.
@@ -51,9 +57,9 @@ pub(crate) struct Hold {
     /// Where it was submitted.
     at: &'static Location<'static>,
     /// Poison that this batch's full overwrites lifted, put back should it fail.
-    pub(crate) lifted: Vec<(SlotId, Error)>,
-    /// What it reads back, and where its readings look for it.
-    pub(crate) readback: Option<(Returning, Arc<Landing>)>,
+    lifted: Vec<(SlotId, Error)>,
+    /// What it reads back, and where its readings look for it. Known before the last submission leaves.
+    readback: OnceLock<(Returning, Arc<Landing>)>,
     /// What else must stay alive.
     pub(crate) keeps: Option<Arc<Frozen>>,
     /// All went well; its completion is about to be told.
@@ -70,14 +76,35 @@ impl Drop for Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(
-        completion: Arc<Completion>,
-        pins: Pins,
-        touches: Arc<[Touch]>,
-        at: &'static Location<'static>,
-    ) -> Self {
-        let landed = AtomicBool::new(false);
-        Self { completion, pins, touches, at, lifted: Vec::new(), readback: None, keeps: None, landed }
+    /// Of a batch that has pinned nothing yet.
+    pub(crate) fn new(completion: Arc<Completion>, touches: Arc<[Touch]>, at: &'static Location<'static>) -> Self {
+        Self {
+            completion,
+            pins: Pins::default(),
+            touches,
+            at,
+            lifted: Vec::new(),
+            readback: OnceLock::new(),
+            keeps: None,
+            landed: AtomicBool::new(false),
+        }
+    }
+
+    /// Keeps the blocks, by slot and then others, and lifts the poison of some, to be put back should the batch fail.
+    pub(crate) fn pin(&mut self, blocks: Vec<Option<Arc<Block>>>, heirs: Vec<SlotId>) {
+        let lifted = |slot: SlotId| Some((slot, blocks[slot.0 as usize].as_ref()?.cleanse()?));
+        self.lifted = heirs.into_iter().filter_map(lifted).collect();
+        self.pins.blocks = blocks;
+    }
+
+    /// What it reads back. Once, before the last submission leaves.
+    pub(crate) fn returns(&self, returning: Returning, landing: Arc<Landing>) {
+        drop(self.readback.set((returning, landing)));
+    }
+
+    /// The batch has not left and will not; whoever waits hears of it from somebody else.
+    pub(crate) fn let_go(self) {
+        self.landed.store(true, Ordering::Relaxed);
     }
 
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
@@ -86,15 +113,10 @@ impl Hold {
 }
 
 impl Flight {
-    /// The submissions of one batch, in order.
-    pub(crate) fn all(commands: SmallVec<[Commands; 1]>, hold: Hold) -> Flights {
+    /// A batch of one submission.
+    pub(crate) fn whole(commands: Commands, hold: Hold) -> Self {
         let hold = Arc::new(hold);
-        let count = commands.len();
-        let flights = commands.into_iter().enumerate().map(|(part, commands)| Self {
-            commands,
-            leg: Leg { part: u32::try_from(part).unwrap_or(u32::MAX), last: part + 1 == count, hold: hold.clone() },
-        });
-        flights.collect()
+        Self { commands, leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None } }
     }
 }
 
@@ -135,7 +157,7 @@ impl Leg {
         if !self.last {
             return Wakers::default();
         }
-        if let Some((returning, landing)) = &self.hold.readback {
+        if let Some((returning, landing)) = self.hold.readback.get() {
             landing.set(returning.land());
         }
         let completion = self.hold.completion.clone();
@@ -161,7 +183,7 @@ impl Leg {
         }
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
-            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.part) {
+            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.submission) {
                 poison(touch.slot, error);
             }
         }
@@ -181,12 +203,12 @@ impl Leg {
 
     /// What must be mapped before it has landed.
     pub(crate) fn returning(&self) -> Option<&Returning> {
-        if self.last { self.hold.readback.as_ref().map(|(returning, _)| returning) } else { None }
+        if self.last { self.hold.readback.get().map(|(returning, _)| returning) } else { None }
     }
 
     /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
     pub(crate) fn check(&self) -> Result<()> {
-        let needed = self.hold.touches.iter().filter(|touch| touch.submission == self.part && touch.needed);
+        let needed = self.hold.touches.iter().filter(|touch| touch.submission == self.submission && touch.needed);
         for touch in needed {
             if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned()) {
                 return Err(poisoned(cause));

@@ -2,11 +2,12 @@
 //!
 //! | state of an item | leaves it by |
 //! |---|---|
+//! | behind a reservation | its end, which queues it |
 //! | queued | [`Line::next`] (the submit thread), which takes the turn |
 //! | at the queue (the turn is taken) | [`Line::departed`] for what flies, then dropping the [`Turn`] |
 //! | flying | [`Line::landed`] |
 //!
-//! Invariants: one at a time has the turn; items leave in the order they came; at most `in_flight` fly. Nothing foreign is called under the
+//! Invariants: one at a time has the turn; items leave in the order they came, those of a [`Reservation`] together; at most `in_flight` fly. Nothing foreign is called under the
 //! lock: no wgpu, no waker, no drop of anything that was handed in.
 
 use std::collections::VecDeque;
@@ -38,6 +39,10 @@ struct State<I, L, X> {
     flying: VecDeque<Flying<L, X>>,
     /// Somebody is at the queue.
     turn: bool,
+    /// Somebody is queueing items one by one, and nothing may come between them.
+    reserved: bool,
+    /// What has come meanwhile.
+    behind: VecDeque<I>,
     closed: bool,
     /// The serial of the newest flight.
     departed: u64,
@@ -54,20 +59,51 @@ struct Flying<L, X> {
 
 impl<I: Queued, L, X: Clone> Line<I, L, X> {
     pub(crate) fn new(in_flight: usize) -> Self {
-        let state = State { queued: VecDeque::new(), flying: VecDeque::new(), turn: false, closed: false, departed: 0 };
+        let state = State {
+            queued: VecDeque::new(),
+            flying: VecDeque::new(),
+            turn: false,
+            reserved: false,
+            behind: VecDeque::new(),
+            closed: false,
+            departed: 0,
+        };
         Self { state: Mutex::new(state), submit: Condvar::new(), left: Condvar::new(), in_flight: in_flight.max(1) }
     }
 
     /// Appends items. Never waits.
     pub(crate) fn push(&self, items: impl IntoIterator<Item = I>) {
-        self.state.lock().queued.extend(items);
+        let mut state = self.state.lock();
+        if state.reserved {
+            state.behind.extend(items);
+            return;
+        }
+        state.queued.extend(items);
+        drop(state);
+        self.submit.notify_one();
+    }
+
+    /// Lets the caller queue items one by one with nothing between them; what others push comes behind. `None` where somebody is doing so.
+    pub(crate) fn reserve(&self) -> Option<Reservation<'_, I, L, X>> {
+        let taken = std::mem::replace(&mut self.state.lock().reserved, true);
+        (!taken).then(|| Reservation { line: self })
+    }
+
+    fn end_reservation(&self) {
+        let mut state = self.state.lock();
+        state.reserved = false;
+        let mut behind = std::mem::take(&mut state.behind);
+        state.queued.append(&mut behind);
+        drop(state);
         self.submit.notify_one();
     }
 
     /// Takes the submit thread's place, if nobody is ahead and, for what flies, there is room.
     pub(crate) fn take_turn(&self, flies: bool) -> Option<Turn<'_, I, L, X>> {
         let mut state = self.state.lock();
-        let free = state.queued.is_empty() && !state.turn && !(flies && state.flying.len() >= self.in_flight);
+        let ahead = !state.queued.is_empty() || state.turn || state.reserved;
+        let full = flies && state.flying.len() >= self.in_flight;
+        let free = !ahead && !full;
         state.turn |= free;
         drop(state);
         // Lazily: a turn that is made is a turn that ends.
@@ -154,6 +190,25 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
     }
 }
 
+/// The right to queue items with nothing between them; ends when dropped, also by a panic.
+pub(crate) struct Reservation<'a, I: Queued, L, X: Clone> {
+    line: &'a Line<I, L, X>,
+}
+
+impl<I: Queued, L, X: Clone> Reservation<'_, I, L, X> {
+    /// Appends items. Never waits.
+    pub(crate) fn push(&self, items: impl IntoIterator<Item = I>) {
+        self.line.state.lock().queued.extend(items);
+        self.line.submit.notify_one();
+    }
+}
+
+impl<I: Queued, L, X: Clone> Drop for Reservation<'_, I, L, X> {
+    fn drop(&mut self) {
+        self.line.end_reservation();
+    }
+}
+
 /// The right to be at the queue; ends when dropped, also by a panic.
 pub(crate) struct Turn<'a, I: Queued, L, X: Clone> {
     line: &'a Line<I, L, X>,
@@ -168,6 +223,6 @@ impl<I: Queued, L, X: Clone> Drop for Turn<'_, I, L, X> {
 impl<I, L, X> State<I, L, X> {
     /// Nothing will be submitted any more.
     fn ended(&self) -> bool {
-        self.closed && self.queued.is_empty() && !self.turn
+        self.closed && self.queued.is_empty() && !self.turn && !self.reserved
     }
 }

@@ -9,6 +9,7 @@
 //! [`Line`] is the one lock that they share.
 
 mod completion;
+mod departure;
 mod exit;
 mod flight;
 mod line;
@@ -22,11 +23,13 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub(crate) use completion::Completion;
-pub(crate) use flight::{Flight, Flights, Hold, Leg, Pins, poisoned};
+pub(crate) use departure::{Departure, Outbound};
+pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
+use smallvec::SmallVec;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
 
@@ -40,6 +43,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     memory::{Block, Words},
     metrics::{Count, Counters},
+    policy::{Costs, Effort},
 };
 
 /// How long one `poll` sleeps before it looks for a lost device or a closed line; no effect on the latency of completion.
@@ -52,6 +56,7 @@ pub(crate) struct Submitter {
     line: Line<Item, Leg, wgpu::SubmissionIndex>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
+    costs: Arc<Costs>,
     exiting: AtomicBool,
     /// Whether a flight has landed.
     landed: AtomicBool,
@@ -100,7 +105,13 @@ impl Queued for Item {
 
 impl Submitter {
     /// Starts the threads; they end once the line is closed and empty.
-    pub(crate) fn start(queue: Queue, in_flight: usize, lost: Arc<Lost>, counters: Arc<Counters>) -> Result<Arc<Self>> {
+    pub(crate) fn start(
+        queue: Queue,
+        in_flight: usize,
+        lost: Arc<Lost>,
+        counters: Arc<Counters>,
+        costs: Arc<Costs>,
+    ) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
         let waits = matches!(queue, Queue::Wgpu { .. });
         let submitter = Arc::new(Self {
@@ -108,6 +119,7 @@ impl Submitter {
             line,
             lost,
             counters,
+            costs,
             exiting: AtomicBool::new(false),
             landed: AtomicBool::new(false),
         });
@@ -130,18 +142,18 @@ impl Submitter {
         Ok(submitter)
     }
 
-    /// Queues the flights of one batch, in order. Never waits for the device.
+    /// Queues flights, in order. Never waits for the device.
     pub(crate) fn push(&self, flights: impl IntoIterator<Item = Flight>) {
         self.line.push(flights.into_iter().map(Item::Flight));
     }
 
     /// Tells whoever waits for a batch what has become of it so far: it is on its way, or it is not.
-    pub(crate) fn announce(&self, outcome: Result<Flights>, completion: &Completion) -> Result<Flights> {
+    pub(crate) fn announce(&self, outcome: Result<Outbound>, completion: &Completion) -> Result<Outbound> {
         match &outcome {
-            Ok(flights) => {
+            Ok(outbound) => {
                 completion.submitted();
                 self.counters.batches.add(1);
-                if flights.is_empty() {
+                if let Outbound::Nothing = outbound {
                     completion.finish(Ok(()));
                 }
             }
@@ -150,15 +162,18 @@ impl Submitter {
         outcome
     }
 
-    /// Submits all of a batch and waits.
-    pub(crate) fn run_all(&self, mut flights: Flights, completion: &Completion) -> Result<()> {
-        match flights.len() {
-            0 => completion.wait(),
-            1 => self.run(flights.remove(0)),
-            _ => {
-                self.push(flights);
-                completion.wait()
-            }
+    /// Hands a batch over. Never waits for the device.
+    pub(crate) fn send(&self, outbound: Outbound) {
+        if let Outbound::Ready(flight) = outbound {
+            self.push([flight]);
+        }
+    }
+
+    /// Submits a batch and waits.
+    pub(crate) fn finish(&self, outbound: Outbound, completion: &Completion) -> Result<()> {
+        match outbound {
+            Outbound::Ready(flight) => self.run(flight),
+            Outbound::Nothing | Outbound::Gone => completion.wait(),
         }
     }
 
@@ -280,24 +295,39 @@ impl Submitter {
         match commands {
             Commands::Wgpu(commands) => self.submit([commands], leg, attended),
             Commands::Native(commands) => self.submit(commands, leg, attended),
+            Commands::Refused(error) => Departed::Over(leg.fail(&error, false)),
             Commands::Cpu(work) => {
                 self.counters.submissions.add(1);
                 let (blocks, canceled) = (&leg.hold.pins.blocks, leg.hold.completion.canceled());
+                let start = Instant::now();
                 // It may be the caller's own thread, which a defect of ours must not take down.
                 let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, canceled)));
                 let ran = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));
                 // Its locks are free by now. What it leaves behind is settled before the next one's turn.
                 Departed::Over(match ran {
-                    Ok(()) => leg.land(),
+                    Ok(()) => {
+                        let time = start.elapsed();
+                        if let Some(effort) = &leg.effort {
+                            self.costs.took(effort, time);
+                        }
+                        self.watch(&leg, time);
+                        leg.land()
+                    }
                     Err(error) => leg.fail(&error, true),
                 })
             }
         }
     }
 
-    fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>, leg: Leg, attended: bool) -> Departed {
+    fn submit(
+        &self,
+        commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+        mut leg: Leg,
+        attended: bool,
+    ) -> Departed {
         let (gpu, queue) = self.wgpu();
         let scopes = gpu.scopes();
+        leg.left = Some(Instant::now());
         let index = queue.submit(commands);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
             let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(gpu, error));
@@ -345,7 +375,14 @@ impl Submitter {
         };
         let lost = self.lost.check();
         let through = if lost.is_ok() { serial } else { u64::MAX };
-        for leg in self.line.landed(through) {
+        let now = Instant::now();
+        let legs = self.line.landed(through);
+        if let Some(left) = legs.first().and_then(|leg| leg.left).filter(|_| lost.is_ok() && outcome.is_ok()) {
+            let efforts: SmallVec<[&Effort; 2]> = legs.iter().filter_map(|leg| leg.effort.as_deref()).collect();
+            let time = self.costs.landed(left, now, &efforts);
+            legs.first().filter(|_| legs.len() == 1).inspect(|leg| self.watch(leg, time));
+        }
+        for leg in legs {
             if pending {
                 // Nobody knows whether a lost device still runs it: what it uses stays for good.
                 std::mem::forget(leg.hold.clone());
@@ -356,6 +393,14 @@ impl Submitter {
             }
         }
         true
+    }
+
+    /// Counts what took longer than it was cut to take.
+    fn watch(&self, leg: &Leg, time: Duration) {
+        if let Some(over) = leg.budget.and_then(|budget| time.checked_sub(budget)) {
+            self.counters.overruns.add(1);
+            self.counters.overrun_us.add(u64::try_from(over.as_micros()).unwrap_or(u64::MAX));
+        }
     }
 
     fn land(&self, leg: Leg) {

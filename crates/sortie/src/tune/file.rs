@@ -24,14 +24,20 @@ impl File {
         Self { path, device }
     }
 
-    /// What the file says, if it says anything.
-    pub(super) fn get(&self, key: &str) -> Option<String> {
-        let table = read(&self.path);
-        Some(table.get(&self.device)?.as_table()?.get(key)?.as_str()?.to_owned())
+    /// What the file says about the device.
+    pub(super) fn get(&self) -> Table {
+        match read(&self.path).remove(&self.device) {
+            Some(Value::Table(own)) => own,
+            _ => Table::new(),
+        }
     }
 
-    /// Writes a line, and leaves the others as they are. That it cannot be written is worth a warning, no more.
-    pub(super) fn set(&self, key: &str, value: &str) {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes lines, and leaves the others as they are.
+    pub(super) fn set(&self, lines: &[(&str, &str)]) -> io::Result<()> {
         // Of several devices of a process one after the other: each keeps what the others wrote.
         static WRITING: Mutex<()> = Mutex::new(());
         let _turn = WRITING.lock();
@@ -41,11 +47,14 @@ impl File {
             *own = Value::Table(Table::new());
         }
         if let Value::Table(own) = own {
-            own.insert(key.into(), value.into());
+            own.extend(lines.iter().map(|(key, value)| ((*key).into(), (*value).into())));
         }
-        if let Err(error) = write(&self.path, &table) {
-            tracing::warn!(path = %self.path.display(), %error, "the tuning file cannot be written");
-        }
+        write(&self.path, &table)
+    }
+
+    /// Says, once, that the file is not as it should be.
+    pub(super) fn unusable(&self, error: &dyn std::fmt::Display) {
+        unusable(&self.path, error);
     }
 }
 

@@ -3,16 +3,20 @@
 //! The file is TOML, one table for each adapter and driver. It is only ever advice: one that is missing, broken or somebody else's changes
 //! no result, and whatever it lacks is measured when it is first needed.
 
+mod contest;
 mod file;
+mod findings;
 mod products;
 
-use std::{path::PathBuf, sync::OnceLock};
+use std::{io, path::PathBuf, sync::OnceLock};
 
 use etcetera::BaseStrategy;
 use sortie_plan::ProductWay;
 
 use self::file::File;
+pub use self::findings::{Churn, Findings, Timing, Way, Work};
 pub(crate) use self::products::product_way;
+use crate::policy::SubmitPolicy;
 
 /// Where a device keeps what is measured about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,18 +51,45 @@ pub(crate) struct Tuning {
     /// `None`: nothing is kept, and nothing measured.
     file: Option<File>,
     product: OnceLock<ProductWay>,
+    /// How it is best given its work.
+    policy: Option<SubmitPolicy>,
 }
 
 impl Tuning {
-    /// What the file says about a device, by the names of its adapter and driver.
+    /// What the file says about a device, by the names of its adapter and driver. What it says in part, or wrongly, it does not say.
     pub(crate) fn new(at: &TuningFile, adapter: &str, driver: &str) -> Self {
-        let file = at.path().map(|path| File::new(path, format!("{adapter}, {driver}")));
-        let known = file.as_ref().and_then(|file| file.get("product")).and_then(|name| ProductWay::named(&name));
-        Self { file, product: known.map_or_else(OnceLock::new, OnceLock::from) }
+        let Some(file) = at.path().map(|path| File::new(path, format!("{adapter}, {driver}"))) else {
+            return Self::off();
+        };
+        let known = file.get();
+        let text = |key: &str| known.get(key).and_then(toml::Value::as_str);
+        let product = text("product").and_then(ProductWay::named);
+        let policy = text("split").zip(text("in_flight")).and_then(|(split, in_flight)| {
+            let split = split.parse().inspect_err(|error| file.unusable(error)).ok()?;
+            let in_flight = in_flight.parse().ok().filter(|count| *count > 0);
+            let in_flight = in_flight.or_else(|| {
+                file.unusable(&"`in_flight` is no number above 0");
+                None
+            })?;
+            Some(SubmitPolicy { split, in_flight })
+        });
+        Self { file: Some(file), product: product.map_or_else(OnceLock::new, OnceLock::from), policy }
     }
 
     /// Nothing is known, and nothing is to be found out.
     pub(crate) fn off() -> Self {
-        Self { file: None, product: OnceLock::new() }
+        Self { file: None, product: OnceLock::new(), policy: None }
+    }
+
+    /// How the device is best given its work, as far as that has been measured.
+    pub(crate) fn policy(&self) -> Option<SubmitPolicy> {
+        self.policy
+    }
+
+    /// Writes that down. Returns where; `None` for an error that there is nowhere.
+    fn keep(&self, policy: SubmitPolicy) -> Result<PathBuf, Option<io::Error>> {
+        let file = self.file.as_ref().ok_or(None)?;
+        file.set(&[("split", &policy.split.to_string()), ("in_flight", &policy.in_flight.to_string())])?;
+        Ok(file.path().into())
     }
 }

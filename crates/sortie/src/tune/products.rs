@@ -32,7 +32,9 @@ pub(crate) fn product_way(shared: &Arc<Shared>, recording: &Recording) -> Produc
         (None, Some(file)) if runs && is_worthwhile(recording) => *tuning.product.get_or_init(|| {
             match fastest(&Device::of(shared)) {
                 Ok(way) => {
-                    file.set("product", way.name());
+                    if let Err(error) = file.set(&[("product", way.name())]) {
+                        tracing::warn!(path = %file.path().display(), %error, "the tuning file cannot be written");
+                    }
                     way
                 }
                 // Whatever is wrong will show when the batch runs.

@@ -2,7 +2,7 @@
 
 use sortie::{Buffer, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions};
 
-use crate::{STEP, on_all, on_all_with, on_drivers, step};
+use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 
 fn raw(device: &Device, bytes: u64) -> wgpu::Buffer {
     let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
@@ -168,7 +168,7 @@ fn nothing_that_is_asynchronous_waits_for_the_device() {
 
 #[test]
 fn a_canceled_batch_stops_between_its_submissions_at_the_latest() {
-    on_all_with(&DeviceOptions { in_flight: 1, ..DeviceOptions::default() }, |device| {
+    on_all_with(&DeviceOptions { policy: Some(ONE_IN_FLIGHT), ..DeviceOptions::default() }, |device| {
         let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
         let busy = device.zeros::<u32>(1 << 16)?;
         let (x, late, other) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?, device.upload(&[1_u32; 64])?);

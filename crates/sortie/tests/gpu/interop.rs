@@ -2,7 +2,7 @@
 
 use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid};
 
-use crate::{STEP, on_drivers, step};
+use crate::{ONE_IN_FLIGHT, STEP, on_drivers, step};
 
 /// A wgpu device that belongs to the test.
 fn theirs(device: &Device) -> (wgpu::Device, wgpu::Queue) {
@@ -62,7 +62,11 @@ fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
 fn a_device_without_native_immediates_or_their_limits_still_takes_them() {
     on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
-        let guest = Device::from_wgpu_with(wgpu, queue, DeviceOptions { in_flight: 1, ..DeviceOptions::default() })?;
+        let guest = Device::from_wgpu_with(
+            wgpu,
+            queue,
+            DeviceOptions { policy: Some(ONE_IN_FLIGHT), ..DeviceOptions::default() },
+        )?;
         let kernel = guest.kernel(
             "var<immediate> amount: u32;
             @group(0) @binding(0) var<storage, read_write> x: array<u32>;

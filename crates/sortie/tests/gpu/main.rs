@@ -12,7 +12,7 @@ mod order;
 mod random;
 mod watch;
 
-use sortie::{Device, DeviceOptions, Result};
+use sortie::{Device, DeviceOptions, Result, Split, SubmitPolicy};
 
 /// Reads its first binding and writes its second: y = 2 x + 1.
 const STEP: &str = "
@@ -27,6 +27,9 @@ const STEP: &str = "
 fn step(x: u32) -> u32 {
     x.wrapping_mul(2).wrapping_add(1)
 }
+
+/// One submission after the other.
+const ONE_IN_FLIGHT: SubmitPolicy = SubmitPolicy { split: Split::Never, in_flight: 1 };
 
 const DRIVERS: [&str; 2] = ["llvmpipe", "swiftshader"];
 

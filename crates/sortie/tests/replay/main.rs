@@ -4,6 +4,7 @@
 mod drivers;
 
 mod count;
+mod immediates;
 mod mistakes;
 mod native;
 mod random;

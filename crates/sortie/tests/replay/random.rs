@@ -1,7 +1,9 @@
 //! Random recordings of kernels, copies and fills: live and replayed they leave the same behind, which is what a plain model of them leaves.
 
+use std::time::Duration;
+
 use proptest::{prelude::*, test_runner::RngSeed};
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning, Slot, Tensor};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning, Slot, Split, SubmitPolicy, Tensor};
 
 use crate::{ADD, drivers};
 
@@ -217,17 +219,25 @@ fn replayed(device: &Device, add: &Kernel, steps: &[Step]) -> sortie::Result<Lef
 
 fn devices() -> Vec<(String, Device, Kernel)> {
     let on = Planning::default();
-    let mut all = vec![("cpu", true, true, on)];
+    // Every op alone, and every dispatch divided as far as it can be.
+    let finest = Split::Adaptive { budget: Duration::from_nanos(1) };
+    let mut all = vec![("cpu", true, true, on, Split::Never), ("cpu", true, true, on, Split::Every(2))];
     for driver in ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some()) {
         let straight = Planning { reorder: false, reuse: false, ..on };
-        all.extend([(driver, true, true, on), (driver, false, true, on), (driver, true, false, straight)]);
+        all.extend([
+            (driver, true, true, on, Split::Never),
+            (driver, true, true, on, finest),
+            (driver, false, true, on, Split::Every(3)),
+            (driver, true, false, straight, finest),
+        ]);
     }
-    let open = |(name, native_replay, native_immediates, planning): (&str, bool, bool, Planning)| {
-        let device = Some(name.into());
-        let options = DeviceOptions { device, native_replay, native_immediates, planning, ..DeviceOptions::default() };
+    let open = |(name, native_replay, native_immediates, planning, split): (&str, bool, bool, Planning, Split)| {
+        let (device, policy) = (Some(name.into()), Some(SubmitPolicy { split, ..SubmitPolicy::default() }));
+        let options =
+            DeviceOptions { device, policy, native_replay, native_immediates, planning, ..DeviceOptions::default() };
         let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
-        (format!("{name}, native {native_replay}, immediates {native_immediates}, {planning:?}"), device, add)
+        (format!("{name}, native {native_replay}, immediates {native_immediates}, {planning:?}, {split}"), device, add)
     };
     all.into_iter().map(open).collect()
 }

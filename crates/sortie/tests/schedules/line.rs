@@ -176,3 +176,49 @@ fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
     };
     explore(scenario);
 }
+
+/// One caller queues three flights one by one while another pushes, takes turns or reserves too.
+#[test]
+fn nothing_comes_between_the_items_of_a_reservation() {
+    let scenario = || {
+        let submitter = Arc::new(Submitter { line: Line::new(2), queue: Mutex::new(Queue::default()) });
+        let spawn = |run: fn(&Submitter)| {
+            let submitter = submitter.clone();
+            thread::spawn(move || run(&submitter))
+        };
+        let threads = [spawn(Submitter::submit_loop), spawn(Submitter::wait_loop)];
+        let together = |submitter: &Submitter, ids: [u64; 3]| {
+            let legs = ids.map(|id| {
+                let completion = Arc::new(Completion::new());
+                completion.submitted();
+                Leg { id, completion }
+            });
+            let last = legs[2].completion.clone();
+            match submitter.line.reserve() {
+                Some(reserved) => legs.into_iter().for_each(|leg| reserved.push([Item::Flight(leg)])),
+                None => submitter.line.push(legs.map(Item::Flight)),
+            }
+            assert_eq!(last.wait(), Ok(()));
+        };
+        let callers = [spawn(|submitter| {
+            let completion = Arc::new(Completion::new());
+            completion.submitted();
+            submitter.run(Leg { id: 101, completion });
+        })];
+        let other = {
+            let submitter = submitter.clone();
+            thread::spawn(move || together(&submitter, [1, 2, 3]))
+        };
+        together(&submitter, [11, 12, 13]);
+        callers.into_iter().chain([other]).for_each(|caller| caller.join().expect("no panic"));
+        submitter.line.close();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        let taken = submitter.queue.lock().expect("no panic").taken.clone();
+        assert_eq!(taken.len(), 7, "{taken:?}");
+        for first in [1, 11] {
+            let at = taken.iter().position(|id| *id == first).expect("it left");
+            assert_eq!(taken[at..at + 3], [first, first + 1, first + 2], "{taken:?}");
+        }
+    };
+    explore(scenario);
+}

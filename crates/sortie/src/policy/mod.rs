@@ -1,0 +1,139 @@
+//! How batches become submissions, and what is known of what they cost.
+
+mod costs;
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use sortie_plan::Rule;
+
+pub(crate) use self::costs::{Chore, Costs, Effort};
+
+/// How a device is given its work: how batches are cut into submissions, and how many of these are under way at once.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, Split, SubmitPolicy};
+///
+/// let policy = SubmitPolicy { split: Split::Every(64), ..Default::default() };
+/// let device = Device::cpu_with(DeviceOptions { policy: Some(policy), ..Default::default() })?;
+/// assert_eq!(device.policy(), policy);
+/// assert_eq!(policy.to_string(), "every 64 ops, 2 in flight");
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmitPolicy {
+    /// Where batches are cut, beyond their own [`split`](crate::Batch::split)s.
+    pub split: Split,
+    /// Most submissions under way on the device at once; more wait in order. At least 1.
+    pub in_flight: usize,
+}
+
+impl Default for SubmitPolicy {
+    fn default() -> Self {
+        Self { split: Split::default(), in_flight: 2 }
+    }
+}
+
+/// Where a batch is cut into submissions. The results are the same bits however it is cut.
+///
+/// The first submission of a batch that is cut leaves as soon as it is encoded; the others are encoded while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Split {
+    /// Only where it asks for it.
+    Never,
+    /// After so many ops.
+    Every(usize),
+    /// A batch is left whole unless it is estimated to keep the device busy for longer than the budget. Then no submission is: the first is a
+    /// sixteenth of the budget, so that the device starts early, and each next one twice the last. A dispatch that is too long by itself is divided, except on
+    /// the built-in CPU. Estimates are learned from how long earlier submissions took; of a kernel that has never run there is only a guess.
+    Adaptive {
+        /// The longest that a submission should take. Watchdogs end what takes 2 s, and a screen is not drawn meanwhile.
+        budget: Duration,
+    },
+}
+
+impl Default for Split {
+    /// Adaptive, with a budget of 100 ms.
+    fn default() -> Self {
+        Self::Adaptive { budget: Duration::from_millis(100) }
+    }
+}
+
+impl Split {
+    pub(crate) fn rule(self) -> Rule {
+        match self {
+            Self::Never => Rule::Never,
+            Self::Every(ops) => Rule::Every(u32::try_from(ops).unwrap_or(u32::MAX)),
+            Self::Adaptive { budget } => Rule::Within(u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.pad("never split"),
+            Self::Every(ops) => f.pad(&format!("every {ops} ops")),
+            Self::Adaptive { budget } => f.pad(&format!("adaptive, {} ms", budget.as_secs_f64() * 1e3)),
+        }
+    }
+}
+
+impl fmt::Display for SubmitPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}, {} in flight", self.split, self.in_flight))
+    }
+}
+
+/// A text that names no [`Split`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSplit(String);
+
+impl fmt::Display for NoSplit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no way to split: `never split`, `every 64 ops` or `adaptive, 100 ms` are", self.0)
+    }
+}
+
+impl std::error::Error for NoSplit {}
+
+impl FromStr for Split {
+    type Err = NoSplit;
+
+    /// What [`Display`](fmt::Display) writes, as it stands in a tuning file.
+    fn from_str(text: &str) -> Result<Self, NoSplit> {
+        let unknown = || NoSplit(text.into());
+        if text == "never split" {
+            return Ok(Self::Never);
+        }
+        if let Some(ops) = text.strip_prefix("every ").and_then(|rest| rest.strip_suffix(" ops")) {
+            return ops.parse().ok().filter(|ops| *ops > 0).map(Self::Every).ok_or_else(unknown);
+        }
+        let budget = text.strip_prefix("adaptive, ").and_then(|rest| rest.strip_suffix(" ms"));
+        let budget = budget.and_then(|ms| Duration::try_from_secs_f64(ms.parse::<f64>().ok()? / 1e3).ok());
+        budget.map(|budget| Self::Adaptive { budget }).ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let budgets = [1, 1_500, 100_000].map(|micros| Split::Adaptive { budget: Duration::from_micros(micros) });
+        for split in [Split::Never, Split::Every(1), Split::Every(1024), Split::default()].into_iter().chain(budgets) {
+            assert_eq!(split.to_string().parse(), Ok(split));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_refused_with_what_would_do() {
+        for text in
+            ["", "never", "every 0 ops", "every -1 ops", "every ops", "adaptive", "adaptive, -1 ms", "adaptive, NaN ms"]
+        {
+            let error = text.parse::<Split>().expect_err(text);
+            assert!(error.to_string().contains("every 64 ops"), "{error}");
+        }
+    }
+}

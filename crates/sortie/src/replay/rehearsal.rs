@@ -1,0 +1,65 @@
+//! A check for debugging: the first run of a replay, done before as a batch would be.
+
+use std::{panic::Location, sync::Arc};
+
+use super::{Parts, Run};
+use crate::{
+    encode::Errand,
+    error::{Error, Result},
+    memory::{Buffer, Use},
+};
+
+/// What a run must leave behind.
+pub(super) struct Rehearsal {
+    left: Vec<(Buffer<u32>, Vec<u32>)>,
+}
+
+impl Rehearsal {
+    /// Does what the run will do, encoded anew, and undoes it. `None` when nobody asked, or a run has been compared already.
+    pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
+        let parts = &run.parts;
+        if !parts.shared.options().check_replays || parts.first.set(()).is_err() {
+            return Ok(None);
+        }
+        let buffers = written(parts);
+        let before = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
+        let mut twin = Run::new(parts.clone());
+        twin.errand = Errand { data: run.errand.data.clone(), encoded: true, ..Errand::default() };
+        twin.given.clone_from(&run.given);
+        let completion = twin.completion.clone();
+        let outbound = twin.outbound(here)?;
+        parts.shared.submitter().finish(outbound, &completion)?;
+        let after = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
+        buffers.iter().zip(&before).try_for_each(|(buffer, data)| buffer.write(data))?;
+        Ok(Some(Self { left: buffers.into_iter().zip(after).collect() }))
+    }
+
+    /// The run is done.
+    pub(super) fn compare(&self, here: &'static Location<'static>) -> Result<()> {
+        for (number, (buffer, expected)) in self.left.iter().enumerate() {
+            let found = buffer.download()?;
+            let Some(at) = found.iter().zip(expected).position(|(found, expected)| found != expected) else { continue };
+            let message = format!(
+                "the first run of a replay left {:#010x} at byte {} of the {}. memory that it writes, where a live run left {:#010x}: does it depend on \
+                 what is not restored between them?",
+                found[at],
+                at * 4,
+                number + 1,
+                expected[at]
+            );
+            return Err(Error::internal(message).at(here));
+        }
+        Ok(())
+    }
+}
+
+/// All memory that a run leaves something in, as far as it can be looked at.
+fn written(parts: &Arc<Parts>) -> Vec<Buffer<u32>> {
+    let mut slots: Vec<_> =
+        parts.frozen.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    let blocks = slots.iter().filter_map(|slot| parts.frozen.payload.blocks[*slot as usize].clone());
+    let open = blocks.filter(|block| block.allows(Use::CopyFrom) && block.allows(Use::CopyTo));
+    open.map(Buffer::of).collect()
+}

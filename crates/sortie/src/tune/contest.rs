@@ -1,0 +1,225 @@
+//! The measuring behind [`Findings`](super::Findings).
+//!
+//! Contenders take turns, in another order in each round, and a ratio is the median of the ratios within rounds, so that load that comes and goes
+//! slows all of them. A control is the baseline under another name: how far it is from 1 is how far the others can be trusted.
+
+use std::time::{Duration, Instant};
+
+use super::findings::{Churn, Timing, Way, Work};
+use crate::{
+    batch::{Batch, Grid, Record},
+    device::{Device, DeviceInfo, DeviceKind, DeviceOptions},
+    error::{Error, ErrorKind, Result},
+    kernel::Kernel,
+    memory::Buffer,
+    policy::{Split, SubmitPolicy},
+    submit::Ticket,
+};
+
+const WORKS: [Work; 3] = [
+    Work { name: "small", items: 1 << 10, ops: 2048 },
+    Work { name: "medium", items: 1 << 16, ops: 512 },
+    Work { name: "large", items: 1 << 20, ops: 48 },
+];
+/// A run that takes longer has fewer ops.
+const LONG: Duration = Duration::from_millis(200);
+const FEWEST: usize = 16;
+/// Batches of a run that is about depth.
+pub(super) const STREAM: usize = 4;
+const ROUNDS: std::ops::RangeInclusive<usize> = 3..=25;
+
+const STEP: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&x) { y[id.x] = 1664525u * x[id.x] + 1013904223u; }
+    }";
+
+/// One device with what the contenders need.
+struct Ground {
+    device: Device,
+    step: Kernel,
+}
+
+impl Ground {
+    fn new(options: &DeviceOptions, in_flight: usize) -> Result<Self> {
+        let policy = Some(SubmitPolicy { split: Split::Never, in_flight });
+        let device = Device::open_with(DeviceOptions { policy, ..options.clone() })?;
+        Ok(Self { step: device.kernel(STEP)?, device })
+    }
+
+    fn record(&self, [x, y]: &[Buffer<u32>; 2], ops: usize) -> Batch {
+        let mut batch = self.device.batch();
+        for op in 0..ops {
+            let (from, to) = if op % 2 == 0 { (x, y) } else { (y, x) };
+            batch.dispatch(&self.step, &[from, to], Grid::items(x.len()));
+        }
+        batch
+    }
+
+    fn run(&self, buffers: &[Buffer<u32>; 2], ops: usize, way: Way) -> Result<Duration> {
+        let start = Instant::now();
+        match way {
+            Way::Cut(split) => {
+                let mut batch = self.record(buffers, ops);
+                batch.split_by(split);
+                batch.submit()?;
+            }
+            Way::Depth(_) => {
+                let batches = (0..STREAM).map(|_| self.record(buffers, ops / STREAM).submit_async());
+                batches.collect::<Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)?;
+            }
+        }
+        Ok(start.elapsed())
+    }
+}
+
+/// What device it was, what was done, and how long it took.
+pub(super) type Measured = (DeviceInfo, Vec<Work>, Vec<Timing>, Vec<Churn>);
+
+/// Measures for about as long as it is given; `progress` hears now and then how much of that is done.
+pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dyn FnMut(f64)) -> Result<Measured> {
+    let start = Instant::now();
+    let grounds = [Ground::new(options, 1)?, Ground::new(options, 2)?, Ground::new(options, 3)?];
+    let info = grounds[1].device.info().clone();
+    if info.kind == DeviceKind::Noop {
+        return Err(Error::new(ErrorKind::Unsupported, "the noop device runs nothing: there is nothing to measure"));
+    }
+    let mut told = || progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
+    let (mut works, mut timings) = (Vec::new(), Vec::new());
+    // The last part of the time is for records.
+    let part = time / (WORKS.len() as u32 + 1);
+    for (number, work) in (1..).zip(WORKS) {
+        let (work, measured) = contest(&grounds, work, start + part * number, &mut told)?;
+        works.push(work);
+        timings.extend(measured);
+    }
+    let mut churned = Vec::new();
+    for (left, items) in [(3, 1), (2, 10), (1, 100)] {
+        let own = time.saturating_sub(start.elapsed()) / left;
+        churned.push(churn(&grounds[1], items, Instant::now() + own)?);
+        told();
+    }
+    progress(1.0);
+    Ok((info, works, timings, churned))
+}
+
+/// All ways of one work, in turns.
+fn contest(grounds: &[Ground; 3], mut work: Work, end: Instant, told: &mut dyn FnMut()) -> Result<(Work, Vec<Timing>)> {
+    let buffers = grounds.each_ref().map(|ground| -> Result<[Buffer<u32>; 2]> {
+        Ok([ground.device.zeros(work.items)?, ground.device.zeros(work.items)?])
+    });
+    let [first, second, third] = buffers;
+    let buffers = [first?, second?, third?];
+    let run = |way: Way, ops: usize| {
+        let on = if let Way::Depth(depth) = way { depth - 1 } else { 1 };
+        grounds[on].run(&buffers[on], ops, way)
+    };
+    // The first run compiles; the second says how long one takes.
+    run(Way::Cut(Split::Never), work.ops)?;
+    let once = run(Way::Cut(Split::Never), work.ops)?;
+    if once > LONG {
+        let fewer = work.ops as f64 * LONG.as_secs_f64() / once.as_secs_f64();
+        work.ops = (fewer as usize).max(FEWEST);
+    }
+    let mut contenders: Vec<(Way, bool, Vec<Duration>)> =
+        Way::all(work).into_iter().map(|(way, control)| (way, control, Vec::new())).collect();
+    for (way, ..) in &contenders {
+        run(*way, work.ops)?;
+        told();
+    }
+    for round in 0..*ROUNDS.end() {
+        if round >= *ROUNDS.start() && Instant::now() >= end {
+            break;
+        }
+        let count = contenders.len();
+        for turn in 0..count {
+            let at = (turn + round * 3) % count;
+            let (way, _, times) = &mut contenders[if round % 2 == 0 { at } else { count - 1 - at }];
+            times.push(run(*way, work.ops)?);
+            told();
+        }
+    }
+    let times =
+        |way: Way| contenders.iter().find(|(other, control, _)| *other == way && !control).map(|(.., times)| times);
+    let timing = |(way, control, own): &(Way, bool, Vec<Duration>)| {
+        let base = times(way.baseline()).unwrap_or(own);
+        let ratios = own.iter().zip(base).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64()).collect();
+        Timing { work, way: *way, control: *control, time: median_time(own), ratio: median(ratios) }
+    };
+    let timings = contenders.iter().map(timing).collect();
+    Ok((work, timings))
+}
+
+/// A copy and a dispatch that needs it.
+struct Piece<'a> {
+    ground: &'a Ground,
+    buffers: &'a [Buffer<u32>; 2],
+}
+
+impl Record for Piece<'_> {
+    fn label(&self) -> &str {
+        "piece"
+    }
+
+    fn record(&self, batch: &mut Batch) {
+        let [x, y] = self.buffers;
+        batch.copy(x, y);
+        batch.dispatch(&self.ground.step, &[y, x], Grid::items(x.len()));
+    }
+}
+
+fn churn(ground: &Ground, items: usize, end: Instant) -> Result<Churn> {
+    let buffers = (0..items).map(|_| Ok([ground.device.zeros(1024)?, ground.device.zeros(1024)?]));
+    let buffers = buffers.collect::<Result<Vec<_>>>()?;
+    let pieces: Vec<_> = buffers.iter().map(|buffers| Piece { ground, buffers }).collect();
+    let all: Vec<&dyn Record> = pieces.iter().map(|piece| piece as &dyn Record).collect();
+    let one_by_one = || {
+        let start = Instant::now();
+        let batch = |piece: &&dyn Record| {
+            let mut batch = ground.device.batch();
+            batch.record(*piece);
+            batch.submit_async()
+        };
+        let tickets = all.iter().map(batch).collect::<Result<Vec<_>>>()?;
+        tickets.iter().try_for_each(Ticket::wait)?;
+        Ok::<_, Error>(start.elapsed())
+    };
+    let together = || {
+        let start = Instant::now();
+        let mut batch = ground.device.batch();
+        batch.record_all(&all);
+        batch.submit()?;
+        Ok::<_, Error>(start.elapsed())
+    };
+    one_by_one()?;
+    together()?;
+    let mut times = [Vec::new(), Vec::new()];
+    let mut ratios = Vec::new();
+    for round in 0..1000 {
+        if round >= *ROUNDS.end() && Instant::now() >= end {
+            break;
+        }
+        let (apart, joined) = if round % 2 == 0 {
+            (one_by_one()?, together()?)
+        } else {
+            let joined = together()?;
+            (one_by_one()?, joined)
+        };
+        ratios.push(apart.as_secs_f64() / joined.as_secs_f64());
+        times[0].push(apart);
+        times[1].push(joined);
+    }
+    Ok(Churn { items, one_by_one: median_time(&times[0]), together: median_time(&times[1]), ratio: median(ratios) })
+}
+
+fn median_time(times: &[Duration]) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(1.0)
+}

@@ -1,0 +1,351 @@
+//! How a device is best given its work: what `sortie tune` finds.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use super::{Tuning, TuningFile, contest};
+use crate::{
+    device::DeviceOptions,
+    error::{Error, ErrorKind, Result},
+    policy::{Split, SubmitPolicy},
+};
+
+/// What has been measured about how a device is best given its work.
+///
+/// ```
+/// use std::time::Duration;
+/// use sortie::{DeviceOptions, Findings};
+///
+/// let options = DeviceOptions { device: Some("cpu".into()), ..Default::default() };
+/// # if false {
+/// let findings = Findings::measure(&options, Duration::from_secs(60), |done| eprintln!("{:.0} %", done * 100.0))?;
+/// println!("{findings}");
+/// findings.save()?; // devices that are opened from now on use it
+/// # }
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Findings {
+    device: String,
+    driver: String,
+    file: TuningFile,
+    works: Vec<Work>,
+    timings: Vec<Timing>,
+    churn: Vec<Churn>,
+    noise: f64,
+    policy: SubmitPolicy,
+}
+
+/// What the contenders do: many dispatches, each of which needs what the one before wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// `small`, `medium` or `large`.
+    pub name: &'static str,
+    /// Elements of a dispatch.
+    pub items: usize,
+    /// Dispatches.
+    pub ops: usize,
+}
+
+/// One way of doing it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One batch, waited for, cut in some way.
+    Cut(Split),
+    /// Four whole batches, submitted without waiting, at most so many under way.
+    Depth(usize),
+}
+
+/// One way measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// What was done.
+    pub work: Work,
+    /// In which way.
+    pub way: Way,
+    /// Measured once more to see how much chance there is in it.
+    pub control: bool,
+    /// Median time from recording to completion.
+    pub time: Duration,
+    /// Median ratio to the baseline in the same round: to [`Split::Never`], or to a depth of 2.
+    pub ratio: f64,
+}
+
+/// Pieces of a copy and a dispatch each, as [`Record`](crate::Record) has them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Churn {
+    /// How many.
+    pub items: usize,
+    /// Median time with a batch for each.
+    pub one_by_one: Duration,
+    /// Median time with [`Batch::record_all`](crate::Batch::record_all).
+    pub together: Duration,
+    /// Median ratio of the former to the latter in the same round.
+    pub ratio: f64,
+}
+
+/// What can be gained at least, for a policy other than the default to be chosen.
+const WORTHWHILE: f64 = 0.05;
+impl Way {
+    /// All, of which the first and the last but one of each kind are the baseline and its control.
+    pub(super) fn all(work: Work) -> Vec<(Self, bool)> {
+        let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < work.ops);
+        let cuts = [Split::Never].into_iter().chain(every.map(Split::Every)).chain([Split::default()]);
+        let mut all: Vec<_> = cuts.map(|split| (Self::Cut(split), false)).collect();
+        all.push((Self::Cut(Split::Never), true));
+        all.extend([1, 2, 3].map(|depth| (Self::Depth(depth), false)));
+        all.push((Self::Depth(2), true));
+        all
+    }
+
+    /// What it is compared with.
+    pub(super) fn baseline(self) -> Self {
+        match self {
+            Self::Cut(_) => Self::Cut(Split::Never),
+            Self::Depth(_) => Self::Depth(SubmitPolicy::default().in_flight),
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut(split) => split.fmt(f),
+            Self::Depth(depth) => f.pad(&format!("{} batches, {depth} in flight", contest::STREAM)),
+        }
+    }
+}
+
+impl Findings {
+    /// Measures a device for about as long as it is given, and says now and then how much of that is done.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
+    /// [`Batch::submit`](crate::Batch::submit).
+    pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
+        let (info, works, timings, churn) = contest::measure(options, time, &mut progress)?;
+        Ok(Self::of(info.name, info.driver, options.tuning.clone(), works, timings, churn))
+    }
+
+    fn of(
+        device: String,
+        driver: String,
+        file: TuningFile,
+        works: Vec<Work>,
+        timings: Vec<Timing>,
+        churn: Vec<Churn>,
+    ) -> Self {
+        let controls = timings.iter().filter(|timing| timing.control);
+        let noise = controls.map(|timing| (timing.ratio - 1.0).abs()).fold(0.0, f64::max);
+        let mut findings = Self { device, driver, file, works, timings, churn, noise, policy: SubmitPolicy::default() };
+        let choose = |ways: Vec<Way>| {
+            let rated = ways.into_iter().map(|way| (way, findings.overall(way)));
+            let better = rated.filter(|(way, overall)| {
+                *overall < 1.0 - findings.margin() && findings.worst(*way) < 1.0 + findings.margin()
+            });
+            better.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(way, _)| way)
+        };
+        let ways = |cuts: bool| {
+            let all = findings.ways().filter(|way| matches!(way, Way::Cut(_)) == cuts);
+            all.collect::<Vec<_>>()
+        };
+        let (split, depth) = (choose(ways(true)), choose(ways(false)));
+        if let Some(Way::Cut(split)) = split {
+            findings.policy.split = split;
+        }
+        if let Some(Way::Depth(depth)) = depth {
+            findings.policy.in_flight = depth;
+        }
+        findings
+    }
+
+    /// The policy that suits the device. Other than the [default](SubmitPolicy::default) only where that gains more than chance explains.
+    #[must_use]
+    pub fn policy(&self) -> SubmitPolicy {
+        self.policy
+    }
+
+    /// All that was measured.
+    #[must_use]
+    pub fn timings(&self) -> &[Timing] {
+        &self.timings
+    }
+
+    /// What a batch for each record costs against one for all.
+    #[must_use]
+    pub fn churn(&self) -> &[Churn] {
+        &self.churn
+    }
+
+    /// How far controls are from 1 at most.
+    #[must_use]
+    pub fn noise(&self) -> f64 {
+        self.noise
+    }
+
+    /// What must be gained for a policy to be chosen: more than chance explains, and at least 5 %.
+    #[must_use]
+    pub fn margin(&self) -> f64 {
+        WORTHWHILE.max(2.0 * self.noise)
+    }
+
+    /// In one or two sentences.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        let usual = SubmitPolicy::default();
+        let best = |cuts: bool| {
+            let ways = self.ways().filter(|way| *way != way.baseline() && matches!(way, Way::Cut(_)) == cuts);
+            let rated = ways.map(|way| (way, self.overall(way)));
+            rated.min_by(|one, other| one.1.total_cmp(&other.1)).map_or_else(String::new, |(way, overall)| {
+                format!("the best other, {way}, takes {overall:.2} of the time")
+            })
+        };
+        let split = match self.policy.split {
+            split if split == usual.split => {
+                format!(
+                    "No benefit from splitting here: {}. Batches stay whole unless they are longer than a budget.",
+                    best(true)
+                )
+            }
+            split => format!("Splitting helps here: {split} takes {:.2} of the time.", self.overall(Way::Cut(split))),
+        };
+        let depth = match self.policy.in_flight {
+            depth if depth == usual.in_flight => format!("{depth} submissions in flight will do: {}.", best(false)),
+            depth => format!(
+                "{depth} in flight take {:.2} of the time of {}.",
+                self.overall(Way::Depth(depth)),
+                usual.in_flight
+            ),
+        };
+        format!("{split} {depth} (Differences under {:.0} % count for nothing.)", self.margin() * 100.0)
+    }
+
+    /// Writes the policy to the tuning file, from which devices that are opened later take it. Returns where that is.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
+    pub fn save(&self) -> Result<PathBuf> {
+        let tuning = Tuning::new(&self.file, &self.device, &self.driver);
+        tuning.keep(self.policy).map_err(|error| {
+            let error = error.unwrap_or_else(|| std::io::Error::other("it is switched off"));
+            Error::new(ErrorKind::Unsupported, format!("the tuning file cannot be written: {error}")).caused_by(error)
+        })
+    }
+
+    fn ways(&self) -> impl Iterator<Item = Way> + '_ {
+        let first = self.works.first().copied();
+        self.timings.iter().filter(move |timing| Some(timing.work) == first && !timing.control).map(|timing| timing.way)
+    }
+
+    fn ratios(&self, way: Way) -> impl Iterator<Item = f64> + '_ {
+        self.timings.iter().filter(move |timing| timing.way == way && !timing.control).map(|timing| timing.ratio)
+    }
+
+    /// The geometric mean over the works. A work that has too few ops for a way to differ counts as 1.
+    fn overall(&self, way: Way) -> f64 {
+        (self.ratios(way).map(f64::ln).sum::<f64>() / self.works.len().max(1) as f64).exp()
+    }
+
+    fn worst(&self, way: Way) -> f64 {
+        self.ratios(way).fold(1.0, f64::max)
+    }
+}
+
+impl fmt::Display for Findings {
+    /// A table of all that was measured, and the verdict.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<30}", "")?;
+        for work in &self.works {
+            write!(f, " {:>24}", format!("{} ({} × {})", work.name, work.ops, work.items))?;
+        }
+        writeln!(f)?;
+        let Some(first) = self.works.first() else { return Ok(()) };
+        for row in self.timings.iter().filter(|timing| timing.work == *first) {
+            let name = if row.control { format!("{}, again", row.way) } else { row.way.to_string() };
+            write!(f, "{name:<30}")?;
+            for work in &self.works {
+                let same =
+                    |timing: &&Timing| timing.work == *work && timing.way == row.way && timing.control == row.control;
+                let cell = match self.timings.iter().find(same) {
+                    Some(timing) => format!("{:.2} ms {:>6.2}", timing.time.as_secs_f64() * 1e3, timing.ratio),
+                    None => "same".into(),
+                };
+                write!(f, " {cell:>24}")?;
+            }
+            writeln!(f)?;
+        }
+        writeln!(f)?;
+        writeln!(f, "{:<30} {:>24} {:>24} {:>24}", "copy + dispatch", "a batch each", "record_all", "ratio")?;
+        for churn in &self.churn {
+            let [apart, joined] =
+                [churn.one_by_one, churn.together].map(|time| format!("{:.3} ms", time.as_secs_f64() * 1e3));
+            writeln!(f, "{:<30} {apart:>24} {joined:>24} {:>24.2}", churn.items, churn.ratio)?;
+        }
+        writeln!(f)?;
+        writeln!(f, "{}", self.verdict())?;
+        write!(f, "Policy: {}", self.policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(name: &'static str, way: Way, control: bool, ratio: f64) -> Timing {
+        Timing { work: work(name), way, control, time: Duration::from_millis(1), ratio }
+    }
+
+    fn work(name: &'static str) -> Work {
+        Work { name, items: 1, ops: 1000 }
+    }
+
+    fn findings(timings: Vec<Timing>) -> Findings {
+        let works = vec![work("a"), work("b")];
+        Findings::of("device".into(), "driver".into(), TuningFile::Off, works, timings, Vec::new())
+    }
+
+    /// Ratios of a way in both works, and of the control.
+    fn found(way: Way, ratios: [f64; 2], control: f64) -> Findings {
+        let both = ["a", "b"].into_iter().zip(ratios);
+        let mut timings: Vec<_> = both.map(|(name, ratio)| timing(name, way, false, ratio)).collect();
+        timings.extend(["a", "b"].map(|name| timing(name, way.baseline(), false, 1.0)));
+        timings.push(timing("a", way.baseline(), true, control));
+        findings(timings)
+    }
+
+    #[test]
+    fn a_way_that_gains_more_than_chance_is_chosen() {
+        let every = Split::Every(64);
+        let gained = found(Way::Cut(every), [0.7, 0.9], 1.01);
+        assert_eq!(gained.policy(), SubmitPolicy { split: every, ..SubmitPolicy::default() });
+        assert!(gained.verdict().contains("Splitting helps here: every 64 ops takes 0.79"), "{}", gained.verdict());
+        assert_eq!(found(Way::Depth(3), [0.7, 0.9], 1.01).policy().in_flight, 3);
+    }
+
+    #[test]
+    fn what_chance_explains_is_no_benefit() {
+        let every = Way::Cut(Split::Every(64));
+        for (ratios, control) in [([0.97, 0.98], 1.0), ([0.8, 0.9], 1.1), ([0.5, 1.2], 1.0)] {
+            let findings = found(every, ratios, control);
+            assert_eq!(findings.policy(), SubmitPolicy::default(), "{ratios:?}");
+            assert!(findings.verdict().starts_with("No benefit from splitting here"), "{}", findings.verdict());
+        }
+    }
+
+    #[test]
+    fn ways_that_do_not_differ_are_left_out_and_the_baseline_is_there_twice() {
+        let few = Way::all(Work { name: "few", items: 1, ops: 48 });
+        assert!(
+            few.contains(&(Way::Cut(Split::Every(8)), false)) && !few.contains(&(Way::Cut(Split::Every(64)), false))
+        );
+        for way in [Way::Cut(Split::Never), Way::Depth(2)] {
+            assert_eq!(few.iter().filter(|(other, _)| *other == way).count(), 2);
+            assert_eq!(way.baseline(), way);
+        }
+    }
+
+    #[test]
+    fn switched_off_nothing_is_saved_and_that_is_said() {
+        let error = findings(Vec::new()).save().expect_err("there is no file");
+        assert!(error.to_string().contains("switched off"), "{error}");
+    }
+}

@@ -1,0 +1,103 @@
+//! Dispatches that are too long for one submission.
+
+use std::time::Duration;
+
+use sortie::{Device, DeviceOptions, Grid, Split};
+
+use crate::{drivers, on, printed};
+
+/// Notes which group each of its own was, and how many there are; and counts, to see that each ran once.
+const WHO: &str = "
+    var<immediate> by: u32;
+    @group(0) @binding(0) var<storage, read_write> seen: array<vec4<u32>>;
+    @group(0) @binding(1) var<storage, read_write> count: array<atomic<u32>>;
+    @compute @workgroup_size(4, 2) fn main(
+        @builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) local: u32, @builtin(global_invocation_id) id: vec3<u32>,
+    ) {
+        let at = (group.z * groups.y + group.y) * groups.x + group.x;
+        if local == 0u { seen[at] = vec4(group, groups.x * 10000u + groups.y * 100u + groups.z + by); }
+        atomicAdd(&count[at], id.x + 1u);
+    }";
+
+const GRID: [u32; 3] = [13, 7, 3];
+const GROUPS: usize = 13 * 7 * 3;
+
+fn expected() -> (Vec<[u32; 4]>, Vec<u32>) {
+    let groups = || (0..3).flat_map(|z| (0..7).flat_map(move |y| (0..13_u32).map(move |x| [x, y, z])));
+    let seen = groups().map(|[x, y, z]| [x, y, z, 13 * 10_000 + 700 + 3 + 5]).collect();
+    let count = groups().map(|[x, _, _]| 2 * (0..4).map(|local| 4 * x + local + 1).sum::<u32>()).collect();
+    (seen, count)
+}
+
+#[test]
+fn pieces_of_a_dispatch_see_the_grid_they_are_of() {
+    for native_immediates in [true, false] {
+        on(drivers(), |name, plain| {
+            let index = Device::list().iter().position(|info| info.name == plain.info().name);
+            let device = index.map(|index| index.to_string());
+            check(name, &Device::open_with(DeviceOptions { device, native_immediates, ..DeviceOptions::default() })?)
+        });
+    }
+}
+
+fn check(name: &str, device: &Device) -> sortie::Result<()> {
+    let kernel = device.kernel(WHO)?;
+    for (budget, native) in [(1, false), (1, true), (100_000, false)] {
+        let (seen, count) = (device.zeros::<[u32; 4]>(GROUPS)?, device.zeros::<u32>(GROUPS)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&seen, &count], Grid::groups(GRID)).immediates(&5_u32);
+        batch.split_by(Split::Adaptive { budget: Duration::from_nanos(budget) });
+        let submissions = batch.plan()?.submissions();
+        let before = device.metrics();
+        if native {
+            batch.freeze().and_then(|replay| replay.run().submit())?;
+        } else {
+            batch.submit()?;
+        }
+        let made = device.metrics() - before;
+        assert_eq!((seen.download()?, count.download()?), expected(), "{name}");
+        if budget == 1 {
+            assert_eq!(submissions, GROUPS, "{name}");
+            assert_eq!(made.pieces, GROUPS as u64 - 1, "{name}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
+    const LONG: &str = "
+        @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            var a = id.x;
+            for (var i = 0u; i < 500u; i++) { a = a * 1664525u + 1013904223u; }
+            x[id.x] += a;
+        }";
+    const LEN: usize = 1 << 16;
+    on(drivers(), |name, device| {
+        let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(LEN)?);
+        let batch = |split: Split| -> sortie::Result<_> {
+            let mut batch = device.batch();
+            batch.write(&x, &vec![1; LEN]);
+            batch.dispatch(&long, &[&x], Grid::items(LEN));
+            batch.split_by(split);
+            Ok((batch.plan()?, batch))
+        };
+        batch(Split::Never)?.1.submit()?;
+        let expected = x.download()?;
+        let (whole, _) = batch(Split::Never)?;
+        let budget = whole.estimate() / 10;
+        let (plan, divided) = batch(Split::Adaptive { budget })?;
+        assert!(plan.longest() <= budget, "{name}: {plan:?} of {whole:?}");
+        let before = device.metrics();
+        divided.submit()?;
+        let (made, result) = (device.metrics() - before, x.download()?);
+        // The write may be with the first of them.
+        assert!((16..=17).contains(&made.submissions), "{name}: {made:?}");
+        assert_eq!(made.pieces, 15, "{name}");
+        assert!(result == expected, "{name}");
+        printed(&format!("{name}: {whole:?} became {plan:?}"));
+        Ok(())
+    });
+}
