@@ -82,7 +82,8 @@ impl Planned {
         if fits {
             return whole.clone();
         }
-        let version = costs.version();
+        // Counting ops needs no estimates.
+        let version = if let Rule::Within(_) = rule { costs.version() } else { 0 };
         let known = self.routes.last.lock().clone();
         if let Some((_, _, route)) = known.filter(|(of, at, _)| *of == rule && *at == version) {
             return route;

@@ -7,6 +7,7 @@ mod adaptive;
 mod cuts;
 mod divided;
 mod threads;
+mod tuning;
 
 use installed::say as printed;
 use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel};

@@ -1,0 +1,98 @@
+//! What the tuning file says about how a device is given its work.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use sortie::{Device, DeviceOptions, ErrorKind, Findings, Split, SubmitPolicy, TuningFile, Way};
+
+/// A file of its own for a test, gone with it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("sortie-policy-{name}-{}.toml", std::process::id()));
+        drop(fs::remove_file(&path));
+        Self(path)
+    }
+
+    fn options(&self) -> DeviceOptions {
+        DeviceOptions { device: Some("cpu".into()), tuning: TuningFile::At(self.0.clone()), ..DeviceOptions::default() }
+    }
+
+    fn policy(&self) -> sortie::Result<SubmitPolicy> {
+        Ok(Device::open_with(self.options())?.policy())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.0));
+    }
+}
+
+#[test]
+fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Result<()> {
+    let scratch = Scratch::new("read");
+    let device = Device::open_with(scratch.options())?;
+    let name = format!("{}, {}", device.info().name, device.info().driver);
+    for (split, in_flight, expected) in [
+        ("every 64 ops", "3", Some((Split::Every(64), 3))),
+        ("never split", "1", Some((Split::Never, 1))),
+        ("adaptive, 12.5 ms", "2", Some((Split::Adaptive { budget: Duration::from_micros(12_500) }, 2))),
+        ("every 0 ops", "2", None),
+        ("often", "2", None),
+        ("every 64 ops", "0", None),
+        ("every 64 ops", "two", None),
+    ] {
+        let text = format!("[{name:?}]\nsplit = {split:?}\nin_flight = {in_flight:?}\nproduct = \"no such way\"\n");
+        fs::write(&scratch.0, text).expect("a writable folder");
+        let expected = expected.map(|(split, in_flight)| SubmitPolicy { split, in_flight }).unwrap_or_default();
+        assert_eq!(scratch.policy()?, expected, "{split}, {in_flight}");
+    }
+    for text in [
+        "not toml at all [",
+        "split = \"every 64 ops\"",
+        "[\"another device\"]\nsplit = \"never split\"\nin_flight = \"1\"",
+    ] {
+        fs::write(&scratch.0, text).expect("a writable folder");
+        assert_eq!(scratch.policy()?, SubmitPolicy::default(), "{text}");
+    }
+    fs::write(&scratch.0, format!("[{name:?}]\nsplit = \"never split\"\nin_flight = \"1\"\n"))
+        .expect("a writable folder");
+    let own = SubmitPolicy { split: Split::Every(5), in_flight: 4 };
+    assert_eq!(Device::open_with(DeviceOptions { policy: Some(own), ..scratch.options() })?.policy(), own);
+    Ok(())
+}
+
+#[test]
+fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> {
+    let scratch = Scratch::new("kept");
+    fs::write(&scratch.0, "[\"another device\"]\nsplit = \"never split\"\nin_flight = \"1\"\n")
+        .expect("a writable folder");
+    let mut told = Vec::new();
+    let findings = Findings::measure(&scratch.options(), Duration::from_millis(200), |done| told.push(done))?;
+    assert!(told.is_sorted() && told.last() == Some(&1.0), "{told:?}");
+    for work in ["small", "medium", "large"] {
+        let of = |way| findings.timings().iter().filter(|timing| timing.work.name == work && timing.way == way).count();
+        assert_eq!([of(Way::Cut(Split::Never)), of(Way::Depth(2))], [2, 2], "{work}: a baseline and a control each");
+        assert_eq!(
+            [of(Way::Cut(Split::Every(8))), of(Way::Cut(Split::default())), of(Way::Depth(3))],
+            [1; 3],
+            "{work}"
+        );
+    }
+    assert!(findings.timings().iter().all(|timing| timing.ratio > 0.0 && timing.time > Duration::ZERO));
+    assert_eq!(findings.churn().iter().map(|churn| churn.items).collect::<Vec<_>>(), [1, 10, 100]);
+    assert!(findings.to_string().contains(&findings.verdict()));
+    assert_eq!(findings.save()?, scratch.0);
+    assert_eq!(scratch.policy()?, findings.policy());
+    let kept = fs::read_to_string(&scratch.0).expect("what was kept");
+    assert!(kept.contains("another device") && kept.contains("never split"), "{kept}");
+    Ok(())
+}
+
+#[test]
+fn there_is_nothing_to_measure_on_a_device_that_runs_nothing() {
+    let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let error = Findings::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");
+    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+}
