@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::Demo, devices};
+use crate::{demo::Demo, devices, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
@@ -23,6 +23,8 @@ enum Verb {
     Devices,
     /// Time many small dispatches, one submission each and as one batch, and check the answers
     Demo(Demo),
+    /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster
+    Warm(Warm),
 }
 
 impl Sortie {
@@ -31,6 +33,7 @@ impl Sortie {
         match &self.verb {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
+            Verb::Warm(warm) => warm.run(out),
         }
     }
 }

@@ -5,6 +5,7 @@ mod demo;
 mod devices;
 mod progress;
 mod report;
+mod warm;
 
 fn main() -> std::process::ExitCode {
     let command = <command::Sortie as clap::Parser>::parse();
