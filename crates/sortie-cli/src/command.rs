@@ -24,6 +24,8 @@ enum Verb {
     /// Time many small dispatches, one submission each and as one batch, and check the answers
     Demo(Demo),
     /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster
+    ///
+    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when one first asks for it. How much is saved is up to the driver.
     Warm(Warm),
 }
 

@@ -50,11 +50,16 @@ impl Warm {
             }
         }
         let after = device.save_cache()?;
-        writeln!(out, "{compiled} compiled; {} bytes more, {after} in all, in {}", after - before, file.display())?;
+        writeln!(
+            out,
+            "{compiled} compiled; {} bytes more, {after} in all, in {}",
+            after.saturating_sub(before),
+            file.display()
+        )?;
         if after == before {
             writeln!(
                 out,
-                "nothing was added: the cache had it all, or this driver keeps none (as lavapipe and SwiftShader do)"
+                "nothing was added: the cache had it all, or this driver keeps none, like lavapipe and SwiftShader"
             )?;
         }
         Ok(())

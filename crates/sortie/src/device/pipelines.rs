@@ -3,7 +3,6 @@
 //! It is only ever a short cut. A file that is missing, broken or somebody else's changes no result, and that it cannot be written is worth a warning, no more.
 //!
 //! Invariant: once [`FIRST`] pipelines have been compiled, the file has more than half of them; when the device has gone, all. (If it can be written.)
-#![expect(unsafe_code, reason = "wgpu cannot know whether the bytes of a cache are what it once gave away")]
 
 use std::{
     io,
@@ -86,10 +85,7 @@ impl PipelineCache {
         let file = CacheFile::new(at.folder()?, key(&gpu.adapter_info())?);
         let data = file.read();
         let scopes = gpu.scopes();
-        let descriptor = wgpu::PipelineCacheDescriptor { label: Some("sortie"), data: data.as_deref(), fallback: true };
-        // SAFETY: the data must be what `PipelineCache::get_data` gave. `CacheFile` reads only what its `write` was given under the same key: whole, and from a
-        // file and folder that nobody but this user can write to; and only `save` writes, what `get_data` gave.
-        let raw = unsafe { gpu.create_pipeline_cache(&descriptor) };
+        let raw = create(gpu, data.as_deref());
         if let Err(error) = scopes.pop(|| "the pipeline cache".into(), 0) {
             tracing::warn!(path = %file.path().display(), %error, "there is no pipeline cache");
             return None;
@@ -165,6 +161,15 @@ impl Drop for PipelineCache {
         let mut saved = self.saved.lock();
         self.save_what_is_new(&mut saved);
     }
+}
+
+#[expect(unsafe_code, reason = "wgpu cannot know whether the bytes of a cache are what it once gave away")]
+fn create(gpu: &Gpu, data: Option<&[u8]>) -> wgpu::PipelineCache {
+    // With `fallback`, what wgpu finds to be of another driver becomes an empty cache.
+    let descriptor = wgpu::PipelineCacheDescriptor { label: Some("sortie"), data, fallback: true };
+    // SAFETY: the data must be what `PipelineCache::get_data` gave. `CacheFile` reads only what its `write` was given under the same key: whole, and from a file and folder
+    // that nobody but this user can write to; and all that is written is what `get_data` gave.
+    unsafe { gpu.create_pipeline_cache(&descriptor) }
 }
 
 /// All that compiled pipelines depend on; `None` for a backend without a cache.
