@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::Demo, devices, tune::Tune};
+use crate::{demo::Demo, devices, tune::Tune, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
@@ -25,6 +25,10 @@ enum Verb {
     Demo(Demo),
     /// Measure how this device is best given its work, and keep that for programs that open it
     Tune(Tune),
+    /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster
+    ///
+    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when one first asks for it. How much is saved is up to the driver.
+    Warm(Warm),
 }
 
 impl Sortie {
@@ -34,6 +38,7 @@ impl Sortie {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
             Verb::Tune(tune) => tune.run(out),
+            Verb::Warm(warm) => warm.run(out),
         }
     }
 }

@@ -6,6 +6,7 @@ mod devices;
 mod progress;
 mod report;
 mod tune;
+mod warm;
 
 fn main() -> std::process::ExitCode {
     let command = <command::Sortie as clap::Parser>::parse();

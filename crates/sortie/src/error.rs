@@ -80,6 +80,8 @@ pub enum ErrorKind {
     /// A kernel ran into itself: invocations in conflict over memory, a barrier that not all reach, an index out of bounds. Looked for by
     /// a CPU device with [`check_races`](crate::DeviceOptions::check_races).
     Race,
+    /// A file could not be written.
+    File,
     /// A defect of this crate or of the driver; please report it.
     Internal,
 }

@@ -69,7 +69,7 @@ mod tune;
 
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
-    device::{Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
+    device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
     kernel::{Kernel, KernelOptions},
     memory::{Buffer, Slice},

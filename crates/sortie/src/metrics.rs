@@ -67,6 +67,10 @@ counters! {
     plan_hits,
     /// Compute pipelines compiled; on the built-in CPU, kernels made ready.
     pipelines_created,
+    /// Bytes of compiled pipelines found in the pipeline cache's file when the device was opened.
+    cache_bytes_loaded,
+    /// Bytes of compiled pipelines written to that file.
+    cache_bytes_saved,
     /// Bind groups created; the built-in CPU has none.
     bind_groups_created,
     /// Bind groups found in the cache or in a plan's own list.

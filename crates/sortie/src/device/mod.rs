@@ -5,13 +5,16 @@
 //! by scopes on the calling thread, and other submissions may interleave.
 
 mod adapter;
+mod cache_file;
 mod info;
 mod lost;
 mod options;
+mod pipelines;
 mod scopes;
 
 use std::{
     fmt,
+    path::Path,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -25,9 +28,11 @@ use self::adapter::{Found, Opened};
 pub use self::{
     info::{DeviceInfo, DeviceKind, Limits},
     options::{DeviceOptions, Planning, PoolLimits},
+    pipelines::CacheDir,
 };
 pub(crate) use self::{
     lost::{Lost, Polled},
+    pipelines::PipelineCache,
     scopes::Gpu,
 };
 use crate::{
@@ -76,6 +81,7 @@ struct Link {
     gpu: Gpu,
     queue: wgpu::Queue,
     downlevel: wgpu::DownlevelFlags,
+    pipelines: Option<PipelineCache>,
 }
 
 impl Device {
@@ -233,6 +239,38 @@ impl Device {
         self.shared.executor.trim();
     }
 
+    /// The file in which it keeps compiled pipelines, there or not yet; `None` where there is none: on the built-in CPU, on backends other than Vulkan, for a guest, and
+    /// when [`DeviceOptions::cache`] or `SORTIE_CACHE` says `off`.
+    #[must_use]
+    pub fn cache_file(&self) -> Option<&Path> {
+        self.shared.pipeline_cache().map(PipelineCache::path)
+    }
+
+    /// Writes the pipelines compiled so far to [`Device::cache_file`] and says how many bytes the driver gave. It is also done when the last handle goes, and now and
+    /// then as kernels are compiled: a process that ends without letting go of its device has written more than half of them, once there are eight.
+    ///
+    /// ```
+    /// # let device = sortie::Device::open()?;
+    /// let kernel = device.kernel("@compute @workgroup_size(1) fn main() {}")?;
+    /// if device.cache_file().is_some() {
+    ///     device.save_cache()?;
+    /// }
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) where there is no such file; [`File`](ErrorKind::File) when it cannot be written, or would not be private.
+    pub fn save_cache(&self) -> Result<u64> {
+        self.shared.lost.check()?;
+        let Some(pipelines) = self.shared.pipeline_cache() else {
+            return Err(Error::new(ErrorKind::Unsupported, format!("{} keeps no compiled pipelines", self.info())));
+        };
+        pipelines.save().map_err(|error| {
+            let message = format!("the pipeline cache {} cannot be written", pipelines.path().display());
+            Error::new(ErrorKind::File, message).caused_by(error)
+        })
+    }
+
     /// Bytes of device memory taken, in use or idle.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
@@ -264,17 +302,18 @@ impl Device {
         };
         let staging = Arc::new(Staging::new(gpu.clone(), lost.clone(), options.pool, counters.clone()));
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
-        // What a guest measures would be in its host's way.
+        // What a guest measures would be in its host's way, and what it compiles is its host's to keep.
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
         let policy = options.policy.or(tuning.policy()).unwrap_or_default();
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(line, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
+        let pipelines = if guest { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let device = Self::share(Shared {
             id: next_id(),
             info,
             options,
-            link: Some(Link { gpu, queue, downlevel }),
+            link: Some(Link { gpu, queue, downlevel, pipelines }),
             pool,
             executor,
             submitter,
@@ -360,6 +399,11 @@ impl Shared {
 
     pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
         self.link().downlevel
+    }
+
+    /// Where pipelines are kept from one process to the next, if anywhere.
+    pub(crate) fn pipeline_cache(&self) -> Option<&PipelineCache> {
+        self.link.as_ref()?.pipelines.as_ref()
     }
 
     fn link(&self) -> &Link {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::CacheDir;
 use crate::{policy::SubmitPolicy, tune::TuningFile};
 
 /// Which device to open and how it may behave; every field has a default that suits most programs.
@@ -30,6 +31,8 @@ pub struct DeviceOptions {
     pub planning: Planning,
     /// Where it keeps what is measured about it.
     pub tuning: TuningFile,
+    /// Where it keeps compiled pipelines.
+    pub cache: CacheDir,
     /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
     pub native_immediates: bool,
     /// Replays are recorded once for the device itself, on Vulkan; off, and elsewhere, every run encodes its commands anew. The results are the same.
@@ -58,6 +61,7 @@ impl Default for DeviceOptions {
             pool: PoolLimits::default(),
             planning: Planning::default(),
             tuning: TuningFile::default(),
+            cache: CacheDir::default(),
             native_immediates: true,
             native_replay: true,
             check_replays: false,

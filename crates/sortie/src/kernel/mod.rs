@@ -142,6 +142,23 @@ impl Device {
 }
 
 impl Kernel {
+    /// The names of the compute entry points of a WGSL source, for [`KernelOptions::entry`]. Nothing is compiled, and no device asked.
+    ///
+    /// ```
+    /// let source = "@compute @workgroup_size(1) fn first() {} @compute @workgroup_size(1) fn second() {}";
+    /// assert_eq!(sortie::Kernel::entries(source)?, ["first", "second"]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`TooLarge`](ErrorKind::TooLarge) when the source is over a limit.
+    #[track_caller]
+    pub fn entries(source: &str) -> Result<Vec<String>> {
+        let here = Location::caller();
+        let entries = on_large_stack(|| parse::entries(source)).and_then(|entries| Ok(entries?));
+        entries.map_err(|error| error.at(here))
+    }
+
     /// The name of the entry point.
     #[must_use]
     pub fn entry(&self) -> &str {

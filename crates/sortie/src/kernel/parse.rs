@@ -69,9 +69,22 @@ pub(crate) fn parse(
     constants: &[(String, f64)],
     capabilities: Capabilities,
 ) -> Result<Parsed, KernelError> {
+    checked(source, || parse_checked(source, entry, constants, capabilities))
+}
+
+/// The names of the compute entry points of `source`, whatever a device may think of them. Needs the same stack.
+pub(crate) fn entries(source: &str) -> Result<Vec<String>, KernelError> {
+    checked(source, || {
+        let module = read(source, Capabilities::all())?;
+        Ok(compute_entries(&module).map(|(_, name)| name.to_owned()).collect())
+    })
+}
+
+/// What naga makes of a source that it may be shown.
+fn checked<T>(source: &str, run: impl FnOnce() -> Result<T, KernelError>) -> Result<T, KernelError> {
     source::check(source).map_err(KernelError::Refused)?;
     // naga has `unreachable!`s that WGSL can reach; those we know are stepped around, and the rest must not take the caller down.
-    catch_unwind(AssertUnwindSafe(|| parse_checked(source, entry, constants, capabilities)))
+    catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|_| Err(KernelError::Shader("naga panicked on this source: please report it".into())))
 }
 
@@ -81,18 +94,7 @@ fn parse_checked(
     constants: &[(String, f64)],
     capabilities: Capabilities,
 ) -> Result<Parsed, KernelError> {
-    let read = |capabilities| {
-        let mut options = wgsl::Options::new();
-        options.capabilities = capabilities;
-        wgsl::Frontend::new_with_options(options).parse(source)
-    };
-    let mut module = read(capabilities).map_err(|error| match read(Capabilities::all()) {
-        Ok(_) => {
-            let line = error.location(source).map(|at| at.line_number);
-            KernelError::Unsupported { construct: named(error.message()), line }
-        }
-        Err(_) => KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()),
-    })?;
+    let mut module = read(source, capabilities)?;
     interface::check_immediates(source, &module)?;
     let info = validate(source, &module, capabilities)?;
 
@@ -107,6 +109,21 @@ fn parse_checked(
     let info = validate(source, &module, capabilities)?;
     interface.settle(&module, &info, 0);
     Ok(Parsed { module, info, interface })
+}
+
+fn read(source: &str, capabilities: Capabilities) -> Result<Module, KernelError> {
+    let read = |capabilities| {
+        let mut options = wgsl::Options::new();
+        options.capabilities = capabilities;
+        wgsl::Frontend::new_with_options(options).parse(source)
+    };
+    read(capabilities).map_err(|error| match read(Capabilities::all()) {
+        Ok(_) => {
+            let line = error.location(source).map(|at| at.line_number);
+            KernelError::Unsupported { construct: named(error.message()), line }
+        }
+        Err(_) => KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()),
+    })
 }
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
@@ -145,9 +162,14 @@ fn line_of(source: &str, quoted: &str) -> Option<u32> {
     (1..).zip(source.lines()).find(|(_, line)| has(line)).map(|(number, _)| number)
 }
 
-fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {
+/// With their numbers in the module.
+fn compute_entries(module: &Module) -> impl Iterator<Item = (usize, &str)> {
     let entries = module.entry_points.iter().enumerate().filter(|(_, entry)| entry.stage == ShaderStage::Compute);
-    let entries: Vec<_> = entries.map(|(index, entry)| (index, entry.name.as_str())).collect();
+    entries.map(|(index, entry)| (index, entry.name.as_str()))
+}
+
+fn choose(module: &Module, entry: Option<&str>) -> Result<usize, KernelError> {
+    let entries: Vec<_> = compute_entries(module).collect();
     let names = || list(entries.iter().map(|(_, name)| *name));
     match (entry, entries.as_slice()) {
         (_, []) => Err(KernelError::Entry("the module has no compute entry point".into())),
@@ -201,6 +223,14 @@ mod tests {
         assert_eq!(error(TWO, Some("vs")), "no compute entry point `vs`; there is: `first`, `second`");
         assert_eq!(error("", None), "the module has no compute entry point");
         assert_eq!(error("fn main() {}", Some("main")), "the module has no compute entry point");
+    }
+
+    #[test]
+    fn entries_are_the_compute_ones() {
+        assert_eq!(entries(TWO).expect("valid"), ["first", "second"]);
+        assert_eq!(entries("").expect("valid"), [""; 0]);
+        let error = entries("\nfn main() { let x: u32 = 1.5; }").expect_err("no such number");
+        assert!(error.to_string().contains("wgsl:2:"), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{
     stack::{join, large_stack, on_large_stack},
 };
 use crate::{
-    device::{Limits, Shared},
+    device::{Limits, PipelineCache, Shared},
     error::{Error, ErrorKind, Result},
     metrics::Count,
 };
@@ -152,10 +152,12 @@ impl Kernel {
 
     /// The pipeline of a variant, compiled now if it has not been.
     pub(crate) fn pipeline(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        match self.compiled(wrapped) {
-            Some(pipeline) => Ok(pipeline),
-            None => on_large_stack(|| self.compile_once(shared, wrapped))?,
+        if let Some(pipeline) = self.compiled(wrapped) {
+            return Ok(pipeline);
         }
+        let pipeline = on_large_stack(|| self.compile_once(shared, wrapped))?;
+        keep(shared);
+        pipeline
     }
 
     /// Compiles several variants side by side.
@@ -167,7 +169,9 @@ impl Kernel {
             };
             let threads: Vec<_> = variants.iter().map(compile).collect();
             threads.into_iter().try_for_each(|thread| join(thread?)?)
-        })
+        })?;
+        keep(shared);
+        Ok(())
     }
 
     /// Must run on a large stack.
@@ -214,10 +218,13 @@ impl Kernel {
             module: &module,
             entry_point: label,
             compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: None,
+            cache: shared.pipeline_cache().map(PipelineCache::raw),
         });
         scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
         shared.counters().pipelines_created.add(1);
+        if let Some(cache) = shared.pipeline_cache() {
+            cache.count();
+        }
         Ok(Pipeline { raw, hidden, immediates: immediate_bytes > 0 })
     }
 
@@ -267,6 +274,13 @@ impl Kernel {
         let signature = immediates_at.into_iter().chain(grid_at).collect();
         let layout = shared.executor().layouts().get(shared.gpu(), signature)?;
         Ok(Some(Hidden { number, layout, immediates, grid }))
+    }
+}
+
+/// Outside the lock under which pipelines are compiled: others need not wait for the disk.
+fn keep(shared: &Shared) {
+    if let Some(cache) = shared.pipeline_cache() {
+        cache.save_if_due();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The devices that kernels are compared on, for the tests `corpus`, `expressions` and `tensor`.
+//! The devices that kernels are compared on, for the tests `cache`, `corpus`, `expressions` and `tensor`.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use sortie::{Device, DeviceOptions};
@@ -10,6 +10,11 @@ pub(crate) fn cpu() -> Option<Device> {
 
 /// A Vulkan driver. The same name may answer through GL where there is none.
 pub(crate) fn open(driver: &str) -> Option<Device> {
+    open_with(driver, DeviceOptions::default())
+}
+
+/// The same, with options.
+pub(crate) fn open_with(driver: &str, options: DeviceOptions) -> Option<Device> {
     let list = Device::list();
     let index = list.iter().position(|info| info.backend == "vulkan" && info.name.to_lowercase().contains(driver));
     let Some(index) = index else {
@@ -18,7 +23,7 @@ pub(crate) fn open(driver: &str) -> Option<Device> {
         say(&format!("SKIPPED on {driver}: there is no Vulkan driver of that name"));
         return None;
     };
-    let options = DeviceOptions { device: Some(index.to_string()), ..DeviceOptions::default() };
+    let options = DeviceOptions { device: Some(index.to_string()), ..options };
     Some(Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}")))
 }
 

@@ -1,0 +1,192 @@
+//! Compiled pipelines, kept from one process to the next where the backend can: the driver's own cache, and the file it lives in between.
+//!
+//! It is only ever a short cut. A file that is missing, broken or somebody else's changes no result, and that it cannot be written is worth a warning, no more.
+//!
+//! Invariant: once [`FIRST`] pipelines have been compiled, the file has more than half of them; when the device has gone, all. (If it can be written.)
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use etcetera::BaseStrategy;
+use parking_lot::Mutex;
+
+use super::{Gpu, cache_file::CacheFile};
+use crate::metrics::{Count, Counters};
+
+/// Part of the key, though wgpu looks after its own data too.
+const WGPU: &str = "30";
+
+/// Fewer are not worth a write before the device goes.
+const FIRST: u64 = 8;
+
+/// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Only Vulkan devices can, and what is kept is up to the driver:
+/// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
+///
+/// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheDir {
+    /// In what `SORTIE_CACHE` names (a directory, or `off`), else in `sortie` in the user's cache directory.
+    #[default]
+    Usual,
+    /// In this directory.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl CacheDir {
+    fn folder(&self) -> Option<PathBuf> {
+        let directory = match self {
+            Self::Usual => match std::env::var_os("SORTIE_CACHE") {
+                Some(off) if off == "off" => return None,
+                Some(path) if !path.is_empty() => path.into(),
+                _ => etcetera::choose_base_strategy().ok()?.cache_dir().join("sortie"),
+            },
+            Self::At(path) => path.clone(),
+            Self::Off => return None,
+        };
+        Some(directory.join("pipelines"))
+    }
+}
+
+/// The compiled pipelines of one device, in the driver and in the file.
+#[derive(Debug)]
+pub(crate) struct PipelineCache {
+    raw: wgpu::PipelineCache,
+    file: CacheFile,
+    compiled: AtomicU64,
+    saved: Mutex<Saved>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug)]
+struct Saved {
+    /// How many had been compiled.
+    compiled: u64,
+    /// Bytes that the driver had then; `None` before the file is worth anything. Drivers only ever add, so as many are the same.
+    bytes: Option<usize>,
+    /// It could not be written, which has been said once.
+    failed: bool,
+}
+
+impl PipelineCache {
+    /// `None` where there is nothing to keep, or nowhere.
+    pub(super) fn open(gpu: &Gpu, at: &CacheDir, counters: Arc<Counters>) -> Option<Self> {
+        if !gpu.features().contains(wgpu::Features::PIPELINE_CACHE) {
+            return None;
+        }
+        let file = CacheFile::new(at.folder()?, key(&gpu.adapter_info())?);
+        let data = file.read();
+        let scopes = gpu.scopes();
+        let raw = create(gpu, data.as_deref());
+        if let Err(error) = scopes.pop(|| "the pipeline cache".into(), 0) {
+            tracing::warn!(path = %file.path().display(), %error, "there is no pipeline cache");
+            return None;
+        }
+        counters.cache_bytes_loaded.add(data.as_ref().map_or(0, |data| data.len() as u64));
+        // Asked of the driver: SwiftShader puts a header of its own in front of what it is given, every time.
+        let bytes = data.and_then(|_| raw.get_data()).map(|data| data.len());
+        let saved = Saved { compiled: 0, bytes, failed: false };
+        Some(Self { raw, file, compiled: AtomicU64::new(0), saved: Mutex::new(saved), counters })
+    }
+
+    pub(crate) fn raw(&self) -> &wgpu::PipelineCache {
+        &self.raw
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// One more has been compiled.
+    pub(crate) fn count(&self) {
+        self.compiled.add(1);
+    }
+
+    /// Writes the file when as many have been compiled since it was written as before: seldom, and yet a process that just ends leaves most of them.
+    pub(crate) fn save_if_due(&self) {
+        // Whoever has it is writing.
+        let Some(mut saved) = self.saved.try_lock() else { return };
+        if self.compiled.load(Ordering::Relaxed) >= FIRST.max(2 * saved.compiled) {
+            self.save_what_is_new(&mut saved);
+        }
+    }
+
+    /// Writes the file in any case, and says how many bytes the driver gave.
+    pub(super) fn save(&self) -> io::Result<u64> {
+        let mut saved = self.saved.lock();
+        let compiled = self.compiled.load(Ordering::Relaxed);
+        let data = self.raw.get_data().ok_or_else(|| io::Error::other("the driver gives no data"))?;
+        self.file.write(&data)?;
+        self.note(&mut saved, compiled, &data);
+        Ok(data.len() as u64)
+    }
+
+    fn save_what_is_new(&self, saved: &mut Saved) {
+        // Before the data is taken: what is compiled meanwhile may or may not be in it.
+        let compiled = self.compiled.load(Ordering::Relaxed);
+        if saved.failed || compiled == saved.compiled {
+            return;
+        }
+        // A lost device gives none.
+        let Some(data) = self.raw.get_data() else { return };
+        if saved.bytes == Some(data.len()) {
+            saved.compiled = compiled;
+            return;
+        }
+        match self.file.write(&data) {
+            Ok(()) => self.note(saved, compiled, &data),
+            Err(error) => {
+                saved.failed = true;
+                tracing::warn!(path = %self.path().display(), %error, "the pipeline cache cannot be written");
+            }
+        }
+    }
+
+    fn note(&self, saved: &mut Saved, compiled: u64, data: &[u8]) {
+        *saved = Saved { compiled, bytes: Some(data.len()), failed: false };
+        self.counters.cache_bytes_saved.add(data.len() as u64);
+    }
+}
+
+impl Drop for PipelineCache {
+    fn drop(&mut self) {
+        let mut saved = self.saved.lock();
+        self.save_what_is_new(&mut saved);
+    }
+}
+
+#[expect(unsafe_code, reason = "wgpu cannot know whether the bytes of a cache are what it once gave away")]
+fn create(gpu: &Gpu, data: Option<&[u8]>) -> wgpu::PipelineCache {
+    // With `fallback`, what wgpu finds to be of another driver becomes an empty cache.
+    let descriptor = wgpu::PipelineCacheDescriptor { label: Some("sortie"), data, fallback: true };
+    // SAFETY: the data must be what `PipelineCache::get_data` gave. `CacheFile` reads only what its `write` was given under the same key: whole, and from a file and folder
+    // that nobody but this user can write to; and all that is written is what `get_data` gave.
+    unsafe { gpu.create_pipeline_cache(&descriptor) }
+}
+
+/// All that compiled pipelines depend on; `None` for a backend without a cache.
+fn key(info: &wgpu::AdapterInfo) -> Option<String> {
+    let adapter = wgpu::util::pipeline_cache_key(info)?;
+    let wgpu::AdapterInfo { name, driver, driver_info, .. } = info;
+    Some(format!("{adapter}\n{name}\n{driver}\n{driver_info}\nwgpu {WGPU}\nsortie {}", env!("CARGO_PKG_VERSION")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_in_the_key_is_wgpus() {
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+        let manifest = std::fs::read_to_string(manifest).expect("the workspace's manifest");
+        assert!(manifest.contains(&format!("\nwgpu = {{ version = \"{WGPU}.")));
+    }
+}
