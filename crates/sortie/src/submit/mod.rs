@@ -19,10 +19,10 @@ mod ticket;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
+    thread::{self, ThreadId},
     time::{Duration, Instant},
 };
 
@@ -35,7 +35,7 @@ pub use ticket::{Reading, Ticket};
 
 use self::{
     completion::Wakers,
-    line::{Line, Queued},
+    line::{Line, Queued, Turn},
 };
 use crate::{
     device::{Gpu, Lost, Polled},
@@ -58,6 +58,8 @@ pub(crate) struct Submitter {
     counters: Arc<Counters>,
     costs: Arc<Costs>,
     exiting: AtomicBool,
+    /// The submit thread.
+    runner: OnceLock<ThreadId>,
     /// Whether a flight has landed.
     landed: AtomicBool,
 }
@@ -121,6 +123,7 @@ impl Submitter {
             counters,
             costs,
             exiting: AtomicBool::new(false),
+            runner: OnceLock::new(),
             landed: AtomicBool::new(false),
         });
         let spawn = |name: &str, run: fn(&Self)| {
@@ -173,8 +176,20 @@ impl Submitter {
     pub(crate) fn finish(&self, outbound: Outbound, completion: &Completion) -> Result<()> {
         match outbound {
             Outbound::Ready(flight) => self.run(flight),
-            Outbound::Nothing | Outbound::Gone => completion.wait(),
+            Outbound::Nothing | Outbound::Gone => self.sit_out(completion),
         }
+    }
+
+    /// Waits for what stands in line. A waker of ours that does so has the only thread of the built-in CPU that would run it: then it is run here.
+    fn sit_out(&self, completion: &Completion) -> Result<()> {
+        if matches!(self.queue, Queue::Cpu) && self.runner.get() == Some(&thread::current().id()) {
+            while !completion.is_done()
+                && let Some((item, turn)) = self.line.next()
+            {
+                self.attend_turn(item, turn);
+            }
+        }
+        completion.wait()
     }
 
     /// Submits and waits. Goes straight to the queue, without another thread, when nothing is ahead of it.
@@ -182,7 +197,7 @@ impl Submitter {
         let completion = flight.leg.hold.completion.clone();
         let Some(turn) = self.line.take_turn(true) else {
             self.push([flight]);
-            return completion.wait();
+            return self.sit_out(&completion);
         };
         let departed = self.depart(flight, true);
         drop(turn);
@@ -227,12 +242,17 @@ impl Submitter {
     }
 
     fn submit_loop(&self) {
+        self.runner.get_or_init(|| thread::current().id());
         while let Some((item, turn)) = self.line.next() {
-            let over = self.guarded(|| self.turn(item));
-            drop(turn);
-            if let Some(wakers) = over {
-                wakers.wake();
-            }
+            self.attend_turn(item, turn);
+        }
+    }
+
+    fn attend_turn(&self, item: Item, turn: Turn<'_, Item, Leg, wgpu::SubmissionIndex>) {
+        let over = self.guarded(|| self.turn(item));
+        drop(turn);
+        if let Some(wakers) = over {
+            wakers.wake();
         }
     }
 

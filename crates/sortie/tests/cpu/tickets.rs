@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::ErrorKind;
+use sortie::{ErrorKind, Split};
 
 use crate::{cpu, gate::Gate};
 
@@ -142,6 +142,30 @@ impl Wake for Submits {
         let answer = self.0.upload(&[4_u32]).and_then(|x| x.download());
         drop(self.1.send(answer));
     }
+}
+
+/// Others are in line before it, and the thread that would run them is the waker's.
+#[test]
+fn a_waker_may_submit_and_wait_behind_others() -> sortie::Result<()> {
+    let device = cpu();
+    let (tell, told) = std::sync::mpsc::channel();
+    let waker = Waker::from(Arc::new(Submits(device.clone(), tell)));
+    let gate = Gate::close(&device)?;
+    let x = device.zeros::<u32>(4)?;
+    let mut batch = device.batch();
+    batch.fill(&x, 1);
+    let mut ticket = pin!(batch.submit_async()?);
+    assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let mut behind = Vec::new();
+    for value in 0..20 {
+        let mut batch = device.batch();
+        (0..3).for_each(|_| batch.fill(&x, value));
+        batch.split_by(Split::Every(1));
+        behind.push(batch.submit_async()?);
+    }
+    drop(gate);
+    assert_eq!(told.recv().expect("it is woken")?, [4]);
+    behind.iter().try_for_each(sortie::Ticket::wait)
 }
 
 #[test]
