@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::case::Case;
 use crate::meter::{METRICS, Sample, measure};
+use crate::threads::Census;
 
 /// There are no fewer rounds than this.
 const FEWEST: usize = 3;
@@ -26,28 +27,19 @@ pub(crate) trait Runner {
 }
 
 /// A runner with a name.
-pub(crate) struct Contender {
-    /// What the table calls it.
-    pub(crate) name: &'static str,
-    /// What runs.
-    pub(crate) runner: Box<dyn Runner>,
-}
-
-impl Contender {
-    /// A contender.
-    pub(crate) fn new(name: &'static str, runner: impl Runner + 'static) -> Self {
-        Self { name, runner: Box::new(runner) }
-    }
+struct Contender {
+    name: &'static str,
+    runner: Box<dyn Runner>,
+    /// Its own, beside the calling one and without the driver's.
+    threads: Vec<i32>,
 }
 
 /// Who takes part; the first is the baseline.
-pub(crate) struct Contest {
-    /// What is run.
-    pub(crate) case: Case,
-    /// How many ops a run has.
-    pub(crate) n: usize,
-    /// Who takes part.
-    pub(crate) contenders: Vec<Contender>,
+pub(crate) struct Contest<'a> {
+    case: Case,
+    n: usize,
+    census: &'a mut Census,
+    contenders: Vec<Contender>,
 }
 
 /// A line of the table.
@@ -66,13 +58,26 @@ pub(crate) struct Row {
     pub(crate) ratios: Sample,
 }
 
-impl Contest {
+impl<'a> Contest<'a> {
+    /// Runs of `n` ops, in which nobody takes part yet.
+    pub(crate) fn new(case: Case, n: usize, census: &'a mut Census) -> Self {
+        Self { case, n, census, contenders: Vec::new() }
+    }
+
+    /// Takes one more in. Threads that have begun since the one before are its own: contenders are to be made one by one.
+    pub(crate) fn enter(&mut self, name: &'static str, runner: impl Runner + 'static) -> Outcome<()> {
+        let threads = self.census.newcomers()?;
+        self.contenders.push(Contender { name, runner: Box::new(runner), threads });
+        Ok(())
+    }
+
     /// Warms everyone up, measures all by turns until the time is up, and checks what was computed.
     pub(crate) fn hold(mut self, budget: Duration) -> Outcome<Vec<Row>> {
         for contender in &mut self.contenders {
             // Twice: the first run compiles and plans, the second finds caches filled.
-            contender.runner.run(self.n)?;
-            contender.runner.run(self.n)?;
+            for _ in 0..2 {
+                measure(self.census, &mut contender.threads, || contender.runner.run(self.n))?;
+            }
         }
         let rounds = self.rounds(budget)?;
         self.check(2 + rounds.len())?;
@@ -90,10 +95,8 @@ impl Contest {
             dice.shuffle(&mut order);
             let mut round = vec![[0.0; METRICS.len()]; count];
             for &at in &order {
-                let runner = &mut self.contenders[at].runner;
-                let (sample, outcome) = measure(|| runner.run(self.n));
-                outcome?;
-                round[at] = sample;
+                let Contender { runner, threads, .. } = &mut self.contenders[at];
+                round[at] = measure(self.census, threads, || runner.run(self.n))?;
             }
             rounds.push(round);
         }
@@ -101,7 +104,7 @@ impl Contest {
     }
 
     fn check(&mut self, runs: usize) -> Outcome<()> {
-        for Contender { name, runner } in &mut self.contenders {
+        for Contender { name, runner, .. } in &mut self.contenders {
             let expected = if runner.begins_anew() { self.case.last(self.n) } else { self.case.expected(self.n, runs) };
             let found = runner.answer()?;
             if found != expected {
@@ -134,16 +137,17 @@ impl Row {
     /// What stands above the rows.
     pub(crate) fn heading() -> String {
         format!(
-            "{:<11} {:>6}  {:<20} {:>12} {:>8} {:>12} {:>8} {:>10}",
-            "case", "n", "contender", "cpu µs/op", "ratio", "total µs/op", "ratio", "allocs/op"
+            "{:<11} {:>6}  {:<20} {:>12} {:>8} {:>12} {:>12} {:>8} {:>10}",
+            "case", "n", "contender", "cpu µs/op", "ratio", "caller µs/op", "total µs/op", "ratio", "allocs/op"
         )
     }
 
     /// The row for a reader.
     pub(crate) fn text(&self) -> String {
-        let Self { case, n, contender, values: [cpu, wall, allocs], ratios: [cpu_ratio, wall_ratio, _], .. } = self;
+        let Self { case, n, contender, values, ratios, .. } = self;
+        let ([cpu, caller, wall, allocs], [cpu_ratio, _, wall_ratio, _]) = (values, ratios);
         format!(
-            "{:<11} {n:>6}  {contender:<20} {cpu:>12.3} {cpu_ratio:>7.2}x {wall:>12.3} {wall_ratio:>7.2}x {allocs:>10.3}",
+            "{:<11} {n:>6}  {contender:<20} {cpu:>12.3} {cpu_ratio:>7.2}x {caller:>12.3} {wall:>12.3} {wall_ratio:>7.2}x {allocs:>10.3}",
             case.name()
         )
     }

@@ -5,6 +5,8 @@
 #![expect(unsafe_code, reason = "cubecl takes handles and replays graphs on the caller's word")]
 
 use cubecl::client::{Client, Graph};
+use cubecl::device::{DeviceId, RuntimeId};
+use cubecl::device_handle::DeviceHandle;
 use cubecl::prelude::*;
 use cubecl::server::Handle;
 use cubecl::wgpu::{RuntimeOptions, WgpuSetup, init_device};
@@ -22,7 +24,7 @@ fn step(x: &[u32], y: &mut [u32]) {
 }
 
 /// Opens the device whose name contains `name`, with all the adapter has, as cubecl itself would.
-fn open(name: &str) -> Outcome<Client> {
+fn open(name: &str) -> Outcome<(Client, Served)> {
     let descriptor =
         InstanceDescriptor { backends: Backends::VULKAN, ..InstanceDescriptor::new_without_display_handle() };
     let instance = Instance::new(descriptor);
@@ -37,7 +39,17 @@ fn open(name: &str) -> Outcome<Client> {
         ..DeviceDescriptor::default()
     }))?;
     let setup = WgpuSetup { instance, adapter, device, queue, backend: Backend::Vulkan };
-    Ok(cubecl::Device::Wgpu(init_device(setup, RuntimeOptions::default())).client())
+    let device = cubecl::Device::Wgpu(init_device(setup, RuntimeOptions::default()));
+    Ok((device.client(), Served(RuntimeId::strip(device.to_id()))))
+}
+
+/// A device's thread, which wakes up every 150 µs for as long as it lives: without this it would until the process ends.
+struct Served(DeviceId);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        DeviceHandle::<()>::shutdown(self.0);
+    }
 }
 
 /// A launch for every op.
@@ -46,15 +58,17 @@ pub(crate) struct Launches {
     buffers: Vec<Handle>,
     case: Case,
     routes: Vec<(usize, usize)>,
+    /// The last field: it ends when all that uses it has been dropped.
+    _served: Served,
 }
 
 impl Launches {
     /// Opens a device and makes the buffers.
     pub(crate) fn new(adapter: &str, case: Case) -> Outcome<Self> {
-        let client = open(adapter)?;
+        let (client, served) = open(adapter)?;
         let zeros = [0; ITEMS * 4];
         let buffers = (0..case.buffers()).map(|_| client.create_from_slice(&zeros)).collect();
-        Ok(Self { client, buffers, case, routes: case.routes() })
+        Ok(Self { client, buffers, case, routes: case.routes(), _served: served })
     }
 
     fn launch(&self, n: usize) {
@@ -86,8 +100,9 @@ impl Runner for Launches {
 
 /// Launches captured in the first run.
 pub(crate) struct Captured {
-    launches: Launches,
+    /// The first field: it uses the device.
     graph: Option<Graph>,
+    launches: Launches,
 }
 
 impl Captured {

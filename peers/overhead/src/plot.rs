@@ -56,7 +56,7 @@ pub(crate) fn svg(rows: &[Row]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\">CPU time of the calling thread per dispatch, chain of N, lavapipe</text>\n\
+         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\">CPU time per dispatch, without the driver's threads, chain of N, lavapipe</text>\n\
          <text x=\"{:.1}\" y=\"28\">µs at its largest N</text>\n",
         RIGHT + 24.0
     );
