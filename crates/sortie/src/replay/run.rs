@@ -11,7 +11,7 @@ use crate::{
     encode::Errand,
     error::{Error, ErrorKind, Result},
     memory::{Block, index},
-    submit::{Completion, Departure, Hold, Landing, Outbound, Pins, Reading, Ticket},
+    submit::{Completion, Departure, Hold, Landing, Outbound, Reading, Ticket},
     tensor::{Element, Tensor},
 };
 
@@ -23,7 +23,8 @@ pub struct Run {
     pub(super) given: SmallVec<[bool; 8]>,
     mistakes: Vec<Error>,
     pub(super) completion: Arc<Completion>,
-    landing: Arc<Landing>,
+    /// Where readings look for their data, once there are any.
+    landing: Option<Arc<Landing>>,
     submitted: bool,
 }
 
@@ -33,8 +34,8 @@ impl Run {
         // One without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
         let errand = Errand { data: vec![0; index(inputs.bytes())], ..Errand::default() };
-        let (completion, landing) = (Arc::new(Completion::new()), Arc::default());
-        Self { parts, errand, given, mistakes: Vec::new(), completion, landing, submitted: false }
+        let completion = Arc::new(Completion::new());
+        Self { parts, errand, given, mistakes: Vec::new(), completion, landing: None, submitted: false }
     }
 
     /// Brings the data of an input.
@@ -73,7 +74,8 @@ impl Run {
         } else if output.bytes > 0 {
             self.errand.reads.push(output.start);
         }
-        Reading::new(self.completion.clone(), self.landing.clone(), output.start, output.bytes)
+        let landing = self.landing.get_or_insert_default().clone();
+        Reading::new(self.completion.clone(), landing, output.start, output.bytes)
     }
 
     /// Runs it and waits until it is done.
@@ -138,14 +140,9 @@ impl Run {
         let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
         hold.keeps = Some(frozen.clone());
         let mut departure = Departure::new(shared.submitter(), &route, hold, heirs);
-        let pins = || {
-            let mut blocks = Pins::spare();
-            blocks.extend(frozen.pins());
-            blocks
-        };
-        let leave = &mut |commands, _: &[_]| departure.leave(commands, pins);
+        let leave = &mut |commands, _: &[_]| departure.leave(commands, Vec::new);
         let encoded = shared.executor().replay(shared, frozen, &route.parts, errand, leave);
-        departure.finish(encoded, Some(&self.landing), pins)
+        departure.finish(encoded, self.landing.as_ref(), Vec::new)
     }
 }
 

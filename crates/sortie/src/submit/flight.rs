@@ -60,7 +60,7 @@ pub(crate) struct Hold {
     lifted: Vec<(SlotId, Error)>,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
     readback: OnceLock<(Returning, Arc<Landing>)>,
-    /// What else must stay alive.
+    /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<Frozen>>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
@@ -92,9 +92,9 @@ impl Hold {
 
     /// Keeps the blocks, by slot and then others, and lifts the poison of some, to be put back should the batch fail.
     pub(crate) fn pin(&mut self, blocks: Vec<Option<Arc<Block>>>, heirs: Vec<SlotId>) {
-        let lifted = |slot: SlotId| Some((slot, blocks[slot.0 as usize].as_ref()?.cleanse()?));
-        self.lifted = heirs.into_iter().filter_map(lifted).collect();
         self.pins.blocks = blocks;
+        let lifted = |slot: SlotId| Some((slot, self.block(slot)?.cleanse()?));
+        self.lifted = heirs.into_iter().filter_map(lifted).collect();
     }
 
     /// What it reads back. Once, before the last submission leaves.
@@ -107,8 +107,16 @@ impl Hold {
         self.landed.store(true, Ordering::Relaxed);
     }
 
+    /// What it uses, by slot.
+    pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
+        match &self.keeps {
+            Some(frozen) => &frozen.payload.blocks,
+            None => &self.pins.blocks,
+        }
+    }
+
     fn block(&self, slot: SlotId) -> Option<&Arc<Block>> {
-        self.pins.blocks.get(slot.0 as usize)?.as_ref()
+        self.blocks().get(slot.0 as usize)?.as_ref()
     }
 }
 
@@ -128,7 +136,7 @@ pub(crate) struct Pins {
 
 /// Lists kept for later batches: as many as flights can sensibly be under way.
 const SPARES: usize = 16;
-/// A longer list is not kept: what one large batch took would stay for good.
+/// A longer list is not kept, as what one large batch took would stay for good; nor one without room.
 const SPARE_SLOTS: usize = 1 << 16;
 static SPARE: Mutex<Vec<Vec<Option<Arc<Block>>>>> = Mutex::new(Vec::new());
 
@@ -145,7 +153,7 @@ impl Drop for Pins {
         // Blocks go back to their pool here, outside the lock.
         blocks.clear();
         let mut spare = SPARE.lock();
-        if spare.len() < SPARES && blocks.capacity() <= SPARE_SLOTS {
+        if spare.len() < SPARES && (1..=SPARE_SLOTS).contains(&blocks.capacity()) {
             spare.push(blocks);
         }
     }

@@ -318,7 +318,7 @@ impl Submitter {
             Commands::Refused(error) => Departed::Over(leg.fail(&error, false)),
             Commands::Cpu(work) => {
                 self.counters.submissions.add(1);
-                let (blocks, canceled) = (&leg.hold.pins.blocks, leg.hold.completion.canceled());
+                let (blocks, canceled) = (leg.hold.blocks(), leg.hold.completion.canceled());
                 let start = Instant::now();
                 // It may be the caller's own thread, which a defect of ours must not take down.
                 let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, canceled)));
@@ -350,7 +350,7 @@ impl Submitter {
         leg.left = Some(Instant::now());
         let index = queue.submit(commands);
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
-            let error = Block::blame(leg.hold.pins.blocks.iter().flatten(), self.lost.explain(gpu, error));
+            let error = Block::blame(leg.hold.blocks().iter().flatten(), self.lost.explain(gpu, error));
             return Departed::Over(leg.fail(&error, false));
         }
         self.counters.submissions.add(1);
