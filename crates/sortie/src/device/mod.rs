@@ -215,10 +215,14 @@ impl Device {
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
     ///
+    /// From the first call on, replays that could have gone to the driver's queue themselves go through wgpu: others may be using the queue.
+    ///
     /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        self.shared.link.as_ref().map(|link| (&*link.gpu, &link.queue))
+        let link = self.shared.link.as_ref()?;
+        self.shared.submitter.share_queue();
+        Some((&*link.gpu, &link.queue))
     }
 
     /// What it has done so far.

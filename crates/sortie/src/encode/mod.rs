@@ -4,6 +4,8 @@
 //! before the first command is encoded, so a batch is encoded whole or not at all.
 
 mod commands;
+#[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_direct.rs")]
+mod direct;
 mod fill;
 mod frozen;
 mod groups;
@@ -22,6 +24,7 @@ use sortie_plan::Part;
 
 use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, vulkan::Secondary};
 pub(crate) use self::{
+    direct::Fence,
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     frozen::{Errand, Frozen, Ports},
     groups::GroupCache,
@@ -54,6 +57,8 @@ pub(crate) enum Commands {
     Wgpu(wgpu::CommandBuffer),
     /// What goes before a native replay, the replay itself, what goes after.
     Native(SmallVec<[wgpu::CommandBuffer; 3]>),
+    /// A part of a native replay that needs nothing of wgpu's.
+    Direct(Arc<Frozen>, usize),
     Cpu(Work),
     /// It could not be encoded, and those before it have left: it fails when its turn comes.
     Refused(Error),
@@ -257,7 +262,7 @@ impl Wgpu {
     fn replay(
         &self,
         shared: &Arc<Shared>,
-        frozen: &Frozen,
+        frozen: &Arc<Frozen>,
         parts: &[Part],
         errand: &Errand,
         leave: Leave<'_>,

@@ -1,9 +1,12 @@
 //! Native replays, seen from wgpu: what must be done once before them, and what goes around each.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::{
-    Commands, Encoded, Errand, Frozen, Leave, Wgpu,
+    Commands, Encoded, Errand, Fence, Frozen, Leave, Wgpu,
+    direct::Direct,
     frozen::{Laid, Port},
     vulkan::{Secondary, is_gone},
 };
@@ -67,11 +70,14 @@ impl Wgpu {
     /// One run of a native replay. Costs the same however many ops the recording has.
     pub(super) fn native(
         &self,
-        frozen: &Frozen,
+        frozen: &Arc<Frozen>,
         errand: &Errand,
         secondary: &Secondary,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
+        if errand.data.is_empty() && errand.reads.is_empty() && secondary.direct().is_some() {
+            return Ok(self.direct(frozen, secondary, leave));
+        }
         let laid = Laid {
             planned: &frozen.planned,
             parts: frozen.parts(),
@@ -138,6 +144,52 @@ impl Wgpu {
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
         Ok(Encoded { commands: Some(Commands::Native(commands)), returning })
+    }
+}
+
+impl Wgpu {
+    /// A run that brings nothing and asks for nothing.
+    fn direct(&self, frozen: &Arc<Frozen>, secondary: &Secondary, leave: Leave<'_>) -> Encoded {
+        let [dispatches, transfers] = secondary.counts();
+        self.counters.dispatches.add(dispatches);
+        self.counters.transfers.add(transfers);
+        self.counters.native_runs.add(1);
+        let last = frozen.parts().len() - 1;
+        for part in 0..last {
+            leave(Commands::Direct(frozen.clone(), part), &frozen.payload.blocks);
+        }
+        Encoded { commands: Some(Commands::Direct(frozen.clone(), last)), returning: None }
+    }
+}
+
+impl Frozen {
+    /// Has Vulkan run a part. The caller has the turn of the submit line, and knows that nobody else has the queue.
+    pub(crate) fn launch(&self, part: usize) -> Result<Fence> {
+        self.with_direct(|direct| direct.launch(part))
+    }
+
+    /// Waits for what was launched.
+    pub(crate) fn wait(&self, fence: Fence) -> Result<()> {
+        self.with_direct(|direct| direct.wait(fence))
+    }
+
+    /// What was launched is done.
+    pub(crate) fn give_back(&self, fence: Fence) {
+        self.with_direct(|direct| direct.give_back(fence));
+    }
+
+    /// The same for wgpu.
+    pub(crate) fn commands(&self, device: &wgpu::Device, part: usize) -> wgpu::CommandBuffer {
+        let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
+        if let Some(secondary) = &self.native {
+            secondary.execute(part, &mut encoder);
+        }
+        encoder.finish()
+    }
+
+    fn with_direct<R>(&self, of: impl FnOnce(&Direct) -> R) -> R {
+        let direct = self.native.as_ref().and_then(Secondary::direct);
+        of(direct.unwrap_or_else(|| unreachable!("only those that have it are asked")))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Frozen;
+use super::{Frozen, direct::Direct};
 use crate::{device::Shared, error::Result, memory::Block};
 
 /// There is none.
@@ -17,6 +17,10 @@ impl Secondary {
     #[expect(clippy::unnecessary_wraps, reason = "as on Vulkan")]
     pub(super) fn record(_: &Arc<Shared>, _: &Frozen) -> Result<Option<Self>> {
         Ok(None)
+    }
+
+    pub(super) fn direct(&self) -> Option<&Direct> {
+        match *self {}
     }
 
     pub(super) fn counts(&self) -> [u64; 2] {

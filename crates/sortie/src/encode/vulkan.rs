@@ -10,7 +10,7 @@
 //!   through wgpu;
 //! - imported buffers, which their owner may destroy, are named to wgpu in every run (see [`super::Wgpu::replay`]): it refuses the submission then.
 //!
-//! All unsafe code of the crate but one call is here. Objects are freed when the last holder lets go, which is after the last use.
+//! Objects are freed when the last holder lets go, which is after the last use.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use sortie_plan::{Access, Lane, Op, OpKind, SlotId};
 
-use super::{Frozen, commands::folded, groups::Bound};
+use super::{Frozen, commands::folded, direct::Direct, groups::Bound};
 use crate::{
     device::Shared,
     error::{Error, Result},
@@ -47,6 +47,8 @@ pub(crate) struct Secondary {
     pipelines: Vec<vk::Pipeline>,
     dispatches: u64,
     transfers: u64,
+    /// For runs that need nothing of wgpu's, on a device of our own.
+    direct: Option<Direct>,
     /// Keeps the device alive; dropped last.
     _gpu: wgpu::Device,
 }
@@ -70,6 +72,7 @@ impl Secondary {
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(hal.queue_family_index());
         // SAFETY: the device is alive; the family is that of its queue.
         let pool = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
+        let queue = hal.raw_queue();
         drop(hal);
         let mut secondary = Self {
             device,
@@ -81,6 +84,7 @@ impl Secondary {
             pipelines: Vec::new(),
             dispatches: 0,
             transfers: 0,
+            direct: None,
             _gpu: gpu.clone(),
         };
         Writer {
@@ -93,7 +97,16 @@ impl Secondary {
             sets: FxHashMap::default(),
         }
         .write()?;
+        if !shared.gpu().guest() && frozen.imported.is_empty() {
+            let direct = Direct::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
+            secondary.direct = Some(direct);
+        }
         Ok(Some(secondary))
+    }
+
+    /// What submits it past wgpu, where that may be.
+    pub(super) fn direct(&self) -> Option<&Direct> {
+        self.direct.as_ref()
     }
 
     /// Dispatches and transfers of a run.
@@ -116,6 +129,7 @@ impl Secondary {
 
 impl Drop for Secondary {
     fn drop(&mut self) {
+        self.direct = None;
         // SAFETY: all of it was made by this device, which lives; whoever submitted the commands held this until they were done.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);

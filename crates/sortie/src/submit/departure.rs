@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use sortie_plan::{Part, SlotId};
 
 use super::{
-    Item, Submitter,
+    Item, Mark, Submitter,
     flight::{Flight, Hold, Leg},
     line::Reservation,
     ticket::Landing,
@@ -42,7 +42,7 @@ pub(crate) struct Departure<'a> {
     shared: Option<Arc<Hold>>,
     /// Slots whose poison it lifts.
     heirs: Vec<SlotId>,
-    reserved: Option<Reservation<'a, Item, Leg, wgpu::SubmissionIndex>>,
+    reserved: Option<Reservation<'a, Item, Leg, Mark>>,
     waiting: Vec<Flight>,
     /// Submissions so far.
     count: usize,
@@ -135,6 +135,7 @@ impl<'a> Departure<'a> {
             effort: self.route.efforts.get(number).cloned(),
             budget: self.route.budget.map(Duration::from_nanos),
             left: None,
+            fence: None,
         };
         Flight { commands, leg }
     }

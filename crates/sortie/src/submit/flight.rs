@@ -17,7 +17,7 @@ use super::{
     ticket::Landing,
 };
 use crate::{
-    encode::{Commands, Frozen},
+    encode::{Commands, Fence, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
     policy::Effort,
@@ -46,6 +46,8 @@ pub(crate) struct Leg {
     pub(crate) budget: Option<Duration>,
     /// When it left.
     pub(crate) left: Option<Instant>,
+    /// Of a run that went past wgpu.
+    pub(crate) fence: Option<Fence>,
 }
 
 /// What a whole batch keeps alive until its last submission has landed.
@@ -124,7 +126,10 @@ impl Flight {
     /// A batch of one submission.
     pub(crate) fn whole(commands: Commands, hold: Hold) -> Self {
         let hold = Arc::new(hold);
-        Self { commands, leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None } }
+        Self {
+            commands,
+            leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None, fence: None },
+        }
     }
 }
 

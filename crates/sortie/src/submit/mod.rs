@@ -29,6 +29,7 @@ use std::{
 pub(crate) use completion::Completion;
 pub(crate) use departure::{Departure, Outbound};
 pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 pub(crate) use ticket::Landing;
 pub use ticket::{Reading, Ticket};
@@ -39,7 +40,7 @@ use self::{
 };
 use crate::{
     device::{Gpu, Lost, Polled},
-    encode::Commands,
+    encode::{Commands, Fence, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Words},
     metrics::{Count, Counters},
@@ -53,11 +54,15 @@ const POLL: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Submitter {
     queue: Queue,
-    line: Line<Item, Leg, wgpu::SubmissionIndex>,
+    line: Line<Item, Leg, Mark>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
     exiting: AtomicBool,
+    /// Whether somebody else has the queue, too. Locked while it is used past wgpu.
+    shared: Mutex<bool>,
+    /// Whether wgpu has writes that it has not submitted.
+    writes: AtomicBool,
     /// The submit thread.
     runner: OnceLock<ThreadId>,
     /// Whether a flight has landed.
@@ -75,10 +80,18 @@ pub(crate) enum Queue {
     Cpu,
 }
 
+/// What a flight under way is known by.
+#[derive(Clone, Debug)]
+enum Mark {
+    Wgpu(wgpu::SubmissionIndex),
+    /// Past wgpu.
+    Direct(Arc<Frozen>, Fence),
+}
+
 /// What has become of a flight that left.
 enum Departed {
     /// It is under way.
-    Flying(wgpu::SubmissionIndex, u64),
+    Flying(Mark, u64),
     /// It is over, well or not.
     Over(Wakers),
 }
@@ -123,6 +136,8 @@ impl Submitter {
             counters,
             costs,
             exiting: AtomicBool::new(false),
+            shared: Mutex::new(false),
+            writes: AtomicBool::new(false),
             runner: OnceLock::new(),
             landed: AtomicBool::new(false),
         });
@@ -248,7 +263,7 @@ impl Submitter {
         }
     }
 
-    fn attend_turn(&self, item: Item, turn: Turn<'_, Item, Leg, wgpu::SubmissionIndex>) {
+    fn attend_turn(&self, item: Item, turn: Turn<'_, Item, Leg, Mark>) {
         let over = self.guarded(|| self.turn(item));
         drop(turn);
         if let Some(wakers) = over {
@@ -289,6 +304,7 @@ impl Submitter {
         let (gpu, _) = self.wgpu();
         let scopes = gpu.scopes();
         drop(view);
+        self.writes.store(true, Ordering::Relaxed);
         scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(gpu, error))
     }
 
@@ -315,6 +331,7 @@ impl Submitter {
         match commands {
             Commands::Wgpu(commands) => self.submit([commands], leg, attended),
             Commands::Native(commands) => self.submit(commands, leg, attended),
+            Commands::Direct(frozen, part) => self.launch(&frozen, part, leg, attended),
             Commands::Refused(error) => Departed::Over(leg.fail(&error, false)),
             Commands::Cpu(work) => {
                 self.counters.submissions.add(1);
@@ -348,7 +365,8 @@ impl Submitter {
         let (gpu, queue) = self.wgpu();
         let scopes = gpu.scopes();
         leg.left = Some(Instant::now());
-        let index = queue.submit(commands);
+        self.writes.store(false, Ordering::Relaxed);
+        let index = Mark::Wgpu(queue.submit(commands));
         if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
             let error = Block::blame(leg.hold.blocks().iter().flatten(), self.lost.explain(gpu, error));
             return Departed::Over(leg.fail(&error, false));
@@ -356,6 +374,47 @@ impl Submitter {
         self.counters.submissions.add(1);
         let serial = self.line.departed(leg, index.clone(), attended);
         Departed::Flying(index, serial)
+    }
+
+    /// From now on somebody else may use the queue.
+    pub(crate) fn share_queue(&self) {
+        *self.shared.lock() = true;
+    }
+
+    /// Submits a part of a replay past wgpu, unless somebody else may be using the queue.
+    fn launch(&self, frozen: &Arc<Frozen>, part: usize, mut leg: Leg, attended: bool) -> Departed {
+        let (gpu, queue) = self.wgpu();
+        let shared = self.shared.lock();
+        if *shared {
+            drop(shared);
+            return self.submit([frozen.commands(gpu, part)], leg, attended);
+        }
+        let flushed = match self.writes.swap(false, Ordering::Relaxed) {
+            true => {
+                let scopes = gpu.scopes();
+                queue.submit([]);
+                scopes.pop(|| "writes".into(), 0).map_err(|error| self.lost.explain(gpu, error))
+            }
+            false => Ok(()),
+        };
+        leg.left = Some(Instant::now());
+        let launched = flushed.and_then(|()| frozen.launch(part));
+        drop(shared);
+        match launched {
+            Ok(fence) => {
+                self.counters.submissions.add(1);
+                leg.fence = Some(fence);
+                let mark = Mark::Direct(frozen.clone(), fence);
+                let serial = self.line.departed(leg, mark.clone(), attended);
+                Departed::Flying(mark, serial)
+            }
+            Err(error) => {
+                if *error.kind() == ErrorKind::DeviceLost {
+                    self.lost.set(error.to_string());
+                }
+                Departed::Over(leg.fail(&error, false))
+            }
+        }
     }
 
     fn wgpu(&self) -> (&Gpu, &wgpu::Queue) {
@@ -381,10 +440,9 @@ impl Submitter {
     }
 
     /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
-    fn attend(&self, index: &wgpu::SubmissionIndex, serial: u64) -> bool {
-        let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
+    fn attend(&self, mark: &Mark, serial: u64) -> bool {
         let mut pending = false;
-        let outcome = match self.lost.poll(self.wgpu().0, wait) {
+        let outcome = match self.poll(mark) {
             Polled::Done => Ok(()),
             Polled::Dropped => Err(Error::internal("wgpu dropped the submission without saying why")),
             Polled::Pending if self.lost.check().is_ok() => return false,
@@ -402,7 +460,11 @@ impl Submitter {
             let time = self.costs.landed(left, now, &efforts);
             legs.first().filter(|_| legs.len() == 1).inspect(|leg| self.watch(leg, time));
         }
-        for leg in legs {
+        for mut leg in legs {
+            // Of a lost device nobody knows whether it is done with it.
+            if let (Some(fence), Some(frozen), Ok(())) = (leg.fence.take(), &leg.hold.keeps, &lost) {
+                frozen.give_back(fence);
+            }
             if pending {
                 // Nobody knows whether a lost device still runs it: what it uses stays for good.
                 std::mem::forget(leg.hold.clone());
@@ -413,6 +475,22 @@ impl Submitter {
             }
         }
         true
+    }
+
+    fn poll(&self, mark: &Mark) -> Polled {
+        match mark {
+            Mark::Wgpu(index) => {
+                let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
+                self.lost.poll(self.wgpu().0, wait)
+            }
+            Mark::Direct(frozen, fence) => match frozen.wait(*fence) {
+                Ok(()) => Polled::Done,
+                Err(error) => {
+                    self.lost.set(error.to_string());
+                    Polled::Pending
+                }
+            },
+        }
     }
 
     /// Counts what took longer than it was cut to take.

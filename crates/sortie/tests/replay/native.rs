@@ -4,19 +4,24 @@ use sortie::{Device, DeviceOptions, Grid, Replay};
 
 use crate::{ADD, drivers};
 
-/// A driver twice: with native replays and without.
-fn pairs() -> Vec<(&'static str, [Device; 2])> {
+/// A driver three times: with native replays, with native replays on a queue that others may use too, and without.
+fn triples() -> Vec<(&'static str, [Device; 3])> {
     let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
     let open = |driver: &str, native_replay| {
         let options = DeviceOptions { device: Some(driver.into()), native_replay, ..DeviceOptions::default() };
         Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
     };
-    there.map(|driver| (driver, [true, false].map(|native| open(driver, native)))).collect()
+    let all = |driver: &'static str| {
+        let shared = open(driver, true);
+        assert!(shared.wgpu().is_some(), "from now on it is");
+        (driver, [open(driver, true), shared, open(driver, false)])
+    };
+    there.map(all).collect()
 }
 
 /// The same bits after several runs, one of them native and the other not.
 fn same(what: &str, record: impl Fn(&Device) -> (Replay, sortie::Buffer<u32>)) {
-    for (driver, devices) in pairs() {
+    for (driver, devices) in triples() {
         let results = devices.map(|device| {
             let (replay, result) = record(&device);
             for _ in 0..3 {
@@ -27,9 +32,10 @@ fn same(what: &str, record: impl Fn(&Device) -> (Replay, sortie::Buffer<u32>)) {
                 device.metrics().native_runs,
             )
         });
-        let [(native, runs), (encoded, none)] = results;
-        assert_eq!((runs, none), (3, 0), "{what} on {driver}");
+        let [(native, runs), (shared, as_many), (encoded, none)] = results;
+        assert_eq!((runs, as_many, none), (3, 3, 0), "{what} on {driver}");
         assert_eq!(native, encoded, "{what} on {driver}");
+        assert_eq!(shared, encoded, "{what} on {driver}, on a queue that others may use");
         assert!(native.iter().any(|x| *x != 0), "{what} on {driver}: something happened");
     }
 }
@@ -100,7 +106,7 @@ fn every_kind_of_op_is_the_same() {
 
 #[test]
 fn thousands_of_native_runs_make_nothing() {
-    for (driver, [device, _]) in pairs() {
+    for (driver, [device, ..]) in triples() {
         let add = device.kernel(ADD).expect("a kernel");
         let mut batch = device.batch();
         let x = batch.input::<u32>([64]);
@@ -130,6 +136,75 @@ fn thousands_of_native_runs_make_nothing() {
     }
 }
 
+/// Steps of a simulation, which bring nothing and ask for nothing, among all else that goes to a queue.
+#[test]
+fn runs_without_data_keep_their_place_among_writes_batches_and_other_runs() {
+    for (driver, devices) in triples() {
+        for device in devices {
+            let run = || -> sortie::Result<()> {
+                let add = device.kernel(ADD)?;
+                let (x, y) = (device.upload(&[1_u32; 1000])?, device.zeros::<u32>(1000)?);
+                let step = |times: u32| {
+                    let mut batch = device.batch();
+                    batch.dispatch(&add, &[&x, &y], Grid::items(1000)).immediates(&[0_u32, times]);
+                    batch.freeze()
+                };
+                let (once, thrice) = (step(1)?, step(3)?);
+                let mut expected = 0;
+                for round in 1..30_u32 {
+                    x.write(&vec![round; 1000])?;
+                    drop(once.run().submit_async()?);
+                    x.write(&vec![2 * round; 1000])?;
+                    for _ in 0..3 {
+                        drop(thrice.run().submit_async()?);
+                    }
+                    let mut batch = device.batch();
+                    batch.fill(&x, 7);
+                    drop(batch.submit_async()?);
+                    once.run().submit()?;
+                    let mut batch = device.batch();
+                    let read = batch.read(&y);
+                    batch.submit()?;
+                    expected += round + 3 * 3 * 2 * round + 7;
+                    assert_eq!(read.wait()?, vec![expected; 1000], "{driver}, round {round}");
+                }
+                Ok(())
+            };
+            run().unwrap_or_else(|error| panic!("{driver}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn many_threads_may_run_steps_and_drop_the_replay_while_they_are_under_way() {
+    for (driver, [device, ..]) in triples() {
+        let run = || -> sortie::Result<()> {
+            let add = device.kernel(ADD)?;
+            let (ones, y) = (device.upload(&[1_u32; 100])?, device.zeros::<u32>(100)?);
+            std::thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (device, add, ones, y) = (&device, &add, &ones, &y);
+                    scope.spawn(move || -> sortie::Result<()> {
+                        let mut batch = device.batch();
+                        batch.dispatch(add, &[ones, y], Grid::items(100)).immediates(&[0_u32, 1]);
+                        let step = batch.freeze()?;
+                        for round in 0..50 {
+                            match (round + thread) % 3 {
+                                0 => step.run().submit()?,
+                                _ => drop(step.run().submit_async()?),
+                            }
+                        }
+                        Ok(())
+                    });
+                }
+            });
+            assert_eq!(y.download()?, [200; 100], "{driver}");
+            Ok(())
+        };
+        run().unwrap_or_else(|error| panic!("{driver}: {error}"));
+    }
+}
+
 /// Two writes of the same memory without a barrier, given to Vulkan behind wgpu's back. Does nothing unless asked to: `scripts/test` has it done, to see
 /// that the validation layer, which is silent about native replays, is not silent about this.
 #[test]
@@ -139,7 +214,7 @@ fn plants_a_hazard() {
     if std::env::var_os("SORTIE_TEST_HAZARD").is_none() {
         return;
     }
-    let Some((_, [device, _])) = pairs().into_iter().next() else { return };
+    let Some((_, [device, ..])) = triples().into_iter().next() else { return };
     let (gpu, queue) = device.wgpu().expect("a wgpu device");
     let raw = gpu.create_buffer(&sortie::wgpu::BufferDescriptor {
         label: None,
