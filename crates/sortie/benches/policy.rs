@@ -5,7 +5,7 @@
 //! batch of `n` dispatches, each of which needs what the last one wrote. `stream-1`, `stream-2` and `stream-3` submit the same as eight whole batches without waiting, with at
 //! most so many in flight. `never-again` and `stream-2-again` are controls that must read 1.0×. All take turns; a ratio is the median ratio within a round.
 //!
-//! `long`: 100,000 dispatches under `Adaptive` with a budget of 20 ms. How many submissions that makes, what the longest is estimated to take (never more
+//! `long`: 100,000 dispatches (10,000 with `--quick`) under `Adaptive` with a budget of 20 ms. How many submissions that makes, what the longest is estimated to take (never more
 //! than the budget), how many of them took longer all the same, and by how much.
 //!
 //! `cargo bench -p sortie --bench policy [-- --quick] [--json] [--device NAME]`
@@ -25,7 +25,7 @@ const MIX: &str = "
     }";
 
 /// Name, elements of a dispatch, dispatches.
-const CASES: [(&str, usize, usize); 3] = [("small", 1000, 2000), ("medium", 50_000, 600), ("large", 1_000_000, 40)];
+const CASES: [(&str, usize, usize); 3] = [("small", 1000, 2000), ("medium", 50_000, 320), ("large", 1_000_000, 16)];
 const BATCHES: usize = 8;
 /// A gain below this, or below twice what the controls are off, is none.
 const WORTHWHILE: f64 = 0.05;
@@ -113,19 +113,20 @@ fn main() -> sortie::Result<()> {
         .map(|(index, info)| (index.to_string(), info.name.clone()))
         .filter(|(_, name)| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase())))
         .collect();
-    let budget = Duration::from_secs_f64(if quick { 14.0 } else { 95.0 }) / (devices.len().max(1) * CASES.len()) as u32;
+    let budget = Duration::from_secs_f64(if quick { 4.0 } else { 70.0 }) / (devices.len().max(1) * CASES.len()) as u32;
     for (index, name) in &devices {
-        bench(index, name, budget, json)?;
+        bench(index, name, budget, quick, json)?;
     }
     Ok(())
 }
 
-fn bench(index: &str, device: &str, budget: Duration, json: bool) -> sortie::Result<()> {
+fn bench(index: &str, device: &str, budget: Duration, quick: bool, json: bool) -> sortie::Result<()> {
     if !json {
         println!("\n{device}\n{:<8} {:>6}  {:<16} {:>12} {:>8}", "case", "n", "contender", "µs/op", "ratio");
     }
     let mut rated: Vec<(String, f64)> = Vec::new();
     for (case, items, n) in CASES {
+        let n = if quick { n / 4 } else { n };
         let lanes = [Lane::new(index, 1, items)?, Lane::new(index, 2, items)?, Lane::new(index, 3, items)?];
         let lane = |way: Way| &lanes[if let Way::Stream(depth) = way { depth - 1 } else { 1 }];
         let mut contenders = Contender::all(n);
@@ -135,7 +136,7 @@ fn bench(index: &str, device: &str, budget: Duration, json: bool) -> sortie::Res
         }
         let (begin, count) = (Instant::now(), contenders.len());
         let mut round = 0;
-        while round < 3 || begin.elapsed() < budget {
+        while round < if quick { 1 } else { 3 } || begin.elapsed() < budget {
             for turn in 0..count {
                 let contender = &mut contenders[(turn + round) % count];
                 contender.times.push(lane(contender.way).run(contender.way, n)?);
@@ -163,7 +164,7 @@ fn bench(index: &str, device: &str, budget: Duration, json: bool) -> sortie::Res
     if !json {
         println!("verdict: {verdict}; the tuning file, or the default, says {tuned}");
     }
-    long(index, device, json)
+    long(index, device, if quick { 10_000 } else { 100_000 }, json)
 }
 
 /// What gains in the mean over all cases, and loses in none.
@@ -188,14 +189,13 @@ fn verdict(rated: &[(String, f64)]) -> String {
 }
 
 /// How well a budget is kept.
-fn long(index: &str, device: &str, json: bool) -> sortie::Result<()> {
-    const OPS: usize = 100_000;
+fn long(index: &str, device: &str, ops: usize, json: bool) -> sortie::Result<()> {
     let lane = Lane::new(index, 2, 256)?;
     // Estimates are learned from these.
     for _ in 0..2 {
-        lane.record(OPS / 10).submit()?;
+        lane.record(ops / 10).submit()?;
     }
-    let mut batch = lane.record(OPS);
+    let mut batch = lane.record(ops);
     batch.split_by(Split::Adaptive { budget: BUDGET });
     let plan = batch.plan()?;
     assert!(plan.longest() <= BUDGET, "{plan:?}");
@@ -212,12 +212,12 @@ fn long(index: &str, device: &str, json: bool) -> sortie::Result<()> {
             ("mean_overrun_ms", over),
         ] {
             println!(
-                "{{\"bench\":\"policy\",\"device\":\"{device}\",\"case\":\"long\",\"n\":{OPS},\"contender\":\"adaptive\",\"metric\":\"{metric}\",\"value\":{value:.3},\"baseline\":\"adaptive\",\"ratio\":1.0}}"
+                "{{\"bench\":\"policy\",\"device\":\"{device}\",\"case\":\"long\",\"n\":{ops},\"contender\":\"adaptive\",\"metric\":\"{metric}\",\"value\":{value:.3},\"baseline\":\"adaptive\",\"ratio\":1.0}}"
             );
         }
     } else {
         println!(
-            "long     {OPS}  {} submissions, at most {:.1} ms by estimate ({BUDGET:?} allowed), {:.0} ms in all where {:.0} ms were estimated; {} took longer, by {over:.1} ms on average",
+            "long     {ops}  {} submissions, at most {:.1} ms by estimate ({BUDGET:?} allowed), {:.0} ms in all where {:.0} ms were estimated; {} took longer, by {over:.1} ms on average",
             made.submissions,
             plan.longest().as_secs_f64() * 1e3,
             time.as_secs_f64() * 1e3,
