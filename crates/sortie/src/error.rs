@@ -75,6 +75,8 @@ pub enum ErrorKind {
     Overloaded,
     /// A job panicked.
     JobPanicked,
+    /// A [job](crate::Job) does not take this input.
+    Input,
     /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
     Poisoned,
     /// A kernel ran into itself: invocations in conflict over memory, a barrier that not all reach, an index out of bounds. Looked for by
@@ -115,6 +117,11 @@ impl Error {
     #[must_use]
     pub fn mistakes(&self) -> &[Error] {
         if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
+    }
+
+    /// For a [`Job`](crate::Job): an input that it does not take, and why.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Input, message)
     }
 
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {

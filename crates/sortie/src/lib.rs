@@ -40,6 +40,7 @@
 //! | `cpu` | a plan run by the host itself |
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
+//! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
@@ -54,6 +55,7 @@
 pub use {bytemuck, half, wgpu};
 
 mod batch;
+mod batcher;
 mod cpu;
 mod device;
 mod encode;
@@ -69,6 +71,7 @@ mod tune;
 
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
+    batcher::{Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, Rows, Times},
     device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
     kernel::{Kernel, KernelOptions},

@@ -54,6 +54,7 @@ const LAYERS: &[Layer] = &[
         may: &["batch", "device", "error", "kernel", "memory", "policy", "submit"],
         crates: &["sortie_plan"],
     },
+    Layer { module: "batcher", may: &["batch", "device", "error", "kernel", "submit", "tensor"], crates: &[] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",

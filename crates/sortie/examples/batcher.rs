@@ -1,0 +1,70 @@
+//! A thousand tasks ask one by one; the device is asked by the hundred.
+//!
+//! `cargo run --release -p sortie --example batcher`
+
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use std::time::Instant;
+
+use sortie::{Answers, Batch, BatchConfig, Batcher, Device, Grid, Job, Kernel};
+
+const TASKS: u32 = 1000;
+const REQUESTS: u32 = 10;
+
+/// The length of a vector.
+struct Length;
+
+impl Job for Length {
+    type Input = [f32; 4];
+    type Output = f32;
+    type Ready = Kernel;
+
+    fn prepare(&self, device: &Device) -> sortie::Result<Kernel> {
+        device.kernel(
+            "@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+            @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+                if id.x < arrayLength(&y) { y[id.x] = length(x[id.x]); }
+            }",
+        )
+    }
+
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<[f32; 4]>) -> sortie::Result<Answers<f32>> {
+        let x = batch.upload(inputs.as_flattened(), [inputs.len(), 4]);
+        let y = batch.scratch::<f32>(inputs.len());
+        batch.dispatch(kernel, &[&x, &y], Grid::items(inputs.len()));
+        let y = batch.read(y);
+        Ok(Box::new(|| Ok(y.wait()?.into_iter().map(Ok).collect())))
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::open()?;
+    let batcher = Batcher::new(&device, Length, BatchConfig::default())?;
+    let start = Instant::now();
+    let ask = |task: u32| {
+        let batcher = batcher.clone();
+        tokio::spawn(async move {
+            for request in 0..REQUESTS {
+                let [a, b] = [task as f32, request as f32];
+                let length = batcher.call([a, 0.0, 0.0, b]).await?;
+                assert!((length - a.hypot(b)).abs() <= 1e-3 * (1.0 + length), "{length} of {a} and {b}");
+            }
+            Ok::<_, sortie::Error>(())
+        })
+    };
+    let tasks: Vec<_> = (0..TASKS).map(ask).collect();
+    for task in tasks {
+        task.await??;
+    }
+    let (time, metrics) = (start.elapsed(), batcher.metrics());
+    let rate = metrics.requests as f64 / time.as_secs_f64();
+    println!("{} requests of {TASKS} tasks in {} batches on {}", metrics.requests, metrics.batches, device.info());
+    println!("{rate:.0} requests a second; {:.0} to a batch", metrics.rows as f64 / metrics.batches as f64);
+    println!(
+        "waited {:?} (99 %: {:?}), served in {:?} (99 %: {:?})",
+        metrics.wait.p50, metrics.wait.p99, metrics.service.p50, metrics.service.p99
+    );
+    Ok(())
+}

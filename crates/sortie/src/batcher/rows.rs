@@ -1,0 +1,100 @@
+//! A kernel over rows, as a job.
+
+use std::marker::PhantomData;
+
+use super::job::{Answers, Job};
+use crate::{
+    batch::{Batch, Grid},
+    device::Device,
+    error::{Error, Result},
+    kernel::Kernel,
+    tensor::Element,
+};
+
+/// A kernel over rows of a fixed width, as a [`Job`]: for the common case that needs no job of one's own.
+///
+/// The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device, Rows};
+///
+/// // Sums of three numbers.
+/// let sums = Rows::<f32, f32>::new([3, 1], "
+///     @group(0) @binding(0) var<storage, read> x: array<f32>;
+///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+///         if id.x < arrayLength(&y) { y[id.x] = x[3u * id.x] + x[3u * id.x + 1u] + x[3u * id.x + 2u]; }
+///     }
+/// ");
+/// let batcher = Batcher::new(&Device::cpu()?, sums, BatchConfig::default())?;
+/// assert_eq!(batcher.call_blocking(vec![1.0, 2.0, 3.0, 10.0, 20.0, 30.0])?, [6.0, 60.0]);
+/// assert!(batcher.call_blocking(vec![1.0, 2.0]).is_err()); // not a row
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Rows<T, U> {
+    source: String,
+    widths: [usize; 2],
+    elements: PhantomData<fn(T) -> U>,
+}
+
+impl<T: Element, U: Element> Rows<T, U> {
+    /// The widths of a row of the input and of the output, and the kernel's source.
+    #[must_use]
+    pub fn new(widths: [usize; 2], source: &str) -> Self {
+        Self { source: source.into(), widths: widths.map(|width| width.max(1)), elements: PhantomData }
+    }
+}
+
+impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
+    type Input = Vec<T>;
+    type Output = Vec<U>;
+    type Ready = Kernel;
+
+    fn prepare(&self, device: &Device) -> Result<Kernel> {
+        device.kernel(&self.source)
+    }
+
+    fn rows(&self, input: &Vec<T>) -> usize {
+        input.len() / self.widths[0]
+    }
+
+    fn check(&self, input: &Vec<T>) -> Result<()> {
+        if input.len().is_multiple_of(self.widths[0]) {
+            return Ok(());
+        }
+        let message = format!("{} elements are no whole number of rows of {}", input.len(), self.widths[0]);
+        Err(Error::input(message))
+    }
+
+    fn at_once(&self, input: &Vec<T>) -> Option<Vec<U>> {
+        input.is_empty().then(Vec::new)
+    }
+
+    fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
+        input.chunks(rows * self.widths[0]).map(<[T]>::to_vec).collect()
+    }
+
+    fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
+        parts.concat()
+    }
+
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<Vec<T>>) -> Result<Answers<Vec<U>>> {
+        let lengths: Vec<usize> = inputs.iter().map(|input| self.rows(input) * self.widths[1]).collect();
+        let rows = lengths.iter().sum::<usize>() / self.widths[1];
+        let x = batch.upload(&inputs.concat(), [rows, self.widths[0]]);
+        let y = batch.scratch::<U>(rows * self.widths[1]);
+        batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
+        let y = batch.read(y);
+        Ok(Box::new(move || {
+            let all = y.wait()?;
+            let mut rest = &all[..];
+            let own = |len: &usize| {
+                let (own, others) = rest.split_at(*len);
+                rest = others;
+                Ok(own.to_vec())
+            };
+            Ok(lengths.iter().map(own).collect())
+        }))
+    }
+}

@@ -1,0 +1,108 @@
+//! Each caller gets its own answer.
+
+use sortie::{BatchConfig, Batcher, ErrorKind, Rows};
+
+use crate::{Ask, Triple, devices, one, tripled};
+
+/// Tasks, and requests of each: a tenth of what is run with `SORTIE_CASES=full`.
+fn load() -> (u32, u32) {
+    if std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full") { (1000, 100) } else { (200, 50) }
+}
+
+#[test]
+fn many_tasks_get_each_their_own_answers() {
+    let (tasks, requests) = load();
+    for (name, device) in devices() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+        let batcher = Batcher::new(&device, Triple::default(), BatchConfig::default()).expect("a batcher");
+        let made = runtime.block_on(async {
+            let ask = |task: u32| {
+                let batcher = batcher.clone();
+                tokio::spawn(async move {
+                    for request in 0..requests {
+                        let number = task * 1000 + request;
+                        // Some have several rows.
+                        let numbers: Vec<u32> = (0..=number % 3).map(|row| number + row * 7).collect();
+                        let answer = batcher.call(Ask::Numbers(numbers.clone())).await.expect("an answer");
+                        assert_eq!(answer, tripled(&numbers));
+                    }
+                })
+            };
+            let warm = device.metrics().buffers_created;
+            let all: Vec<_> = (0..tasks).map(ask).collect();
+            for task in all {
+                task.await.expect("no panic");
+            }
+            device.metrics().buffers_created - warm
+        });
+        let metrics = batcher.metrics();
+        assert_eq!(metrics.requests, u64::from(tasks * requests), "{name}: {metrics:?}");
+        assert_eq!(metrics.rejected + metrics.expired + metrics.canceled + metrics.failed, 0, "{name}: {metrics:?}");
+        assert_eq!(
+            metrics.batches,
+            metrics.full + metrics.waited + metrics.idle + metrics.closing,
+            "{name}: {metrics:?}"
+        );
+        assert!(metrics.batches < metrics.requests / 4, "{name}: they were put together, {metrics:?}");
+        // Sizes of batches differ, so there are buffers of several classes; but not one for each batch.
+        assert!(made < metrics.batches / 2 + 64, "{name}: {made} buffers for {metrics:?}");
+        assert_eq!(metrics.queued_rows, 0, "{name}");
+    }
+}
+
+#[test]
+fn threads_may_block_and_kinds_never_mix() {
+    for (name, device) in devices() {
+        let batcher = Batcher::new(&device, Triple::default(), BatchConfig::latency()).expect("a batcher");
+        std::thread::scope(|scope| {
+            for thread in 0..8_u32 {
+                let batcher = batcher.clone();
+                scope.spawn(move || {
+                    for request in 0..25 {
+                        let number = thread * 100 + request;
+                        let input = if number % 2 == 0 { one(number) } else { Ask::Odd(number) };
+                        assert_eq!(batcher.call_blocking(input).expect("an answer"), tripled(&[number]), "{name}");
+                    }
+                });
+            }
+        });
+        assert_eq!(batcher.metrics().requests, 200, "{name}");
+    }
+}
+
+#[test]
+fn an_empty_request_is_answered_without_a_flight() {
+    let device = sortie::Device::cpu().expect("the CPU");
+    let batcher = Batcher::new(&device, Triple::default(), BatchConfig::default()).expect("a batcher");
+    assert_eq!(batcher.call_blocking(Ask::Numbers(Vec::new())).expect("an answer"), []);
+    assert_eq!(batcher.metrics().batches, 0);
+}
+
+#[test]
+fn a_request_too_large_for_a_batch_is_cut_and_put_together_again() {
+    const SUM: &str = "
+        @group(0) @binding(0) var<storage, read> x: array<u32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            if 2u * id.x < arrayLength(&y) {
+                y[2u * id.x] = x[3u * id.x] + x[3u * id.x + 1u];
+                y[2u * id.x + 1u] = x[3u * id.x + 2u];
+            }
+        }";
+    for (name, device) in devices() {
+        let config = BatchConfig { max_batch_size: 10, queue_capacity: Some(25), ..BatchConfig::default() };
+        let batcher = Batcher::new(&device, Rows::<u32, u32>::new([3, 2], SUM), config).expect("a batcher");
+        std::thread::scope(|scope| {
+            for rows in [0_u32, 1, 9, 10, 11, 25, 26, 133] {
+                let batcher = batcher.clone();
+                scope.spawn(move || {
+                    let x: Vec<u32> = (0..rows * 3).map(|at| at * at + rows).collect();
+                    let expected: Vec<u32> = x.chunks(3).flat_map(|row| [row[0] + row[1], row[2]]).collect();
+                    assert_eq!(batcher.call_blocking(x).expect("an answer"), expected, "{name}, {rows} rows");
+                });
+            }
+        });
+        let error = batcher.call_blocking(vec![1; 4]).expect_err("no whole rows");
+        assert_eq!(error.kind(), &ErrorKind::Input, "{name}");
+    }
+}

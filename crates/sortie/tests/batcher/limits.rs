@@ -1,0 +1,135 @@
+//! Rows, room, deadlines and priorities.
+
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use sortie::{BatchConfig, Batcher, Call, Calling, Device, ErrorKind, Overload};
+
+use crate::{Ask, Gate, Triple, one, tripled};
+
+/// A batcher whose thread is held up until the gate opens, with one request already there.
+fn held(
+    config: BatchConfig,
+) -> (Batcher<Triple>, Arc<Gate>, Pin<Box<Calling<Triple>>>, Arc<std::sync::atomic::AtomicUsize>) {
+    let job = Triple::default();
+    let (gate, most) = (job.gate.clone(), job.most.clone());
+    gate.set(true);
+    let device = Device::cpu().expect("the CPU");
+    let batcher = Batcher::new(&device, job, config).expect("a batcher");
+    let mut first = Box::pin(batcher.call(one(0)));
+    assert!(poll(first.as_mut()).is_pending());
+    while batcher.metrics().batches == 0 {
+        std::thread::yield_now();
+    }
+    (batcher, gate, first, most)
+}
+
+fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_batch_has_as_many_rows_as_it_may_and_one_too_large_flies_alone() {
+    let config = BatchConfig { max_batch_size: 4, queue_capacity: Some(100), in_flight: 1, ..BatchConfig::default() };
+    let (batcher, gate, first, most) = held(config);
+    let mut calls: Vec<_> = (1..=8).map(|number| Box::pin(batcher.call(one(number)))).collect();
+    calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
+    let numbers: Vec<u32> = (0..9).collect();
+    let mut large = pin!(batcher.call(Ask::Numbers(numbers.clone())));
+    assert!(poll(large.as_mut()).is_pending());
+    gate.set(false);
+    assert_eq!(pollster(first), [1]);
+    for (number, call) in (1..=8).zip(calls) {
+        assert_eq!(pollster(call), tripled(&[number]));
+    }
+    assert_eq!(block_on(large).expect("an answer"), tripled(&numbers));
+    assert_eq!(most.load(Ordering::Relaxed), 4);
+    let metrics = batcher.metrics();
+    assert_eq!((metrics.batches, metrics.rows), (4, 18), "{metrics:?}");
+}
+
+#[test]
+fn without_room_a_request_is_rejected_or_waits_its_turn() {
+    let config = BatchConfig { max_batch_size: 2, queue_capacity: Some(3), in_flight: 1, ..BatchConfig::default() };
+    for overload in [Overload::Reject, Overload::Wait] {
+        let (batcher, gate, first, _) = held(BatchConfig { overload, ..config });
+        let mut calls: Vec<_> = (1..=6).map(|number| Box::pin(batcher.call(one(number)))).collect();
+        let outcomes: Vec<_> = calls.iter_mut().map(|call| poll(call.as_mut())).collect();
+        let refused = outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome, Poll::Ready(Err(error)) if *error.kind() == ErrorKind::Overloaded));
+        match overload {
+            Overload::Reject => {
+                assert_eq!(refused.count(), 3);
+                assert_eq!(batcher.metrics().rejected, 3);
+                calls.truncate(3);
+            }
+            _ => assert!(outcomes.iter().all(Poll::is_pending)),
+        }
+        assert_eq!(batcher.metrics().queued_rows, 3);
+        gate.set(false);
+        assert_eq!(pollster(first), [1]);
+        for (number, call) in (1..).zip(calls) {
+            assert_eq!(pollster(call), tripled(&[number]));
+        }
+    }
+}
+
+#[test]
+fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
+    let (batcher, gate, first, _) = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let past = Call { deadline: Some(Instant::now()), ..Call::default() };
+    let error = block_on(pin!(batcher.call_with(one(1), past))).expect_err("too late");
+    assert_eq!(error.kind(), &ErrorKind::Expired);
+    let soon = Call { deadline: Some(Instant::now() + Duration::from_millis(20)), ..Call::default() };
+    let mut call = pin!(batcher.call_with(one(2), soon));
+    assert!(poll(call.as_mut()).is_pending());
+    std::thread::sleep(Duration::from_millis(30));
+    gate.set(false);
+    assert_eq!(block_on(call).expect_err("too late").kind(), &ErrorKind::Expired);
+    assert_eq!(pollster(first), [1]);
+    assert_eq!(batcher.metrics().expired, 2);
+}
+
+#[test]
+fn a_caller_that_has_gone_takes_no_part() {
+    let (batcher, gate, first, most) = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let mut calls: Vec<_> = (1..=3).map(|number| Box::pin(batcher.call(one(number)))).collect();
+    calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
+    let last = calls.pop().expect("three");
+    drop(calls);
+    gate.set(false);
+    assert_eq!(pollster(last), tripled(&[3]));
+    assert_eq!(pollster(first), [1]);
+    assert_eq!((batcher.metrics().canceled, most.load(Ordering::Relaxed)), (2, 1));
+}
+
+#[test]
+fn closing_answers_what_is_in_and_refuses_what_comes() {
+    let (batcher, gate, first, _) =
+        held(BatchConfig { greedy: false, max_wait: Duration::from_micros(1), ..BatchConfig::default() });
+    let mut call = pin!(batcher.call(one(1)));
+    assert!(poll(call.as_mut()).is_pending());
+    batcher.close();
+    assert_eq!(batcher.call_blocking(one(2)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
+    gate.set(false);
+    assert_eq!(block_on(call).expect("an answer"), tripled(&[1]));
+    assert_eq!(pollster(first), [1]);
+    // The last handle may go while somebody waits.
+    let late = batcher.call(one(3));
+    drop(batcher);
+    assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
+}
+
+fn pollster(call: Pin<Box<Calling<Triple>>>) -> Vec<u32> {
+    block_on(call).expect("an answer")
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
