@@ -1,7 +1,7 @@
 //! From a plan to commands. On wgpu: pipelines ready, slots given buffers, bind groups found, one pass per run of dispatches.
 //!
 //! [`Executor`] is the seam: what runs a plan. Everything that can fail for reasons of its own (memory, pipelines, staging) happens
-//! before the first command is encoded, so a batch is encoded whole or not at all.
+//! before the first command is encoded. What wgpu still refuses then fails the batch, or, when parts of it have left already, the part in its turn.
 
 mod commands;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_direct.rs")]
