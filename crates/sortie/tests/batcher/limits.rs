@@ -3,7 +3,10 @@
 use std::{
     future::Future,
     pin::{Pin, pin},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -13,9 +16,15 @@ use sortie::{BatchConfig, Batcher, Call, Calling, Device, ErrorKind, Overload};
 use crate::{Ask, Gate, Triple, one, tripled};
 
 /// A batcher whose thread is held up until the gate opens, with one request already there.
-fn held(
-    config: BatchConfig,
-) -> (Batcher<Triple>, Arc<Gate>, Pin<Box<Calling<Triple>>>, Arc<std::sync::atomic::AtomicUsize>) {
+struct Held {
+    batcher: Batcher<Triple>,
+    gate: Arc<Gate>,
+    first: Pin<Box<Calling<Triple>>>,
+    /// Most requests of a batch.
+    most: Arc<AtomicUsize>,
+}
+
+fn held(config: BatchConfig) -> Held {
     let job = Triple::default();
     let (gate, most) = (job.gate.clone(), job.most.clone());
     gate.set(true);
@@ -26,7 +35,7 @@ fn held(
     while batcher.metrics().batches == 0 {
         std::thread::yield_now();
     }
-    (batcher, gate, first, most)
+    Held { batcher, gate, first, most }
 }
 
 fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -36,7 +45,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 #[test]
 fn a_batch_has_as_many_rows_as_it_may_and_one_too_large_flies_alone() {
     let config = BatchConfig { max_batch_size: 4, queue_capacity: Some(100), in_flight: 1, ..BatchConfig::default() };
-    let (batcher, gate, first, most) = held(config);
+    let Held { batcher, gate, first, most } = held(config);
     let mut calls: Vec<_> = (1..=8).map(|number| Box::pin(batcher.call(one(number)))).collect();
     calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
     let numbers: Vec<u32> = (0..9).collect();
@@ -57,7 +66,7 @@ fn a_batch_has_as_many_rows_as_it_may_and_one_too_large_flies_alone() {
 fn without_room_a_request_is_rejected_or_waits_its_turn() {
     let config = BatchConfig { max_batch_size: 2, queue_capacity: Some(3), in_flight: 1, ..BatchConfig::default() };
     for overload in [Overload::Reject, Overload::Wait] {
-        let (batcher, gate, first, _) = held(BatchConfig { overload, ..config });
+        let Held { batcher, gate, first, .. } = held(BatchConfig { overload, ..config });
         let mut calls: Vec<_> = (1..=6).map(|number| Box::pin(batcher.call(one(number)))).collect();
         let outcomes: Vec<_> = calls.iter_mut().map(|call| poll(call.as_mut())).collect();
         let refused = outcomes
@@ -82,7 +91,7 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
 
 #[test]
 fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
-    let (batcher, gate, first, _) = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let Held { batcher, gate, first, .. } = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
     let past = Call { deadline: Some(Instant::now()), ..Call::default() };
     let error = block_on(pin!(batcher.call_with(one(1), past))).expect_err("too late");
     assert_eq!(error.kind(), &ErrorKind::Expired);
@@ -98,7 +107,7 @@ fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
 
 #[test]
 fn a_caller_that_has_gone_takes_no_part() {
-    let (batcher, gate, first, most) = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let Held { batcher, gate, first, most } = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
     let mut calls: Vec<_> = (1..=3).map(|number| Box::pin(batcher.call(one(number)))).collect();
     calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
     let last = calls.pop().expect("three");
@@ -111,7 +120,7 @@ fn a_caller_that_has_gone_takes_no_part() {
 
 #[test]
 fn closing_answers_what_is_in_and_refuses_what_comes() {
-    let (batcher, gate, first, _) =
+    let Held { batcher, gate, first, .. } =
         held(BatchConfig { greedy: false, max_wait: Duration::from_micros(1), ..BatchConfig::default() });
     let mut call = pin!(batcher.call(one(1)));
     assert!(poll(call.as_mut()).is_pending());
