@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let did = device.metrics() - before;
 
     let (straight, shorter) = frames.split_at(FRAMES.into());
-    println!("frame   straight        shorter arc     curve           (ρ, θ) and |z| of layer 0");
+    println!("frame   straight         shorter arc      curve: (ρ, θ) and |z| of layer 0");
     for (frame, ((straight, shorter), curve)) in straight.iter().zip(shorter).zip(&curve).enumerate() {
         println!("{frame:5}   {}   {}   {}", show(*straight), show(*shorter), show(*curve));
     }

@@ -82,7 +82,7 @@ impl States {
     /// [`Lengths`](crate::StatesError::Lengths), [`NotANumber`](crate::StatesError::NotANumber) and
     /// [`TooMany`](crate::StatesError::TooMany), naming the request; [`Device`](crate::StatesError::Device).
     pub fn interpolate(&self, requests: &[Interpolation]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended(&interpolations(requests)?)?;
+        let states = self.blended("interpolate", &interpolations(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.a.len())))
     }
 
@@ -91,7 +91,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn sequence(&self, requests: &[Sequence]) -> Result<Vec<Vec<Vec<State>>>> {
-        let states = self.blended(&sequences(requests)?)?;
+        let states = self.blended("sequence", &sequences(requests)?)?;
         let frames = cut(&states, requests.iter().map(|request| request.a.len() * request.frames));
         let frames = frames.iter().zip(requests);
         Ok(frames.map(|(states, request)| cut(states, (0..request.frames).map(|_| request.a.len()))).collect())
@@ -102,7 +102,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn quadratic_bezier(&self, requests: &[Bezier<3>]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended(&beziers(requests)?)?;
+        let states = self.blended("quadratic Bézier", &beziers(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.points[0].len())))
     }
 
@@ -123,7 +123,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn cubic_bezier(&self, requests: &[Bezier<4>]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended(&beziers(requests)?)?;
+        let states = self.blended("cubic Bézier", &beziers(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.points[0].len())))
     }
 
@@ -225,8 +225,8 @@ impl States {
         batch.read(states)
     }
 
-    fn blended(&self, all: &Blends) -> Result<Vec<State>> {
-        self.answer(all.blends.len(), |batch| self.record_blends(batch, "blend", all))
+    fn blended(&self, label: &str, all: &Blends) -> Result<Vec<State>> {
+        self.answer(all.blends.len(), |batch| self.record_blends(batch, label, all))
     }
 
     /// One batch of its own; none for no answers.
