@@ -28,6 +28,9 @@ const WORDS: usize = size_of::<State>() / 4;
 /// Interpolations, sequences and curves have the same bits on every device as in the [`reference`](mod@crate::reference). Gradients and distances
 /// are within 10⁻⁵ of it, relative to their size.
 ///
+/// A call is never divided: one whose states or answers are more than the device binds at once (a gradient is 128 bytes) fails with
+/// [`TooLarge`](sortie::ErrorKind::TooLarge).
+///
 /// ```
 /// use sortie_states::{State, States, reference};
 ///

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use sortie::{Device, ErrorKind};
+use sortie::{Device, DeviceOptions, ErrorKind};
 use sortie_states::{Bezier, Interpolation, Sequence, State, States, StatesError};
 
 use crate::on_each;
@@ -79,4 +79,19 @@ fn what_the_device_says_is_the_source() {
     assert_eq!(source.label(), Some("gradients"));
     assert_eq!(source.location().map(std::panic::Location::file), Some(file!()), "the caller's own line");
     assert!(gradients.wait().is_err());
+}
+
+/// Ours would be conflicts between invocations, and indices out of bounds: 70 states are no whole number of workgroups.
+#[test]
+fn no_kernel_runs_into_itself() {
+    let options = DeviceOptions { check_races: true, ..DeviceOptions::default() };
+    let device = Device::cpu_with(options).expect("the built-in CPU");
+    let ops = States::new(&device).expect("kernels");
+    let many = states(70);
+    let curve = Bezier { points: [many.clone(), many.clone(), many.clone(), many.clone()], t: 0.3 };
+    ops.gradients(&many).expect("gradients");
+    ops.cubic_bezier(&[curve]).expect("curves");
+    let pairs: Vec<_> = many.iter().map(|state| [*state; 2]).collect();
+    ops.state_distance(&pairs).expect("state distances");
+    ops.geodesic_distance(&pairs).expect("geodesic distances");
 }
