@@ -95,3 +95,15 @@ fn no_kernel_runs_into_itself() {
     ops.state_distance(&pairs).expect("state distances");
     ops.geodesic_distance(&pairs).expect("geodesic distances");
 }
+
+#[test]
+fn more_than_the_device_binds_is_too_large() {
+    let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let device = Device::open_with(noop).expect("noop");
+    let ops = States::new(&device).expect("kernels");
+    let limit = device.info().limits.binding_bytes;
+    let count = usize::try_from(limit / 128 + 1).expect("a count");
+    let error = ops.gradients(&states(count)).expect_err("too many");
+    let wanted = 128 * count as u64;
+    assert!(matches!(error, StatesError::Device(error) if *error.kind() == ErrorKind::TooLarge { wanted, limit }));
+}
