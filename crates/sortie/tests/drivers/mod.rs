@@ -1,4 +1,4 @@
-//! The devices that kernels are compared on, for the tests `cache`, `corpus`, `expressions` and `tensor`.
+//! The devices that kernels are compared on, for the tests `cache`, `corpus`, `expressions` and `tensor`, and those of `sortie-states`.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use sortie::{Device, DeviceOptions};

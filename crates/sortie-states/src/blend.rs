@@ -1,0 +1,76 @@
+//! Requests laid out for the device: control points once, and for every state of an answer where its own lie and how they pull.
+
+use bytemuck::{Pod, Zeroable};
+
+use crate::{
+    error::{Result, StatesError},
+    state::State,
+    weights::Weights,
+};
+
+/// A batch brings at most 4 GiB, and an entry is 32 bytes.
+const MOST: usize = 1 << 27;
+
+/// One state of an answer, as `kernels/blend.wgsl` has it.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Blend {
+    weights: [u32; 3],
+    whole: u32,
+    first: u32,
+    stride: u32,
+    degree: u32,
+    arc: u32,
+}
+
+/// All requests of one dispatch.
+#[derive(Debug, Default)]
+pub(crate) struct Blends {
+    pub(crate) points: Vec<State>,
+    pub(crate) blends: Vec<Blend>,
+}
+
+impl Blends {
+    /// Adds one request: control points of one length, and the weights of each frame asked for.
+    pub(crate) fn add<const N: usize>(
+        &mut self,
+        request: usize,
+        points: [&[State]; N],
+        frames: impl ExactSizeIterator<Item = Weights>,
+        arc: bool,
+    ) -> Result<()> {
+        let len = points[0].len();
+        let too_many = StatesError::TooMany { request, limit: MOST };
+        let room = |used: usize, times: usize| len.checked_mul(times).is_some_and(|more| more <= MOST - used);
+        if !room(self.points.len(), N) || !room(self.blends.len(), frames.len()) {
+            return Err(too_many);
+        }
+        let first = small(self.points.len());
+        points.iter().for_each(|point| self.points.extend_from_slice(point));
+        let (stride, degree) = (small(len), small(N - 1));
+        for Weights { weights, whole } in frames {
+            let states = first..first + stride;
+            self.blends.extend(states.map(|first| Blend { weights, whole, first, stride, degree, arc: arc.into() }));
+        }
+        Ok(())
+    }
+}
+
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or_else(|_| unreachable!("counts are at most {MOST}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_batch_holds_is_refused_before_it_is_laid_out() {
+        let mut all = Blends::default();
+        let states = [State::default(); 1 << 10];
+        let frames = (0..1 << 20_u32).map(|frame| Weights::frame(frame, 1 << 20));
+        let error = all.add(7, [&states, &states], frames, true);
+        assert!(matches!(error, Err(StatesError::TooMany { request: 7, limit: MOST })), "{error:?}");
+        assert!(all.points.is_empty() && all.blends.is_empty());
+    }
+}

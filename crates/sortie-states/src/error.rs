@@ -1,0 +1,77 @@
+//! What can go wrong.
+
+use std::fmt;
+
+/// What every fallible call of this crate returns.
+pub type Result<T, E = StatesError> = std::result::Result<T, E>;
+
+/// A request that makes no sense, by its index among those of the call, or a device that failed.
+///
+/// ```
+/// use sortie_states::{Interpolation, State, States, StatesError};
+///
+/// # let states = States::new(&sortie::Device::cpu()?)?;
+/// let fine = Interpolation { a: vec![State::default()], b: vec![State::default()], t: 0.5, slerp: true };
+/// let short = Interpolation { b: vec![], ..fine.clone() };
+/// let error = states.interpolate(&[fine, short]).unwrap_err();
+/// assert_eq!(error.to_string(), "request 1: its first end has 1 states, another has 0");
+/// assert!(matches!(error, StatesError::Lengths { request: 1, .. }));
+/// # Ok::<(), StatesError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum StatesError {
+    /// Ends or control points that have not as many states each.
+    Lengths {
+        /// Which request.
+        request: usize,
+        /// States of the first end or control point.
+        first: usize,
+        /// States of the one that has not as many.
+        other: usize,
+    },
+    /// t is NaN.
+    NotANumber {
+        /// Which request.
+        request: usize,
+    },
+    /// More states or frames than one batch can hold.
+    TooMany {
+        /// Which request passes the limit.
+        request: usize,
+        /// How many there can be in all.
+        limit: usize,
+    },
+    /// The device refused the work or failed.
+    Device(sortie::Error),
+}
+
+impl fmt::Display for StatesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lengths { request, first, other } => {
+                write!(f, "request {request}: its first end has {first} states, another has {other}")
+            }
+            Self::NotANumber { request } => write!(f, "request {request}: t is not a number"),
+            Self::TooMany { request, limit } => {
+                write!(f, "request {request}: with it there are more than {limit} states or frames in one batch")
+            }
+            Self::Device(_) => f.write_str("the device could not answer"),
+        }
+    }
+}
+
+impl std::error::Error for StatesError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Device(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<sortie::Error> for StatesError {
+    fn from(error: sortie::Error) -> Self {
+        Self::Device(error)
+    }
+}
