@@ -37,6 +37,9 @@ pub(crate) struct Route {
     pub(crate) budget: Option<u64>,
 }
 
+/// What a route was found for: the rule, whether dispatches may be divided, and the version of the costs.
+type Asked = (Rule, bool, u64);
+
 /// Dispatches by number, ascending, and how many pieces each becomes.
 type Pieces = Arc<[(u32, u32)]>;
 
@@ -46,7 +49,7 @@ pub(super) struct Routes {
     /// The plan as it is.
     whole: OnceLock<Arc<Route>>,
     /// The last route of another kind, and what it was found for.
-    last: Mutex<Option<(Rule, u64, Arc<Route>)>>,
+    last: Mutex<Option<(Asked, Arc<Route>)>>,
     /// The last division.
     divided: Mutex<Option<(Pieces, Arc<Planned>)>>,
 }
@@ -83,13 +86,13 @@ impl Planned {
             return whole.clone();
         }
         // Counting ops needs no estimates.
-        let version = if let Rule::Within(_) = rule { costs.version() } else { 0 };
+        let asked = (rule, divides, if let Rule::Within(_) = rule { costs.version() } else { 0 });
         let known = self.routes.last.lock().clone();
-        if let Some((_, _, route)) = known.filter(|(of, at, _)| *of == rule && *at == version) {
+        if let Some((_, route)) = known.filter(|(of, _)| *of == asked) {
             return route;
         }
         let route = Arc::new(self.find_route(shared, payload, rule, divides));
-        *self.routes.last.lock() = Some((rule, version, route.clone()));
+        *self.routes.last.lock() = Some((asked, route.clone()));
         route
     }
 

@@ -65,16 +65,48 @@ fn check(name: &str, device: &Device) -> sortie::Result<()> {
     Ok(())
 }
 
+const LONG: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        var a = id.x;
+        for (var i = 0u; i < 500u; i++) { a = a * 1664525u + 1013904223u; }
+        x[id.x] += a;
+    }";
+const LEN: usize = 1 << 16;
+
+/// A replay keeps the plan that it was frozen with, while the same recording, submitted anew, is divided.
+#[test]
+fn a_replay_that_was_not_divided_runs_beside_batches_that_are() {
+    on(drivers(), |name, plain| {
+        let index = Device::list().iter().position(|info| info.name == plain.info().name);
+        let device = index.map(|index| index.to_string());
+        let device = Device::open_with(DeviceOptions { device, native_replay: false, ..DeviceOptions::default() })?;
+        let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(LEN)?);
+        // Nothing is known of the kernel yet.
+        let split = Split::Adaptive { budget: Duration::from_millis(1) };
+        let record = || {
+            let mut batch = device.batch();
+            batch.dispatch(&long, &[&x], Grid::items(LEN));
+            batch.split_by(split);
+            batch
+        };
+        let replay = record().freeze()?;
+        record().submit()?;
+        let once = x.download()?;
+        // Planned just before the run, with the same estimates.
+        let mut batch = record();
+        assert!(batch.plan()?.dispatches() > 1, "{name}");
+        replay.run().submit()?;
+        batch.submit()?;
+        assert!(device.metrics().pieces > 0, "{name}: {:?}", device.metrics());
+        let thrice: Vec<u32> = once.iter().map(|x| x.wrapping_mul(3)).collect();
+        assert!(x.download()? == thrice, "{name}");
+        Ok(())
+    });
+}
+
 #[test]
 fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
-    const LONG: &str = "
-        @group(0) @binding(0) var<storage, read_write> x: array<u32>;
-        @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-            var a = id.x;
-            for (var i = 0u; i < 500u; i++) { a = a * 1664525u + 1013904223u; }
-            x[id.x] += a;
-        }";
-    const LEN: usize = 1 << 16;
     on(drivers(), |name, device| {
         let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(LEN)?);
         let batch = |split: Split| -> sortie::Result<_> {
