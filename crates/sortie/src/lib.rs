@@ -41,6 +41,7 @@
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
+//! | `fleet` | [`Fleet`]: several devices behind one batcher |
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
@@ -60,6 +61,7 @@ mod cpu;
 mod device;
 mod encode;
 mod error;
+mod fleet;
 mod kernel;
 mod memory;
 mod metrics;
@@ -71,9 +73,12 @@ mod tune;
 
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
-    batcher::{Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, Rows, Times},
+    batcher::{
+        Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, Rows, Times, Tuning,
+    },
     device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
+    fleet::Fleet,
     kernel::{Kernel, KernelOptions},
     memory::{Buffer, Slice},
     metrics::Metrics,

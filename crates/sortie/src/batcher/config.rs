@@ -26,6 +26,34 @@ pub struct BatchConfig {
     pub in_flight: usize,
     /// Fly at once when nothing is under way, however few requests there are.
     pub greedy: bool,
+    /// Who sets the size of batches.
+    pub tuning: Tuning,
+}
+
+/// Who sets the size of batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tuning {
+    /// It is [`max_batch_size`](BatchConfig::max_batch_size).
+    #[default]
+    Fixed,
+    /// It is as large as keeps answers within a time, by how long batches are seen to take; never more than `max_batch_size`.
+    ///
+    /// No more requests wait than can be answered in time: with [`Overload::Reject`] the others are told so at once, with [`Overload::Wait`] they wait outside,
+    /// and their answers are late. Where one row alone takes too long, batches are as large as makes a row's own share of the time half of it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sortie::{BatchConfig, Overload, Tuning};
+    ///
+    /// let tuning = Tuning::Target { p99: Duration::from_millis(10) };
+    /// let config = BatchConfig { tuning, overload: Overload::Reject, ..BatchConfig::throughput() };
+    /// assert_eq!(config.max_batch_size, 2048);
+    /// ```
+    Target {
+        /// Ninety-nine of a hundred answers are to come within this.
+        p99: Duration,
+    },
 }
 
 /// What becomes of a request for which there is no room.
@@ -48,6 +76,7 @@ impl Default for BatchConfig {
             overload: Overload::Wait,
             in_flight: 2,
             greedy: true,
+            tuning: Tuning::Fixed,
         }
     }
 }

@@ -48,7 +48,14 @@ pub trait Job: Send + Sync + 'static {
     /// What the job keeps on a device: kernels, weights, replays.
     type Ready: Send + 'static;
 
-    /// Makes what it keeps on a device: at the beginning, and anew when the device was lost and has been reopened.
+    /// What it is called in published metrics: its type's name, unless it says otherwise.
+    fn name(&self) -> String {
+        let name = std::any::type_name::<Self>();
+        let plain = name.split('<').next().unwrap_or(name);
+        plain.rsplit("::").next().unwrap_or(plain).to_owned()
+    }
+
+    /// Makes what it keeps on a device: at the beginning, for each device, and anew when one was lost and has been reopened.
     ///
     /// # Errors
     /// Whatever is in the way.

@@ -1,11 +1,13 @@
-//! What a batcher has done.
+//! What a batcher has done, as a snapshot and through the `metrics` facade.
 
 use std::{
+    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use hdrhistogram::Histogram;
+use metrics::{Counter, Gauge, counter, gauge, histogram};
 use parking_lot::Mutex;
 
 use super::queue::Reason;
@@ -19,6 +21,10 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
             /// Rows that wait at the moment.
             pub queued_rows: u64,
+            /// Requests that wait for room at the moment.
+            pub outside: u64,
+            /// Rows of a full batch at the moment.
+            pub batch_size: u64,
             /// Rows of a batch, on average, of those that it may have.
             pub fill: f64,
             /// From a request's arrival to its batch's departure.
@@ -27,14 +33,35 @@ macro_rules! counters {
             pub service: Times,
         }
 
-        #[derive(Debug, Default)]
-        pub(super) struct Counts {
-            $(pub(super) $name: AtomicU64,)*
+        /// The live figures behind [`BatchMetrics`]. All of them are also published through the `metrics` facade.
+        #[derive(Debug)]
+        pub(super) struct Figures {
+            $(pub(super) $name: Count,)*
+            /// Rows that the batches could have had.
+            offered: AtomicU64,
+            times: Mutex<[Histogram<u64>; 2]>,
+            published: Published,
         }
 
-        impl Counts {
-            fn snapshot(&self) -> BatchMetrics {
-                BatchMetrics { $($name: self.$name.load(Ordering::Relaxed),)* ..BatchMetrics::default() }
+        impl Figures {
+            /// Of a batcher of this job, by name.
+            pub(super) fn new(job: &str) -> Self {
+                // Microseconds up to an hour, to 1 %.
+                let histogram = || Histogram::new_with_max(3_600_000_000, 2).unwrap_or_else(|_| unreachable!("valid bounds"));
+                let job = job.to_owned();
+                Self {
+                    $($name: Count {
+                        own: AtomicU64::new(0),
+                        published: counter!(concat!("sortie_batcher_", stringify!($name), "_total"), "job" => job.clone()),
+                    },)*
+                    offered: AtomicU64::new(0),
+                    times: Mutex::new([histogram(), histogram()]),
+                    published: Published::new(&job),
+                }
+            }
+
+            fn counts(&self) -> BatchMetrics {
+                BatchMetrics { $($name: self.$name.own.load(Ordering::Relaxed),)* ..BatchMetrics::default() }
             }
         }
     };
@@ -79,43 +106,82 @@ pub struct Times {
     pub max: Duration,
 }
 
-/// The live figures behind [`BatchMetrics`].
+/// Something that is counted.
 #[derive(Debug)]
-pub(super) struct Figures {
-    pub(super) counts: Counts,
-    times: Mutex<[Histogram<u64>; 2]>,
+pub(super) struct Count {
+    own: AtomicU64,
+    published: Counter,
+}
+
+impl Count {
+    pub(super) fn add(&self, more: usize) {
+        if more > 0 {
+            self.own.fetch_add(more as u64, Ordering::Relaxed);
+            self.published.increment(more as u64);
+        }
+    }
+}
+
+/// What is not counted but measured, for the facade.
+struct Published {
+    rows: metrics::Histogram,
+    wait: metrics::Histogram,
+    service: metrics::Histogram,
+    queued_rows: Gauge,
+    batch_size: Gauge,
+}
+
+impl Published {
+    fn new(job: &str) -> Self {
+        let job = job.to_owned();
+        Self {
+            rows: histogram!("sortie_batcher_batch_rows", "job" => job.clone()),
+            wait: histogram!("sortie_batcher_wait_seconds", "job" => job.clone()),
+            service: histogram!("sortie_batcher_service_seconds", "job" => job.clone()),
+            queued_rows: gauge!("sortie_batcher_queued_rows", "job" => job.clone()),
+            batch_size: gauge!("sortie_batcher_batch_size", "job" => job),
+        }
+    }
+}
+
+impl fmt::Debug for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Published").finish_non_exhaustive()
+    }
 }
 
 impl Figures {
-    pub(super) fn new() -> Self {
-        // Microseconds up to an hour, to 1 %.
-        let histogram = || Histogram::new_with_max(3_600_000_000, 2).unwrap_or_else(|_| unreachable!("valid bounds"));
-        Self { counts: Counts::default(), times: Mutex::new([histogram(), histogram()]) }
-    }
-
-    /// A batch has left, after its requests have waited so long.
-    pub(super) fn left(&self, reason: Reason, rows: usize, waits: impl Iterator<Item = Duration>) {
-        let counts = &self.counts;
-        counts.batches.fetch_add(1, Ordering::Relaxed);
-        counts.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    /// A batch of so many rows, of those that it could have had, has left, after its requests have waited so long.
+    pub(super) fn left(&self, reason: Reason, [rows, size]: [usize; 2], waits: impl Iterator<Item = Duration>) {
+        self.offered.fetch_add(size as u64, Ordering::Relaxed);
+        self.batches.add(1);
+        self.rows.add(rows);
         let why = match reason {
-            Reason::Full => &counts.full,
-            Reason::Waited => &counts.waited,
-            Reason::Idle => &counts.idle,
-            Reason::Closing => &counts.closing,
+            Reason::Full => &self.full,
+            Reason::Waited => &self.waited,
+            Reason::Idle => &self.idle,
+            Reason::Closing => &self.closing,
         };
-        why.fetch_add(1, Ordering::Relaxed);
+        why.add(1);
+        self.published.rows.record(rows as f64);
         let mut times = self.times.lock();
-        waits.for_each(|wait| times[0].saturating_record(micros(wait)));
+        for wait in waits {
+            times[0].saturating_record(micros(wait));
+            self.published.wait.record(wait);
+        }
     }
 
-    /// A batch is over.
-    pub(super) fn served(&self, time: Duration) {
+    /// A batch is over; so many rows wait, and so many make a full batch.
+    pub(super) fn served(&self, time: Duration, (queued_rows, batch_size): (usize, usize)) {
         self.times.lock()[1].saturating_record(micros(time));
+        self.published.service.record(time);
+        self.published.queued_rows.set(queued_rows as f64);
+        self.published.batch_size.set(batch_size as f64);
     }
 
-    pub(super) fn snapshot(&self, queued_rows: usize, batch_size: usize) -> BatchMetrics {
-        let metrics = self.counts.snapshot();
+    /// With so many rows and requests inside and outside, and so many rows in a full batch.
+    pub(super) fn snapshot(&self, queued_rows: usize, outside: usize, batch_size: usize) -> BatchMetrics {
+        let metrics = self.counts();
         let times = self.times.lock();
         let of = |histogram: &Histogram<u64>| Times {
             p50: Duration::from_micros(histogram.value_at_quantile(0.5)),
@@ -124,7 +190,9 @@ impl Figures {
         };
         BatchMetrics {
             queued_rows: queued_rows as u64,
-            fill: metrics.rows as f64 / (metrics.batches.max(1) * batch_size.max(1) as u64) as f64,
+            outside: outside as u64,
+            batch_size: batch_size as u64,
+            fill: metrics.rows as f64 / self.offered.load(Ordering::Relaxed).max(1) as f64,
             wait: of(&times[0]),
             service: of(&times[1]),
             ..metrics

@@ -2,13 +2,18 @@
 //!
 //! Requests wait by key, because different keys never share a batch, and by priority. A batch is of one key, the one whose first request is the
 //! most urgent: higher priorities go first, but every [`AGEING`] times `max_wait` that a request has waited lifts it by one, so that none waits for ever.
+//! Those for whom there is no room wait outside, in the order of their arrival.
+//!
+//! Invariant: while somebody is outside there is no room for the first of them.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{cmp::Reverse, collections::VecDeque, time::Duration};
 
 use super::config::BatchConfig;
 
 /// How many of `max_wait` make up for one priority.
 const AGEING: u32 = 4;
+/// Keys that nobody waits under, kept for the memory that their lines have.
+const SPARE_LINES: usize = 8;
 
 /// How urgent a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,6 +47,24 @@ pub(super) struct Waiting<R> {
     pub(super) deadline: Option<Duration>,
 }
 
+impl<R> Waiting<R> {
+    fn is_late(&self, now: Duration) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// A device that could take a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Taker {
+    /// Whether it may have one more flight under way, and whether it has none.
+    pub(super) free: bool,
+    pub(super) idle: bool,
+    /// Rows of a full batch.
+    pub(super) size: usize,
+    /// Rows that are left to devices which do them sooner.
+    pub(super) left: usize,
+}
+
 /// What to do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
@@ -61,133 +84,241 @@ struct Line<R> {
 
 #[derive(Debug)]
 pub(super) struct Queue<R> {
-    config: BatchConfig,
+    max_wait: Duration,
+    greedy: bool,
+    /// Most rows that wait inside.
+    capacity: usize,
     lines: Vec<Line<R>>,
+    /// Rows that wait inside.
     rows: usize,
-    /// Requests that have a deadline: most have none, and then there is nothing to look for.
-    deadlines: usize,
+    /// Who waits for room.
+    outside: VecDeque<(u64, Priority, Waiting<R>)>,
+    /// No deadline is earlier. Whoever had it may have left.
+    deadline: Option<Duration>,
 }
 
 impl<R> Line<R> {
-    /// How long the request that has waited longest has.
+    fn new(key: u64) -> Self {
+        Self { key, rows: 0, waiting: std::array::from_fn(|_| VecDeque::new()) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.iter().all(VecDeque::is_empty)
+    }
+
+    /// When the request that has waited longest came.
     fn oldest(&self) -> Option<Duration> {
         self.waiting.iter().filter_map(|waiting| waiting.front()).map(|first| first.arrived).min()
     }
 
     /// The priority to take from next, and how urgent it is.
     fn next(&self, now: Duration, max_wait: Duration) -> Option<(u64, usize)> {
-        let age = max_wait.saturating_mul(AGEING).as_nanos().max(1);
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let age = nanos(max_wait.saturating_mul(AGEING)).max(1);
         let urgency = |(priority, waiting): (usize, &VecDeque<Waiting<R>>)| {
-            let waited = now.saturating_sub(waiting.front()?.arrived).as_nanos();
-            let lifted = u64::try_from(waited / age).unwrap_or(u64::MAX);
+            let lifted = nanos(now.saturating_sub(waiting.front()?.arrived)) / age;
             Some((lifted.saturating_add(priority as u64), priority))
         };
         self.waiting.iter().enumerate().filter_map(urgency).max()
     }
+
+    /// The priority of all that wait, if it is the same.
+    fn only(&self) -> Option<usize> {
+        let mut some = self.waiting.iter().enumerate().filter(|(_, waiting)| !waiting.is_empty());
+        some.next().map(|(priority, _)| priority).filter(|_| some.next().is_none())
+    }
 }
 
 impl<R> Queue<R> {
-    pub(super) fn new(config: BatchConfig) -> Self {
-        Self { config, lines: Vec::new(), rows: 0, deadlines: 0 }
+    pub(super) fn new(config: &BatchConfig) -> Self {
+        Self {
+            max_wait: config.max_wait,
+            greedy: config.greedy,
+            capacity: config.capacity(),
+            lines: Vec::new(),
+            rows: 0,
+            outside: VecDeque::new(),
+            deadline: None,
+        }
     }
 
-    /// Rows that wait.
+    /// Rows that wait inside.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Whether so many rows more may wait.
-    pub(super) fn has_room(&self, rows: usize) -> bool {
-        self.rows == 0 || self.rows.saturating_add(rows) <= self.config.capacity()
+    /// Requests that wait for room.
+    pub(super) fn outside(&self) -> usize {
+        self.outside.len()
     }
 
+    /// Whether a request of so many rows would be let in.
+    pub(super) fn has_room(&self, rows: usize) -> bool {
+        self.outside.is_empty() && self.fits(rows)
+    }
+
+    fn fits(&self, rows: usize) -> bool {
+        self.rows == 0 || self.rows.saturating_add(rows) <= self.capacity
+    }
+
+    /// Other limits from now on. Whoever is in stays in.
+    pub(super) fn limit(&mut self, capacity: usize, max_wait: Duration) {
+        (self.capacity, self.max_wait) = (capacity, max_wait);
+        self.let_in();
+    }
+
+    /// Takes a request in, or lets it wait outside.
     pub(super) fn push(&mut self, key: u64, priority: Priority, waiting: Waiting<R>) {
+        self.deadline = self.deadline.into_iter().chain(waiting.deadline).min();
+        if self.has_room(waiting.rows) {
+            self.enter(key, priority, waiting);
+        } else {
+            self.outside.push_back((key, priority, waiting));
+        }
+    }
+
+    fn enter(&mut self, key: u64, priority: Priority, waiting: Waiting<R>) {
         self.rows += waiting.rows;
-        self.deadlines += usize::from(waiting.deadline.is_some());
         let at = self.lines.iter().position(|line| line.key == key).unwrap_or_else(|| {
-            self.lines.push(Line { key, rows: 0, waiting: std::array::from_fn(|_| VecDeque::new()) });
-            self.lines.len() - 1
+            match self.lines.iter().position(Line::is_empty) {
+                Some(spare) if self.lines.len() >= SPARE_LINES => {
+                    self.lines[spare].key = key;
+                    spare
+                }
+                _ => {
+                    self.lines.push(Line::new(key));
+                    self.lines.len() - 1
+                }
+            }
         });
         let line = &mut self.lines[at];
         line.rows += waiting.rows;
         line.waiting[priority as usize].push_back(waiting);
     }
 
-    /// What to do with so many flights under way.
-    pub(super) fn decide(&self, now: Duration, flying: usize, closing: bool) -> Decision {
-        if self.lines.is_empty() {
-            return Decision::Until(None);
-        }
-        let expires = if self.deadlines > 0 { self.earliest_deadline() } else { None };
-        if flying >= self.config.in_flight.max(1) {
-            return Decision::Until(expires);
-        }
-        let due = |line: &Line<R>| match line.oldest() {
-            _ if line.rows >= self.config.max_batch_size => Some(Reason::Full),
-            Some(oldest) if now.saturating_sub(oldest) >= self.config.max_wait => Some(Reason::Waited),
-            _ if closing => Some(Reason::Closing),
-            _ if flying == 0 && self.config.greedy => Some(Reason::Idle),
-            _ => None,
-        };
-        let ready = self.lines.iter().filter_map(|line| {
-            let (urgency, _) = line.next(now, self.config.max_wait)?;
-            Some((urgency, std::cmp::Reverse(line.oldest()?), line.key, due(line)?))
-        });
-        if let Some((_, _, key, reason)) = ready.max_by_key(|(urgency, oldest, ..)| (*urgency, *oldest)) {
-            return Decision::Fly(key, reason);
-        }
-        let waited = self.lines.iter().filter_map(Line::oldest).min().map(|oldest| oldest + self.config.max_wait);
-        Decision::Until(waited.into_iter().chain(expires).min())
-    }
-
-    /// Takes the batch of a key: the most urgent first, as many rows as a batch may have. What has expired goes to `expired` instead.
-    pub(super) fn take(&mut self, key: u64, now: Duration, expired: &mut Vec<R>) -> Vec<Waiting<R>> {
-        let Some(at) = self.lines.iter().position(|line| line.key == key) else { return Vec::new() };
-        let (most, line) = (self.config.max_batch_size, &mut self.lines[at]);
-        let (mut taken, mut rows) = (Vec::new(), 0);
-        while let Some((_, priority)) = line.next(now, self.config.max_wait) {
-            let waiting = &mut line.waiting[priority];
-            let fits = |first: &Waiting<R>| taken.is_empty() || rows + first.rows <= most;
-            let Some(first) = waiting.pop_front_if(|first| fits(first)) else { break };
-            line.rows -= first.rows;
-            self.rows -= first.rows;
-            self.deadlines -= usize::from(first.deadline.is_some());
-            if first.deadline.is_some_and(|deadline| deadline <= now) {
-                expired.push(first.request);
-            } else {
-                rows += first.rows;
-                taken.push(first);
+    fn let_in(&mut self) {
+        while let Some((_, _, first)) = self.outside.front() {
+            if !self.fits(first.rows) {
+                break;
+            }
+            if let Some((key, priority, waiting)) = self.outside.pop_front() {
+                self.enter(key, priority, waiting);
             }
         }
-        if line.waiting.iter().all(VecDeque::is_empty) {
-            self.lines.swap_remove(at);
+    }
+
+    /// What a device is to do. When the batcher is closing, whatever waits flies.
+    pub(super) fn decide(&self, now: Duration, taker: &Taker, closing: bool) -> Decision {
+        if !taker.free || self.rows <= taker.left {
+            return Decision::Until(self.deadline);
         }
-        taken
+        let due = |line: &Line<R>| match line.oldest()? {
+            _ if line.rows.saturating_sub(taker.left) >= taker.size => Some(Reason::Full),
+            oldest if now.saturating_sub(oldest) >= self.max_wait => Some(Reason::Waited),
+            _ if closing => Some(Reason::Closing),
+            _ if taker.idle && self.greedy => Some(Reason::Idle),
+            _ => None,
+        };
+        let mut ready = self.lines.iter().filter_map(|line| Some((line, due(line)?)));
+        let first = match &self.lines[..] {
+            [_] => ready.next(),
+            _ => ready.max_by_key(|(line, _)| {
+                (line.next(now, self.max_wait).map(|(urgency, _)| urgency), Reverse(line.oldest()))
+            }),
+        };
+        if let Some((line, reason)) = first {
+            return Decision::Fly(line.key, reason);
+        }
+        let oldest = self.lines.iter().filter_map(Line::oldest).min();
+        Decision::Until(oldest.map(|oldest| oldest + self.max_wait).into_iter().chain(self.deadline).min())
+    }
+
+    /// Takes the batch of a key for a device: the most urgent first, as many rows as there may be; and what has expired or is not wanted any more.
+    pub(super) fn take(
+        &mut self,
+        taken: &mut Taken<R>,
+        key: u64,
+        now: Duration,
+        taker: &Taker,
+        gone: impl Fn(&R) -> bool,
+    ) {
+        let Some(line) = self.lines.iter_mut().find(|line| line.key == key) else { return };
+        let most = taker.size.min(self.rows.saturating_sub(taker.left)).max(1);
+        let only = line.only();
+        while let Some(priority) = only.or_else(|| line.next(now, self.max_wait).map(|(_, priority)| priority)) {
+            let fits = |first: &mut Waiting<R>| taken.batch.is_empty() || taken.rows + first.rows <= most;
+            let Some(first) = line.waiting[priority].pop_front_if(fits) else { break };
+            line.rows -= first.rows;
+            self.rows -= first.rows;
+            if gone(&first.request) {
+                taken.gone.push(first.request);
+            } else if first.is_late(now) {
+                taken.late.push(first.request);
+            } else {
+                taken.rows += first.rows;
+                taken.batch.push(first);
+            }
+        }
+        if self.lines.len() > SPARE_LINES {
+            self.lines.retain(|line| !line.is_empty());
+        }
+        self.let_in();
     }
 
     /// Takes out what has expired.
-    pub(super) fn expire(&mut self, now: Duration, expired: &mut Vec<R>) {
-        if self.deadlines == 0 {
+    pub(super) fn expire(&mut self, now: Duration, late: &mut Vec<R>) {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
+        self.take_out(|waiting| waiting.is_late(now), late);
+        let inside = self.lines.iter().flat_map(|line| line.waiting.iter().flatten());
+        let all = inside.chain(self.outside.iter().map(|(_, _, waiting)| waiting));
+        self.deadline = all.filter_map(|waiting| waiting.deadline).min();
+    }
+
+    /// Takes out what nobody wants any more.
+    pub(super) fn sweep(&mut self, is_gone: impl Fn(&R) -> bool, gone: &mut Vec<R>) {
+        self.take_out(|waiting| is_gone(&waiting.request), gone);
+    }
+
+    fn take_out(&mut self, which: impl Fn(&Waiting<R>) -> bool, out: &mut Vec<R>) {
         for line in &mut self.lines {
             for waiting in &mut line.waiting {
-                let over = |one: &Waiting<R>| one.deadline.is_some_and(|deadline| deadline <= now);
-                while let Some(at) = waiting.iter().position(over) {
-                    let Some(one) = waiting.remove(at) else { break };
-                    line.rows -= one.rows;
-                    self.rows -= one.rows;
-                    self.deadlines -= 1;
-                    expired.push(one.request);
+                for _ in 0..waiting.len() {
+                    let Some(one) = waiting.pop_front() else { break };
+                    if which(&one) {
+                        line.rows -= one.rows;
+                        self.rows -= one.rows;
+                        out.push(one.request);
+                    } else {
+                        waiting.push_back(one);
+                    }
                 }
             }
         }
-        self.lines.retain(|line| line.waiting.iter().any(|waiting| !waiting.is_empty()));
+        for _ in 0..self.outside.len() {
+            match self.outside.pop_front() {
+                Some((_, _, one)) if which(&one) => out.push(one.request),
+                Some(one) => self.outside.push_back(one),
+                None => {}
+            }
+        }
+        self.let_in();
     }
+}
 
-    fn earliest_deadline(&self) -> Option<Duration> {
-        let all = self.lines.iter().flat_map(|line| line.waiting.iter().flatten());
-        all.filter_map(|waiting| waiting.deadline).min()
+/// What was taken out of a queue at once.
+#[derive(Debug)]
+pub(super) struct Taken<R> {
+    pub(super) batch: Vec<Waiting<R>>,
+    pub(super) rows: usize,
+    pub(super) late: Vec<R>,
+    pub(super) gone: Vec<R>,
+}
+
+impl<R> Default for Taken<R> {
+    fn default() -> Self {
+        Self { batch: Vec::new(), rows: 0, late: Vec::new(), gone: Vec::new() }
     }
 }
 
@@ -203,6 +334,11 @@ mod tests {
         BatchConfig { max_batch_size: 4, max_wait: 5 * MS, greedy: false, ..BatchConfig::default() }
     }
 
+    /// A device with so many of two flights under way.
+    fn flying(flights: usize) -> Taker {
+        Taker { free: flights < 2, idle: flights == 0, size: 4, left: 0 }
+    }
+
     fn request(queue: &mut Queue<u32>, at: u32, number: u32) {
         queue.push(0, Priority::Normal, one(at, number));
     }
@@ -211,88 +347,128 @@ mod tests {
         Waiting { request, rows: 1, arrived: at * MS, deadline: None }
     }
 
-    fn numbers(taken: &[Waiting<u32>]) -> Vec<u32> {
-        taken.iter().map(|waiting| waiting.request).collect()
+    fn take(queue: &mut Queue<u32>, key: u64, at: u32, size: usize) -> Taken<u32> {
+        let mut taken = Taken::default();
+        queue.take(&mut taken, key, at * MS, &Taker { size, ..flying(0) }, |_| false);
+        taken
+    }
+
+    fn numbers(taken: &Taken<u32>) -> Vec<u32> {
+        taken.batch.iter().map(|waiting| waiting.request).collect()
     }
 
     #[test]
     fn a_batch_flies_when_it_is_full_or_its_oldest_request_has_waited() {
-        let mut queue = Queue::new(config());
-        assert_eq!(queue.decide(MS, 0, false), Decision::Until(None));
+        let mut queue = Queue::new(&config());
+        assert_eq!(queue.decide(MS, &flying(0), false), Decision::Until(None));
         request(&mut queue, 1, 1);
         request(&mut queue, 2, 2);
-        assert_eq!(queue.decide(2 * MS, 0, false), Decision::Until(Some(6 * MS)));
-        assert_eq!(queue.decide(6 * MS, 0, false), Decision::Fly(0, Reason::Waited));
+        assert_eq!(queue.decide(2 * MS, &flying(0), false), Decision::Until(Some(6 * MS)));
+        assert_eq!(queue.decide(6 * MS, &flying(0), false), Decision::Fly(0, Reason::Waited));
         request(&mut queue, 3, 3);
         request(&mut queue, 3, 4);
         request(&mut queue, 3, 5);
-        assert_eq!(queue.decide(3 * MS, 1, false), Decision::Fly(0, Reason::Full));
-        assert_eq!(numbers(&queue.take(0, 3 * MS, &mut Vec::new())), [1, 2, 3, 4]);
-        assert_eq!(queue.decide(3 * MS, 0, false), Decision::Until(Some(8 * MS)));
+        assert_eq!(queue.decide(3 * MS, &flying(1), false), Decision::Fly(0, Reason::Full));
+        assert_eq!(numbers(&take(&mut queue, 0, 3, 4)), [1, 2, 3, 4]);
+        assert_eq!(queue.decide(3 * MS, &flying(0), false), Decision::Until(Some(8 * MS)));
+    }
+
+    #[test]
+    fn waits_shorter_than_a_millisecond_are_kept() {
+        let us = Duration::from_micros(1);
+        let mut queue = Queue::new(&BatchConfig { max_wait: 30 * us, ..config() });
+        queue.push(0, Priority::Normal, Waiting { arrived: 7 * us, ..one(0, 1) });
+        assert_eq!(queue.decide(36 * us, &flying(1), false), Decision::Until(Some(37 * us)));
+        assert_eq!(queue.decide(37 * us, &flying(1), false), Decision::Fly(0, Reason::Waited));
     }
 
     #[test]
     fn nothing_flies_while_enough_is_under_way() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         (0..9).for_each(|number| request(&mut queue, 0, number));
-        assert_eq!(queue.decide(99 * MS, 2, false), Decision::Until(None));
-        assert_eq!(queue.decide(99 * MS, 1, false), Decision::Fly(0, Reason::Full));
+        assert_eq!(queue.decide(99 * MS, &flying(2), false), Decision::Until(None));
+        assert_eq!(queue.decide(99 * MS, &flying(1), false), Decision::Fly(0, Reason::Full));
     }
 
     #[test]
     fn a_greedy_batch_flies_when_nothing_is_under_way() {
-        let mut queue = Queue::new(BatchConfig { greedy: true, ..config() });
+        let mut queue = Queue::new(&BatchConfig { greedy: true, ..config() });
         request(&mut queue, 1, 1);
-        assert_eq!(queue.decide(MS, 0, false), Decision::Fly(0, Reason::Idle));
-        assert_eq!(queue.decide(MS, 1, false), Decision::Until(Some(6 * MS)));
+        assert_eq!(queue.decide(MS, &flying(0), false), Decision::Fly(0, Reason::Idle));
+        assert_eq!(queue.decide(MS, &flying(1), false), Decision::Until(Some(6 * MS)));
     }
 
     #[test]
     fn closing_flies_all_that_waits() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         request(&mut queue, 1, 1);
-        assert_eq!(queue.decide(MS, 1, true), Decision::Fly(0, Reason::Closing));
+        assert_eq!(queue.decide(MS, &flying(1), true), Decision::Fly(0, Reason::Closing));
+    }
+
+    #[test]
+    fn what_is_left_to_others_is_not_taken() {
+        let mut queue = Queue::new(&BatchConfig { greedy: true, ..config() });
+        (0..7).for_each(|number| request(&mut queue, 0, number));
+        let taker = |left| Taker { left, ..flying(0) };
+        assert_eq!(queue.decide(MS, &taker(7), false), Decision::Until(None));
+        assert_eq!(queue.decide(MS, &taker(4), false), Decision::Fly(0, Reason::Idle));
+        assert_eq!(queue.decide(MS, &taker(3), false), Decision::Fly(0, Reason::Full));
+        let mut taken = Taken::default();
+        queue.take(&mut taken, 0, MS, &taker(5), |_| false);
+        assert_eq!(numbers(&taken), [0, 1]);
     }
 
     #[test]
     fn different_keys_never_share_a_batch_and_the_one_that_waited_longer_goes_first() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         queue.push(7, Priority::Normal, one(2, 1));
         queue.push(8, Priority::Normal, one(1, 2));
         queue.push(7, Priority::Normal, one(3, 3));
-        assert_eq!(queue.decide(9 * MS, 0, false), Decision::Fly(8, Reason::Waited));
-        assert_eq!(numbers(&queue.take(8, 9 * MS, &mut Vec::new())), [2]);
-        assert_eq!(queue.decide(9 * MS, 0, false), Decision::Fly(7, Reason::Waited));
-        assert_eq!(numbers(&queue.take(7, 9 * MS, &mut Vec::new())), [1, 3]);
+        assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Fly(8, Reason::Waited));
+        assert_eq!(numbers(&take(&mut queue, 8, 9, 4)), [2]);
+        assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Fly(7, Reason::Waited));
+        assert_eq!(numbers(&take(&mut queue, 7, 9, 4)), [1, 3]);
         assert_eq!(queue.rows(), 0);
     }
 
     #[test]
+    fn lines_of_keys_that_are_gone_do_not_pile_up() {
+        let mut queue = Queue::new(&BatchConfig { queue_capacity: Some(1000), ..config() });
+        (0..100).for_each(|key| queue.push(key, Priority::Normal, one(0, 0)));
+        (0..100).for_each(|key| assert_eq!(numbers(&take(&mut queue, key, 0, 4)), [0]));
+        (100..200).for_each(|key| {
+            queue.push(key, Priority::Normal, one(0, 0));
+            assert_eq!(numbers(&take(&mut queue, key, 0, 4)), [0]);
+        });
+        assert!(queue.lines.len() <= SPARE_LINES, "{}", queue.lines.len());
+    }
+
+    #[test]
     fn higher_priorities_go_first_and_age_makes_up_for_them() {
-        let mut queue = Queue::new(BatchConfig { max_batch_size: 1, ..config() });
+        let mut queue = Queue::new(&config());
         queue.push(0, Priority::Low, one(0, 1));
         queue.push(0, Priority::Normal, one(0, 2));
         queue.push(0, Priority::High, one(0, 3));
-        assert_eq!(numbers(&queue.take(0, MS, &mut Vec::new())), [3]);
-        assert_eq!(numbers(&queue.take(0, MS, &mut Vec::new())), [2]);
+        assert_eq!(numbers(&take(&mut queue, 0, 1, 1)), [3]);
+        assert_eq!(numbers(&take(&mut queue, 0, 1, 1)), [2]);
         // 4 × 5 ms lift it by one: above a normal one that has just come, and level with a high one.
         queue.push(0, Priority::Normal, one(45, 4));
-        assert_eq!(numbers(&queue.take(0, 45 * MS, &mut Vec::new())), [1]);
+        assert_eq!(numbers(&take(&mut queue, 0, 45, 1)), [1]);
     }
 
     #[test]
     fn rows_count_and_one_that_is_too_large_flies_alone() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         for (number, rows) in [(1, 3), (2, 2), (3, 9), (4, 1)] {
             queue.push(0, Priority::Normal, Waiting { rows, ..one(0, number) });
         }
-        let mut take = || numbers(&queue.take(0, MS, &mut Vec::new()));
+        let mut take = || numbers(&take(&mut queue, 0, 1, 4));
         assert_eq!([take(), take(), take(), take()], [vec![1], vec![2], vec![3], vec![4]]);
     }
 
     #[test]
     fn there_is_room_for_four_batches_and_always_for_one_request() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         assert!(queue.has_room(100));
         queue.push(0, Priority::Normal, Waiting { rows: 15, ..one(0, 1) });
         assert!(queue.has_room(1));
@@ -300,20 +476,61 @@ mod tests {
     }
 
     #[test]
+    fn without_room_they_wait_outside_in_order_whatever_their_size() {
+        let mut queue = Queue::new(&config());
+        for (number, rows) in [(1, 15), (2, 2), (3, 1), (4, 1)] {
+            queue.push(0, Priority::High, Waiting { rows, ..one(0, number) });
+        }
+        // There would be room for the third, but the second was first.
+        assert_eq!((queue.rows(), queue.outside(), queue.has_room(1)), (15, 3, false));
+        assert_eq!(numbers(&take(&mut queue, 0, 1, 4)), [1]);
+        assert_eq!((queue.rows(), queue.outside()), (4, 0));
+        assert_eq!(numbers(&take(&mut queue, 0, 1, 4)), [2, 3, 4]);
+        queue.push(0, Priority::High, one(0, 5));
+        queue.push(0, Priority::High, Waiting { rows: 16, ..one(0, 6) });
+        assert_eq!(queue.outside(), 1);
+        queue.limit(99, MS);
+        assert_eq!((queue.rows(), queue.outside()), (17, 0));
+    }
+
+    #[test]
     fn what_has_expired_is_found_on_the_timer_and_when_a_batch_is_taken() {
-        let mut queue = Queue::new(config());
+        let mut queue = Queue::new(&config());
         queue.push(0, Priority::Normal, Waiting { deadline: Some(3 * MS), ..one(0, 1) });
         queue.push(0, Priority::Normal, one(0, 2));
-        assert_eq!(queue.decide(MS, 2, false), Decision::Until(Some(3 * MS)));
-        let mut expired = Vec::new();
-        queue.expire(2 * MS, &mut expired);
-        assert_eq!(expired, []);
-        assert_eq!(numbers(&queue.take(0, 5 * MS, &mut expired)), [2]);
-        assert_eq!(expired, [1]);
+        assert_eq!(queue.decide(MS, &flying(2), false), Decision::Until(Some(3 * MS)));
+        let mut late = Vec::new();
+        queue.expire(2 * MS, &mut late);
+        assert_eq!(late, []);
+        let taken = take(&mut queue, 0, 5, 4);
+        assert_eq!((numbers(&taken), taken.late), (vec![2], vec![1]));
         queue.push(0, Priority::Normal, Waiting { deadline: Some(9 * MS), ..one(8, 3) });
-        queue.expire(9 * MS, &mut expired);
-        assert_eq!((expired, queue.rows()), (vec![1, 3], 0));
-        assert_eq!(queue.decide(9 * MS, 0, false), Decision::Until(None));
+        queue.expire(9 * MS, &mut late);
+        assert_eq!((late, queue.rows()), (vec![3], 0));
+        assert_eq!(queue.decide(9 * MS, &flying(0), false), Decision::Until(None));
+    }
+
+    #[test]
+    fn who_waits_outside_expires_too() {
+        let mut queue = Queue::new(&config());
+        queue.push(0, Priority::Normal, Waiting { rows: 16, ..one(0, 1) });
+        queue.push(0, Priority::Normal, Waiting { deadline: Some(3 * MS), ..one(0, 2) });
+        assert_eq!(queue.decide(MS, &flying(2), false), Decision::Until(Some(3 * MS)));
+        let mut late = Vec::new();
+        queue.expire(3 * MS, &mut late);
+        assert_eq!((late, queue.outside()), (vec![2], 0));
+    }
+
+    #[test]
+    fn who_has_gone_takes_no_place_in_a_batch_and_can_be_swept_out() {
+        let mut queue = Queue::new(&config());
+        (0..12).for_each(|number| request(&mut queue, 0, number));
+        let mut taken = Taken::default();
+        queue.take(&mut taken, 0, MS, &flying(0), |number| number % 2 == 0);
+        assert_eq!((numbers(&taken), taken.gone), (vec![1, 3, 5, 7], vec![0, 2, 4, 6]));
+        let mut gone = Vec::new();
+        queue.sweep(|number| *number < 11, &mut gone);
+        assert_eq!((gone, queue.rows()), (vec![8, 9, 10], 1));
     }
 
     /// What may happen to a batcher.
@@ -325,9 +542,18 @@ mod tests {
             rows: usize,
             patience: Option<u32>,
         },
+        /// The caller of one of those that came goes.
+        Cancel(prop::sample::Index),
         /// Some milliseconds pass.
         Pass(u32),
-        Land,
+        /// The first flight under way is over, and went well.
+        Complete,
+        /// It went badly.
+        Fail,
+        /// Those whose callers have gone are looked for.
+        Sweep,
+        /// There is room for so many rows.
+        Limit(usize),
         Close,
     }
 
@@ -335,76 +561,171 @@ mod tests {
         let priority = prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)];
         let arrive = (0..3_u64, priority, 1..7_usize, prop::option::of(1..20_u32))
             .prop_map(|(key, priority, rows, patience)| Event::Arrive { key, priority, rows, patience });
-        prop_oneof![8 => arrive, 3 => (0..8_u32).prop_map(Event::Pass), 3 => Just(Event::Land), 1 => Just(Event::Close)]
+        prop_oneof![
+            8 => arrive,
+            2 => any::<prop::sample::Index>().prop_map(Event::Cancel),
+            3 => (0..8_u32).prop_map(Event::Pass),
+            2 => Just(Event::Complete),
+            1 => Just(Event::Fail),
+            1 => Just(Event::Sweep),
+            1 => (1..30_usize).prop_map(Event::Limit),
+            1 => Just(Event::Close),
+        ]
     }
 
-    /// Runs a queue as its thread does, and checks every step.
-    fn live(events: Vec<Event>, config: BatchConfig) -> Result<(), TestCaseError> {
-        let mut queue = Queue::new(config);
-        let (mut now, mut flying, mut closing) = (Duration::ZERO, 0, false);
-        // By number: key, priority, arrival, deadline; and what has become of them.
-        let mut known: Vec<(u64, Priority, Duration, Option<Duration>)> = Vec::new();
-        let mut over: Vec<u32> = Vec::new();
-        let mut rows = Vec::new();
-        let end = [Event::Close, Event::Land, Event::Land, Event::Land, Event::Pass(100)];
-        for event in events.into_iter().chain(end) {
-            match event {
-                Event::Arrive { key, priority, rows: own, patience } if !closing && queue.has_room(own) => {
-                    let deadline = patience.map(|patience| now + patience * MS);
-                    let request = u32::try_from(known.len()).expect("few");
-                    known.push((key, priority, now, deadline));
-                    rows.push(own);
-                    queue.push(key, priority, Waiting { request, rows: own, arrived: now, deadline });
+    /// A request of the test's, and what has become of it.
+    #[derive(Debug)]
+    struct Known {
+        key: u64,
+        priority: Priority,
+        rows: usize,
+        deadline: Option<Duration>,
+        gone: bool,
+        end: Option<End>,
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum End {
+        Answered,
+        Failed,
+        Expired,
+        Canceled,
+    }
+
+    struct Life {
+        config: BatchConfig,
+        queue: Queue<usize>,
+        known: Vec<Known>,
+        /// Under way.
+        flights: VecDeque<Vec<usize>>,
+        now: Duration,
+        closing: bool,
+        /// The order in which they flew.
+        flown: Vec<usize>,
+    }
+
+    impl Life {
+        fn ends(&mut self, number: usize, end: End) -> Result<(), TestCaseError> {
+            let before = self.known[number].end.replace(end);
+            prop_assert_eq!(before, None, "{} has ended already", number);
+            Ok(())
+        }
+
+        fn happen(&mut self, event: &Event) -> Result<(), TestCaseError> {
+            match *event {
+                Event::Arrive { key, priority, rows, patience } if !self.closing => {
+                    let deadline = patience.map(|patience| self.now + patience * MS);
+                    let number = self.known.len();
+                    self.known.push(Known { key, priority, rows, deadline, gone: false, end: None });
+                    let waiting = Waiting { request: number, rows, arrived: self.now, deadline };
+                    self.queue.push(key, priority, waiting);
                 }
                 Event::Arrive { .. } => {}
-                Event::Pass(millis) => now += millis * MS,
-                Event::Land => flying = usize::saturating_sub(flying, 1),
-                Event::Close => closing = true,
-            }
-            let mut expired = Vec::new();
-            queue.expire(now, &mut expired);
-            prop_assert!(expired.iter().all(|late| known[*late as usize].3.is_some_and(|deadline| deadline <= now)));
-            over.append(&mut expired);
-            loop {
-                match queue.decide(now, flying, closing) {
-                    Decision::Until(until) => {
-                        prop_assert!(until.is_none_or(|until| until > now), "it would not sleep");
-                        break;
-                    }
-                    Decision::Fly(key, reason) => {
-                        prop_assert!(flying < config.in_flight);
-                        let taken = queue.take(key, now, &mut expired);
-                        prop_assert!(expired.is_empty(), "they were looked for just before");
-                        prop_assert!(!taken.is_empty());
-                        let total: usize = taken.iter().map(|one| one.rows).sum();
-                        prop_assert!(total <= config.max_batch_size || taken.len() == 1);
-                        prop_assert!(taken.iter().all(|one| known[one.request as usize].0 == key));
-                        let waited = taken.iter().map(|one| now - one.arrived).max().unwrap_or_default();
-                        match reason {
-                            Reason::Full | Reason::Closing => {}
-                            Reason::Waited => prop_assert!(waited >= config.max_wait || queue.rows() > 0),
-                            Reason::Idle => prop_assert!(flying == 0 && config.greedy),
-                        }
-                        over.extend(taken.iter().map(|one| one.request));
-                        flying += 1;
-                        if closing {
-                            flying = 0;
-                        }
+                Event::Cancel(_) if self.known.is_empty() => {}
+                Event::Cancel(which) => which.get_mut(&mut self.known).gone = true,
+                Event::Pass(millis) => self.now += millis * MS,
+                Event::Complete | Event::Fail => {
+                    let end = if matches!(event, Event::Fail) { End::Failed } else { End::Answered };
+                    for number in self.flights.pop_front().unwrap_or_default() {
+                        self.ends(number, end)?;
                     }
                 }
+                Event::Sweep => {
+                    let mut gone = Vec::new();
+                    self.queue.sweep(|number| self.known[*number].gone, &mut gone);
+                    for number in gone {
+                        prop_assert!(self.known[number].gone);
+                        self.ends(number, End::Canceled)?;
+                    }
+                }
+                Event::Limit(capacity) => self.queue.limit(capacity, self.config.max_wait),
+                Event::Close => self.closing = true,
             }
-            let waiting: usize =
-                (0..).zip(&rows).filter(|(number, _)| !over.contains(number)).map(|(_, rows)| rows).sum();
-            prop_assert_eq!(queue.rows(), waiting);
+            self.settle()
         }
-        let mut all = over.clone();
-        all.sort_unstable();
-        prop_assert_eq!(all, (0..).take(known.len()).collect::<Vec<u32>>(), "each is taken once");
-        // Of one key and priority, and without a deadline, they leave as they came.
-        for (place, one) in over.iter().enumerate() {
-            for other in &over[..place] {
-                let (own, before) = (&known[*one as usize], &known[*other as usize]);
-                let alike = (own.0, own.1) == (before.0, before.1) && own.3.is_none() && before.3.is_none();
+
+        /// What the thread of a batcher does until it sleeps.
+        fn settle(&mut self) -> Result<(), TestCaseError> {
+            let mut late = Vec::new();
+            self.queue.expire(self.now, &mut late);
+            for number in late {
+                prop_assert!(self.known[number].deadline.is_some_and(|deadline| deadline <= self.now));
+                self.ends(number, End::Expired)?;
+            }
+            loop {
+                let flying = self.flights.len();
+                let (free, idle) = (flying < self.config.in_flight, flying == 0);
+                let taker = Taker { free, idle, size: self.config.max_batch_size, left: 0 };
+                match self.queue.decide(self.now, &taker, self.closing) {
+                    Decision::Until(until) => {
+                        prop_assert!(until.is_none_or(|until| until > self.now), "it would not sleep");
+                        prop_assert!(!free || self.queue.rows() == 0 || until.is_some(), "it would not wake");
+                        break;
+                    }
+                    Decision::Fly(key, reason) => self.fly(key, reason, &taker)?,
+                }
+            }
+            let waiting = self.known.iter().enumerate().filter(|(number, known)| {
+                known.end.is_none() && !self.flights.iter().flatten().any(|flying| flying == number)
+            });
+            let rows: usize = waiting.map(|(_, known)| known.rows).sum();
+            let outside: usize = self.queue.outside.iter().map(|(_, _, waiting)| waiting.rows).sum();
+            prop_assert_eq!(self.queue.rows() + outside, rows);
+            if let Some((_, _, first)) = self.queue.outside.front() {
+                prop_assert!(!self.queue.fits(first.rows), "there is room for who waits outside");
+            }
+            Ok(())
+        }
+
+        fn fly(&mut self, key: u64, reason: Reason, taker: &Taker) -> Result<(), TestCaseError> {
+            prop_assert!(self.flights.len() < self.config.in_flight);
+            let before = self.queue.rows();
+            let mut taken = Taken::default();
+            self.queue.take(&mut taken, key, self.now, taker, |number| self.known[*number].gone);
+            prop_assert!(taken.late.is_empty(), "they were looked for just before");
+            prop_assert!(taken.rows <= taker.size || taken.batch.len() == 1);
+            prop_assert_eq!(taken.rows, taken.batch.iter().map(|one| one.rows).sum::<usize>());
+            prop_assert!(!taken.batch.is_empty() || !taken.gone.is_empty());
+            prop_assert!(taken.batch.iter().all(|one| self.known[one.request].key == key));
+            prop_assert!(taken.batch.iter().all(|one| !self.known[one.request].gone));
+            let waited = taken.batch.iter().map(|one| self.now - one.arrived).max().unwrap_or_default();
+            match reason {
+                Reason::Full => prop_assert!(before >= taker.size),
+                Reason::Closing => prop_assert!(self.closing),
+                Reason::Waited => {
+                    prop_assert!(waited >= self.config.max_wait || self.queue.rows() > 0 || !taken.gone.is_empty());
+                }
+                Reason::Idle => prop_assert!(taker.idle && self.config.greedy),
+            }
+            for number in taken.gone {
+                self.ends(number, End::Canceled)?;
+            }
+            let batch: Vec<usize> = taken.batch.into_iter().map(|one| one.request).collect();
+            self.flown.extend(&batch);
+            if !batch.is_empty() {
+                self.flights.push_back(batch);
+            }
+            Ok(())
+        }
+    }
+
+    fn live(events: Vec<Event>, config: BatchConfig) -> Result<(), TestCaseError> {
+        let (queue, known, flights) = (Queue::new(&config), Vec::new(), VecDeque::new());
+        let mut life = Life { config, queue, known, flights, now: Duration::ZERO, closing: false, flown: Vec::new() };
+        for event in events.into_iter().chain([Event::Close]) {
+            life.happen(&event)?;
+        }
+        // Closing drains, however much there is.
+        while !life.flights.is_empty() {
+            life.happen(&Event::Complete)?;
+        }
+        prop_assert!(life.known.iter().all(|known| known.end.is_some()), "all have ended: {:?}", life.known);
+        prop_assert_eq!((life.queue.rows(), life.queue.outside()), (0, 0));
+        // Of one key and priority they leave as they came.
+        for (place, one) in life.flown.iter().enumerate() {
+            for other in &life.flown[..place] {
+                let (own, before) = (&life.known[*one], &life.known[*other]);
+                let alike = (own.key, own.priority) == (before.key, before.priority);
                 prop_assert!(!alike || other < one, "{other} before {one}");
             }
         }

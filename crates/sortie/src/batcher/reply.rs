@@ -4,21 +4,23 @@
 //! each desk and not for each caller.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
-use parking_lot::Mutex;
-
+use super::sync::Mutex;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Requests of one desk.
-const PLACES: usize = 256;
+pub(super) const PLACES: usize = 256;
 
 #[derive(Debug)]
 enum Place<O> {
     /// Nobody has answered yet.
-    Waiting(Option<Waker>),
+    Waiting(Waker),
     Answered(Result<O>),
     /// The caller has taken the answer, or has gone.
     Left,
@@ -28,6 +30,8 @@ enum Place<O> {
 #[derive(Debug)]
 pub(super) struct Desk<O> {
     places: Mutex<Vec<Place<O>>>,
+    /// How many have gone without an answer. Mostly none, and then nobody has to look at the places for that.
+    gone: AtomicUsize,
 }
 
 /// The caller's end of a request.
@@ -35,6 +39,8 @@ pub(super) struct Desk<O> {
 pub(super) struct Reply<O> {
     desk: Arc<Desk<O>>,
     index: usize,
+    /// The answer has been given out.
+    over: bool,
 }
 
 /// The other end: where the answer goes. Dropped without one, it says so.
@@ -47,50 +53,60 @@ pub(super) struct Address<O> {
 
 impl<O> Desk<O> {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { places: Mutex::new(Vec::with_capacity(PLACES)) })
+        Arc::new(Self { places: Mutex::new(Vec::with_capacity(PLACES)), gone: AtomicUsize::new(0) })
     }
 
-    /// One more place; on a new desk when this one is full.
-    pub(super) fn place(desk: &mut Arc<Self>) -> (Reply<O>, Address<O>) {
+    /// One more place, for a caller that is woken when its answer is there; on a new desk when this one is full.
+    pub(super) fn place(desk: &mut Arc<Self>, waker: Waker) -> (Reply<O>, Address<O>) {
         let mut places = desk.places.lock();
         if places.len() == PLACES {
             drop(places);
             *desk = Self::new();
-            return Self::place(desk);
+            return Self::place(desk, waker);
         }
         let index = places.len();
-        places.push(Place::Waiting(None));
+        places.push(Place::Waiting(waker));
         drop(places);
-        let reply = Reply { desk: desk.clone(), index };
+        let reply = Reply { desk: desk.clone(), index, over: false };
         (reply, Address { desk: desk.clone(), index, answered: false })
     }
 }
 
 impl<O> Reply<O> {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<O>> {
-        let mut places = self.desk.places.lock();
-        match &mut places[self.index] {
-            Place::Waiting(waker) => {
-                match waker {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    None => *waker = Some(cx.waker().clone()),
-                }
-                return Poll::Pending;
-            }
-            Place::Answered(_) | Place::Left => {}
+        if self.over {
+            return Poll::Ready(Err(Error::new(ErrorKind::Canceled, "the answer has been taken already")));
         }
-        match std::mem::replace(&mut places[self.index], Place::Left) {
-            Place::Answered(answer) => Poll::Ready(answer),
-            Place::Waiting(_) | Place::Left => {
-                Poll::Ready(Err(Error::new(ErrorKind::Canceled, "the answer has been taken already")))
+        let mut places = self.desk.places.lock();
+        let place = &mut places[self.index];
+        if let Place::Waiting(waker) = place {
+            if !waker.will_wake(cx.waker()) {
+                let before = std::mem::replace(waker, cx.waker().clone());
+                drop(places);
+                // Foreign code, outside the lock: it may be the end of somebody else who waits here.
+                drop(before);
             }
+            return Poll::Pending;
+        }
+        let answered = std::mem::replace(place, Place::Left);
+        drop(places);
+        self.over = true;
+        match answered {
+            Place::Answered(answer) => Poll::Ready(answer),
+            Place::Waiting(_) | Place::Left => unreachable!("only this caller leaves its place"),
         }
     }
 }
 
 impl<O> Drop for Reply<O> {
     fn drop(&mut self) {
+        if self.over {
+            return;
+        }
         let left = std::mem::replace(&mut self.desk.places.lock()[self.index], Place::Left);
+        if let Place::Waiting(_) = left {
+            self.desk.gone.fetch_add(1, Ordering::Relaxed);
+        }
         // Foreign code, outside the lock.
         drop(left);
     }
@@ -99,29 +115,28 @@ impl<O> Drop for Reply<O> {
 impl<O> Address<O> {
     /// Whether nobody waits for the answer any more.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self.desk.places.lock()[self.index], Place::Left)
+        self.desk.gone.load(Ordering::Relaxed) > 0 && matches!(self.desk.places.lock()[self.index], Place::Left)
     }
 
-    /// Answers several requests, in order, and then wakes whoever waits.
-    pub(super) fn answer_all(answers: impl IntoIterator<Item = (Self, Result<O>)>) {
-        let mut wakers: Vec<Waker> = Vec::new();
+    /// Answers several requests, in order, and then wakes whoever waits. `wakers` is empty before and after: it is passed for its memory.
+    pub(super) fn answer_all(answers: impl IntoIterator<Item = (Self, Result<O>)>, wakers: &mut Vec<Waker>) {
         let mut answers = answers.into_iter().peekable();
         while let Some((mut first, answer)) = answers.next() {
             first.answered = true;
-            let desk = first.desk.clone();
+            let desk = &first.desk;
             let mut places = desk.places.lock();
             // Answers that nobody waits for are dropped outside the lock.
             let mut unwanted = Vec::new();
             let mut put = |index: usize, answer: Result<O>| match &mut places[index] {
                 place @ Place::Waiting(_) => {
-                    if let Place::Waiting(Some(waker)) = std::mem::replace(place, Place::Answered(answer)) {
+                    if let Place::Waiting(waker) = std::mem::replace(place, Place::Answered(answer)) {
                         wakers.push(waker);
                     }
                 }
                 Place::Answered(_) | Place::Left => unwanted.push(answer),
             };
             put(first.index, answer);
-            while let Some((mut next, answer)) = answers.next_if(|(next, _)| Arc::ptr_eq(&next.desk, &desk)) {
+            while let Some((mut next, answer)) = answers.next_if(|(next, _)| Arc::ptr_eq(&next.desk, desk)) {
                 next.answered = true;
                 put(next.index, answer);
             }
@@ -129,11 +144,11 @@ impl<O> Address<O> {
         }
         // A panic of theirs is not ours.
         let wake = |waker: Waker| drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake())));
-        wakers.into_iter().for_each(wake);
+        wakers.drain(..).for_each(wake);
     }
 
     pub(super) fn answer(self, answer: Result<O>) {
-        Self::answer_all([(self, answer)]);
+        Self::answer_all([(self, answer)], &mut Vec::new());
     }
 }
 
@@ -142,55 +157,6 @@ impl<O> Drop for Address<O> {
         if !self.answered {
             let lost = Self { desk: self.desk.clone(), index: self.index, answered: true };
             lost.answer(Err(Error::internal("a request was lost on its way; please report it")));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use super::*;
-
-    fn poll<O>(reply: &mut Reply<O>) -> Poll<Result<O>> {
-        reply.poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[test]
-    fn an_answer_is_taken_once() {
-        let mut desk = Desk::new();
-        let (mut reply, address) = Desk::place(&mut desk);
-        assert!(poll(&mut reply).is_pending());
-        address.answer(Ok(7));
-        assert!(matches!(poll(&mut reply), Poll::Ready(Ok(7))));
-        assert!(matches!(poll(&mut reply), Poll::Ready(Err(_))));
-    }
-
-    #[test]
-    fn a_caller_that_goes_is_known_to_have_gone() {
-        let mut desk = Desk::<u32>::new();
-        let (reply, address) = Desk::place(&mut desk);
-        assert!(!address.is_gone());
-        drop(reply);
-        assert!(address.is_gone());
-        address.answer(Ok(1));
-    }
-
-    #[test]
-    fn a_request_that_is_dropped_is_an_error_for_its_caller() {
-        let mut desk = Desk::<u32>::new();
-        let (mut reply, address) = Desk::place(&mut desk);
-        drop(address);
-        assert!(matches!(poll(&mut reply), Poll::Ready(Err(_))));
-    }
-
-    #[test]
-    fn many_requests_spread_over_desks_and_each_gets_its_own_answer() {
-        let mut desk = Desk::new();
-        let (mut replies, addresses): (Vec<_>, Vec<_>) = (0..3 * PLACES + 7).map(|_| Desk::place(&mut desk)).unzip();
-        Address::answer_all(addresses.into_iter().enumerate().map(|(number, address)| (address, Ok(number))));
-        for (number, reply) in replies.iter_mut().enumerate() {
-            assert!(matches!(poll(reply), Poll::Ready(Ok(answer)) if answer == number));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The submit line and completion under `shuttle`, which runs them in thousands of random schedules.
+//! The submit line, completion, and the front and desks of the batcher under `shuttle`, which runs them in thousands of random schedules.
 //!
-//! The two files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
+//! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
 
-/// What `completion.rs` needs of the crate's errors.
+/// What they need of the crate's errors.
 mod error {
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) struct Error(pub(crate) ErrorKind);
@@ -11,6 +11,11 @@ mod error {
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) enum ErrorKind {
         Canceled,
+        DeviceLost,
+        Expired,
+        Internal,
+        Overloaded,
+        Shape,
         Timeout,
     }
 
@@ -20,6 +25,10 @@ mod error {
         pub(crate) fn new(kind: ErrorKind, _message: impl Into<String>) -> Self {
             Self(kind)
         }
+
+        pub(crate) fn internal(message: impl Into<String>) -> Self {
+            Self::new(ErrorKind::Internal, message)
+        }
     }
 }
 
@@ -27,18 +36,33 @@ mod error {
 mod submit {
     pub(crate) mod completion;
     pub(crate) mod line;
-    #[path = "../../tests/schedules/sync.rs"]
-    pub(crate) mod sync;
+    pub(crate) use crate::sync;
+}
+
+#[path = "../../src/batcher"]
+#[expect(dead_code, unreachable_pub, reason = "only some of it is needed here")]
+mod batcher {
+    mod config;
+    mod fit;
+    mod front;
+    mod metrics;
+    mod queue;
+    mod reply;
+    mod roster;
+    #[path = "../../tests/schedules/batcher.rs"]
+    mod scenarios;
+    use crate::sync;
 }
 
 mod completion;
 mod line;
+mod sync;
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler};
 
-/// Runs a scenario in many schedules: the same ones every time, ten times as many with `SORTIE_CASES=full`.
+/// Runs a scenario in many schedules: the same ones every time, twenty times as many with `SORTIE_CASES=full`.
 fn explore(scenario: impl Fn() + Send + Sync + 'static) {
     let full = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
-    let scheduler = RandomScheduler::new_from_seed(0x50_4f_52_54, if full { 10_000 } else { 1_000 });
+    let scheduler = RandomScheduler::new_from_seed(0x50_4f_52_54, if full { 20_000 } else { 1_000 });
     Runner::new(scheduler, Config::default()).run(scenario);
 }

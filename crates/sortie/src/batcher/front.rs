@@ -1,0 +1,284 @@
+//! What callers and the threads of a batcher share: who waits, who flies, and who sleeps.
+//!
+//! Callers come in by [`Front::admit`] and wait at a desk. The thread of each device asks [`Front::next`] what to do, and sleeps in there when that is
+//! nothing. What flies when is the queue's and the roster's to say; here is what they need locks and a clock for.
+//!
+//! Invariants: nothing foreign (a waker, an input's drop, a job) runs under the lock; whoever changes what a sleeping thread has based its sleep on wakes
+//! it.
+
+use std::{
+    sync::Arc,
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use super::{
+    config::{BatchConfig, Overload},
+    metrics::{BatchMetrics, Figures},
+    queue::{Decision, Priority, Queue, Reason, Taken, Waiting},
+    reply::{Address, Desk, Reply},
+    roster::Roster,
+    sync::{Clock, Condvar, Mutex},
+};
+use crate::error::{Error, ErrorKind, Result};
+
+#[derive(Debug)]
+pub(super) struct Front<I, O> {
+    pub(super) config: BatchConfig,
+    pub(super) figures: Figures,
+    clock: Clock,
+    state: Mutex<State<I, O>>,
+    /// One for the thread of each device.
+    stirred: Vec<Condvar>,
+}
+
+#[derive(Debug)]
+struct State<I, O> {
+    queue: Queue<Request<I, O>>,
+    roster: Roster,
+    desk: Arc<Desk<O>>,
+    /// Why no more requests are let in.
+    closed: Option<Error>,
+}
+
+/// A request that has been taken in.
+#[derive(Debug)]
+pub(super) struct Request<I, O> {
+    pub(super) input: I,
+    pub(super) address: Address<O>,
+}
+
+/// How a request is to be treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Call {
+    /// From when on nobody wants the answer: a request that has not flown by then fails with [`Expired`](ErrorKind::Expired).
+    pub deadline: Option<Instant>,
+    /// Before whom it goes.
+    pub priority: Priority,
+}
+
+/// Where a request belongs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank {
+    pub(super) key: u64,
+    pub(super) rows: usize,
+    /// What becomes of it when there is no room.
+    pub(super) overload: Overload,
+}
+
+/// What the thread of a device is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Answer those who are late, and forget those who have gone.
+    Excuse,
+    /// The oldest flight is over.
+    Land,
+    /// A batch was taken, for this reason, of those rows that it could have.
+    Fly(Reason, usize),
+    End,
+}
+
+impl<I, O> Front<I, O> {
+    /// For so many devices.
+    pub(super) fn new(config: BatchConfig, devices: usize, figures: Figures) -> Self {
+        let (queue, roster) = (Queue::new(&config), Roster::new(config, devices));
+        let mut state = State { queue, roster, desk: Desk::new(), closed: None };
+        state.limit();
+        let stirred = (0..devices).map(|_| Condvar::new()).collect();
+        Self { config, figures, clock: Clock::start(), state: Mutex::new(state), stirred }
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Takes a request in. The caller is woken when its answer is there.
+    pub(super) fn admit(&self, input: I, rank: Rank, call: Call, waker: &Waker) -> Result<Reply<O>> {
+        let Rank { key, rows, overload } = rank;
+        let deadline = call.deadline.map(|deadline| self.clock.at(deadline));
+        let waker = waker.clone();
+        let now = self.now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            self.figures.expired.add(1);
+            return Err(expired());
+        }
+        let mut gone = Vec::new();
+        let mut state = self.state.lock();
+        if let Some(why) = &state.closed {
+            return Err(why.clone());
+        }
+        if overload == Overload::Reject && !state.queue.has_room(rows) {
+            // Perhaps some do not want theirs any more.
+            state.queue.sweep(|request| request.address.is_gone(), &mut gone);
+            if !state.queue.has_room(rows) {
+                drop(state);
+                self.figures.canceled.add(gone.len());
+                self.figures.rejected.add(1);
+                return Err(Error::new(ErrorKind::Overloaded, "the queue of the batcher is full"));
+            }
+        }
+        let State { desk, queue, .. } = &mut *state;
+        let (reply, address) = Desk::place(desk, waker);
+        let request = Request { input, address };
+        queue.push(key, call.priority, Waiting { request, rows, arrived: now, deadline });
+        let woken = state.rouse(now);
+        drop(state);
+        self.notify(woken);
+        self.figures.requests.add(1);
+        self.figures.canceled.add(gone.len());
+        Ok(reply)
+    }
+
+    fn notify(&self, who: Option<usize>) {
+        if let Some(who) = who {
+            self.stirred[who].notify_one();
+        }
+    }
+
+    /// What the thread of a device is to do next; it sleeps until there is something. `landed` says whether its oldest flight is over.
+    pub(super) fn next(&self, who: usize, taken: &mut Taken<Request<I, O>>, landed: impl Fn() -> bool) -> Step {
+        let mut state = self.state.lock();
+        loop {
+            let now = self.now();
+            state.roster.wakes(who, now);
+            state.queue.expire(now, &mut taken.late);
+            if !taken.late.is_empty() {
+                return Step::Excuse;
+            }
+            if landed() {
+                return Step::Land;
+            }
+            let closing = state.closed.is_some();
+            let State { queue, roster, .. } = &mut *state;
+            let taker = roster.taker(who, now, queue.rows());
+            let until = match queue.decide(now, &taker, closing) {
+                Decision::Fly(key, reason) => {
+                    queue.take(taken, key, now, &taker, |request| request.address.is_gone());
+                    if taken.batch.is_empty() {
+                        return Step::Excuse;
+                    }
+                    roster.left(who, taken.rows, now);
+                    // There may be enough for another one, too.
+                    let woken = state.rouse(now);
+                    drop(state);
+                    self.notify(woken);
+                    return Step::Fly(reason, taker.size);
+                }
+                Decision::Until(until) => until,
+            };
+            if closing && queue.rows() == 0 && roster.flying(who) == 0 {
+                return Step::End;
+            }
+            let again = roster.look_again(&taker, now).filter(|_| queue.rows() > 0);
+            let until = until.into_iter().chain(again).min();
+            roster.sleeps(who, until);
+            match until {
+                Some(until) => {
+                    self.stirred[who].wait_for(&mut state, until.saturating_sub(now));
+                }
+                None => self.stirred[who].wait(&mut state),
+            }
+        }
+    }
+
+    /// The oldest flight of a device is over; `well` says how it went.
+    pub(super) fn landed(&self, who: usize, well: bool) {
+        let mut state = self.state.lock();
+        let now = self.now();
+        if well {
+            state.roster.landed(who, now);
+        } else {
+            state.roster.failed(who, now);
+        }
+        state.limit();
+    }
+
+    /// What was to be the youngest flight of a device did not fly.
+    pub(super) fn stayed(&self, who: usize) {
+        self.state.lock().roster.stayed(who);
+    }
+
+    /// A device was lost: others take what it would have.
+    pub(super) fn lost(&self, who: usize) {
+        let mut state = self.state.lock();
+        state.roster.lost(who);
+        let woken = state.rouse(self.now());
+        drop(state);
+        self.notify(woken);
+    }
+
+    /// A device that was lost answers again.
+    pub(super) fn returned(&self, who: usize) {
+        self.state.lock().roster.returned(who);
+    }
+
+    /// A device that was lost will not come back. With the last one the batcher is over: nobody will fly what waits.
+    pub(super) fn retired(&self, why: &Error) -> Vec<Request<I, O>> {
+        let mut stranded = Vec::new();
+        let mut state = self.state.lock();
+        if state.roster.is_empty() {
+            state.closed.get_or_insert_with(|| why.clone());
+            state.queue.sweep(|_| true, &mut stranded);
+        }
+        stranded
+    }
+
+    /// Wakes the thread of a device, which has a reason to look.
+    pub(super) fn ring(&self, who: usize) {
+        // Whoever looks has the lock until it sleeps.
+        drop(self.state.lock());
+        self.stirred[who].notify_one();
+    }
+
+    /// Lets no more requests in. The first reason stays.
+    pub(super) fn close(&self, why: Error) {
+        self.state.lock().closed.get_or_insert(why);
+        for thread in &self.stirred {
+            thread.notify_one();
+        }
+    }
+
+    /// What it has done, and how full it is.
+    pub(super) fn metrics(&self) -> BatchMetrics {
+        let state = self.state.lock();
+        let (rows, outside, size) = (state.queue.rows(), state.queue.outside(), state.roster.batch_size());
+        drop(state);
+        self.figures.snapshot(rows, outside, size)
+    }
+
+    /// Rows that wait, and those of a full batch.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.queue.rows(), state.roster.batch_size())
+    }
+}
+
+impl<I, O> State<I, O> {
+    /// What the tuning allows.
+    fn limit(&mut self) {
+        if let Some((capacity, max_wait)) = self.roster.limits() {
+            self.queue.limit(capacity, max_wait);
+        }
+    }
+
+    /// Whose sleep is not right any more: somebody who could take a batch now, or would have to look earlier.
+    fn rouse(&mut self, now: Duration) -> Option<usize> {
+        let (queue, closing) = (&self.queue, self.closed.is_some());
+        let stirs = |(who, until): (usize, Option<Duration>)| {
+            let taker = self.roster.taker(who, now, queue.rows());
+            let stirs = match queue.decide(now, &taker, closing) {
+                Decision::Fly(..) => true,
+                Decision::Until(Some(look)) => until.is_none_or(|until| look < until),
+                Decision::Until(None) => false,
+            };
+            stirs.then_some(who)
+        };
+        let who = self.roster.sleepers().find_map(stirs)?;
+        self.roster.wakes(who, now);
+        Some(who)
+    }
+}
+
+pub(super) fn expired() -> Error {
+    Error::new(ErrorKind::Expired, "the deadline passed before the request could fly")
+}
