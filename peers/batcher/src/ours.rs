@@ -1,0 +1,87 @@
+//! sortie: a job that has the simulated device run its inputs, and one that really computes on sortie's own CPU device.
+
+use std::sync::Arc;
+
+use sortie::{Answers, Batch, BatchConfig, Batcher, Grid, Job, Kernel};
+
+use crate::contest::Outcome;
+use crate::device::{Device, answer};
+use crate::lane::Service;
+
+/// As [`answer`](crate::device::answer) does it, in two halves.
+const ANSWER: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<vec2<u32>>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&x) { x[id.x] ^= vec2(0x7f4a7c15u, 0x9e3779b9u); }
+    }
+";
+
+/// Begins a run when a batch is recorded, and waits for it when answers are wanted.
+struct Simulated(Arc<Device>);
+
+/// Uploads, dispatches and reads.
+struct Computed;
+
+/// A batcher with a job.
+struct Ours<J: Job>(Batcher<J>);
+
+/// On the simulated device.
+pub(crate) fn simulated(device: Arc<Device>, limit: usize) -> Outcome<impl Service> {
+    start(Simulated(device), limit)
+}
+
+/// On sortie's own.
+pub(crate) fn computed(limit: usize) -> Outcome<impl Service> {
+    start(Computed, limit)
+}
+
+/// All but the limit is as it comes.
+fn start<J: Job>(job: J, limit: usize) -> Outcome<Ours<J>> {
+    let config = BatchConfig { max_batch_size: limit, ..BatchConfig::default() };
+    Ok(Ours(Batcher::new(&sortie::Device::cpu()?, job, config)?))
+}
+
+impl<J: Job<Input = u64, Output = u64>> Service for Ours<J> {
+    async fn call(&self, input: u64) -> Result<u64, String> {
+        self.0.call(input).await.map_err(|error| error.to_string())
+    }
+}
+
+impl Job for Simulated {
+    type Input = u64;
+    type Output = u64;
+    type Ready = ();
+
+    fn prepare(&self, _: &sortie::Device) -> sortie::Result<()> {
+        Ok(())
+    }
+
+    fn record(&self, (): &mut (), _: &mut Batch, inputs: Vec<u64>) -> sortie::Result<Answers<u64>> {
+        let run = self.0.begin(inputs.len());
+        Ok(Box::new(move || {
+            let answers = inputs.into_iter().map(|input| Ok(answer(input))).collect();
+            run.wait();
+            Ok(answers)
+        }))
+    }
+}
+
+impl Job for Computed {
+    type Input = u64;
+    type Output = u64;
+    type Ready = Kernel;
+
+    fn prepare(&self, device: &sortie::Device) -> sortie::Result<Kernel> {
+        device.kernel(ANSWER)
+    }
+
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<u64>) -> sortie::Result<Answers<u64>> {
+        let rows = inputs.len();
+        let x = batch.upload::<u32>(bytemuck::cast_slice(&inputs), [rows, 2]);
+        batch.dispatch(kernel, &[&x], Grid::items(rows));
+        let x = batch.read(x);
+        let whole = |halves: &[u32]| Ok(u64::from(halves[0]) | u64::from(halves[1]) << 32);
+        Ok(Box::new(move || Ok(x.wait()?.chunks_exact(2).map(whole).collect())))
+    }
+}
