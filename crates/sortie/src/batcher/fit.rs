@@ -83,6 +83,11 @@ impl Fit {
         (self.flights > 0).then(|| Duration::from_secs_f64(self.seconds(rows as f64)))
     }
 
+    /// What a batch takes at all, and each of its rows, if that is known.
+    pub(super) fn parts(&self) -> Option<[Duration; 2]> {
+        (self.flights > 0).then(|| [self.fixed, self.slope].map(Duration::from_secs_f64))
+    }
+
     /// The most rows that are done within a time; `None` where nothing is known.
     pub(super) fn rows_within(&self, time: Duration) -> Option<usize> {
         (self.flights > 0).then(|| self.rows_in(time.as_secs_f64()))

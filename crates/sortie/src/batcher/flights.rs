@@ -23,9 +23,8 @@ use crate::{
     submit::Ticket,
 };
 
-/// Times that the thread lets others run, when answers have gone out and nobody comes, before it believes that nobody will. Callers that ask again at
-/// once are then part of the next batch; without, they split into groups that take turns, with few rows each.
-const LINGER: usize = 2;
+/// Times that the thread lets others run before it believes that nobody comes.
+const YIELDS: usize = 2;
 
 /// The flights of a device, and what they need.
 pub(super) struct Flights<J: Job> {
@@ -161,32 +160,43 @@ impl<J: Job> Flights<J> {
         });
         let front = &self.front;
         front.landed(self.who, results.is_ok());
-        front.figures.served(front.now().saturating_sub(left), front.waiting());
+        let (waiting, size) = front.waiting();
+        front.figures.served(front.now().saturating_sub(left), [waiting, size]);
         match results {
             Ok(results) => {
-                let requests = addresses.len();
+                let answered = addresses.len();
                 Address::answer_all(addresses.drain(..).zip(results), &mut self.wakers);
                 self.addresses.push(addresses);
-                self.linger(requests);
+                self.linger(waiting, answered);
                 Ok(())
             }
             Err(error) => self.fail(addresses, &error),
         }
     }
 
-    /// Gives as many callers as have just had their answers the time to ask again, as long as they keep coming.
-    fn linger(&self, requests: usize) {
-        if !self.front.config.greedy || !self.under_way.is_empty() {
+    /// Gives callers who have just had their answers the time to ask again, as long as they keep coming: they are then part of the next batch. Without,
+    /// they split into groups that take turns, with few rows each.
+    fn linger(&self, waiting: usize, answered: usize) {
+        let front = &self.front;
+        if !front.config.greedy || !self.under_way.is_empty() {
             return;
         }
-        let (mut before, mut quiet) = (0, 0);
-        while quiet < LINGER {
-            let (rows, size) = self.front.waiting();
-            if rows >= size.min(requests) {
+        let (longest, quiet) = front.linger(self.who);
+        let begin = front.now();
+        let (mut before, mut came, mut yields) = (waiting, begin, 0);
+        loop {
+            let (rows, size) = front.waiting();
+            let now = front.now();
+            if rows > before {
+                (before, came, yields) = (rows, now, 0);
+            }
+            if rows >= size.min(waiting + answered)
+                || now.saturating_sub(begin) >= longest
+                || yields >= YIELDS && now.saturating_sub(came) >= quiet
+            {
                 return;
             }
-            quiet = if rows > before { 0 } else { quiet + 1 };
-            before = rows;
+            yields += 1;
             thread::yield_now();
         }
     }

@@ -15,9 +15,9 @@ use std::{
 use super::{
     config::{BatchConfig, Overload},
     metrics::{BatchMetrics, Figures},
-    queue::{Decision, Priority, Queue, Reason, Taken, Waiting},
+    queue::{Decision, Priority, Queue, Reason, Taken, Taker, Waiting},
     reply::{Address, Desk, Reply},
-    roster::Roster,
+    roster::{Roster, Share},
     sync::{Clock, Condvar, Mutex},
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -145,13 +145,9 @@ impl<I, O> Front<I, O> {
             if !taken.late.is_empty() {
                 return Step::Excuse;
             }
-            if landed() {
-                return Step::Land;
-            }
-            let closing = state.closed.is_some();
-            let State { queue, roster, .. } = &mut *state;
-            let taker = roster.taker(who, now, queue.rows());
-            let until = match queue.decide(now, &taker, closing) {
+            let (taker, decision) = state.decide(who, now);
+            let State { queue, roster, closed, .. } = &mut *state;
+            let until = match decision {
                 Decision::Fly(key, reason) => {
                     queue.take(taken, key, now, &taker, |request| request.address.is_gone());
                     if taken.batch.is_empty() {
@@ -166,11 +162,13 @@ impl<I, O> Front<I, O> {
                 }
                 Decision::Until(until) => until,
             };
-            if closing && queue.rows() == 0 && roster.flying(who) == 0 {
+            // After what can fly, so that the device has something to do while answers are given out.
+            if landed() {
+                return Step::Land;
+            }
+            if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 {
                 return Step::End;
             }
-            let again = roster.look_again(&taker, now).filter(|_| queue.rows() > 0);
-            let until = until.into_iter().chain(again).min();
             roster.sleeps(who, until);
             match until {
                 Some(until) => {
@@ -246,10 +244,20 @@ impl<I, O> Front<I, O> {
         self.figures.snapshot(rows, outside, size)
     }
 
+    /// What each device has done.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        self.state.lock().roster.shares()
+    }
+
     /// Rows that wait, and those of a full batch.
     pub(super) fn waiting(&self) -> (usize, usize) {
         let state = self.state.lock();
         (state.queue.rows(), state.roster.batch_size())
+    }
+
+    /// How long the thread of a device waits for more requests while they keep coming, and for the next one.
+    pub(super) fn linger(&self, who: usize) -> (Duration, Duration) {
+        self.state.lock().roster.linger(who)
     }
 }
 
@@ -261,17 +269,24 @@ impl<I, O> State<I, O> {
         }
     }
 
+    /// What a device is to do, or when it is to look again.
+    fn decide(&self, who: usize, now: Duration) -> (Taker, Decision) {
+        let waiting = self.queue.rows();
+        let taker = self.roster.taker(who, now, waiting);
+        let decision = match self.queue.decide(now, &taker, self.closed.is_some()) {
+            Decision::Until(until) if waiting > 0 => {
+                Decision::Until(until.into_iter().chain(self.roster.look_again(&taker, now)).min())
+            }
+            decision => decision,
+        };
+        (taker, decision)
+    }
+
     /// Whose sleep is not right any more: somebody who could take a batch now, or would have to look earlier.
     fn rouse(&mut self, now: Duration) -> Option<usize> {
-        let (queue, closing) = (&self.queue, self.closed.is_some());
-        let stirs = |(who, until): (usize, Option<Duration>)| {
-            let taker = self.roster.taker(who, now, queue.rows());
-            let stirs = match queue.decide(now, &taker, closing) {
-                Decision::Fly(..) => true,
-                Decision::Until(Some(look)) => until.is_none_or(|until| look < until),
-                Decision::Until(None) => false,
-            };
-            stirs.then_some(who)
+        let stirs = |(who, until): (usize, Option<Duration>)| match self.decide(who, now).1 {
+            Decision::Until(look) => look.is_some_and(|look| until.is_none_or(|until| look < until)).then_some(who),
+            Decision::Fly(..) => Some(who),
         };
         let who = self.roster.sleepers().find_map(stirs)?;
         self.roster.wakes(who, now);

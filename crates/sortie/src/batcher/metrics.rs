@@ -172,7 +172,7 @@ impl Figures {
     }
 
     /// A batch is over; so many rows wait, and so many make a full batch.
-    pub(super) fn served(&self, time: Duration, (queued_rows, batch_size): (usize, usize)) {
+    pub(super) fn served(&self, time: Duration, [queued_rows, batch_size]: [usize; 2]) {
         self.times.lock()[1].saturating_record(micros(time));
         self.published.service.record(time);
         self.published.queued_rows.set(queued_rows as f64);

@@ -28,6 +28,7 @@ pub use self::{
     job::{Answers, Job},
     metrics::{BatchMetrics, Times},
     queue::Priority,
+    roster::Share,
     rows::Rows,
 };
 use self::{flights::Flights, front::Front, metrics::Figures};
@@ -101,6 +102,12 @@ impl<J: Job> Batcher<J> {
     #[must_use]
     pub fn metrics(&self) -> BatchMetrics {
         self.handle.front.metrics()
+    }
+
+    /// What each of its devices has done so far, in the order of the fleet.
+    #[must_use]
+    pub fn shares(&self) -> Vec<Share> {
+        self.handle.front.shares()
     }
 
     /// Its limits.

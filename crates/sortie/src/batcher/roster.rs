@@ -23,6 +23,10 @@ const UNKNOWN: usize = 8;
 const OVERDUE: u32 = 8;
 /// Others wait at least so long for a device that is at work on something else before they take what it would have.
 const AWAY: Duration = Duration::from_millis(1);
+/// When answers have gone out, a device waits for the callers to come back as long as they keep coming, but for no longer than this part of `max_wait`;
+/// and for the next one for no longer than this part of what a batch costs at all, which is what one batch less saves.
+const LINGER: u32 = 4;
+const QUIET: u32 = 8;
 /// The part of a target that is planned for: what is measured swings.
 const PLANNED: f64 = 0.95;
 
@@ -46,6 +50,23 @@ struct Member {
     whereabouts: Whereabouts,
     /// Too slow, it is tried again from then on.
     probe: Duration,
+    share: Share,
+}
+
+/// What a device of a batcher has done so far, and what it was measured at. In the order of the [`Fleet`](crate::Fleet).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Share {
+    /// Batches that it has taken.
+    pub batches: u64,
+    /// Rows that it has taken.
+    pub rows: u64,
+    /// Whether it is there: not lost, and not being opened again.
+    pub up: bool,
+    /// Rows of a full batch of its own at the moment; 0 when it is too slow to get any but a probe now and then.
+    pub batch_size: usize,
+    /// What a batch takes at all, and what each row takes; `None` before there was one.
+    pub measured: Option<[Duration; 2]>,
 }
 
 /// What the thread of a device is doing.
@@ -71,6 +92,7 @@ impl Roster {
             up: true,
             whereabouts: Whereabouts::Awake(Duration::ZERO),
             probe: Duration::ZERO,
+            share: Share::default(),
         };
         Self { config, members: (0..devices).map(member).collect() }
     }
@@ -153,7 +175,10 @@ impl Roster {
         if self.members.len() > 1 && self.share(who) == 0 {
             self.members[who].probe = now + PROBE;
         }
-        self.members[who].flights.push_back((rows, now));
+        let member = &mut self.members[who];
+        member.flights.push_back((rows, now));
+        member.share.batches += 1;
+        member.share.rows += rows as u64;
     }
 
     /// The oldest batch under way is over.
@@ -165,7 +190,7 @@ impl Roster {
         member.fit.add(rows, now.saturating_sub(left.max(member.landed)));
         member.landed = now;
         if let Tuning::Target { p99 } = config.tuning {
-            let waits = if config.greedy { Duration::ZERO } else { wait_for(config, p99) };
+            let waits = if config.greedy { wait_for(config, p99) / LINGER } else { wait_for(config, p99) };
             // Whoever comes when all are under way sees them through, and then flies.
             let flights = config.in_flight.max(1) + 1;
             let target = p99.mul_f64(PLANNED).saturating_sub(waits);
@@ -224,6 +249,23 @@ impl Roster {
         })
     }
 
+    /// How long a device waits for more requests while they keep coming, and for the next one.
+    pub(super) fn linger(&self, who: usize) -> (Duration, Duration) {
+        let wait = self.limits().map_or(self.config.max_wait, |(_, max_wait)| max_wait);
+        (wait / LINGER, self.members[who].fit.time(0).unwrap_or_default().min(wait) / QUIET)
+    }
+
+    /// What each device has done.
+    pub(super) fn shares(&self) -> Vec<Share> {
+        let share = |(who, member): (usize, &Member)| Share {
+            up: member.up,
+            batch_size: if self.members.len() == 1 { member.size } else { self.share(who) },
+            measured: member.fit.parts(),
+            ..member.share
+        };
+        self.members.iter().enumerate().map(share).collect()
+    }
+
     /// Rows of the largest batches at the moment.
     pub(super) fn batch_size(&self) -> usize {
         self.members.iter().map(|member| member.size).max().unwrap_or_default()
@@ -244,10 +286,10 @@ fn wait_for(config: BatchConfig, p99: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::batcher::{
-        config::Overload,
-        queue::{Decision, Priority, Queue, Taken, Waiting},
+    use super::{
+        super::config::Overload,
+        super::queue::{Decision, Priority, Queue, Taken, Waiting},
+        *,
     };
 
     const US: Duration = Duration::from_micros(1);

@@ -50,6 +50,47 @@ fn many_tasks_get_each_their_own_answers() {
     }
 }
 
+/// As many callers as there are tasks, each of which asks again when it has its answer.
+async fn closed_loop(batcher: &Batcher<Triple>, tasks: u32, requests: u32) {
+    let ask = |task: u32| {
+        let batcher = batcher.clone();
+        tokio::spawn(async move {
+            for number in (0..requests).map(|request| task * 1000 + request) {
+                assert_eq!(batcher.call(one(number)).await.expect("an answer"), tripled(&[number]));
+            }
+        })
+    };
+    for task in (0..tasks).map(ask).collect::<Vec<_>>() {
+        task.await.expect("no panic");
+    }
+}
+
+#[test]
+fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_the_device() {
+    let (tasks, requests) = load();
+    for (name, device) in devices() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+        // Enough callers for four full batches at any time.
+        let config = BatchConfig { max_batch_size: tasks as usize / 4, ..BatchConfig::default() };
+        let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
+        let mut before = device.metrics();
+        for warm in [false, true, true] {
+            let begin = batcher.metrics();
+            runtime.block_on(closed_loop(&batcher, tasks, requests));
+            let (metrics, after) = (batcher.metrics(), device.metrics());
+            let batches = metrics.batches - begin.batches;
+            let fill = f64::from(tasks * requests) / (batches * u64::from(tasks / 4)) as f64;
+            assert!(fill >= 0.9, "{name}: {fill} in {batches} batches; {metrics:?}");
+            let did = after - before;
+            assert_eq!(did.submissions, batches, "{name}: one submission for each batch");
+            assert!(!warm || (did.buffers_created, did.pipelines_created) == (0, 0), "{name}: {did:?}");
+            // A size of batch that has not been seen before, at the beginning or the end, is planned and bound.
+            assert!(!warm || did.bind_groups_created <= 2 * did.plans_made, "{name}: {did:?}");
+            before = after;
+        }
+    }
+}
+
 #[test]
 fn threads_may_block_and_kinds_never_mix() {
     for (name, device) in devices() {

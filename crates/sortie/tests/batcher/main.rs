@@ -5,7 +5,9 @@ mod installed;
 
 mod answers;
 mod faults;
+mod fleet;
 mod limits;
+mod published;
 
 use std::sync::{
     Arc, Condvar, Mutex,

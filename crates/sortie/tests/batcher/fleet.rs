@@ -1,0 +1,179 @@
+//! Several devices behind one batcher.
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use sortie::{Answers, Batch, BatchConfig, Batcher, Device, ErrorKind, Fleet, Job, Tuning};
+
+use crate::{Gate, Triple, devices, one, tripled};
+
+/// Gives numbers back, and says how many rows each device has had.
+#[derive(Default)]
+struct Echo {
+    prepared: AtomicUsize,
+    rows: Arc<[AtomicUsize; 3]>,
+    /// Closed, the first device waits.
+    gate: Arc<Gate>,
+}
+
+impl Job for Echo {
+    type Input = u32;
+    type Output = u32;
+    type Ready = usize;
+
+    fn prepare(&self, _: &Device) -> sortie::Result<usize> {
+        Ok(self.prepared.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn record(&self, who: &mut usize, _: &mut Batch, inputs: Vec<u32>) -> sortie::Result<Answers<u32>> {
+        self.rows[*who].fetch_add(inputs.len(), Ordering::Relaxed);
+        if *who == 0 {
+            self.gate.pass();
+        }
+        Ok(Box::new(move || Ok(inputs.into_iter().map(Ok).collect())))
+    }
+}
+
+fn cpus(count: usize) -> Fleet {
+    Fleet::new((0..count).map(|_| Device::cpu().expect("the CPU"))).expect("some")
+}
+
+#[test]
+fn a_fleet_of_nothing_is_refused() {
+    assert_eq!(Fleet::new([]).expect_err("none").kind(), &ErrorKind::NoDevice);
+}
+
+#[test]
+fn everything_there_is_can_be_opened() {
+    let fleet = Device::fleet().expect("at least the CPU");
+    assert_eq!(fleet.devices().len(), Device::list().len());
+    let names: Vec<_> = fleet.devices().iter().map(|device| device.info().name.clone()).collect();
+    let expected: Vec<_> = Device::list().into_iter().map(|info| info.name).collect();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn all_devices_of_a_fleet_give_the_same_answers() {
+    // Each of them twice.
+    let all = devices().into_iter().chain(devices()).map(|(_, device)| device);
+    let fleet = Fleet::new(all).expect("some");
+    let batcher = Batcher::new(&fleet, Triple::default(), BatchConfig { max_batch_size: 16, ..BatchConfig::default() });
+    let batcher = batcher.expect("a batcher");
+    std::thread::scope(|scope| {
+        for thread in 0..16_u32 {
+            let batcher = batcher.clone();
+            scope.spawn(move || {
+                for number in thread * 1000..thread * 1000 + 50 {
+                    assert_eq!(batcher.call_blocking(one(number)).expect("an answer"), tripled(&[number]));
+                }
+            });
+        }
+    });
+    let (metrics, shares) = (batcher.metrics(), batcher.shares());
+    assert_eq!((metrics.requests, metrics.failed), (800, 0), "{metrics:?}");
+    let (rows, batches) = (shares.iter().map(|share| share.rows).sum(), shares.iter().map(|share| share.batches).sum());
+    assert_eq!((metrics.rows, metrics.batches), (rows, batches), "{shares:?}");
+    assert!(
+        shares.len() == fleet.devices().len() && shares.iter().all(|share| share.up && share.batches > 0),
+        "{shares:?}"
+    );
+}
+
+#[test]
+fn the_others_go_on_without_one_that_does_not_answer() {
+    let job = Echo::default();
+    let (gate, rows) = (job.gate.clone(), job.rows.clone());
+    gate.set(true);
+    let batcher = Batcher::new(&cpus(2), job, BatchConfig::default()).expect("a batcher");
+    // Nothing is known of either, so the first one takes it.
+    let mut stuck = pin!(batcher.call(7));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(stuck.as_mut().poll(&mut cx).is_pending());
+    while rows[0].load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    (0..100).for_each(|number| assert_eq!(batcher.call_blocking(number).expect("an answer"), number));
+    assert_eq!(rows[1].load(Ordering::Relaxed), 100);
+    assert!(stuck.as_mut().poll(&mut cx).is_pending());
+    gate.set(false);
+    assert_eq!(
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(stuck).expect("late"),
+        7
+    );
+}
+
+#[test]
+fn one_that_is_lost_comes_back_while_the_others_go_on() {
+    for (name, device) in devices() {
+        let Some((wgpu, _)) = device.wgpu() else { continue };
+        wgpu.destroy();
+        let fleet = Fleet::new([device.clone(), Device::cpu().expect("the CPU")]).expect("two");
+        // What was made before cannot be used: the job is prepared anew.
+        let Ok(batcher) = Batcher::new(&fleet, Triple::default(), BatchConfig::default()) else {
+            panic!("{name}: kernels are prepared without the device's help")
+        };
+        let mut lost = 0;
+        for number in 0..50 {
+            match batcher.call_blocking(one(number)) {
+                Ok(answer) => assert_eq!(answer, tripled(&[number]), "{name}"),
+                Err(error) => {
+                    assert_eq!(error.kind(), &ErrorKind::DeviceLost, "{name}: {error}");
+                    lost += 1;
+                }
+            }
+        }
+        assert!(lost <= 1, "{name}: {lost} requests were lost");
+        // It is opened again while the other one answers.
+        while batcher.metrics().reopened < lost {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn with_the_last_device_the_batcher_is_over() {
+    for (name, device) in devices() {
+        let Some((wgpu, queue)) = device.wgpu() else { continue };
+        // A guest cannot be opened again.
+        let guest = Device::from_wgpu(wgpu.clone(), queue.clone()).expect("a guest");
+        let batcher = Batcher::new(&guest, Triple::default(), BatchConfig::default()).expect("a batcher");
+        assert_eq!(batcher.call_blocking(one(1)).expect("an answer"), [4], "{name}");
+        wgpu.destroy();
+        assert_eq!(batcher.call_blocking(one(2)).expect_err("lost").kind(), &ErrorKind::DeviceLost, "{name}");
+        let error = batcher.call_blocking(one(3)).expect_err("nobody is left");
+        assert_eq!(error.kind(), &ErrorKind::Unsupported, "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_target_sets_the_size_of_batches() {
+    for (name, device) in devices() {
+        let tuning = Tuning::Target { p99: std::time::Duration::from_millis(200) };
+        let config = BatchConfig { tuning, ..BatchConfig::default() };
+        let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
+        assert_eq!(batcher.metrics().batch_size, 1, "{name}: nothing is known yet");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+        runtime.block_on(async {
+            let ask = |number: u32| {
+                let batcher = batcher.clone();
+                tokio::spawn(async move {
+                    for request in 0..20 {
+                        let number = number * 100 + request;
+                        assert_eq!(batcher.call(one(number)).await.expect("an answer"), tripled(&[number]));
+                    }
+                })
+            };
+            for asked in (0..200).map(ask).collect::<Vec<_>>() {
+                asked.await.expect("no panic");
+            }
+        });
+        let metrics = batcher.metrics();
+        assert!(metrics.batch_size > 1, "{name}: {metrics:?}");
+        assert_eq!((metrics.requests, metrics.outside), (4000, 0), "{name}: {metrics:?}");
+    }
+}
