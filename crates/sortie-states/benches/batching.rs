@@ -1,0 +1,364 @@
+//! What batching does for many small requests: gradients of one state each, on every device there is.
+//!
+//! First 10,000 states (1,000 with `--quick`): `one-each` is a submission for each, waited for before the next; `one-each-ahead` has up to 64 of them under way; `batcher`
+//! is a request for each, from four threads through a `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×. All
+//! take turns. A ratio is that of rates, to `one-each`, the median over rounds.
+//!
+//! Then tables of requests a second through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting threads (1 to 16), and the
+//! three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to come), each its
+//! share, and ask for another whenever the oldest has been answered. `alone` instead is a thread that waits for each answer before it asks again: with it one sees latency. `again` is a control: the same as another cell.
+//!
+//! It prints Markdown, or with `--json` one object a line.
+//!
+//! `cargo bench -p sortie-states --bench batching [-- --quick] [--json] [--device NAME]`
+
+#![expect(clippy::print_stdout, reason = "a bench prints its tables")]
+
+use std::{
+    collections::VecDeque,
+    thread,
+    time::{Duration, Instant},
+};
+
+use sortie::{BatchConfig, Device, DeviceKind, DeviceOptions, Reading};
+use sortie_states::{Asking, BatchedStates, Gradient, Result, State, States, reference};
+
+const SIZES: [usize; 5] = [16, 64, 256, 1024, 4096];
+const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+/// Threads of the contender `batcher`.
+const CALLERS: usize = 4;
+/// Submissions under way of `one-each-ahead`.
+const AHEAD: usize = 64;
+/// Batches' worth of requests that threads keep under way together: as many as fit into the queue without waiting for room.
+const UNDER_WAY: usize = 3;
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
+    let effort = if has("--quick") { Effort::QUICK } else { Effort::FULL };
+    let list = Device::list();
+    let devices: Vec<(String, String)> = list
+        .iter()
+        .enumerate()
+        .filter(|(_, info)| info.kind != DeviceKind::Noop && info.backend != "gl")
+        .map(|(index, info)| (index.to_string(), info.name.clone()))
+        .filter(|(_, name)| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase())))
+        .collect();
+    for (index, name) in devices {
+        let options = DeviceOptions { device: Some(index), ..DeviceOptions::default() };
+        let bench = Bench { device: Device::open_with(options)?, name, effort, json: has("--json") };
+        let single = bench.ways()?;
+        bench.sizes(single)?;
+        bench.presets(single)?;
+    }
+    Ok(())
+}
+
+/// How much is done.
+#[derive(Clone, Copy)]
+struct Effort {
+    states: u32,
+    /// Rounds of ways, at least, and for how long more are begun.
+    rounds: usize,
+    time: Duration,
+    /// Rounds of a table, and how long each of its cells is run in one.
+    sweeps: usize,
+    cell: Duration,
+}
+
+impl Effort {
+    const FULL: Self =
+        Self { states: 10_000, rounds: 3, time: Duration::from_secs(8), sweeps: 3, cell: Duration::from_millis(100) };
+    const QUICK: Self =
+        Self { states: 1000, rounds: 1, time: Duration::ZERO, sweeps: 1, cell: Duration::from_millis(20) };
+}
+
+struct Bench {
+    device: Device,
+    name: String,
+    effort: Effort,
+    json: bool,
+}
+
+/// A way to answer for all states.
+type Way<'a> = &'a dyn Fn() -> Result<Vec<Gradient>>;
+
+/// What pipelined threads have got.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    requests_per_s: f64,
+    p99_us: f64,
+    fill: f64,
+}
+
+impl Bench {
+    /// 10,000 states, each way; gives the rate of `one-each`.
+    fn ways(&self) -> Result<f64> {
+        let (states, batched) = (States::new(&self.device)?, BatchedStates::new(&self.device, BatchConfig::default())?);
+        let many: Vec<State> = (0..self.effort.states).map(scrambled).collect();
+        let expected = reference::compute_gradients(&many);
+        let whole: Way = &|| states.gradients(&many);
+        let ways: [(&str, &str, Way); 5] = [
+            ("one-each", "one-each", &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect()),
+            ("one-each-ahead", "one-each", &|| self.ahead(&states, &many)),
+            ("batcher", "one-each", &|| from_callers(&batched, &many)),
+            ("one-batch", "one-each", whole),
+            ("one-batch-again", "one-batch", whole),
+        ];
+        let mut rates = ways.map(|_| Vec::new());
+        let begin = Instant::now();
+        let mut round = 0;
+        // The first round is not counted: there kernels are compiled and memory is made.
+        while round <= self.effort.rounds || begin.elapsed() < self.effort.time {
+            for turn in 0..ways.len() {
+                let at = (turn + round) % ways.len();
+                let (name, _, way) = ways[at];
+                if round == 0 && name.starts_with("one-each") {
+                    continue;
+                }
+                let start = Instant::now();
+                let gradients = way()?;
+                let rate = many.len() as f64 / start.elapsed().as_secs_f64();
+                assert!(agree(&gradients, &expected), "{name}: not what the reference says");
+                if round > 0 {
+                    rates[at].push(rate);
+                }
+            }
+            round += 1;
+        }
+        if !self.json {
+            println!("\n### {}\n", self.name);
+            println!("| gradients of {} states | µs a state | states a second | ratio |", many.len());
+            println!("|---|---:|---:|---:|");
+        }
+        for (at, (name, baseline, _)) in ways.iter().enumerate() {
+            let base = ways.iter().position(|(other, _, _)| other == baseline).unwrap_or(at);
+            let ratio = median(rates[at].iter().zip(&rates[base]).map(|(own, base)| own / base));
+            let rate = median(rates[at].iter().copied());
+            if self.json {
+                self.line("ways", many.len(), name, "states_per_s", rate, baseline, ratio);
+            } else {
+                let of = if *baseline == "one-each" { String::new() } else { format!(" of `{baseline}`") };
+                println!("| `{name}` | {:.2} | {} | {ratio:.2}×{of} |", 1e6 / rate, thousands(rate));
+            }
+        }
+        Ok(median(rates[0].iter().copied()))
+    }
+
+    /// A submission for each state, without waiting for it before the next.
+    fn ahead(&self, states: &States, many: &[State]) -> Result<Vec<Gradient>> {
+        let mut under_way: VecDeque<Reading<Gradient>> = VecDeque::with_capacity(AHEAD);
+        let mut gradients = Vec::with_capacity(many.len());
+        for state in many {
+            if under_way.len() == AHEAD {
+                gradients.extend(under_way.pop_front().map(Reading::wait).transpose()?.into_iter().flatten());
+            }
+            let mut batch = self.device.batch();
+            under_way.push_back(states.record_gradients(&mut batch, &[*state]));
+            // The reading hears what the ticket would.
+            drop(batch.submit_async()?);
+        }
+        for reading in under_way {
+            gradients.extend(reading.wait()?);
+        }
+        Ok(gradients)
+    }
+
+    /// Batch sizes by threads.
+    fn sizes(&self, single: f64) -> Result<()> {
+        let rows = SIZES.map(|size| {
+            let config = BatchConfig { max_batch_size: size, ..BatchConfig::default() };
+            (format!("{size}"), format!("size={size}"), config, UNDER_WAY * size)
+        });
+        self.table("most rows of a batch", &rows, Some((2, 2)), single)
+    }
+
+    /// Presets by threads.
+    fn presets(&self, single: f64) -> Result<()> {
+        let presets = [
+            ("default", BatchConfig::default()),
+            ("latency", BatchConfig::latency()),
+            ("throughput", BatchConfig::throughput()),
+        ];
+        let rows: Vec<_> = presets
+            .into_iter()
+            .flat_map(|(name, config)| {
+                let pipelined =
+                    (format!("`{name}`"), format!("preset={name}"), config, UNDER_WAY * config.max_batch_size);
+                [pipelined, (format!("`{name}`, alone"), format!("preset={name} alone"), config, 0)]
+            })
+            .collect();
+        self.table("preset", &rows, None, single)
+    }
+
+    /// Rows of label, case, limits and requests under way; columns of threads; perhaps a cell that is run twice.
+    fn table(
+        &self,
+        what: &str,
+        rows: &[(String, String, BatchConfig, usize)],
+        control: Option<(usize, usize)>,
+        single: f64,
+    ) -> Result<()> {
+        let mut cells: Vec<(usize, usize)> =
+            (0..rows.len()).flat_map(|row| (0..THREADS.len()).map(move |column| (row, column))).collect();
+        cells.extend(control);
+        let batched: Vec<_> =
+            rows.iter().map(|row| BatchedStates::new(&self.device, row.2)).collect::<sortie::Result<_>>()?;
+        let mut outcomes = vec![Vec::new(); cells.len()];
+        for sweep in 0..=self.effort.sweeps {
+            for turn in 0..cells.len() {
+                let at = (turn + sweep) % cells.len();
+                let (row, column) = cells[at];
+                let threads = THREADS[column];
+                let outcome =
+                    pipelined(&batched[row], threads, rows[row].3.div_ceil(threads).max(1), self.effort.cell)?;
+                // The first sweep is not counted.
+                if sweep > 0 {
+                    outcomes[at].push(outcome);
+                }
+            }
+        }
+        let of = |at: usize, figure: fn(&Outcome) -> f64| median(outcomes[at].iter().map(figure));
+        let again = control.and_then(|cell| Some((cells.iter().position(|other| *other == cell)?, cells.len() - 1)));
+        let noise = again.map(|(first, again)| {
+            let rates = outcomes[again].iter().zip(&outcomes[first]);
+            median(rates.map(|(again, first)| again.requests_per_s / first.requests_per_s))
+        });
+        if self.json {
+            for (at, (row, column)) in cells.iter().enumerate().take(rows.len() * THREADS.len()) {
+                let (case, n) = (format!("threads={} {}", THREADS[*column], rows[*row].1), rows[*row].2.max_batch_size);
+                let rate = of(at, |outcome| outcome.requests_per_s);
+                self.line(&case, n, "batched", "requests_per_s", rate, "one-each", rate / single);
+                self.line(&case, n, "batched", "p99_us", of(at, |outcome| outcome.p99_us), "batched", 1.0);
+                self.line(&case, n, "batched", "fill", of(at, |outcome| outcome.fill), "batched", 1.0);
+            }
+            if let (Some((first, again)), Some(noise)) = (again, noise) {
+                let (row, column) = cells[first];
+                let (case, n) = (format!("threads={} {}", THREADS[column], rows[row].1), rows[row].2.max_batch_size);
+                let rate = of(again, |outcome| outcome.requests_per_s);
+                self.line(&case, n, "batched-again", "requests_per_s", rate, "batched", noise);
+            }
+            return Ok(());
+        }
+        println!(
+            "\nThousands of requests a second (× `one-each`; 99 % of answers within so many ms; how full batches are):\n"
+        );
+        let heads: String = THREADS.iter().map(|threads| format!(" {threads} threads |")).collect();
+        println!("| {what} |{heads}\n|---|{}", "---:|".repeat(THREADS.len()));
+        for (row, (label, ..)) in rows.iter().enumerate() {
+            let cell = |column: usize| {
+                let at = row * THREADS.len() + column;
+                let rate = of(at, |outcome| outcome.requests_per_s);
+                let (p99, fill) = (of(at, |outcome| outcome.p99_us) / 1e3, of(at, |outcome| outcome.fill));
+                format!(" {:.1} ({:.1}×; {p99:.2} ms; {:.0} %) |", rate / 1e3, rate / single, 100.0 * fill)
+            };
+            println!("| {label} |{}", (0..THREADS.len()).map(cell).collect::<String>());
+        }
+        if let (Some((row, column)), Some(noise)) = (control, noise) {
+            println!("\nControl: {} with {} threads again is {noise:.2}× of itself.", rows[row].0, THREADS[column]);
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the fields of a line")]
+    fn line(&self, case: &str, n: usize, contender: &str, metric: &str, value: f64, baseline: &str, ratio: f64) {
+        let device = &self.name;
+        println!(
+            "{{\"bench\":\"states\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{contender}\",\"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":\"{baseline}\",\"ratio\":{ratio:.3}}}"
+        );
+    }
+}
+
+/// A request for each state, from a few threads.
+fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>> {
+    let window = (UNDER_WAY * batched.batcher().config().max_batch_size).div_ceil(CALLERS);
+    let call = |own: &[State]| -> sortie::Result<Vec<Gradient>> {
+        let mut under_way = VecDeque::with_capacity(window);
+        let mut gradients = Vec::with_capacity(own.len());
+        for state in own {
+            if under_way.len() == window {
+                gradients.extend(under_way.pop_front().map(Asking::wait).transpose()?.into_iter().flatten());
+            }
+            under_way.push_back(batched.gradients(vec![*state]).begin());
+        }
+        for asking in under_way {
+            gradients.extend(asking.wait()?);
+        }
+        Ok(gradients)
+    };
+    let answers: sortie::Result<Vec<_>> = thread::scope(|scope| {
+        let callers: Vec<_> =
+            many.chunks(many.len().div_ceil(CALLERS)).map(|own| scope.spawn(move || call(own))).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap_or_else(|_| unreachable!("a caller panicked"))).collect()
+    });
+    Ok(answers?.concat())
+}
+
+/// Threads that keep so many requests under way each, for so long.
+fn pipelined(batched: &BatchedStates, threads: usize, window: usize, time: Duration) -> Result<Outcome> {
+    let before = batched.metrics();
+    let start = Instant::now();
+    let end = start + time;
+    let call = |thread: usize| -> sortie::Result<Vec<f64>> {
+        let state = scrambled(thread as u32);
+        let mut under_way: VecDeque<(Instant, Asking<Vec<Gradient>>)> = VecDeque::with_capacity(window);
+        let mut latencies = Vec::new();
+        loop {
+            let now = Instant::now();
+            if now < end {
+                under_way.push_back((now, batched.gradients(vec![state]).begin()));
+                if under_way.len() < window {
+                    continue;
+                }
+            }
+            let Some((asked, asking)) = under_way.pop_front() else { return Ok(latencies) };
+            asking.wait()?;
+            latencies.push(1e6 * asked.elapsed().as_secs_f64());
+        }
+    };
+    let latencies: sortie::Result<Vec<_>> = thread::scope(|scope| {
+        let callers: Vec<_> = (0..threads).map(|thread| scope.spawn(move || call(thread))).collect();
+        callers.into_iter().map(|caller| caller.join().unwrap_or_else(|_| unreachable!("a caller panicked"))).collect()
+    });
+    let taken = start.elapsed().as_secs_f64();
+    let mut latencies = latencies?.concat();
+    latencies.sort_by(f64::total_cmp);
+    let (after, most) = (batched.metrics(), batched.batcher().config().max_batch_size);
+    let flown = (after.rows - before.rows) as f64 / (after.batches - before.batches).max(1) as f64;
+    Ok(Outcome {
+        requests_per_s: latencies.len() as f64 / taken,
+        p99_us: latencies.get(latencies.len() * 99 / 100).copied().unwrap_or(f64::NAN),
+        fill: flown / most as f64,
+    })
+}
+
+/// A state of which no two layers need be alike.
+fn scrambled(seed: u32) -> State {
+    let byte = |layer: u32| (16 * seed + layer).wrapping_mul(0x9e37_79b1).to_be_bytes()[0];
+    State::from_bytes(std::array::from_fn(|layer| byte(layer as u32)))
+}
+
+fn agree(answers: &[Gradient], expected: &[Gradient]) -> bool {
+    let near = |(one, other): (&Gradient, &Gradient)| {
+        one.layers
+            .iter()
+            .zip(other.layers)
+            .all(|(one, other)| (one.rho - other.rho).abs() < 1e-3 && one.theta == other.theta)
+    };
+    answers.len() == expected.len() && answers.iter().zip(expected).all(near)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// 1234567 as 1,234,567.
+fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap_or("")).collect();
+    groups.join(",")
+}
