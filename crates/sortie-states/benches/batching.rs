@@ -4,9 +4,10 @@
 //! is a request for each, from four threads through a `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×. All
 //! take turns. A ratio is that of rates, to `one-each`, the median over rounds.
 //!
-//! Then tables of requests a second through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting threads (1 to 16), and the
-//! three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to come), each its
-//! share, and ask for another whenever the oldest has been answered. `alone` instead is a thread that waits for each answer before it asks again: with it one sees latency. `again` is a control: the same as another cell.
+//! Then tables of requests a second (in brackets: times `one-each`) through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting
+//! threads (1 to 16), and the three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to
+//! come), each its share, and ask for another whenever the oldest has been answered. `alone` instead is threads that wait for each answer before they ask again. How soon 99 % of
+//! the answers came, and how full batches were, is of four threads. The control is a cell that is run twice, and must read 1.0×.
 //!
 //! It prints Markdown, or with `--json` one object a line.
 //!
@@ -25,7 +26,7 @@ use sortie_states::{Asking, BatchedStates, Gradient, Result, State, States, refe
 
 const SIZES: [usize; 5] = [16, 64, 256, 1024, 4096];
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Threads of the contender `batcher`.
+/// Threads of the contender `batcher`, of the control, and of what only one column is shown of.
 const CALLERS: usize = 4;
 /// Submissions under way of `one-each-ahead`.
 const AHEAD: usize = 64;
@@ -71,7 +72,7 @@ impl Effort {
     const FULL: Self =
         Self { states: 10_000, rounds: 3, time: Duration::from_secs(8), sweeps: 3, cell: Duration::from_millis(100) };
     const QUICK: Self =
-        Self { states: 1000, rounds: 1, time: Duration::ZERO, sweeps: 1, cell: Duration::from_millis(20) };
+        Self { states: 1000, rounds: 1, time: Duration::from_secs(1), sweeps: 1, cell: Duration::from_millis(20) };
 }
 
 struct Bench {
@@ -85,11 +86,41 @@ struct Bench {
 type Way<'a> = &'a dyn Fn() -> Result<Vec<Gradient>>;
 
 /// What pipelined threads have got.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Outcome {
     requests_per_s: f64,
     p99_us: f64,
     fill: f64,
+}
+
+/// A row of a table.
+struct Row {
+    label: String,
+    case: String,
+    config: BatchConfig,
+    /// Requests of all threads together; at least one each.
+    under_way: usize,
+}
+
+struct Cell {
+    row: usize,
+    threads: usize,
+    /// The same as the one before: a control.
+    again: bool,
+    batched: BatchedStates,
+    outcomes: Vec<Outcome>,
+}
+
+impl Cell {
+    fn median(&self, figure: fn(&Outcome) -> f64) -> f64 {
+        median(self.outcomes.iter().map(figure))
+    }
+
+    /// Ratio of rates, sweep by sweep.
+    fn against(&self, other: &Self) -> f64 {
+        let sweeps = self.outcomes.iter().zip(&other.outcomes);
+        median(sweeps.map(|(own, other)| own.requests_per_s / other.requests_per_s))
+    }
 }
 
 impl Bench {
@@ -169,94 +200,87 @@ impl Bench {
     fn sizes(&self, single: f64) -> Result<()> {
         let rows = SIZES.map(|size| {
             let config = BatchConfig { max_batch_size: size, ..BatchConfig::default() };
-            (format!("{size}"), format!("size={size}"), config, UNDER_WAY * size)
+            Row { label: thousands(size as f64), case: format!("size={size}"), config, under_way: UNDER_WAY * size }
         });
-        self.table("most rows of a batch", &rows, Some((2, 2)), single)
+        self.table("most rows of a batch", &rows, Some(2), single)
     }
 
-    /// Presets by threads.
+    /// Presets by threads, and how long it takes when each thread waits for its answer.
     fn presets(&self, single: f64) -> Result<()> {
         let presets = [
             ("default", BatchConfig::default()),
             ("latency", BatchConfig::latency()),
             ("throughput", BatchConfig::throughput()),
         ];
-        let rows: Vec<_> = presets
-            .into_iter()
-            .flat_map(|(name, config)| {
-                let pipelined =
-                    (format!("`{name}`"), format!("preset={name}"), config, UNDER_WAY * config.max_batch_size);
-                [pipelined, (format!("`{name}`, alone"), format!("preset={name} alone"), config, 0)]
-            })
-            .collect();
+        let row = |(name, config): (&str, BatchConfig), alone: bool| {
+            let (label, case) = (format!("`{name}`"), format!("preset={name}"));
+            if alone {
+                Row { label: format!("{label}, alone"), case: format!("{case} alone"), config, under_way: 0 }
+            } else {
+                Row { label, case, config, under_way: UNDER_WAY * config.max_batch_size }
+            }
+        };
+        let rows: Vec<Row> = [false, true].iter().flat_map(|alone| presets.map(|preset| row(preset, *alone))).collect();
         self.table("preset", &rows, None, single)
     }
 
-    /// Rows of label, case, limits and requests under way; columns of threads; perhaps a cell that is run twice.
-    fn table(
-        &self,
-        what: &str,
-        rows: &[(String, String, BatchConfig, usize)],
-        control: Option<(usize, usize)>,
-        single: f64,
-    ) -> Result<()> {
-        let mut cells: Vec<(usize, usize)> =
-            (0..rows.len()).flat_map(|row| (0..THREADS.len()).map(move |column| (row, column))).collect();
-        cells.extend(control);
-        let batched: Vec<_> =
-            rows.iter().map(|row| BatchedStates::new(&self.device, row.2)).collect::<sortie::Result<_>>()?;
-        let mut outcomes = vec![Vec::new(); cells.len()];
-        for sweep in 0..=self.effort.sweeps {
-            for turn in 0..cells.len() {
-                let at = (turn + sweep) % cells.len();
-                let (row, column) = cells[at];
-                let threads = THREADS[column];
-                let outcome =
-                    pipelined(&batched[row], threads, rows[row].3.div_ceil(threads).max(1), self.effort.cell)?;
-                // The first sweep is not counted.
-                if sweep > 0 {
-                    outcomes[at].push(outcome);
-                }
+    /// Rows by threads; perhaps with a cell, of this row, that is run twice.
+    fn table(&self, what: &str, rows: &[Row], control: Option<usize>, single: f64) -> Result<()> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for (row, Row { config, .. }) in rows.iter().enumerate() {
+            let batched = BatchedStates::new(&self.device, *config)?;
+            for threads in THREADS {
+                let cell = |again| Cell { row, threads, again, batched: batched.clone(), outcomes: Vec::new() };
+                cells.push(cell(false));
+                cells.extend((control == Some(row) && threads == CALLERS).then(|| cell(true)));
             }
         }
-        let of = |at: usize, figure: fn(&Outcome) -> f64| median(outcomes[at].iter().map(figure));
-        let again = control.and_then(|cell| Some((cells.iter().position(|other| *other == cell)?, cells.len() - 1)));
-        let noise = again.map(|(first, again)| {
-            let rates = outcomes[again].iter().zip(&outcomes[first]);
-            median(rates.map(|(again, first)| again.requests_per_s / first.requests_per_s))
-        });
-        if self.json {
-            for (at, (row, column)) in cells.iter().enumerate().take(rows.len() * THREADS.len()) {
-                let (case, n) = (format!("threads={} {}", THREADS[*column], rows[*row].1), rows[*row].2.max_batch_size);
-                let rate = of(at, |outcome| outcome.requests_per_s);
-                self.line(&case, n, "batched", "requests_per_s", rate, "one-each", rate / single);
-                self.line(&case, n, "batched", "p99_us", of(at, |outcome| outcome.p99_us), "batched", 1.0);
-                self.line(&case, n, "batched", "fill", of(at, |outcome| outcome.fill), "batched", 1.0);
+        // The first sweep is short and not counted: there kernels are compiled and memory is made.
+        let count = cells.len();
+        for sweep in 0..=self.effort.sweeps {
+            for turn in 0..count {
+                let Cell { row, threads, batched, outcomes, .. } = &mut cells[(turn + sweep) % count];
+                let window = rows[*row].under_way.div_ceil(*threads).max(1);
+                let time = if sweep == 0 { Effort::QUICK.cell } else { self.effort.cell };
+                let outcome = pipelined(batched, *threads, window, time)?;
+                outcomes.extend((sweep > 0).then_some(outcome));
             }
-            if let (Some((first, again)), Some(noise)) = (again, noise) {
-                let (row, column) = cells[first];
-                let (case, n) = (format!("threads={} {}", THREADS[column], rows[row].1), rows[row].2.max_batch_size);
-                let rate = of(again, |outcome| outcome.requests_per_s);
-                self.line(&case, n, "batched-again", "requests_per_s", rate, "batched", noise);
+        }
+        let find = |row: usize, threads: usize, again: bool| {
+            cells.iter().find(|cell| (cell.row, cell.threads, cell.again) == (row, threads, again))
+        };
+        let noise = control.and_then(|row| Some(find(row, CALLERS, true)?.against(find(row, CALLERS, false)?)));
+        if self.json {
+            for cell in &cells {
+                let Row { case, config, .. } = &rows[cell.row];
+                let (case, n) = (format!("threads={} {case}", cell.threads), config.max_batch_size);
+                let rate = cell.median(|outcome| outcome.requests_per_s);
+                match noise.filter(|_| cell.again) {
+                    Some(noise) => self.line(&case, n, "batched-again", "requests_per_s", rate, "batched", noise),
+                    None => self.line(&case, n, "batched", "requests_per_s", rate, "one-each", rate / single),
+                }
+                if !cell.again {
+                    self.line(&case, n, "batched", "p99_us", cell.median(|outcome| outcome.p99_us), "batched", 1.0);
+                    self.line(&case, n, "batched", "fill", cell.median(|outcome| outcome.fill), "batched", 1.0);
+                }
             }
             return Ok(());
         }
-        println!(
-            "\nThousands of requests a second (× `one-each`; 99 % of answers within so many ms; how full batches are):\n"
-        );
-        let heads: String = THREADS.iter().map(|threads| format!(" {threads} threads |")).collect();
-        println!("| {what} |{heads}\n|---|{}", "---:|".repeat(THREADS.len()));
-        for (row, (label, ..)) in rows.iter().enumerate() {
-            let cell = |column: usize| {
-                let at = row * THREADS.len() + column;
-                let rate = of(at, |outcome| outcome.requests_per_s);
-                let (p99, fill) = (of(at, |outcome| outcome.p99_us) / 1e3, of(at, |outcome| outcome.fill));
-                format!(" {:.1} ({:.1}×; {p99:.2} ms; {:.0} %) |", rate / 1e3, rate / single, 100.0 * fill)
-            };
-            println!("| {label} |{}", (0..THREADS.len()).map(cell).collect::<String>());
+        let heads =
+            THREADS.map(|threads| format!(" {threads} thread{} |", if threads == 1 { "" } else { "s" })).concat();
+        println!("\n| {what} |{heads} 99 % within | full |\n|---|{}", "---:|".repeat(THREADS.len() + 2));
+        for (row, Row { label, .. }) in rows.iter().enumerate() {
+            let rate = |cell: &Cell| cell.median(|outcome| outcome.requests_per_s);
+            let shown = |rate: f64| format!(" {} k ({}×) |", digits(rate / 1e3), digits(rate / single));
+            let rates: String =
+                THREADS.iter().filter_map(|threads| find(row, *threads, false)).map(rate).map(shown).collect();
+            let middle =
+                |figure: fn(&Outcome) -> f64| find(row, CALLERS, false).map_or(f64::NAN, |cell| cell.median(figure));
+            let (p99, fill) = (middle(|outcome| outcome.p99_us) / 1e3, middle(|outcome| outcome.fill));
+            println!("| {label} |{rates} {p99:.2} ms | {:.0} % |", 100.0 * fill);
         }
-        if let (Some((row, column)), Some(noise)) = (control, noise) {
-            println!("\nControl: {} with {} threads again is {noise:.2}× of itself.", rows[row].0, THREADS[column]);
+        if let (Some(row), Some(noise)) = (control, noise) {
+            println!("\nControl: {} with {CALLERS} threads again is {noise:.2}× of itself.", rows[row].label);
         }
         Ok(())
     }
@@ -353,6 +377,15 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Three digits or so.
+fn digits(value: f64) -> String {
+    match value {
+        ..1.0 => format!("{value:.2}"),
+        1.0..100.0 => format!("{value:.1}"),
+        _ => thousands(value),
+    }
 }
 
 /// 1234567 as 1,234,567.
