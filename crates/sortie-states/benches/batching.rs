@@ -6,7 +6,7 @@
 //!
 //! Then tables of requests a second (in brackets: times `one-each`) through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting
 //! threads (1 to 16), and the three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to
-//! come), each its share, and ask for another whenever the oldest has been answered. `alone` instead is threads that wait for each answer before they ask again. How soon 99 % of
+//! come), each its share, and ask for another whenever the oldest has been answered. `one at a time` are threads that wait for each answer before they ask again. How soon 99 % of
 //! the answers came, and how full batches were, is of four threads. The control is a cell that is run twice, and must read 1.0×.
 //!
 //! It prints Markdown, or with `--json` one object a line.
@@ -48,10 +48,11 @@ fn main() -> Result<()> {
         .collect();
     for (index, name) in devices {
         let options = DeviceOptions { device: Some(index), ..DeviceOptions::default() };
-        let bench = Bench { device: Device::open_with(options)?, name, effort, json: has("--json") };
-        let single = bench.ways()?;
-        bench.sizes(single)?;
-        bench.presets(single)?;
+        let device = Device::open_with(options)?;
+        let bench = Bench { states: States::new(&device)?, device, name, effort, json: has("--json") };
+        bench.ways()?;
+        bench.sizes()?;
+        bench.presets()?;
     }
     Ok(())
 }
@@ -70,13 +71,14 @@ struct Effort {
 
 impl Effort {
     const FULL: Self =
-        Self { states: 10_000, rounds: 3, time: Duration::from_secs(8), sweeps: 3, cell: Duration::from_millis(100) };
+        Self { states: 10_000, rounds: 3, time: Duration::from_secs(8), sweeps: 5, cell: Duration::from_millis(100) };
     const QUICK: Self =
         Self { states: 1000, rounds: 1, time: Duration::from_secs(1), sweeps: 1, cell: Duration::from_millis(20) };
 }
 
 struct Bench {
     device: Device,
+    states: States,
     name: String,
     effort: Effort,
     json: bool,
@@ -116,23 +118,26 @@ impl Cell {
         median(self.outcomes.iter().map(figure))
     }
 
-    /// Ratio of rates, sweep by sweep.
+    /// Ratio to these rates, sweep by sweep.
+    fn times(&self, rates: &[f64]) -> f64 {
+        median(self.outcomes.iter().zip(rates).map(|(own, rate)| own.requests_per_s / rate))
+    }
+
     fn against(&self, other: &Self) -> f64 {
-        let sweeps = self.outcomes.iter().zip(&other.outcomes);
-        median(sweeps.map(|(own, other)| own.requests_per_s / other.requests_per_s))
+        self.times(&other.outcomes.iter().map(|outcome| outcome.requests_per_s).collect::<Vec<_>>())
     }
 }
 
 impl Bench {
-    /// 10,000 states, each way; gives the rate of `one-each`.
-    fn ways(&self) -> Result<f64> {
-        let (states, batched) = (States::new(&self.device)?, BatchedStates::new(&self.device, BatchConfig::default())?);
+    /// 10,000 states, each way.
+    fn ways(&self) -> Result<()> {
+        let (states, batched) = (&self.states, BatchedStates::new(&self.device, BatchConfig::default())?);
         let many: Vec<State> = (0..self.effort.states).map(scrambled).collect();
         let expected = reference::compute_gradients(&many);
         let whole: Way = &|| states.gradients(&many);
         let ways: [(&str, &str, Way); 5] = [
             ("one-each", "one-each", &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect()),
-            ("one-each-ahead", "one-each", &|| self.ahead(&states, &many)),
+            ("one-each-ahead", "one-each", &|| self.ahead(&many)),
             ("batcher", "one-each", &|| from_callers(&batched, &many)),
             ("one-batch", "one-each", whole),
             ("one-batch-again", "one-batch", whole),
@@ -174,11 +179,21 @@ impl Bench {
                 println!("| `{name}` | {:.2} | {} | {ratio:.2}×{of} |", 1e6 / rate, thousands(rate));
             }
         }
-        Ok(median(rates[0].iter().copied()))
+        Ok(())
+    }
+
+    /// How many states a second are answered by a submission each.
+    fn one_each(&self, time: Duration) -> Result<f64> {
+        let (start, mut count) = (Instant::now(), 0);
+        while start.elapsed() < time {
+            self.states.gradients(&[scrambled(count)])?;
+            count += 1;
+        }
+        Ok(f64::from(count) / start.elapsed().as_secs_f64())
     }
 
     /// A submission for each state, without waiting for it before the next.
-    fn ahead(&self, states: &States, many: &[State]) -> Result<Vec<Gradient>> {
+    fn ahead(&self, many: &[State]) -> Result<Vec<Gradient>> {
         let mut under_way: VecDeque<Reading<Gradient>> = VecDeque::with_capacity(AHEAD);
         let mut gradients = Vec::with_capacity(many.len());
         for state in many {
@@ -186,7 +201,7 @@ impl Bench {
                 gradients.extend(under_way.pop_front().map(Reading::wait).transpose()?.into_iter().flatten());
             }
             let mut batch = self.device.batch();
-            under_way.push_back(states.record_gradients(&mut batch, &[*state]));
+            under_way.push_back(self.states.record_gradients(&mut batch, &[*state]));
             // The reading hears what the ticket would.
             drop(batch.submit_async()?);
         }
@@ -197,16 +212,16 @@ impl Bench {
     }
 
     /// Batch sizes by threads.
-    fn sizes(&self, single: f64) -> Result<()> {
+    fn sizes(&self) -> Result<()> {
         let rows = SIZES.map(|size| {
             let config = BatchConfig { max_batch_size: size, ..BatchConfig::default() };
             Row { label: thousands(size as f64), case: format!("size={size}"), config, under_way: UNDER_WAY * size }
         });
-        self.table("most rows of a batch", &rows, Some(2), single)
+        self.table("most rows of a batch", &rows, Some(2))
     }
 
     /// Presets by threads, and how long it takes when each thread waits for its answer.
-    fn presets(&self, single: f64) -> Result<()> {
+    fn presets(&self) -> Result<()> {
         let presets = [
             ("default", BatchConfig::default()),
             ("latency", BatchConfig::latency()),
@@ -215,17 +230,22 @@ impl Bench {
         let row = |(name, config): (&str, BatchConfig), alone: bool| {
             let (label, case) = (format!("`{name}`"), format!("preset={name}"));
             if alone {
-                Row { label: format!("{label}, alone"), case: format!("{case} alone"), config, under_way: 0 }
+                Row {
+                    label: format!("{label}, one at a time"),
+                    case: format!("{case} one-at-a-time"),
+                    config,
+                    under_way: 0,
+                }
             } else {
                 Row { label, case, config, under_way: UNDER_WAY * config.max_batch_size }
             }
         };
         let rows: Vec<Row> = [false, true].iter().flat_map(|alone| presets.map(|preset| row(preset, *alone))).collect();
-        self.table("preset", &rows, None, single)
+        self.table("preset", &rows, None)
     }
 
     /// Rows by threads; perhaps with a cell, of this row, that is run twice.
-    fn table(&self, what: &str, rows: &[Row], control: Option<usize>, single: f64) -> Result<()> {
+    fn table(&self, what: &str, rows: &[Row], control: Option<usize>) -> Result<()> {
         let mut cells: Vec<Cell> = Vec::new();
         for (row, Row { config, .. }) in rows.iter().enumerate() {
             let batched = BatchedStates::new(&self.device, *config)?;
@@ -237,7 +257,10 @@ impl Bench {
         }
         // The first sweep is short and not counted: there kernels are compiled and memory is made.
         let count = cells.len();
+        let mut singles = Vec::new();
         for sweep in 0..=self.effort.sweeps {
+            let single = self.one_each(self.effort.cell)?;
+            singles.extend((sweep > 0).then_some(single));
             for turn in 0..count {
                 let Cell { row, threads, batched, outcomes, .. } = &mut cells[(turn + sweep) % count];
                 let window = rows[*row].under_way.div_ceil(*threads).max(1);
@@ -257,7 +280,7 @@ impl Bench {
                 let rate = cell.median(|outcome| outcome.requests_per_s);
                 match noise.filter(|_| cell.again) {
                     Some(noise) => self.line(&case, n, "batched-again", "requests_per_s", rate, "batched", noise),
-                    None => self.line(&case, n, "batched", "requests_per_s", rate, "one-each", rate / single),
+                    None => self.line(&case, n, "batched", "requests_per_s", rate, "one-each", cell.times(&singles)),
                 }
                 if !cell.again {
                     self.line(&case, n, "batched", "p99_us", cell.median(|outcome| outcome.p99_us), "batched", 1.0);
@@ -270,10 +293,11 @@ impl Bench {
             THREADS.map(|threads| format!(" {threads} thread{} |", if threads == 1 { "" } else { "s" })).concat();
         println!("\n| {what} |{heads} 99 % within | full |\n|---|{}", "---:|".repeat(THREADS.len() + 2));
         for (row, Row { label, .. }) in rows.iter().enumerate() {
-            let rate = |cell: &Cell| cell.median(|outcome| outcome.requests_per_s);
-            let shown = |rate: f64| format!(" {} k ({}×) |", digits(rate / 1e3), digits(rate / single));
-            let rates: String =
-                THREADS.iter().filter_map(|threads| find(row, *threads, false)).map(rate).map(shown).collect();
+            let shown = |cell: &Cell| {
+                let rate = cell.median(|outcome| outcome.requests_per_s);
+                format!(" {} k ({}×) |", digits(rate / 1e3), digits(cell.times(&singles)))
+            };
+            let rates: String = THREADS.iter().filter_map(|threads| find(row, *threads, false)).map(shown).collect();
             let middle =
                 |figure: fn(&Outcome) -> f64| find(row, CALLERS, false).map_or(f64::NAN, |cell| cell.median(figure));
             let (p99, fill) = (middle(|outcome| outcome.p99_us) / 1e3, middle(|outcome| outcome.fill));
