@@ -71,7 +71,7 @@ struct Effort {
 
 impl Effort {
     const FULL: Self =
-        Self { states: 10_000, rounds: 3, time: Duration::from_secs(8), sweeps: 5, cell: Duration::from_millis(100) };
+        Self { states: 10_000, rounds: 2, time: Duration::from_secs(6), sweeps: 5, cell: Duration::from_millis(50) };
     const QUICK: Self =
         Self { states: 1000, rounds: 1, time: Duration::from_secs(1), sweeps: 1, cell: Duration::from_millis(20) };
 }

@@ -37,9 +37,9 @@ use crate::{
 ///         let states = states.clone();
 ///         scope.spawn(move || {
 ///             let (a, b) = (vec![State::from_byte(0x00)], vec![State::from_byte(0x08 + byte)]);
-///             let middle = states.interpolate(Interpolation { a, b: b.clone(), t: 1.0, slerp: true }).wait()?;
-///             assert_eq!(middle, b);
-///             assert_eq!(states.gradients(middle).wait()?.len(), 1);
+///             let end = states.interpolate(Interpolation { a, b: b.clone(), t: 1.0, slerp: true }).wait()?;
+///             assert_eq!(end, b);
+///             assert_eq!(states.gradients(end).wait()?.len(), 1);
 ///             Ok::<(), sortie::Error>(())
 ///         });
 ///     }

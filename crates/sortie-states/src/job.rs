@@ -6,8 +6,8 @@ use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::St
 
 /// What a [`Batcher`](sortie::Batcher) runs to answer requests of every kind; [`BatchedStates`](crate::BatchedStates) is one with typed methods.
 ///
-/// Kinds do not matter to who shares a batch: it is one upload, at most four dispatches side by side (gradients, all that lies between states, and
-/// the two distances), one submission and one read. A row is a state of the answer, or a distance; a request with more rows than a batch
+/// Kinds do not matter to who shares a batch: it is one upload and one read (a staging buffer each), and one submission of at most four dispatches side
+/// by side: gradients, all that lies between states, and the two distances. A row is a state of the answer, or a distance; a request with more rows than a batch
 /// may have is cut, and its answer put together again. One without rows needs no device. One that makes no sense fails, by itself, with
 /// [`Input`](sortie::ErrorKind::Input).
 #[derive(Clone, Copy, Debug, Default)]
