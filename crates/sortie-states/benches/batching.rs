@@ -2,7 +2,7 @@
 //!
 //! First 10,000 states (1,000 with `--quick`): `one-each` is a submission for each, waited for before the next; `one-each-ahead` has up to 64 of them under way; `batcher`
 //! is a request for each, from four threads through a `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×. All
-//! take turns. A ratio is that of rates, to `one-each`, the median over rounds.
+//! take turns, the last three seven times a round. A ratio is that of rates, to `one-each`, the median over all.
 //!
 //! Then tables of requests a second (in brackets: times `one-each`) through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting
 //! threads (1 to 16), and the three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to
@@ -28,6 +28,8 @@ const SIZES: [usize; 5] = [16, 64, 256, 1024, 4096];
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Threads of the contender `batcher`, of the control, and of what only one column is shown of.
 const CALLERS: usize = 4;
+/// Times that a round has what takes milliseconds, and not seconds.
+const LAPS: usize = 7;
 /// Submissions under way of `one-each-ahead`.
 const AHEAD: usize = 64;
 /// Batches' worth of requests that threads keep under way together: as many as fit into the queue without waiting for room.
@@ -142,25 +144,26 @@ impl Bench {
             ("one-batch", "one-each", whole),
             ("one-batch-again", "one-batch", whole),
         ];
-        let mut rates = ways.map(|_| Vec::new());
+        // Of each round, of each way, of each lap.
+        let mut rates = Vec::new();
         let begin = Instant::now();
         let mut round = 0;
         // The first round is not counted: there kernels are compiled and memory is made.
         while round <= self.effort.rounds || begin.elapsed() < self.effort.time {
-            for turn in 0..ways.len() {
+            let mut laps = ways.map(|_| Vec::new());
+            for turn in 0..LAPS * ways.len() {
                 let at = (turn + round) % ways.len();
                 let (name, _, way) = ways[at];
-                if round == 0 && name.starts_with("one-each") {
+                let long = name.starts_with("one-each");
+                if long && (round == 0 || turn >= ways.len()) {
                     continue;
                 }
                 let start = Instant::now();
                 let gradients = way()?;
-                let rate = many.len() as f64 / start.elapsed().as_secs_f64();
+                laps[at].push(many.len() as f64 / start.elapsed().as_secs_f64());
                 assert!(agree(&gradients, &expected), "{name}: not what the reference says");
-                if round > 0 {
-                    rates[at].push(rate);
-                }
             }
+            rates.extend((round > 0).then_some(laps));
             round += 1;
         }
         if !self.json {
@@ -170,8 +173,11 @@ impl Bench {
         }
         for (at, (name, baseline, _)) in ways.iter().enumerate() {
             let base = ways.iter().position(|(other, _, _)| other == baseline).unwrap_or(at);
-            let ratio = median(rates[at].iter().zip(&rates[base]).map(|(own, base)| own / base));
-            let rate = median(rates[at].iter().copied());
+            let ratios = |round: &[Vec<f64>; 5]| -> Vec<f64> {
+                round[at].iter().zip(round[base].iter().cycle()).map(|(own, base)| own / base).collect()
+            };
+            let ratio = median(rates.iter().flat_map(ratios));
+            let rate = median(rates.iter().flat_map(|round| round[at].iter().copied()));
             if self.json {
                 self.line("ways", many.len(), name, "states_per_s", rate, baseline, ratio);
             } else {
