@@ -1,43 +1,58 @@
-//! Gradients of 10,000 states: as one batch, and one state at a time.
+//! Gradients of 10,000 states, three ways: a submission for each state, a request for each state from sixteen threads whose requests share
+//! batches, and all as one batch.
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 
-use std::time::Instant;
+use std::{thread, time::Instant};
 
-use sortie::Device;
-use sortie_states::{Gradient, Result, State, States, reference};
+use sortie::{BatchConfig, Device};
+use sortie_states::{BatchedStates, Gradient, Result, State, States, reference};
 
-const STATES: u32 = 10_000;
-
-/// So many are asked for one at a time; all of them would take twenty times as long.
-const SINGLE: usize = 500;
+const STATES: usize = 10_000;
+const CALLERS: usize = 16;
 
 fn main() -> Result<()> {
     let device = Device::open()?;
     let states = States::new(&device)?;
-    let many: Vec<_> = (0..STATES).map(scrambled).collect();
+    // With room for all, so that nobody waits to be let in.
+    let config = BatchConfig { queue_capacity: Some(STATES), ..BatchConfig::default() };
+    let batched = BatchedStates::new(&device, config)?;
+    let many: Vec<_> = (0..STATES as u32).map(scrambled).collect();
+    let expected = reference::compute_gradients(&many);
+    println!("gradients of {STATES} states of 16 layers on {}", device.info());
     // The first use of a kernel is the slowest.
     states.gradients(&many[..1])?;
+    batched.gradients(many[..1].to_vec()).wait()?;
 
-    let begin = Instant::now();
-    let batched = states.gradients(&many)?;
-    let batched_time = begin.elapsed();
+    let measure = |what: &str, way: &dyn Fn() -> Result<Vec<Gradient>>| {
+        let (before, begin) = (device.metrics(), Instant::now());
+        let gradients = way()?;
+        let (micros, did) = (1e6 * begin.elapsed().as_secs_f64() / STATES as f64, device.metrics() - before);
+        assert!(agree(&gradients, &expected), "{what}: not what the reference says");
+        println!("{what:<24} {micros:10.3} µs/state {:>8} submissions", did.submissions);
+        Ok::<_, sortie_states::StatesError>(micros)
+    };
+    let single =
+        measure("one submission each", &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect())?;
+    let shared = measure("batched, 16 threads", &|| from_callers(&batched, &many))?;
+    let whole = measure("one batch", &|| states.gradients(&many))?;
 
-    let begin = Instant::now();
-    let single: Vec<_> = many[..SINGLE].iter().map(|state| states.gradients(&[*state])).collect::<Result<_>>()?;
-    let single_time = begin.elapsed();
-
-    let expected = reference::compute_gradients(&many);
-    assert!(agree(&batched, &expected), "the batch differs from the reference");
-    assert!(agree(&single.concat(), &expected[..SINGLE]), "single states differ from the reference");
-
-    let each = |time: std::time::Duration, states: usize| 1e6 * time.as_secs_f64() / states as f64;
-    let (batched, single) = (each(batched_time, many.len()), each(single_time, SINGLE));
-    println!("gradients of {STATES} states of 16 layers on {}", device.info());
-    println!("one batch         {batched:10.3} µs/state, {STATES} states measured");
-    println!("one at a time     {single:10.3} µs/state, {SINGLE} states measured");
-    println!("ratio {:.1}", single / batched);
-    println!("both agree with the reference");
+    let metrics = batched.metrics();
+    println!("{} requests flew in {} batches", metrics.requests, metrics.batches);
+    println!("ratio {:.1} batched, {:.1} as one batch; all agree with the reference", single / shared, single / whole);
     Ok(())
+}
+
+/// Each caller asks for its own states, one by one, without waiting for an answer before it asks for the next.
+fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>> {
+    let call = |own: &[State]| -> sortie::Result<Vec<Gradient>> {
+        let asked: Vec<_> = own.iter().map(|state| batched.gradients(vec![*state]).begin()).collect();
+        asked.into_iter().map(|asking| Ok(asking.wait()?[0])).collect()
+    };
+    let answers: sortie::Result<Vec<_>> = thread::scope(|scope| {
+        let callers: Vec<_> = many.chunks(STATES / CALLERS).map(|own| scope.spawn(move || call(own))).collect();
+        callers.into_iter().map(|caller| caller.join().expect("a caller does not panic")).collect()
+    });
+    Ok(answers?.concat())
 }
 
 /// A state of which no two layers need be alike.

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A batch brings at most 4 GiB, and an entry is 32 bytes.
-const MOST: usize = 1 << 27;
+pub(crate) const MOST: usize = 1 << 27;
 
 /// One state of an answer, as `kernels/blend.wgsl` has it.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -56,7 +56,7 @@ impl Blends {
     }
 }
 
-fn small(count: usize) -> u32 {
+pub(crate) fn small(count: usize) -> u32 {
     u32::try_from(count).unwrap_or_else(|_| unreachable!("counts are at most {MOST}"))
 }
 

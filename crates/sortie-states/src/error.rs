@@ -46,17 +46,27 @@ pub enum StatesError {
     Device(sortie::Error),
 }
 
+impl StatesError {
+    /// What is wrong, for someone who has made one request only.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Lengths { first, other, .. } => format!("its first end has {first} states, another has {other}"),
+            Self::NotANumber { .. } => "t is not a number".into(),
+            Self::TooMany { limit, .. } => {
+                format!("with it there are more than {limit} states or frames in one batch")
+            }
+            Self::Device(_) => "the device could not answer".into(),
+        }
+    }
+}
+
 impl fmt::Display for StatesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lengths { request, first, other } => {
-                write!(f, "request {request}: its first end has {first} states, another has {other}")
+            Self::Lengths { request, .. } | Self::NotANumber { request } | Self::TooMany { request, .. } => {
+                write!(f, "request {request}: {}", self.reason())
             }
-            Self::NotANumber { request } => write!(f, "request {request}: t is not a number"),
-            Self::TooMany { request, limit } => {
-                write!(f, "request {request}: with it there are more than {limit} states or frames in one batch")
-            }
-            Self::Device(_) => f.write_str("the device could not answer"),
+            Self::Device(_) => f.write_str(&self.reason()),
         }
     }
 }

@@ -19,6 +19,8 @@
 //! # Ok::<(), sortie_states::StatesError>(())
 //! ```
 //!
+//! Callers that have a little each, and do not know of each other, ask [`BatchedStates`]: their requests share batches.
+//!
 //! # Layout
 //!
 //! | module | noun |
@@ -30,11 +32,20 @@
 //! | [`reference`](mod@reference) | every operation in plain Rust |
 //! | `blend` | requests laid out for the device |
 //! | `states` | [`States`]: every operation on a device |
+//! | `batched` | [`BatchedStates`], [`Asking`]: the same for any number of callers, who share batches |
+//! | `job` | [`StatesJob`]: what their [`Batcher`](sortie::Batcher) runs |
+//! | `ask`, `answer` | [`Ask`], [`Answer`]: a request of any kind, and what it gets |
+//! | `load` | what one batch brings and takes home |
 //! | `error` | [`StatesError`] |
 
+mod answer;
+mod ask;
+mod batched;
 mod blend;
 mod error;
 mod gradient;
+mod job;
+mod load;
 pub mod reference;
 mod request;
 mod state;
@@ -42,8 +53,12 @@ mod states;
 mod weights;
 
 pub use self::{
+    answer::Answer,
+    ask::Ask,
+    batched::{Asking, BatchedStates},
     error::{Result, StatesError},
     gradient::{EPSILON, Gradient, Slope},
+    job::StatesJob,
     request::{Bezier, Interpolation, Sequence},
     state::{LAYERS, Layer, State},
     states::States,

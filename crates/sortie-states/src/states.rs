@@ -164,7 +164,7 @@ impl States {
     /// ```
     #[track_caller]
     pub fn record_gradients(&self, batch: &mut Batch, states: &[State]) -> Reading<Gradient> {
-        record(batch, &self.gradient, "gradients", states, WORDS)
+        self.load_gradients(batch, states, states.len())
     }
 
     /// Appends [`States::interpolate`] to a batch.
@@ -206,26 +206,50 @@ impl States {
     /// Appends [`States::state_distance`] to a batch.
     #[track_caller]
     pub fn record_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        record(batch, &self.state_distance, "state distance", pairs, 1)
+        self.load_state_distance(batch, pairs, pairs.len())
     }
 
     /// Appends [`States::geodesic_distance`] to a batch.
     #[track_caller]
     pub fn record_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        record(batch, &self.geodesic_distance, "geodesic distance", pairs, 1)
+        self.load_geodesic_distance(batch, pairs, pairs.len())
     }
 
+    /// Gradients of the first so many; behind them lies padding, in the answer too.
     #[track_caller]
-    fn record_blends(&self, batch: &mut Batch, label: &str, all: &Blends) -> Reading<State> {
+    pub(crate) fn load_gradients(&self, batch: &mut Batch, states: &[State], count: usize) -> Reading<Gradient> {
+        record(batch, &self.gradient, "gradients", states, WORDS * count)
+    }
+
+    /// Likewise distances.
+    #[track_caller]
+    pub(crate) fn load_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
+        record(batch, &self.state_distance, "state distance", pairs, count)
+    }
+
+    /// Likewise.
+    #[track_caller]
+    pub(crate) fn load_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
+        record(batch, &self.geodesic_distance, "geodesic distance", pairs, count)
+    }
+
+    /// Likewise states between others.
+    #[track_caller]
+    pub(crate) fn load_blends(&self, batch: &mut Batch, label: &str, all: &Blends, count: usize) -> Reading<State> {
         let (points, blends) = (batch.scratch(all.points.len()), batch.scratch(all.blends.len()));
         let states = batch.scratch(all.blends.len());
         if !all.blends.is_empty() {
             batch.write(points, &all.points);
             batch.write(blends, &all.blends);
-            let grid = Grid::items(WORDS * all.blends.len());
+            let grid = Grid::items(WORDS * count);
             batch.dispatch(&self.blend, &[&points, &blends, &states], grid).label(label);
         }
         batch.read(states)
+    }
+
+    #[track_caller]
+    fn record_blends(&self, batch: &mut Batch, label: &str, all: &Blends) -> Reading<State> {
+        self.load_blends(batch, label, all, all.blends.len())
     }
 
     fn blended(&self, label: &str, all: &Blends) -> Result<Vec<State>> {
@@ -244,7 +268,7 @@ impl States {
     }
 }
 
-/// Records one dispatch with an answer for each item.
+/// Records one dispatch of so many invocations, with room for an answer to each item.
 #[track_caller]
 fn record<T: Pod, R: Pod>(
     batch: &mut Batch,
@@ -256,7 +280,7 @@ fn record<T: Pod, R: Pod>(
     let (given, answers) = (batch.scratch::<T>(items.len()), batch.scratch::<R>(items.len()));
     if !items.is_empty() {
         batch.write(given, items);
-        batch.dispatch(kernel, &[&given, &answers], Grid::items(invocations * items.len())).label(label);
+        batch.dispatch(kernel, &[&given, &answers], Grid::items(invocations)).label(label);
     }
     batch.read(answers)
 }

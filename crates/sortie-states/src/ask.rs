@@ -1,0 +1,220 @@
+//! What one caller asks a batcher for, of any kind.
+//!
+//! Invariant: what has passed [`Ask::check`] makes sense, and so does every part it is [split](Ask::split) into; the answers to the parts, one
+//! after the other, are the answer to the whole.
+
+use std::ops::Range;
+
+use sortie::Error;
+
+use crate::{
+    answer::Answer,
+    blend::MOST,
+    error::{Result, StatesError},
+    request::{Bezier, Interpolation, Sequence},
+    state::State,
+};
+
+/// One request to a [`StatesJob`](crate::StatesJob): gradients, an interpolation, a sequence, a point of a curve, or distances.
+///
+/// [`BatchedStates`](crate::BatchedStates) makes them; who has a batcher of their own makes them here, or from a request.
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device};
+/// use sortie_states::{Answer, Ask, Interpolation, State, StatesJob};
+///
+/// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::default())?;
+/// let between = Interpolation { a: vec![State::from_byte(0x00)], b: vec![State::from_byte(0x44)], t: 0.25, slerp: true };
+/// assert_eq!(batcher.call_blocking(between.into())?, Answer::States(vec![State::from_byte(0x11)]));
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask(pub(crate) Kind);
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Gradients(Vec<State>),
+    Interpolation(Interpolation),
+    /// These frames of a sequence.
+    Frames(Sequence, Range<usize>),
+    Quadratic(Bezier<3>),
+    Cubic(Bezier<4>),
+    StateDistance(Vec<[State; 2]>),
+    GeodesicDistance(Vec<[State; 2]>),
+}
+
+impl Ask {
+    /// For [gradients](crate::States::gradients).
+    #[must_use]
+    pub fn gradients(states: Vec<State>) -> Self {
+        Self(Kind::Gradients(states))
+    }
+
+    /// For [distances](crate::reference::state_distance) between complex numbers.
+    #[must_use]
+    pub fn state_distance(pairs: Vec<[State; 2]>) -> Self {
+        Self(Kind::StateDistance(pairs))
+    }
+
+    /// For [distances](crate::reference::geodesic_distance) in log-polar coordinates.
+    #[must_use]
+    pub fn geodesic_distance(pairs: Vec<[State; 2]>) -> Self {
+        Self(Kind::GeodesicDistance(pairs))
+    }
+
+    /// States, frames of states or distances of the answer.
+    pub(crate) fn rows(&self) -> usize {
+        match &self.0 {
+            Kind::Gradients(states) => states.len(),
+            Kind::Interpolation(request) => request.a.len(),
+            Kind::Frames(sequence, range) => sequence.a.len().saturating_mul(range.len()),
+            Kind::Quadratic(request) => request.points[0].len(),
+            Kind::Cubic(request) => request.points[0].len(),
+            Kind::StateDistance(pairs) | Kind::GeodesicDistance(pairs) => pairs.len(),
+        }
+    }
+
+    /// Whether it makes sense. There is one caller, so errors do not say which.
+    pub(crate) fn check(&self) -> sortie::Result<()> {
+        self.makes_sense().map_err(|error| Error::input(error.reason()))
+    }
+
+    fn makes_sense(&self) -> Result<()> {
+        match &self.0 {
+            Kind::Gradients(_) | Kind::StateDistance(_) | Kind::GeodesicDistance(_) => {}
+            Kind::Interpolation(request) => request.check(0)?,
+            Kind::Frames(sequence, _) => drop(sequence.check(0)?),
+            Kind::Quadratic(request) => request.check(0)?,
+            Kind::Cubic(request) => request.check(0)?,
+        }
+        if self.rows() > MOST { Err(StatesError::TooMany { request: 0, limit: MOST }) } else { Ok(()) }
+    }
+
+    /// The answer without rows.
+    pub(crate) fn nothing(&self) -> Answer {
+        match &self.0 {
+            Kind::Gradients(_) => Answer::Gradients(Vec::new()),
+            Kind::Interpolation(_) | Kind::Frames(..) | Kind::Quadratic(_) | Kind::Cubic(_) => {
+                Answer::States(Vec::new())
+            }
+            Kind::StateDistance(_) | Kind::GeodesicDistance(_) => Answer::Distances(Vec::new()),
+        }
+    }
+
+    /// Parts of at most so many rows.
+    pub(crate) fn split(self, rows: usize) -> Vec<Self> {
+        let rows = rows.max(1);
+        let kinds: Vec<Kind> = match self.0 {
+            Kind::Gradients(states) => states.chunks(rows).map(|part| Kind::Gradients(part.to_vec())).collect(),
+            Kind::Interpolation(Interpolation { a, b, t, slerp }) => {
+                let part = |[a, b]: [Vec<State>; 2]| Kind::Interpolation(Interpolation { a, b, t, slerp });
+                chunks([&a, &b], rows).map(part).collect()
+            }
+            Kind::Frames(Sequence { a, b, frames, slerp }, range) => {
+                let of = |[a, b]: [Vec<State>; 2], range| Kind::Frames(Sequence { a, b, frames, slerp }, range);
+                let together = (rows / a.len().max(1)).max(1);
+                let starts = range.clone().step_by(together);
+                let ranges = starts.map(|start| start..range.end.min(start + together));
+                ranges.flat_map(|range| chunks([&a, &b], rows).map(move |ends| of(ends, range.clone()))).collect()
+            }
+            Kind::Quadratic(Bezier { points, t }) => {
+                let points = points.each_ref().map(Vec::as_slice);
+                chunks(points, rows).map(|points| Kind::Quadratic(Bezier { points, t })).collect()
+            }
+            Kind::Cubic(Bezier { points, t }) => {
+                let points = points.each_ref().map(Vec::as_slice);
+                chunks(points, rows).map(|points| Kind::Cubic(Bezier { points, t })).collect()
+            }
+            Kind::StateDistance(pairs) => pairs.chunks(rows).map(|part| Kind::StateDistance(part.to_vec())).collect(),
+            Kind::GeodesicDistance(pairs) => {
+                pairs.chunks(rows).map(|part| Kind::GeodesicDistance(part.to_vec())).collect()
+            }
+        };
+        kinds.into_iter().map(Self).collect()
+    }
+}
+
+/// Lists of one length, cut at the same places.
+fn chunks<const N: usize>(lists: [&[State]; N], rows: usize) -> impl Iterator<Item = [Vec<State>; N]> {
+    let len = lists[0].len();
+    (0..len).step_by(rows).map(move |start| lists.map(|list| list[start..len.min(start + rows)].to_vec()))
+}
+
+impl From<Interpolation> for Ask {
+    fn from(request: Interpolation) -> Self {
+        Self(Kind::Interpolation(request))
+    }
+}
+
+/// All its frames, one after the other.
+impl From<Sequence> for Ask {
+    fn from(request: Sequence) -> Self {
+        let all = 0..request.frames;
+        Self(Kind::Frames(request, all))
+    }
+}
+
+impl From<Bezier<3>> for Ask {
+    fn from(request: Bezier<3>) -> Self {
+        Self(Kind::Quadratic(request))
+    }
+}
+
+impl From<Bezier<4>> for Ask {
+    fn from(request: Bezier<4>) -> Self {
+        Self(Kind::Cubic(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states(count: u8) -> Vec<State> {
+        (0..count).map(State::from_byte).collect()
+    }
+
+    fn sequence(states_of_a_frame: u8, frames: usize) -> Ask {
+        let (a, b) = (states(states_of_a_frame), states(states_of_a_frame));
+        Sequence { a, b, frames, slerp: true }.into()
+    }
+
+    /// Frames and first byte of each part.
+    fn parts(ask: Ask, rows: usize) -> Vec<(Range<usize>, Vec<State>)> {
+        let part = |part: Ask| match part.0 {
+            Kind::Frames(sequence, range) => (range, sequence.a),
+            other => panic!("{other:?}"),
+        };
+        ask.split(rows).into_iter().map(part).collect()
+    }
+
+    #[test]
+    fn a_sequence_of_short_frames_is_cut_between_them() {
+        let all = states(3);
+        assert_eq!(parts(sequence(3, 5), 7), [(0..2, all.clone()), (2..4, all.clone()), (4..5, all)]);
+    }
+
+    #[test]
+    fn a_sequence_of_long_frames_is_cut_within_them_frame_by_frame() {
+        let (head, tail) = (states(2), states(3)[2..].to_vec());
+        assert_eq!(parts(sequence(3, 2), 2), [(0..1, head.clone()), (0..1, tail.clone()), (1..2, head), (1..2, tail)]);
+    }
+
+    #[test]
+    fn no_part_has_more_rows_than_it_may_and_none_are_lost() {
+        for (len, frames, rows) in [(1, 100, 7), (5, 9, 5), (13, 4, 6), (8, 8, 64), (8, 8, 1)] {
+            let ask = sequence(len, frames);
+            let all = ask.rows();
+            let parts = ask.split(rows);
+            assert!(parts.iter().all(|part| (1..=rows).contains(&part.rows())), "{len}, {frames}, {rows}");
+            assert_eq!(parts.iter().map(Ask::rows).sum::<usize>(), all);
+        }
+    }
+
+    #[test]
+    fn more_than_anything_could_hold_is_refused_and_not_counted_past_the_end() {
+        let error = sequence(200, 1 << 28).check().expect_err("2³⁵ states");
+        assert_eq!(error.kind(), &sortie::ErrorKind::Input);
+        assert_eq!(sequence(2, usize::MAX).rows(), usize::MAX);
+    }
+}
