@@ -4,10 +4,10 @@ use std::{
     fmt,
     future::Future,
     pin::Pin,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
-use sortie::{BatchConfig, BatchMetrics, Batcher, Call, Calling, Device};
+use sortie::{BatchConfig, BatchMetrics, Batcher, Call, Calling, Fleet};
 
 use crate::{
     answer::Answer,
@@ -54,12 +54,12 @@ pub struct BatchedStates {
 }
 
 impl BatchedStates {
-    /// Starts a batcher on a device.
+    /// Starts a batcher on a [device](sortie::Device), or on a fleet of them.
     ///
     /// # Errors
     /// As [`Batcher::new`].
-    pub fn new(device: &Device, config: BatchConfig) -> sortie::Result<Self> {
-        Ok(Self { batcher: Batcher::new(device, StatesJob, config)?, call: Call::default() })
+    pub fn new(devices: impl Into<Fleet>, config: BatchConfig) -> sortie::Result<Self> {
+        Ok(Self { batcher: Batcher::new(devices, StatesJob, config)?, call: Call::default() })
     }
 
     /// The same, but that what is asked of it has this deadline or priority.
@@ -135,7 +135,7 @@ impl BatchedStates {
     }
 
     fn ask<T>(&self, ask: Ask, take: fn(Answer, Frames) -> T) -> Asking<T> {
-        Asking { calling: self.batcher.call_with(ask, self.call), frames: Frames::default(), take, early: None }
+        Asking { calling: self.batcher.call_with(ask, self.call), frames: Frames::default(), take }
     }
 }
 
@@ -148,8 +148,6 @@ pub struct Asking<T> {
     frames: Frames,
     /// How the answer of the job becomes the caller's.
     take: fn(Answer, Frames) -> T,
-    /// What came before anybody waited.
-    early: Option<sortie::Result<T>>,
 }
 
 // Nothing of it is pinned.
@@ -164,7 +162,7 @@ struct Frames {
 }
 
 impl<T> Asking<T> {
-    /// Asks at once, if the batcher has room for one more, and does not wait: so that one thread can have several requests under way.
+    /// Asks now, and leaves the answer for later: so that one thread can have several requests under way.
     ///
     /// ```
     /// use sortie::{BatchConfig, Device};
@@ -177,11 +175,8 @@ impl<T> Asking<T> {
     /// }
     /// # Ok::<(), sortie::Error>(())
     /// ```
-    pub fn begin(mut self) -> Self {
-        if let Poll::Ready(answer) = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())) {
-            self.early = Some(answer);
-        }
-        self
+    pub fn begin(self) -> Self {
+        Self { calling: self.calling.begin(), ..self }
     }
 
     /// Waits for the answer.
@@ -190,7 +185,7 @@ impl<T> Asking<T> {
     /// [`Input`](sortie::ErrorKind::Input) when the request makes no sense, [`Overloaded`](sortie::ErrorKind::Overloaded) when there is no room and the
     /// batcher does not wait for it, [`Expired`](sortie::ErrorKind::Expired), [`Canceled`](sortie::ErrorKind::Canceled) when it has been closed, and whatever the device fails with.
     pub fn wait(self) -> sortie::Result<T> {
-        pollster::block_on(self)
+        self.calling.wait().map(|answer| (self.take)(answer, self.frames))
     }
 }
 
@@ -198,9 +193,6 @@ impl<T> Future for Asking<T> {
     type Output = sortie::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(early) = self.early.take() {
-            return Poll::Ready(early);
-        }
         let answer = Pin::new(&mut self.calling).poll(cx);
         answer.map_ok(|answer| (self.take)(answer, self.frames))
     }

@@ -74,7 +74,8 @@ mod tune;
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
     batcher::{
-        Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, Rows, Times, Tuning,
+        Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, RowReplays, Rows, Share,
+        Times, Tuning,
     },
     device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},

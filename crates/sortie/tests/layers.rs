@@ -54,7 +54,11 @@ const LAYERS: &[Layer] = &[
         may: &["batch", "device", "error", "kernel", "memory", "policy", "submit"],
         crates: &["sortie_plan"],
     },
-    Layer { module: "batcher", may: &["batch", "device", "error", "fleet", "kernel", "submit", "tensor"], crates: &[] },
+    Layer {
+        module: "batcher",
+        may: &["batch", "device", "error", "fleet", "kernel", "replay", "submit", "tensor"],
+        crates: &[],
+    },
     Layer { module: "fleet", may: &["device", "error"], crates: &[] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {

@@ -5,7 +5,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use super::{
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// An answer to come: a future.
+/// An answer to come: a future. Nothing is asked before it is polled or [told to](Calling::begin).
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Calling<J: Job> {
     handle: Arc<Handle<J>>,
@@ -26,6 +26,8 @@ pub struct Calling<J: Job> {
 
 enum Stage<J: Job> {
     New(J::Input),
+    /// Answered before anybody waited for it.
+    AtOnce(Box<Result<J::Output>>),
     Asked(Reply<J::Output>),
     /// Cut into several, with the answers that have come.
     Several(Vec<Part<J>>),
@@ -46,6 +48,10 @@ impl<J: Job> Future for Calling<J> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = match &mut self.stage {
             Stage::New(_) => self.ask(cx),
+            Stage::AtOnce(_) => match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::AtOnce(answer) => Poll::Ready(*answer),
+                _ => unreachable!("it was answered at once"),
+            },
             Stage::Asked(reply) => reply.poll(cx),
             Stage::Several(_) => self.poll_several(cx),
             Stage::Over => Poll::Ready(Err(Error::new(ErrorKind::Canceled, "the answer has been taken already"))),
@@ -62,13 +68,49 @@ impl<J: Job> Calling<J> {
         Self { handle, call, stage: Stage::New(input) }
     }
 
+    /// Asks now, and leaves the answer for later: one caller can have many requests under way.
+    ///
+    /// ```
+    /// # use sortie::{BatchConfig, Batcher, Device, Rows};
+    /// # let halves = Rows::<f32, f32>::new([1, 1], "
+    /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+    /// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    /// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+    /// #     }
+    /// # ");
+    /// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+    /// let asked = [1.0, 2.0, 3.0].map(|x| batcher.call(vec![x]).begin());
+    /// for (asked, half) in asked.into_iter().zip([0.5, 1.0, 1.5]) {
+    ///     assert_eq!(asked.wait()?, [half]);
+    /// }
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn begin(mut self) -> Self {
+        if let Stage::New(_) = self.stage {
+            let polled = Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop()));
+            if let Poll::Ready(answer) = polled {
+                self.stage = Stage::AtOnce(Box::new(answer));
+            }
+        }
+        self
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// As [`Batcher::call_blocking`](crate::Batcher::call_blocking).
+    pub fn wait(self) -> Result<J::Output> {
+        pollster::block_on(self)
+    }
+
     fn ask(&mut self, cx: &mut Context<'_>) -> Poll<Result<J::Output>> {
         let Stage::New(input) = std::mem::replace(&mut self.stage, Stage::Over) else { unreachable!("it is new") };
         let job = &self.handle.job;
+        job.check(&input)?;
         if let Some(answer) = job.at_once(&input) {
             return Poll::Ready(Ok(answer));
         }
-        job.check(&input)?;
         let most = self.handle.front.config.max_batch_size.max(1);
         if job.rows(&input) <= most {
             self.stage = Stage::Asked(self.admit(input, true, cx)?);

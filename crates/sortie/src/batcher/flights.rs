@@ -7,7 +7,6 @@ use std::{
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Wake, Waker},
-    thread,
     time::Duration,
 };
 
@@ -22,9 +21,6 @@ use crate::{
     error::{Error, ErrorKind, Result},
     submit::Ticket,
 };
-
-/// Times that the thread lets others run before it believes that nobody comes.
-const YIELDS: usize = 2;
 
 /// The flights of a device, and what they need.
 pub(super) struct Flights<J: Job> {
@@ -138,11 +134,9 @@ impl<J: Job> Flights<J> {
     }
 
     fn submit(&mut self, inputs: Vec<J::Input>) -> Result<(Ticket, Answers<J::Output>)> {
-        let mut batch = self.device.batch();
-        let (job, ready) = (&self.job, &mut self.ready);
-        let recorded = catch_unwind(AssertUnwindSafe(|| job.record(ready, &mut batch, inputs)));
-        let answers = recorded.unwrap_or_else(|_| Err(panicked("recording")))?;
-        Ok((batch.submit_async()?, answers))
+        let Self { job, ready, device, .. } = self;
+        let flown = catch_unwind(AssertUnwindSafe(|| job.fly(ready, device, inputs)));
+        flown.unwrap_or_else(|_| Err(panicked("recording")))
     }
 
     /// # Errors
@@ -160,44 +154,14 @@ impl<J: Job> Flights<J> {
         });
         let front = &self.front;
         front.landed(self.who, results.is_ok());
-        let (waiting, size) = front.waiting();
-        front.figures.served(front.now().saturating_sub(left), [waiting, size]);
+        front.figures.served(front.now().saturating_sub(left), front.waiting());
         match results {
             Ok(results) => {
-                let answered = addresses.len();
                 Address::answer_all(addresses.drain(..).zip(results), &mut self.wakers);
                 self.addresses.push(addresses);
-                self.linger(waiting, answered);
                 Ok(())
             }
             Err(error) => self.fail(addresses, &error),
-        }
-    }
-
-    /// Gives callers who have just had their answers the time to ask again, as long as they keep coming: they are then part of the next batch. Without,
-    /// they split into groups that take turns, with few rows each.
-    fn linger(&self, waiting: usize, answered: usize) {
-        let front = &self.front;
-        if !front.config.greedy || !self.under_way.is_empty() {
-            return;
-        }
-        let (longest, quiet) = front.linger(self.who);
-        let begin = front.now();
-        let (mut before, mut came, mut yields) = (waiting, begin, 0);
-        loop {
-            let (rows, size) = front.waiting();
-            let now = front.now();
-            if rows > before {
-                (before, came, yields) = (rows, now, 0);
-            }
-            if rows >= size.min(waiting + answered)
-                || now.saturating_sub(begin) >= longest
-                || yields >= YIELDS && now.saturating_sub(came) >= quiet
-            {
-                return;
-            }
-            yields += 1;
-            thread::yield_now();
         }
     }
 

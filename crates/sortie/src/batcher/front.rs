@@ -149,11 +149,12 @@ impl<I, O> Front<I, O> {
             let State { queue, roster, closed, .. } = &mut *state;
             let until = match decision {
                 Decision::Fly(key, reason) => {
+                    let waiting = queue.rows();
                     queue.take(taken, key, now, &taker, |request| request.address.is_gone());
                     if taken.batch.is_empty() {
                         return Step::Excuse;
                     }
-                    roster.left(who, taken.rows, now);
+                    roster.left(who, taken.rows, waiting, now);
                     // There may be enough for another one, too.
                     let woken = state.rouse(now);
                     drop(state);
@@ -183,8 +184,9 @@ impl<I, O> Front<I, O> {
     pub(super) fn landed(&self, who: usize, well: bool) {
         let mut state = self.state.lock();
         let now = self.now();
+        let waiting = state.queue.rows();
         if well {
-            state.roster.landed(who, now);
+            state.roster.landed(who, waiting, now);
         } else {
             state.roster.failed(who, now);
         }
@@ -250,14 +252,9 @@ impl<I, O> Front<I, O> {
     }
 
     /// Rows that wait, and those of a full batch.
-    pub(super) fn waiting(&self) -> (usize, usize) {
+    pub(super) fn waiting(&self) -> [usize; 2] {
         let state = self.state.lock();
-        (state.queue.rows(), state.roster.batch_size())
-    }
-
-    /// How long the thread of a device waits for more requests while they keep coming, and for the next one.
-    pub(super) fn linger(&self, who: usize) -> (Duration, Duration) {
-        self.state.lock().roster.linger(who)
+        [state.queue.rows(), state.roster.batch_size()]
     }
 }
 

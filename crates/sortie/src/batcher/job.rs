@@ -1,6 +1,6 @@
 //! What a batcher runs.
 
-use crate::{batch::Batch, device::Device, error::Result};
+use crate::{batch::Batch, device::Device, error::Result, submit::Ticket};
 
 /// What gives the results of a batch, one for each of its inputs in their order, once the batch is done.
 pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
@@ -79,7 +79,7 @@ pub trait Job: Send + Sync + 'static {
         Ok(())
     }
 
-    /// The answer to an input that needs no device: an empty one, say.
+    /// The answer to an input that is as it should be and needs no device: an empty one, say.
     fn at_once(&self, _input: &Self::Input) -> Option<Self::Output> {
         None
     }
@@ -92,6 +92,22 @@ pub trait Job: Send + Sync + 'static {
     /// Puts together the answers to the parts of an input that was [cut](Job::split), in their order.
     fn join(&self, mut parts: Vec<Self::Output>) -> Self::Output {
         parts.pop().unwrap_or_else(|| unreachable!("an input is cut into parts"))
+    }
+
+    /// Flies what is to be done for all these inputs: a batch of what it [records](Job::record), unless the job knows better. One that has a
+    /// [`Replay`](crate::Replay) of it runs that here.
+    ///
+    /// # Errors
+    /// Fail all of them.
+    fn fly(
+        &self,
+        ready: &mut Self::Ready,
+        device: &Device,
+        inputs: Vec<Self::Input>,
+    ) -> Result<(Ticket, Answers<Self::Output>)> {
+        let mut batch = device.batch();
+        let answers = self.record(ready, &mut batch, inputs)?;
+        Ok((batch.submit_async()?, answers))
     }
 
     /// Records a batch for all these inputs.

@@ -12,12 +12,15 @@ mod fit;
 mod flights;
 mod front;
 mod job;
+mod linger;
 mod metrics;
 mod queue;
+mod replays;
 mod reply;
 mod roster;
 mod rows;
 mod sync;
+mod widths;
 
 use std::{fmt, sync::Arc, thread};
 
@@ -28,6 +31,7 @@ pub use self::{
     job::{Answers, Job},
     metrics::{BatchMetrics, Times},
     queue::Priority,
+    replays::RowReplays,
     roster::Share,
     rows::Rows,
 };
@@ -90,7 +94,7 @@ impl<J: Job> Batcher<J> {
     /// [`Overloaded`](ErrorKind::Overloaded) when there is no room and the batcher does not wait for it, [`Canceled`](ErrorKind::Canceled) when it has been
     /// closed, [`JobPanicked`](ErrorKind::JobPanicked), and whatever the job or the device fails with.
     pub fn call_blocking(&self, input: J::Input) -> Result<J::Output> {
-        pollster::block_on(self.call(input))
+        self.call(input).wait()
     }
 
     /// Lets no more requests in. Those that are in are answered.

@@ -59,6 +59,8 @@ pub(super) struct Taker {
     /// Whether it may have one more flight under way, and whether it has none.
     pub(super) free: bool,
     pub(super) idle: bool,
+    /// Until when it waits for callers to come back before it takes less than a full batch.
+    pub(super) waits: Option<Duration>,
     /// Rows of a full batch.
     pub(super) size: usize,
     /// Rows that are left to devices which do them sooner.
@@ -216,7 +218,7 @@ impl<R> Queue<R> {
             _ if line.rows.saturating_sub(taker.left) >= taker.size => Some(Reason::Full),
             oldest if now.saturating_sub(oldest) >= self.max_wait => Some(Reason::Waited),
             _ if closing => Some(Reason::Closing),
-            _ if taker.idle && self.greedy => Some(Reason::Idle),
+            _ if taker.idle && self.greedy && taker.waits.is_none() => Some(Reason::Idle),
             _ => None,
         };
         let mut ready = self.lines.iter().filter_map(|line| Some((line, due(line)?)));
@@ -230,7 +232,9 @@ impl<R> Queue<R> {
             return Decision::Fly(line.key, reason);
         }
         let oldest = self.lines.iter().filter_map(Line::oldest).min();
-        Decision::Until(oldest.map(|oldest| oldest + self.max_wait).into_iter().chain(self.deadline).min())
+        let waited = oldest.map(|oldest| oldest + self.max_wait);
+        let back = taker.waits.filter(|_| taker.idle && self.greedy);
+        Decision::Until(waited.into_iter().chain(back).chain(self.deadline).min())
     }
 
     /// Takes the batch of a key for a device: the most urgent first, as many rows as there may be; and what has expired or is not wanted any more.
@@ -336,7 +340,7 @@ mod tests {
 
     /// A device with so many of two flights under way.
     fn flying(flights: usize) -> Taker {
-        Taker { free: flights < 2, idle: flights == 0, size: 4, left: 0 }
+        Taker { free: flights < 2, idle: flights == 0, waits: None, size: 4, left: 0 }
     }
 
     fn request(queue: &mut Queue<u32>, at: u32, number: u32) {
@@ -396,6 +400,16 @@ mod tests {
         request(&mut queue, 1, 1);
         assert_eq!(queue.decide(MS, &flying(0), false), Decision::Fly(0, Reason::Idle));
         assert_eq!(queue.decide(MS, &flying(1), false), Decision::Until(Some(6 * MS)));
+    }
+
+    #[test]
+    fn a_greedy_batch_waits_for_callers_who_come_back() {
+        let mut queue = Queue::new(&BatchConfig { greedy: true, ..config() });
+        request(&mut queue, 1, 1);
+        let waits = Taker { waits: Some(3 * MS), ..flying(0) };
+        assert_eq!(queue.decide(MS, &waits, false), Decision::Until(Some(3 * MS)));
+        (2..5).for_each(|number| request(&mut queue, 1, number));
+        assert_eq!(queue.decide(MS, &waits, false), Decision::Fly(0, Reason::Full));
     }
 
     #[test]
@@ -655,7 +669,7 @@ mod tests {
             loop {
                 let flying = self.flights.len();
                 let (free, idle) = (flying < self.config.in_flight, flying == 0);
-                let taker = Taker { free, idle, size: self.config.max_batch_size, left: 0 };
+                let taker = Taker { free, idle, waits: None, size: self.config.max_batch_size, left: 0 };
                 match self.queue.decide(self.now, &taker, self.closing) {
                     Decision::Until(until) => {
                         prop_assert!(until.is_none_or(|until| until > self.now), "it would not sleep");

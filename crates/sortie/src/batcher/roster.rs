@@ -11,6 +11,7 @@ use std::{collections::VecDeque, time::Duration};
 use super::{
     config::{BatchConfig, Tuning},
     fit::Fit,
+    linger::{self, Linger},
     queue::Taker,
 };
 
@@ -23,10 +24,6 @@ const UNKNOWN: usize = 8;
 const OVERDUE: u32 = 8;
 /// Others wait at least so long for a device that is at work on something else before they take what it would have.
 const AWAY: Duration = Duration::from_millis(1);
-/// When answers have gone out, a device waits for the callers to come back as long as they keep coming, but for no longer than this part of `max_wait`;
-/// and for the next one for no longer than this part of what a batch costs at all, which is what one batch less saves.
-const LINGER: u32 = 4;
-const QUIET: u32 = 8;
 /// The part of a target that is planned for: what is measured swings.
 const PLANNED: f64 = 0.95;
 
@@ -50,6 +47,7 @@ struct Member {
     whereabouts: Whereabouts,
     /// Too slow, it is tried again from then on.
     probe: Duration,
+    linger: Linger,
     share: Share,
 }
 
@@ -92,6 +90,7 @@ impl Roster {
             up: true,
             whereabouts: Whereabouts::Awake(Duration::ZERO),
             probe: Duration::ZERO,
+            linger: Linger::default(),
             share: Share::default(),
         };
         Self { config, members: (0..devices).map(member).collect() }
@@ -101,8 +100,9 @@ impl Roster {
     pub(super) fn taker(&self, who: usize, now: Duration, waiting: usize) -> Taker {
         let member = &self.members[who];
         let idle = member.flights.is_empty();
+        let waits = member.linger.waits(now, waiting);
         if self.members.len() == 1 {
-            return Taker { free: self.has_place(member), idle, size: member.size, left: 0 };
+            return Taker { free: self.has_place(member), idle, waits, size: member.size, left: 0 };
         }
         let size = match self.share(who) {
             0 if idle && now >= member.probe => (member.size / PROBED).max(1),
@@ -115,7 +115,7 @@ impl Roster {
             *other != who && self.is_free(*other, now) && (theirs < own || theirs == own && *other < who)
         };
         let left = (0..self.members.len()).filter(sooner).map(|other| self.share(other)).sum();
-        Taker { free, idle, size, left }
+        Taker { free, idle, waits, size, left }
     }
 
     fn has_place(&self, member: &Member) -> bool {
@@ -170,27 +170,33 @@ impl Roster {
         (taker.left > 0 || taker.size == 0).then(|| now + self.patience())
     }
 
-    /// A batch has left.
-    pub(super) fn left(&mut self, who: usize, rows: usize, now: Duration) {
+    /// A batch has left, when so many rows waited.
+    pub(super) fn left(&mut self, who: usize, rows: usize, waiting: usize, now: Duration) {
         if self.members.len() > 1 && self.share(who) == 0 {
             self.members[who].probe = now + PROBE;
         }
         let member = &mut self.members[who];
         member.flights.push_back((rows, now));
+        member.linger.end(waiting);
         member.share.batches += 1;
         member.share.rows += rows as u64;
     }
 
-    /// The oldest batch under way is over.
-    pub(super) fn landed(&mut self, who: usize, now: Duration) {
+    /// The oldest batch under way is over; so many rows wait.
+    pub(super) fn landed(&mut self, who: usize, waiting: usize, now: Duration) {
         let config = self.config;
+        let max_wait = self.limits().map_or(config.max_wait, |(_, max_wait)| max_wait);
         let member = &mut self.members[who];
         let Some((rows, left)) = member.flights.pop_front() else { return };
         // A device does one after the other.
-        member.fit.add(rows, now.saturating_sub(left.max(member.landed)));
+        let service = now.saturating_sub(left.max(member.landed));
+        member.fit.add(rows, service);
         member.landed = now;
+        if config.greedy && member.flights.is_empty() {
+            member.linger.begin(now, service, [rows, waiting, member.size], max_wait);
+        }
         if let Tuning::Target { p99 } = config.tuning {
-            let waits = if config.greedy { wait_for(config, p99) / LINGER } else { wait_for(config, p99) };
+            let waits = if config.greedy { wait_for(config, p99) / linger::OF_WAIT } else { wait_for(config, p99) };
             // Whoever comes when all are under way sees them through, and then flies.
             let flights = config.in_flight.max(1) + 1;
             let target = p99.mul_f64(PLANNED).saturating_sub(waits);
@@ -249,12 +255,6 @@ impl Roster {
         })
     }
 
-    /// How long a device waits for more requests while they keep coming, and for the next one.
-    pub(super) fn linger(&self, who: usize) -> (Duration, Duration) {
-        let wait = self.limits().map_or(self.config.max_wait, |(_, max_wait)| max_wait);
-        (wait / LINGER, self.members[who].fit.time(0).unwrap_or_default().min(wait) / QUIET)
-    }
-
     /// What each device has done.
     pub(super) fn shares(&self) -> Vec<Share> {
         let share = |(who, member): (usize, &Member)| Share {
@@ -304,9 +304,9 @@ mod tests {
         let mut roster = Roster::new(config(), each.len());
         for (who, each) in each.iter().enumerate() {
             for rows in [1_u32, 50, 100, 20, 80, 10] {
-                roster.left(who, rows as usize, Duration::ZERO);
+                roster.left(who, rows as usize, 0, Duration::ZERO);
                 roster.members[who].landed = Duration::ZERO;
-                roster.landed(who, *each * rows * US);
+                roster.landed(who, 0, *each * rows * US);
             }
             roster.members[who].landed = Duration::ZERO;
             roster.sleeps(who, None);
@@ -317,11 +317,11 @@ mod tests {
     #[test]
     fn a_device_that_is_alone_takes_whatever_there_is() {
         let mut roster = Roster::new(config(), 1);
-        let taker = Taker { free: true, idle: true, size: 100, left: 0 };
+        let taker = Taker { free: true, idle: true, waits: None, size: 100, left: 0 };
         assert_eq!(roster.taker(0, MS, 7), taker);
-        roster.left(0, 7, MS);
+        roster.left(0, 7, 0, MS);
         assert_eq!(roster.taker(0, 999 * MS, 7), Taker { idle: false, ..taker });
-        roster.left(0, 7, MS);
+        roster.left(0, 7, 0, MS);
         assert_eq!(roster.taker(0, 999 * MS, 7), Taker { idle: false, free: false, ..taker });
     }
 
@@ -339,8 +339,8 @@ mod tests {
         let mut roster = roster(&[40, 10]);
         assert_eq!(roster.taker(0, MS, 20).left, 100);
         // 2 ms under way, and 20 rows: the other is there sooner.
-        roster.left(1, 100, MS);
-        roster.left(1, 100, MS);
+        roster.left(1, 100, 0, MS);
+        roster.left(1, 100, 0, MS);
         assert_eq!(roster.taker(0, MS, 20).left, 0);
     }
 
@@ -349,8 +349,8 @@ mod tests {
         let mut roster = roster(&[5_000, 10]);
         let taker = roster.taker(0, 2 * PROBE, 500);
         assert_eq!((taker.free, taker.size), (true, 1));
-        roster.left(0, 1, 2 * PROBE);
-        roster.landed(0, 2 * PROBE + 5 * MS);
+        roster.left(0, 1, 0, 2 * PROBE);
+        roster.landed(0, 0, 2 * PROBE + 5 * MS);
         let after = |time: Duration| roster.taker(0, 2 * PROBE + time, 500);
         assert!(!after(6 * MS).free && !after(PROBE - MS).free && after(PROBE).free);
         assert_eq!(roster.taker(1, 2 * PROBE, 500).left, 0, "nothing is left to one that is too slow");
@@ -363,8 +363,8 @@ mod tests {
         for _ in 0..4 {
             now += 2 * PROBE;
             assert!(roster.taker(0, now, 500).free);
-            roster.left(0, 1, now);
-            roster.landed(0, now + 10 * US);
+            roster.left(0, 1, 0, now);
+            roster.landed(0, 0, now + 10 * US);
         }
         roster.sleeps(0, None);
         assert!(roster.taker(0, now + MS, 500).size > 50, "{roster:?}");
@@ -374,13 +374,13 @@ mod tests {
     fn who_does_not_land_or_is_lost_is_not_counted_on() {
         let mut roster = roster(&[10, 10]);
         assert_eq!(roster.taker(1, MS, 50).left, 100);
-        roster.left(0, 10, MS);
+        roster.left(0, 10, 0, MS);
         assert!(roster.taker(0, 2 * MS, 50).free);
         // Eight times what it should take, and max_wait.
         let overdue = 2 * MS + 801 * US;
         assert!(!roster.taker(0, overdue, 50).free);
-        assert_eq!(roster.taker(1, overdue, 50), Taker { free: true, idle: true, size: 100, left: 0 });
-        roster.landed(0, overdue);
+        assert_eq!(roster.taker(1, overdue, 50), Taker { free: true, idle: true, waits: None, size: 100, left: 0 });
+        roster.landed(0, 0, overdue);
         assert!(roster.taker(0, overdue, 50).free);
         roster.lost(0);
         assert_eq!((roster.taker(0, overdue, 50).free, roster.taker(1, overdue, 50).left), (false, 0));
@@ -446,7 +446,7 @@ mod tests {
                     arrival += Duration::from_secs_f64(-(1.0 - self.chance()).ln() / rate(now));
                 }
                 while let Some((_, arrived)) = landings.pop_front_if(|(lands, _)| *lands <= now) {
-                    roster.landed(0, now);
+                    roster.landed(0, queue.rows(), now);
                     let wanted = arrived.iter().filter(|arrived| **arrived > warm);
                     latencies.extend(wanted.map(|arrived| now - *arrived));
                     if let Some((capacity, max_wait)) = roster.limits() {
@@ -456,9 +456,9 @@ mod tests {
                 let taker = roster.taker(0, now, queue.rows());
                 let next = match queue.decide(now, &taker, false) {
                     Decision::Fly(key, _) => {
-                        let mut taken = Taken::default();
+                        let (waiting, mut taken) = (queue.rows(), Taken::default());
                         queue.take(&mut taken, key, now, &taker, |()| false);
-                        roster.left(0, taken.rows, now);
+                        roster.left(0, taken.rows, waiting, now);
                         let begins = landings.back().map_or(now, |(lands, _)| *lands);
                         let lands = begins + self.service(taken.rows);
                         landings.push_back((lands, taken.batch.iter().map(|waiting| waiting.arrived).collect()));

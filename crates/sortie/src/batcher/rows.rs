@@ -2,18 +2,21 @@
 
 use std::marker::PhantomData;
 
-use super::job::{Answers, Job};
+use super::{
+    job::{Answers, Job},
+    widths::Widths,
+};
 use crate::{
     batch::{Batch, Grid},
     device::Device,
-    error::{Error, Result},
+    error::Result,
     kernel::Kernel,
     tensor::Element,
 };
 
 /// A kernel over rows of a fixed width, as a [`Job`]: for the common case that needs no job of one's own.
 ///
-/// The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
+/// [`RowReplays`](super::RowReplays) does the same for tensor operations. The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, Rows};
@@ -34,7 +37,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Rows<T, U> {
     source: String,
-    widths: [usize; 2],
+    widths: Widths,
     elements: PhantomData<fn(T) -> U>,
 }
 
@@ -42,7 +45,7 @@ impl<T: Element, U: Element> Rows<T, U> {
     /// The widths of a row of the input and of the output, and the kernel's source.
     #[must_use]
     pub fn new(widths: [usize; 2], source: &str) -> Self {
-        Self { source: source.into(), widths: widths.map(|width| width.max(1)), elements: PhantomData }
+        Self { source: source.into(), widths: Widths::new(widths), elements: PhantomData }
     }
 }
 
@@ -56,15 +59,11 @@ impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
     }
 
     fn rows(&self, input: &Vec<T>) -> usize {
-        input.len() / self.widths[0]
+        self.widths.rows(input)
     }
 
     fn check(&self, input: &Vec<T>) -> Result<()> {
-        if input.len().is_multiple_of(self.widths[0]) {
-            return Ok(());
-        }
-        let message = format!("{} elements are no whole number of rows of {}", input.len(), self.widths[0]);
-        Err(Error::input(message))
+        self.widths.check(input)
     }
 
     fn at_once(&self, input: &Vec<T>) -> Option<Vec<U>> {
@@ -72,7 +71,7 @@ impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
     }
 
     fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
-        input.chunks(rows * self.widths[0]).map(<[T]>::to_vec).collect()
+        self.widths.split(&input, rows)
     }
 
     fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
@@ -80,21 +79,12 @@ impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
     }
 
     fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<Vec<T>>) -> Result<Answers<Vec<U>>> {
-        let lengths: Vec<usize> = inputs.iter().map(|input| self.rows(input) * self.widths[1]).collect();
-        let rows = lengths.iter().sum::<usize>() / self.widths[1];
-        let x = batch.upload(&inputs.concat(), [rows, self.widths[0]]);
-        let y = batch.scratch::<U>(rows * self.widths[1]);
+        let (all, lengths) = self.widths.gather(&inputs);
+        let rows = self.widths.rows(&all);
+        let x = batch.upload(&all, [all.len()]);
+        let y = batch.scratch::<U>(rows * self.widths.output());
         batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
         let y = batch.read(y);
-        Ok(Box::new(move || {
-            let all = y.wait()?;
-            let mut rest = &all[..];
-            let own = |len: &usize| {
-                let (own, others) = rest.split_at(*len);
-                rest = others;
-                Ok(own.to_vec())
-            };
-            Ok(lengths.iter().map(own).collect())
-        }))
+        Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
     }
 }

@@ -1,6 +1,8 @@
 //! Each caller gets its own answer.
 
-use sortie::{BatchConfig, Batcher, ErrorKind, Rows};
+use std::time::Duration;
+
+use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, Job, RowReplays, Rows, Tensor};
 
 use crate::{Ask, Triple, devices, one, tripled};
 
@@ -50,6 +52,50 @@ fn many_tasks_get_each_their_own_answers() {
     }
 }
 
+#[test]
+fn replays_over_rows_answer_as_live_batches_do() {
+    for (name, device) in devices() {
+        let layer = || {
+            RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
+                let weights = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+                Ok(move |batch: &mut Batch, x: Tensor<f32>| {
+                    let w = batch.tensor(&weights, [3, 2]);
+                    let y = batch.matmul(x, w);
+                    batch.relu(y)
+                })
+            })
+        };
+        let config = BatchConfig { max_batch_size: 40, ..BatchConfig::default() };
+        let batcher = Batcher::new(&device, layer(), config).expect("a batcher");
+        let input = |rows: u32| (0..3 * rows).map(|at| (at % 17) as f32).collect::<Vec<f32>>();
+        let expected = |x: &[f32]| {
+            let row = |x: &[f32]| [x[0] + 3.0 * x[1] + 5.0 * x[2], 2.0 * x[0] + 4.0 * x[1] + 6.0 * x[2]];
+            x.chunks(3).flat_map(row).collect::<Vec<f32>>()
+        };
+        for rows in [1, 0, 16, 17, 40, 41, 100] {
+            assert_eq!(
+                batcher.call_blocking(input(rows)).expect("an answer"),
+                expected(&input(rows)),
+                "{name}, {rows} rows"
+            );
+        }
+        assert_eq!(batcher.call_blocking(vec![1.0]).expect_err("no row").kind(), &ErrorKind::Input);
+        let before = device.metrics();
+        (0..20).for_each(|rows| drop(batcher.call_blocking(input(rows)).expect("an answer")));
+        let did = device.metrics() - before;
+        assert_eq!((did.plans_made, did.buffers_created, did.bind_groups_created), (0, 0, 0), "{name}: {did:?}");
+        // Recorded live it is the same.
+        let job = layer();
+        let mut ready = job.prepare(&device).expect("ready");
+        let mut batch = device.batch();
+        let answers = job.record(&mut ready, &mut batch, vec![input(5), input(2)]).expect("recorded");
+        batch.submit().expect("it runs");
+        let answers: Vec<_> =
+            answers().expect("answers").into_iter().map(|answer| answer.expect("an answer")).collect();
+        assert_eq!(answers, [expected(&input(5)), expected(&input(2))], "{name}");
+    }
+}
+
 /// As many callers as there are tasks, each of which asks again when it has its answer.
 async fn closed_loop(batcher: &Batcher<Triple>, tasks: u32, requests: u32) {
     let ask = |task: u32| {
@@ -70,8 +116,9 @@ fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_th
     let (tasks, requests) = load();
     for (name, device) in devices() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
-        // Enough callers for four full batches at any time.
-        let config = BatchConfig { max_batch_size: tasks as usize / 4, ..BatchConfig::default() };
+        // Enough callers for four full batches at any time, and time for them to come: this machine may have other things to do.
+        let (max_batch_size, max_wait) = (tasks as usize / 4, Duration::from_millis(50));
+        let config = BatchConfig { max_batch_size, max_wait, greedy: false, ..BatchConfig::default() };
         let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
         let mut before = device.metrics();
         for warm in [false, true, true] {

@@ -89,7 +89,7 @@ fn the_others_go_on_without_one_that_does_not_answer() {
     let job = Echo::default();
     let (gate, rows) = (job.gate.clone(), job.rows.clone());
     gate.set(true);
-    let batcher = Batcher::new(&cpus(2), job, BatchConfig::default()).expect("a batcher");
+    let batcher = Batcher::new(cpus(2), job, BatchConfig::default()).expect("a batcher");
     // Nothing is known of either, so the first one takes it.
     let mut stuck = pin!(batcher.call(7));
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

@@ -45,6 +45,7 @@ mod batcher {
     mod config;
     mod fit;
     mod front;
+    mod linger;
     mod metrics;
     mod queue;
     mod reply;

@@ -1,0 +1,153 @@
+//! Tensor operations over rows, frozen, as a job.
+
+use std::{collections::BTreeMap, fmt};
+
+use super::{
+    job::{Answers, Job},
+    widths::Widths,
+};
+use crate::{
+    batch::Batch,
+    device::Device,
+    error::Result,
+    replay::{Output, Replay},
+    submit::Ticket,
+    tensor::{Element, Tensor},
+};
+
+/// The fewest rows of a replay.
+const FEWEST: usize = 16;
+
+/// Tensor operations over rows of a fixed width, as a [`Job`] that runs [`Replay`]s: recorded, planned and given memory once for each power of two of rows,
+/// and from then on only run. A batch of fewer rows is filled up with zeros, whose answers nobody gets.
+///
+/// ```
+/// use sortie::{Batch, BatchConfig, Batcher, Device, RowReplays, Tensor};
+///
+/// // What is made on a device is made by the outer function, and again should the device be lost.
+/// let layer = RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
+///     let weights = device.upload(&[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0])?;
+///     Ok(move |batch: &mut Batch, x: Tensor<f32>| {
+///         let w = batch.tensor(&weights, [3, 2]);
+///         let y = batch.matmul(x, w);
+///         batch.relu(y)
+///     })
+/// });
+/// let batcher = Batcher::new(&Device::cpu()?, layer, BatchConfig::default())?;
+/// assert_eq!(batcher.call_blocking(vec![1.0, 2.0, 3.0])?, [4.0, 0.0]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct RowReplays<T: Element, U: Element> {
+    widths: Widths,
+    make: Box<dyn Fn(&Device) -> Result<Recorder<T, U>> + Send + Sync>,
+}
+
+/// Records what is done with some rows.
+type Recorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;
+
+/// What is there on a device: how to record, and the replays made so far by their rows.
+pub struct Replays<T: Element, U: Element> {
+    record: Recorder<T, U>,
+    frozen: BTreeMap<usize, Frozen<T, U>>,
+}
+
+struct Frozen<T: Element, U: Element> {
+    replay: Replay,
+    x: Tensor<T>,
+    y: Output<U>,
+}
+
+impl<T: Element, U: Element> RowReplays<T, U> {
+    /// The widths of a row of the input and of the output, and what makes, for a device, the function that records them. It is given a tensor of rows, and has
+    /// to give back one of as many.
+    #[must_use]
+    pub fn new<R>(widths: [usize; 2], make: impl Fn(&Device) -> Result<R> + Send + Sync + 'static) -> Self
+    where
+        R: Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send + 'static,
+    {
+        let make = move |device: &Device| Ok(Box::new(make(device)?) as Recorder<T, U>);
+        Self { widths: Widths::new(widths), make: Box::new(make) }
+    }
+}
+
+impl<T: Element, U: Element> Replays<T, U> {
+    /// The replay for at least so many rows, made when it is wanted first, and its rows.
+    fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&Frozen<T, U>, usize)> {
+        let rows = rows.next_power_of_two().max(FEWEST);
+        if !self.frozen.contains_key(&rows) {
+            let mut batch = device.batch();
+            let x = batch.input::<T>([rows, width]);
+            let y = (self.record)(&mut batch, x);
+            let y = batch.output(y);
+            let replay = batch.freeze()?;
+            self.frozen.insert(rows, Frozen { replay, x, y });
+        }
+        Ok((&self.frozen[&rows], rows))
+    }
+}
+
+impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
+    type Input = Vec<T>;
+    type Output = Vec<U>;
+    type Ready = Replays<T, U>;
+
+    fn prepare(&self, device: &Device) -> Result<Self::Ready> {
+        Ok(Replays { record: (self.make)(device)?, frozen: BTreeMap::new() })
+    }
+
+    fn rows(&self, input: &Vec<T>) -> usize {
+        self.widths.rows(input)
+    }
+
+    fn check(&self, input: &Vec<T>) -> Result<()> {
+        self.widths.check(input)
+    }
+
+    fn at_once(&self, input: &Vec<T>) -> Option<Vec<U>> {
+        input.is_empty().then(Vec::new)
+    }
+
+    fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
+        self.widths.split(&input, rows)
+    }
+
+    fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
+        parts.concat()
+    }
+
+    fn fly(
+        &self,
+        replays: &mut Self::Ready,
+        device: &Device,
+        inputs: Vec<Vec<T>>,
+    ) -> Result<(Ticket, Answers<Vec<U>>)> {
+        let (mut all, lengths) = self.widths.gather(&inputs);
+        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
+        all.resize(rows * self.widths.input(), T::zeroed());
+        let mut run = frozen.replay.run();
+        run.write(frozen.x, &all);
+        let y = run.read(frozen.y);
+        Ok((run.submit_async()?, Box::new(move || Ok(lengths.hand_out(&y.wait()?)))))
+    }
+
+    /// The same without a replay.
+    fn record(&self, replays: &mut Self::Ready, batch: &mut Batch, inputs: Vec<Vec<T>>) -> Result<Answers<Vec<U>>> {
+        let (all, lengths) = self.widths.gather(&inputs);
+        let x = batch.upload(&all, [self.widths.rows(&all), self.widths.input()]);
+        let y = (replays.record)(batch, x);
+        let y = batch.read(y);
+        Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
+    }
+}
+
+impl<T: Element, U: Element> fmt::Debug for RowReplays<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowReplays").field("widths", &self.widths).finish_non_exhaustive()
+    }
+}
+
+impl<T: Element, U: Element> fmt::Debug for Replays<T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replays").field("rows", &self.frozen.keys()).finish_non_exhaustive()
+    }
+}

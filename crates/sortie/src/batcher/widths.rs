@@ -1,0 +1,62 @@
+//! Rows of a fixed width: requests laid end to end, and their answers taken apart again.
+
+use crate::error::{Error, Result};
+
+/// Elements of a row, of the input and of the output.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Widths {
+    input: usize,
+    output: usize,
+}
+
+/// Elements of each answer of a batch, in the order of its requests.
+#[derive(Debug)]
+pub(super) struct Lengths(Vec<usize>);
+
+impl Widths {
+    pub(super) fn new([input, output]: [usize; 2]) -> Self {
+        Self { input: input.max(1), output: output.max(1) }
+    }
+
+    pub(super) fn input(self) -> usize {
+        self.input
+    }
+
+    pub(super) fn output(self) -> usize {
+        self.output
+    }
+
+    pub(super) fn rows<T>(self, input: &[T]) -> usize {
+        input.len() / self.input
+    }
+
+    pub(super) fn check<T>(self, input: &[T]) -> Result<()> {
+        if input.len().is_multiple_of(self.input) {
+            return Ok(());
+        }
+        let message = format!("{} elements are no whole number of rows of {}", input.len(), self.input);
+        Err(Error::input(message))
+    }
+
+    pub(super) fn split<T: Clone>(self, input: &[T], rows: usize) -> Vec<Vec<T>> {
+        input.chunks(rows.max(1) * self.input).map(<[T]>::to_vec).collect()
+    }
+
+    pub(super) fn gather<T: Clone>(self, inputs: &[Vec<T>]) -> (Vec<T>, Lengths) {
+        let lengths = inputs.iter().map(|input| self.rows(input) * self.output).collect();
+        (inputs.concat(), Lengths(lengths))
+    }
+}
+
+impl Lengths {
+    /// Each its own; what is left over is nobody's.
+    pub(super) fn hand_out<U: Clone, E>(&self, all: &[U]) -> Vec<std::result::Result<Vec<U>, E>> {
+        let mut rest = all;
+        let own = |len: &usize| {
+            let (own, others) = rest.split_at(*len);
+            rest = others;
+            Ok(own.to_vec())
+        };
+        self.0.iter().map(own).collect()
+    }
+}
