@@ -72,7 +72,8 @@ impl Contest {
         let requests = self.after.requests(&self.before) as f64;
         let rate = requests / time.as_secs_f64();
         let ideal = self.case.ideal(self.n.min(self.limit));
-        let p99 = self.after.quantile(&self.before, 0.99) / 1e3;
+        // Where there was no answer, a request took longer than the turn.
+        let p99 = if requests > 0.0 { self.after.quantile(&self.before, 0.99) } else { time.as_nanos() as f64 } / 1e3;
         Ok([rate, ideal.map_or(f64::NAN, |ideal| rate / ideal), p99, allocs as f64 / requests.max(1.0)])
     }
 

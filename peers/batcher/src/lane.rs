@@ -24,13 +24,8 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn call(&self, input: u64) -> impl Future<Output = Result<u64, String>> + Send;
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Gate {
-    Shut,
-    Open,
-    /// For good.
-    Over,
-}
+/// The turn after the last one.
+const OVER: u64 = u64::MAX;
 
 /// The callers of a contender.
 pub(crate) struct Lane {
@@ -39,7 +34,8 @@ pub(crate) struct Lane {
 
 struct Shared {
     callers: usize,
-    gate: watch::Sender<Gate>,
+    /// Counts turns: everyone takes part in each, even who hears of it when it is over.
+    turn: watch::Sender<u64>,
     open: AtomicBool,
     active: AtomicUsize,
     fault: OnceLock<String>,
@@ -52,7 +48,9 @@ impl Lane {
         let shared = Arc::new(Shared::new(n));
         let service = Arc::new(service);
         for caller in 0..n {
-            runtime.spawn(call_again(shared.clone(), service.clone(), (caller as u64) << 40));
+            // Before the first turn, which it would miss else.
+            let turn = shared.turn.subscribe();
+            runtime.spawn(call_again(shared.clone(), turn, service.clone(), (caller as u64) << 40));
         }
         Self { shared }
     }
@@ -60,11 +58,10 @@ impl Lane {
     /// A thread that has the device run full batches, one after the other, for nobody.
     pub(crate) fn direct(runtime: &Runtime, rows: usize, device: Arc<Device>) -> Self {
         let shared = Arc::new(Shared::new(1));
-        let (own, handle) = (shared.clone(), runtime.handle().clone());
+        let (own, mut turn, handle) = (shared.clone(), shared.turn.subscribe(), runtime.handle().clone());
         thread::spawn(move || {
             let mut batch: Vec<u64> = (0..rows as u64).collect();
-            let mut gate = own.gate.subscribe();
-            while handle.block_on(own.wait(&mut gate)) {
+            while handle.block_on(next(&mut turn)) {
                 own.work(|| {
                     let first = batch[0];
                     device.run(&mut batch);
@@ -85,13 +82,12 @@ impl Lane {
         let shared = &self.shared;
         shared.active.store(shared.callers, Ordering::SeqCst);
         shared.open.store(true, Ordering::SeqCst);
-        shared.gate.send_replace(Gate::Open);
+        shared.turn.send_modify(|turn| *turn += 1);
     }
 
     /// Has the callers stop, and waits until each has its last answer.
     pub(crate) fn close(&self) -> Outcome<()> {
         let shared = &self.shared;
-        shared.gate.send_replace(Gate::Shut);
         shared.open.store(false, Ordering::SeqCst);
         let begin = Instant::now();
         while shared.active.load(Ordering::SeqCst) > 0 && shared.fault.get().is_none() {
@@ -106,7 +102,7 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        self.shared.gate.send_replace(Gate::Over);
+        self.shared.turn.send_replace(OVER);
     }
 }
 
@@ -114,7 +110,7 @@ impl Shared {
     fn new(callers: usize) -> Self {
         Self {
             callers,
-            gate: watch::Sender::new(Gate::Shut),
+            turn: watch::Sender::new(0),
             open: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             fault: OnceLock::new(),
@@ -122,12 +118,7 @@ impl Shared {
         }
     }
 
-    /// Until the gate opens; false when it never will again.
-    async fn wait(&self, gate: &mut watch::Receiver<Gate>) -> bool {
-        gate.wait_for(|gate| *gate != Gate::Shut).await.is_ok_and(|gate| *gate == Gate::Open)
-    }
-
-    /// Works while the gate is open.
+    /// Works until the turn is over.
     fn work(&self, mut once: impl FnMut() -> Result<u64, String>) {
         let mut begun = Instant::now();
         while self.open.load(Ordering::Relaxed) {
@@ -150,9 +141,13 @@ impl Shared {
     }
 }
 
-async fn call_again<S: Service>(shared: Arc<Shared>, service: Arc<S>, mut input: u64) {
-    let mut gate = shared.gate.subscribe();
-    while shared.wait(&mut gate).await {
+/// Until the next turn; false when there is none.
+async fn next(turn: &mut watch::Receiver<u64>) -> bool {
+    turn.changed().await.is_ok() && *turn.borrow_and_update() != OVER
+}
+
+async fn call_again<S: Service>(shared: Arc<Shared>, mut turn: watch::Receiver<u64>, service: Arc<S>, mut input: u64) {
+    while next(&mut turn).await {
         let mut begun = Instant::now();
         while shared.open.load(Ordering::Relaxed) {
             input += 1;
