@@ -14,7 +14,7 @@ use super::{
     Answers, Job,
     front::{Front, Request, Step, expired},
     queue::{Reason, Taken},
-    reply::Address,
+    reply::{Address, Desk},
 };
 use crate::{
     device::Device,
@@ -36,7 +36,8 @@ pub(super) struct Flights<J: Job> {
     /// Kept for their memory.
     taken: Taken<Request<J::Input, J::Output>>,
     addresses: Vec<Vec<Address<J::Output>>>,
-    wakers: Vec<Waker>,
+    /// Desks of callers who do not know yet that their answers are there.
+    owed: Vec<Arc<Desk<J::Output>>>,
 }
 
 /// A batch under way.
@@ -70,25 +71,30 @@ impl<J: Job> Flights<J> {
         ready: J::Ready,
     ) -> Self {
         let bell = Waker::from(Arc::new(Bell { front: Arc::downgrade(&front), who }));
-        let (taken, addresses, wakers) = (Taken::default(), Vec::new(), Vec::new());
-        Self { front, job, who, device, ready, under_way: VecDeque::new(), bell, taken, addresses, wakers }
+        let (taken, addresses, owed) = (Taken::default(), Vec::new(), Vec::new());
+        Self { front, job, who, device, ready, under_way: VecDeque::new(), bell, taken, addresses, owed }
     }
 
     /// Until the batcher is closed and all have their answers, or the device is lost for good.
     pub(super) fn run(mut self) {
         loop {
-            let Self { front, who, taken, under_way, .. } = &mut self;
-            let step = front.next(*who, taken, || under_way.front().is_some_and(|flight| flight.ticket.is_ready()));
+            let Self { front, who, taken, under_way, owed, .. } = &mut self;
+            let landed = || under_way.front().is_some_and(|flight| flight.ticket.is_ready());
+            let step = front.next(*who, taken, !owed.is_empty(), landed);
             self.excuse();
             let landed = match step {
-                Step::Excuse => Ok(()),
-                Step::Land => match self.under_way.pop_front() {
-                    Some(flight) => self.land(flight),
-                    None => Ok(()),
-                },
+                Step::Settle => Ok(()),
+                Step::Land => {
+                    self.settle();
+                    self.under_way.pop_front().map_or(Ok(()), |flight| self.land(flight))
+                }
+                // First, so that the device has something to do meanwhile.
                 Step::Fly(reason, size) => self.fly(reason, size),
-                Step::End => return,
+                Step::End => return self.settle(),
             };
+            if step != Step::Land {
+                self.settle();
+            }
             if let Err(lost) = landed
                 && !self.reopen(&lost)
             {
@@ -97,13 +103,18 @@ impl<J: Job> Flights<J> {
         }
     }
 
+    /// Wakes everybody whose answer is there.
+    fn settle(&mut self) {
+        self.owed.drain(..).for_each(|desk| desk.settle());
+    }
+
     /// Answers those who are late, and forgets those who have gone.
     fn excuse(&mut self) {
-        let Self { front, taken, wakers, .. } = self;
+        let Self { front, taken, owed, .. } = self;
         front.figures.canceled.add(taken.gone.len());
         taken.gone.clear();
         front.figures.expired.add(taken.late.len());
-        Address::answer_all(taken.late.drain(..).map(|request| (request.address, Err(expired()))), wakers);
+        Address::answer_all(taken.late.drain(..).map(|request| (request.address, Err(expired()))), owed);
     }
 
     /// # Errors
@@ -157,7 +168,7 @@ impl<J: Job> Flights<J> {
         front.figures.served(front.now().saturating_sub(left), front.waiting());
         match results {
             Ok(results) => {
-                Address::answer_all(addresses.drain(..).zip(results), &mut self.wakers);
+                Address::answer_all(addresses.drain(..).zip(results), &mut self.owed);
                 self.addresses.push(addresses);
                 Ok(())
             }
@@ -171,7 +182,7 @@ impl<J: Job> Flights<J> {
     /// The device was lost.
     fn fail(&mut self, mut addresses: Vec<Address<J::Output>>, error: &Error) -> Result<()> {
         self.front.figures.failed.add(1);
-        Address::answer_all(addresses.drain(..).map(|address| (address, Err(error.clone()))), &mut self.wakers);
+        Address::answer_all(addresses.drain(..).map(|address| (address, Err(error.clone()))), &mut self.owed);
         self.addresses.push(addresses);
         if *error.kind() == ErrorKind::DeviceLost { Err(error.clone()) } else { Ok(()) }
     }
@@ -183,6 +194,7 @@ impl<J: Job> Flights<J> {
         while let Some(flight) = self.under_way.pop_front() {
             drop(self.land(flight));
         }
+        self.settle();
         let prepared = self.device.reopen().and_then(|device| {
             let ready = catch_unwind(AssertUnwindSafe(|| self.job.prepare(&device)));
             Ok((ready.unwrap_or_else(|_| Err(panicked("preparing")))?, device))
@@ -198,7 +210,8 @@ impl<J: Job> Flights<J> {
                 tracing::error!("{} is lost to a batcher: {error}; {cause}", self.device.info());
                 let stranded = self.front.retired(&cause);
                 let answers = stranded.into_iter().map(|request| (request.address, Err(cause.clone())));
-                Address::answer_all(answers, &mut self.wakers);
+                Address::answer_all(answers, &mut self.owed);
+                self.settle();
                 false
             }
         }

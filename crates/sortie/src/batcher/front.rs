@@ -69,8 +69,8 @@ pub(super) struct Rank {
 /// What the thread of a device is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Answer those who are late, and forget those who have gone.
-    Excuse,
+    /// Nothing for the device; but there are some who are late or have gone, or to whom waking is owed.
+    Settle,
     /// The oldest flight is over.
     Land,
     /// A batch was taken, for this reason, of those rows that it could have.
@@ -135,15 +135,22 @@ impl<I, O> Front<I, O> {
         }
     }
 
-    /// What the thread of a device is to do next; it sleeps until there is something. `landed` says whether its oldest flight is over.
-    pub(super) fn next(&self, who: usize, taken: &mut Taken<Request<I, O>>, landed: impl Fn() -> bool) -> Step {
+    /// What the thread of a device is to do next; it sleeps until there is something, though not if it still owes waking, except for callers to come back:
+    /// they wake each other. `landed` says whether its oldest flight is over.
+    pub(super) fn next(
+        &self,
+        who: usize,
+        taken: &mut Taken<Request<I, O>>,
+        owes: bool,
+        landed: impl Fn() -> bool,
+    ) -> Step {
         let mut state = self.state.lock();
         loop {
             let now = self.now();
             state.roster.wakes(who, now);
             state.queue.expire(now, &mut taken.late);
             if !taken.late.is_empty() {
-                return Step::Excuse;
+                return Step::Settle;
             }
             let (taker, decision) = state.decide(who, now);
             let State { queue, roster, closed, .. } = &mut *state;
@@ -152,7 +159,7 @@ impl<I, O> Front<I, O> {
                     let waiting = queue.rows();
                     queue.take(taken, key, now, &taker, |request| request.address.is_gone());
                     if taken.batch.is_empty() {
-                        return Step::Excuse;
+                        return Step::Settle;
                     }
                     roster.left(who, taken.rows, waiting, now);
                     // There may be enough for another one, too.
@@ -170,7 +177,19 @@ impl<I, O> Front<I, O> {
             if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 {
                 return Step::End;
             }
+            let until = match taker.waits {
+                None if owes => return Step::Settle,
+                // No longer than that, even if nobody comes.
+                back if owes => until.into_iter().chain(back).min(),
+                _ => until,
+            };
             roster.sleeps(who, until);
+            // What it leaves to others they may not know of.
+            if taker.left > 0 {
+                let woken = state.rouse(now).filter(|other| *other != who);
+                self.notify(woken);
+                state.roster.sleeps(who, until);
+            }
             match until {
                 Some(until) => {
                     self.stirred[who].wait_for(&mut state, until.saturating_sub(now));
@@ -279,13 +298,19 @@ impl<I, O> State<I, O> {
         (taker, decision)
     }
 
-    /// Whose sleep is not right any more: somebody who could take a batch now, or would have to look earlier.
+    /// Whose sleep is not right any more: somebody who could take a batch now, else somebody who would have to look earlier.
     fn rouse(&mut self, now: Duration) -> Option<usize> {
-        let stirs = |(who, until): (usize, Option<Duration>)| match self.decide(who, now).1 {
-            Decision::Until(look) => look.is_some_and(|look| until.is_none_or(|until| look < until)).then_some(who),
+        let mut earlier = None;
+        let flies = |(who, until): (usize, Option<Duration>)| match self.decide(who, now).1 {
             Decision::Fly(..) => Some(who),
+            Decision::Until(look) => {
+                if look.is_some_and(|look| until.is_none_or(|until| look < until)) {
+                    earlier.get_or_insert(who);
+                }
+                None
+            }
         };
-        let who = self.roster.sleepers().find_map(stirs)?;
+        let who = self.roster.sleepers().find_map(flies).or(earlier)?;
         self.roster.wakes(who, now);
         Some(who)
     }

@@ -114,13 +114,14 @@ fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
     const UNLUCKY: u32 = 13;
     let mut taken: Taken<Request<u32, u32>> = Taken::default();
     let (mut under_way, mut over) = (VecDeque::<Vec<_>>::new(), 0);
+    let mut owed = Vec::new();
     loop {
         let landed = || device.state.lock().landed > over;
-        let step = front.next(who, &mut taken, landed);
+        let step = front.next(who, &mut taken, !owed.is_empty(), landed);
         taken.gone.clear();
-        assert!(taken.late.is_empty(), "time stands still");
+        assert!(taken.late.is_empty(), "nobody has a deadline");
         match step {
-            Step::Excuse => {}
+            Step::Settle => {}
             Step::Fly(..) => {
                 assert!(taken.rows <= front.config.max_batch_size);
                 taken.rows = 0;
@@ -138,9 +139,12 @@ fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
                 front.landed(who, well);
                 let answer = |number| if well { Ok(3 * number) } else { Err(Error::new(ErrorKind::Shape, "unlucky")) };
                 let answers = batch.into_iter().map(|(address, number)| (address, answer(number)));
-                Address::answer_all(answers, &mut Vec::new());
+                Address::answer_all(answers, &mut owed);
             }
             Step::End => break,
+        }
+        if !matches!(step, Step::Land) {
+            owed.drain(..).for_each(|desk| desk.settle());
         }
     }
     assert!(under_way.is_empty());
@@ -286,11 +290,10 @@ fn a_device_that_is_lost_leaves_its_work_to_the_other() {
         // The other one fails with what it has taken, and never comes back.
         let lost = thread::spawn(move || {
             let mut taken = Taken::default();
-            let step = own.next(0, &mut taken, || false);
+            let step = own.next(0, &mut taken, false, || false);
             own.lost(0);
             let error = Error::new(ErrorKind::DeviceLost, "lost");
-            let answers = taken.batch.drain(..).map(|one| (one.request.address, Err(error.clone())));
-            Address::answer_all(answers, &mut Vec::new());
+            taken.batch.drain(..).for_each(|one| one.request.address.answer(Err(error.clone())));
             assert!(own.retired(&error).is_empty(), "the other one goes on");
             assert!(matches!(step, Step::Fly(..) | Step::End), "{step:?}");
         });

@@ -1,6 +1,12 @@
 //! Desks. Not in `reply.rs`, which the concurrency tests compile with other locks.
 
-use std::task::{Context, Poll, Waker};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
 
 use super::super::reply::{Address, Desk, PLACES, Reply};
 use crate::error::Result;
@@ -43,10 +49,38 @@ fn many_requests_spread_over_desks_and_each_gets_its_own_answer() {
     let (mut replies, addresses): (Vec<_>, Vec<_>) =
         (0..3 * PLACES + 7).map(|_| Desk::place(&mut desk, Waker::noop().clone())).unzip();
     let answers = addresses.into_iter().enumerate().map(|(number, address)| (address, Ok(number)));
-    let mut wakers = Vec::new();
-    Address::answer_all(answers, &mut wakers);
-    assert!(wakers.is_empty());
+    let mut owed = Vec::new();
+    Address::answer_all(answers, &mut owed);
+    assert_eq!(owed.len(), 4);
     for (number, reply) in replies.iter_mut().enumerate() {
         assert!(matches!(poll(reply), Poll::Ready(Ok(answer)) if answer == number));
     }
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
+    let (mut desk, mut owed) = (Desk::new(), Vec::new());
+    let counts: Vec<Arc<Count>> = (0..40).map(|_| Arc::default()).collect();
+    let place = |count: &Arc<Count>| Desk::place(&mut desk, Waker::from(count.clone()));
+    let (mut replies, addresses): (Vec<_>, Vec<_>) = counts.iter().map(place).unzip();
+    let woken = || counts.iter().map(|count| count.0.load(Ordering::Relaxed)).sum::<usize>();
+    Address::answer_all(addresses.into_iter().map(|address| (address, Ok(7))), &mut owed);
+    assert_eq!(woken(), 1);
+    assert!(matches!(poll(&mut replies[0]), Poll::Ready(Ok(7))));
+    assert_eq!(woken(), 9);
+    // Who goes without looking does it too.
+    drop(replies.pop());
+    assert_eq!(woken(), 17);
+    owed.iter().for_each(|desk| desk.settle());
+    assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1), "each of them once");
 }
