@@ -41,6 +41,7 @@
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
+//! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
@@ -65,6 +66,7 @@ mod memory;
 mod metrics;
 mod policy;
 mod replay;
+mod stream;
 mod submit;
 mod tensor;
 mod tune;
@@ -79,6 +81,7 @@ pub use self::{
     metrics::Metrics,
     policy::{NoSplit, Split, SubmitPolicy},
     replay::{Output, Replay, Run},
+    stream::{Progress, Sink, Source, Stream, Windows},
     submit::{Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, Timing, TuningFile, Way, Work},

@@ -55,6 +55,7 @@ const LAYERS: &[Layer] = &[
         crates: &["sortie_plan"],
     },
     Layer { module: "batcher", may: &["batch", "device", "error", "kernel", "submit", "tensor"], crates: &[] },
+    Layer { module: "stream", may: &["batch", "device", "error", "kernel", "replay", "submit", "tensor"], crates: &[] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",

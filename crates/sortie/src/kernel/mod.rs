@@ -177,6 +177,13 @@ impl Kernel {
         self.interface().bindings.len()
     }
 
+    /// Whether it writes a binding, counted as [`Batch::dispatch`](crate::Batch::dispatch) takes them.
+    #[must_use]
+    pub fn writes(&self, binding: usize) -> bool {
+        let binding = self.interface().bindings.get(binding);
+        binding.is_some_and(|binding| matches!(binding.kind, BindingKind::Storage { writes: true }))
+    }
+
     /// Bytes of its `var<immediate>`; 0 when it has none.
     #[must_use]
     pub fn immediate_bytes(&self) -> usize {
