@@ -3,6 +3,17 @@
 use std::time::Duration;
 
 /// How far a [`Stream`](super::Stream) is: what has gone through it and been taken away.
+///
+/// ```
+/// # use sortie::{Device, Source, Stream};
+/// # let device = Device::cpu()?;
+/// let stream = Stream::<u32, u32>::record(&device, |batch, x| batch.add(x, x)).window(1 << 10);
+/// let done = stream.run(Source::items(0..1000), &mut Vec::new())?;
+/// assert_eq!((done.windows, done.elements_in, done.bytes_out), (4, 1000, 4000));
+/// assert_eq!(done.fraction(), Some(1.0));
+/// println!("{:.1} MB/s", done.bytes_per_second() / 1e6);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {

@@ -35,6 +35,9 @@ pub struct Source<'a, T> {
     len: Option<u64>,
 }
 
+/// Elements of the first read: one that is short needs no more room than this, however large a window may be.
+const FIRST_READ: usize = 1 << 16;
+
 /// What gives windows.
 trait Feed<T> {
     /// The next elements: `len` of them, or fewer at the end, or none behind it. Lent where they lie, or gathered in `room`, which has whatever was in it last.
@@ -198,12 +201,14 @@ struct Reader<R> {
 
 impl<T: Element, R: io::Read> Feed<T> for Reader<R> {
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
-        // Its length is kept from window to window, so that nothing is zeroed again.
-        room.resize(len, T::zeroed());
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(room);
+        let size = size_of::<T>();
         let mut filled = 0;
-        while filled < bytes.len() && !self.ended {
-            match self.reader.read(&mut bytes[filled..]) {
+        while filled < len * size && !self.ended {
+            // It grows with what comes, up to a window, and stays as long as it is: nothing is zeroed again.
+            if filled == room.len() * size {
+                room.resize(len.min((2 * room.len()).max(FIRST_READ)), T::zeroed());
+            }
+            match self.reader.read(&mut bytemuck::cast_slice_mut(room)[filled..]) {
                 Ok(0) => self.ended = true,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -211,7 +216,6 @@ impl<T: Element, R: io::Read> Feed<T> for Reader<R> {
             }
         }
         self.bytes += filled as u64;
-        let size = size_of::<T>();
         if !filled.is_multiple_of(size) {
             let message = format!(
                 "the source ends in the middle of an element: {} bytes are no whole number of {size}",

@@ -13,6 +13,20 @@ use crate::{
 ///
 /// An error is the last item: the first thing to go wrong, with the window it happened in. All windows before it have come out. Dropped early, it cancels what is under way and
 /// does not wait for it.
+///
+/// ```
+/// # use sortie::{Device, Source, Stream};
+/// # let device = Device::cpu()?;
+/// let endless = Source::items(0_u32..);
+/// let squares = Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).window(64);
+/// for window in squares.over(endless) {
+///     let window: Vec<u32> = window?;
+///     if window.contains(&2500) {
+///         break; // it is gone, and what was under way with it
+///     }
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[must_use = "windows go through only as they are asked for"]
 pub struct Windows<'a, T: Element, U: Element> {
     stream: Stream<'a, T, U>,
