@@ -142,7 +142,7 @@ impl Array {
         let padded = (before + header.len() + 1).next_multiple_of(64) - before;
         header.push_str(&" ".repeat(padded - 1 - header.len()));
         header.push('\n');
-        let len = u16::try_from(header.len()).unwrap_or_else(|_| unreachable!("a shape has at most 32 lengths"));
+        let len = u16::try_from(header.len()).unwrap_or_else(|_| unreachable!("a shape has at most 64 lengths"));
         [&MAGIC[..], &[1, 0], &len.to_le_bytes(), header.as_bytes()].concat()
     }
 
@@ -151,7 +151,7 @@ impl Array {
     }
 
     fn bytes(&self) -> Result<u64, String> {
-        // NumPy has no more dimensions than this; and no length of an empty array may overflow another.
+        // NumPy has fewer dimensions than this; and no length of an empty array may overflow another.
         let fits = self.shape.len() <= 64
             && self.shape.iter().try_fold(4_u64, |all, len| all.checked_mul((*len).max(1))).is_some();
         if !fits {

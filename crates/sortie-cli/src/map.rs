@@ -1,6 +1,6 @@
 //! `sortie map`: a file through a kernel into another, window by window.
 //!
-//! The file is read into one window that is used again and again, not mapped: pages of a mapped file count as memory of the process for as long as the system likes, and reading is no slower.
+//! The file is read into one window that is used again and again, not mapped: pages of a mapped file count as memory of the process for as long as the system likes.
 
 use std::{
     error::Error,
