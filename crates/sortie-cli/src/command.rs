@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::Demo, devices, tune::Tune, warm::Warm};
+use crate::{demo::Demo, devices, map::Map, tune::Tune, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
@@ -23,6 +23,8 @@ enum Verb {
     Devices,
     /// Time many small dispatches, one submission each and as one batch, and check the answers
     Demo(Demo),
+    /// Run a file that may be larger than memory through a kernel, window by window, into another file
+    Map(Map),
     /// Measure how this device is best given its work, and keep that for programs that open it
     Tune(Tune),
     /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster
@@ -37,6 +39,7 @@ impl Sortie {
         match &self.verb {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
+            Verb::Map(map) => map.run(out),
             Verb::Tune(tune) => tune.run(out),
             Verb::Warm(warm) => warm.run(out),
         }

@@ -4,6 +4,8 @@ use std::{error::Error, io::Write};
 
 use sortie::{Device, DeviceInfo};
 
+use crate::size::shown as bytes;
+
 const HEADINGS: [&str; 11] = [
     "#",
     "name",
@@ -72,25 +74,9 @@ fn align<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// In the largest unit that leaves at least 1; one decimal where it is not whole.
-fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let power = (0..UNITS.len()).rev().find(|power| count >> (10 * power) > 0).unwrap_or(0);
-    let unit = 1_u64 << (10 * power);
-    let tenths = u128::from(count % unit) * 10 / u128::from(unit);
-    let decimal = if tenths > 0 { format!(".{tenths}") } else { String::new() };
-    format!("{}{decimal} {}", count / unit, UNITS[power])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_are_shown_in_the_largest_unit_that_fits() {
-        let shown = [0, 128, 1024, 1536, 128 << 20, (2 << 30) - 4, u64::MAX].map(bytes);
-        assert_eq!(shown, ["0 B", "128 B", "1 KiB", "1.5 KiB", "128 MiB", "1.9 GiB", "16777215.9 TiB"]);
-    }
 
     #[test]
     fn columns_line_up_and_lines_end_without_blanks() {

@@ -1,10 +1,14 @@
 //! The `sortie` command: parses, runs, and tells how it went.
 
+mod array;
 mod command;
 mod demo;
 mod devices;
+mod draft;
+mod map;
 mod progress;
 mod report;
+mod size;
 mod tune;
 mod warm;
 

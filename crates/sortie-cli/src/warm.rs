@@ -95,7 +95,7 @@ fn nothing_to_warm(device: &Device) -> String {
 }
 
 /// The error as the author of a kernel wants it: with the kernel's file and line, not ours.
-fn in_file(path: &Path, error: &sortie::Error) -> String {
+pub(crate) fn in_file(path: &Path, error: &sortie::Error) -> String {
     let text = error.to_string();
     let ours = error.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
     let text = text.strip_suffix(&ours).unwrap_or(&text).trim_end_matches(['\n', ' ', ';']);
@@ -103,7 +103,7 @@ fn in_file(path: &Path, error: &sortie::Error) -> String {
     format!("{0}: {1}", path.display(), text.replace("┌─ wgsl:", &format!("┌─ {}:", path.display())))
 }
 
-fn constant(text: &str) -> Result<(String, f64), String> {
+pub(crate) fn constant(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.split_once('=').ok_or("it is given as NAME=VALUE")?;
     let value = match value.trim() {
         "true" => 1.0,

@@ -84,6 +84,10 @@ pub enum ErrorKind {
     Race,
     /// A file could not be written.
     File,
+    /// The [source](crate::Source) of a stream failed; what it said is the source of the error.
+    Source,
+    /// The [sink](crate::Sink) of a stream failed; what it said is the source of the error.
+    Sink,
     /// A defect of this crate or of the driver; please report it.
     Internal,
 }
@@ -149,6 +153,14 @@ impl Error {
 
     pub(crate) fn on(self, op: OpName) -> Self {
         self.with(|inner| inner.op = Some(op))
+    }
+
+    /// Says what it happened in, before all else.
+    pub(crate) fn within(self, what: &str) -> Self {
+        self.with(|inner| {
+            inner.message = format!("{what}: {}", inner.message);
+            inner.mistakes = std::mem::take(&mut inner.mistakes).into_iter().map(|own| own.within(what)).collect();
+        })
     }
 
     pub(crate) fn caused_by(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
@@ -251,6 +263,13 @@ mod tests {
         assert_eq!(all.to_string(), "one\ntwo");
         assert_eq!(all.mistakes().len(), 2);
         assert!(Error::all(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn what_it_happened_in_comes_first_on_every_line() {
+        let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
+        let all = all.expect("two mistakes make an error").within("window 3");
+        assert_eq!(all.to_string(), "window 3: one\nwindow 3: two");
     }
 
     #[test]

@@ -42,6 +42,7 @@
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
 //! | `fleet` | [`Fleet`]: several devices behind one batcher |
+//! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
@@ -67,6 +68,7 @@ mod memory;
 mod metrics;
 mod policy;
 mod replay;
+mod stream;
 mod submit;
 mod tensor;
 mod tune;
@@ -85,6 +87,7 @@ pub use self::{
     metrics::Metrics,
     policy::{NoSplit, Split, SubmitPolicy},
     replay::{Output, Replay, Run},
+    stream::{Progress, Sink, Source, Stream, Windows},
     submit::{Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, Timing, TuningFile, Way, Work},

@@ -60,6 +60,7 @@ const LAYERS: &[Layer] = &[
         crates: &[],
     },
     Layer { module: "fleet", may: &["device", "error"], crates: &[] },
+    Layer { module: "stream", may: &["batch", "device", "error", "kernel", "replay", "submit", "tensor"], crates: &[] },
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",

@@ -177,6 +177,24 @@ impl Kernel {
         self.interface().bindings.len()
     }
 
+    /// Whether it writes a binding, counted as [`Batch::dispatch`](crate::Batch::dispatch) takes them.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let copy = device.kernel("
+    ///     @group(0) @binding(0) var<storage, read> x: array<u32>;
+    ///     @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    ///     @compute @workgroup_size(1) fn main() { y[0] = x[0]; }
+    /// ")?;
+    /// assert_eq!([0, 1, 2].map(|binding| copy.writes(binding)), [false, true, false]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn writes(&self, binding: usize) -> bool {
+        let binding = self.interface().bindings.get(binding);
+        binding.is_some_and(|binding| matches!(binding.kind, BindingKind::Storage { writes: true }))
+    }
+
     /// Bytes of its `var<immediate>`; 0 when it has none.
     #[must_use]
     pub fn immediate_bytes(&self) -> usize {

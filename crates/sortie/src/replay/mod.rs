@@ -70,6 +70,20 @@ pub struct Output<T> {
     elements: PhantomData<fn() -> T>,
 }
 
+impl<T> Output<T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        crate::memory::index(self.bytes) / size_of::<T>().max(1)
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
 impl<T> Clone for Output<T> {
     fn clone(&self) -> Self {
         *self

@@ -1,0 +1,115 @@
+//! Where what comes out of a stream goes.
+
+use std::{fmt, io};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    tensor::Element,
+};
+
+/// Where what comes out of a [`Stream`](super::Stream) goes, window by window and in order. A `&mut Vec` is one by itself.
+///
+/// ```
+/// use sortie::{Device, Sink, Stream};
+///
+/// # let device = Device::cpu()?;
+/// let (mut all, mut file, mut sum) = (Vec::new(), Vec::new(), 0);
+/// let sinks = [
+///     Sink::from(&mut all),
+///     Sink::writer(&mut file), // anything that is `std::io::Write`
+///     Sink::each(|window: &[u32]| {
+///         sum += window.iter().sum::<u32>();
+///         Ok::<(), std::io::Error>(()) // an error ends the stream
+///     }),
+/// ];
+/// for sink in sinks {
+///     Stream::<u32, u32>::record(&device, |batch, x| batch.add(x, x)).run(&[1, 2, 3], sink)?;
+/// }
+/// assert_eq!((all, file, sum), (vec![2, 4, 6], vec![2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0], 12));
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Sink<'a, U> {
+    drain: Box<dyn Drain<U> + 'a>,
+}
+
+/// What takes windows.
+trait Drain<U> {
+    fn take(&mut self, window: &[U]) -> Result<()>;
+
+    /// That was the last one.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a, U: Element> Sink<'a, U> {
+    /// Written as bytes in the order of this machine, and flushed at the end.
+    #[must_use]
+    pub fn writer(writer: impl io::Write + 'a) -> Self {
+        Self { drain: Box::new(Writer(writer)) }
+    }
+
+    /// Given to a function, which may end the stream with an error.
+    #[must_use]
+    pub fn each<E>(take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        Self { drain: Box::new(Each(take)) }
+    }
+
+    pub(super) fn take(&mut self, window: &[U]) -> Result<()> {
+        self.drain.take(window)
+    }
+
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.drain.end()
+    }
+}
+
+struct Writer<W>(W);
+
+impl<U: Element, W: io::Write> Drain<U> for Writer<W> {
+    fn take(&mut self, window: &[U]) -> Result<()> {
+        self.0.write_all(bytemuck::cast_slice(window)).map_err(failed)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.0.flush().map_err(failed)
+    }
+}
+
+struct Each<F>(F);
+
+impl<U, E, F> Drain<U> for Each<F>
+where
+    E: std::error::Error + Send + Sync + 'static,
+    F: FnMut(&[U]) -> Result<(), E>,
+{
+    fn take(&mut self, window: &[U]) -> Result<()> {
+        self.0(window).map_err(failed)
+    }
+}
+
+impl<U: Element> Drain<U> for &mut Vec<U> {
+    fn take(&mut self, window: &[U]) -> Result<()> {
+        self.extend_from_slice(window);
+        Ok(())
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Sink, "the sink failed").caused_by(error)
+}
+
+impl<'a, U: Element> From<&'a mut Vec<U>> for Sink<'a, U> {
+    fn from(all: &'a mut Vec<U>) -> Self {
+        Self { drain: Box::new(all) }
+    }
+}
+
+impl<U> fmt::Debug for Sink<'_, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sink").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,261 @@
+//! Where the elements of a stream come from.
+
+use std::{fmt, io, iter::Fuse};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    tensor::Element,
+};
+
+/// Where the elements of a [`Stream`](super::Stream) come from. A slice is one by itself.
+///
+/// ```
+/// use sortie::{Device, Source, Stream};
+///
+/// # let device = Device::cpu()?;
+/// let ready = [1_u32, 2, 3];
+/// let pieces = [vec![1_u32], vec![], vec![2, 3]];
+/// let file: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]; // little-endian
+/// let sources = [
+///     Source::from(&ready),              // also what is mapped from a file
+///     Source::bytes(file),               // the same, as bytes
+///     Source::items(1..=3),              // one by one
+///     Source::chunks(pieces),            // piece by piece
+///     Source::reader(file),              // anything that is `std::io::Read`
+/// ];
+/// for source in sources {
+///     let mut out = Vec::new();
+///     Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).run(source, &mut out)?;
+///     assert_eq!(out, [1, 4, 9]);
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Source<'a, T> {
+    feed: Box<dyn Feed<T> + 'a>,
+    len: Option<u64>,
+}
+
+/// Elements of the first read: one that is short needs no more room than this, however large a window may be.
+const FIRST_READ: usize = 1 << 16;
+
+/// What gives windows.
+trait Feed<T> {
+    /// The next elements: `len` of them, or fewer at the end, or none behind it. Lent where they lie, or gathered in `room`, which has whatever was in it last.
+    fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]>;
+}
+
+impl<'a, T: Element> Source<'a, T> {
+    /// Elements that lie in memory, or in a file that is mapped there. They go from there to the device without another copy.
+    #[must_use]
+    pub fn slice(elements: &'a [T]) -> Self {
+        Self { len: Some(elements.len() as u64), feed: Box::new(Slice(elements)) }
+    }
+
+    /// The same as bytes, in the order of this machine. If they do not lie where elements may, they are copied once more.
+    #[must_use]
+    pub fn bytes(bytes: &'a [u8]) -> Self {
+        match bytemuck::try_cast_slice(bytes) {
+            Ok(elements) => Self::slice(elements),
+            // Misaligned; or no whole number of elements, which the reader will find out when it gets there.
+            Err(_) => Self::reader(bytes).of_len((bytes.len() / size_of::<T>()) as u64),
+        }
+    }
+
+    /// Elements one by one.
+    #[must_use]
+    pub fn items<I: IntoIterator<Item = T, IntoIter: 'a>>(items: I) -> Self {
+        let items = items.into_iter();
+        let len = exact(items.size_hint());
+        Self { len, feed: Box::new(Items(items.fuse())) }
+    }
+
+    /// Elements piece by piece: vectors, slices, anything like them. One that is longer than what a window still needs is lent, not copied.
+    #[must_use]
+    pub fn chunks<C: AsRef<[T]> + 'a, I: IntoIterator<Item = C, IntoIter: 'a>>(chunks: I) -> Self {
+        Self::try_chunks(chunks.into_iter().map(Ok::<C, std::convert::Infallible>))
+    }
+
+    /// The same, where getting a piece may fail. That ends the stream, with the error as the source of its own.
+    ///
+    /// ```
+    /// # use std::io;
+    /// # use sortie::{Device, ErrorKind, Source, Stream};
+    /// # let device = Device::cpu()?;
+    /// let pieces = [Ok(vec![1.0_f32; 100]), Err(io::Error::other("the sensor is gone"))];
+    /// let mut out = Vec::new();
+    /// let stream = Stream::<f32, f32>::record(&device, |batch, x| batch.exp(x)).window(200);
+    /// let error = stream.run(Source::try_chunks(pieces), &mut out).unwrap_err();
+    /// assert_eq!((error.kind(), out.len()), (&ErrorKind::Source, 100)); // two whole windows came before
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn try_chunks<C, E, I>(chunks: I) -> Self
+    where
+        C: AsRef<[T]> + 'a,
+        E: std::error::Error + Send + Sync + 'static,
+        I: IntoIterator<Item = Result<C, E>, IntoIter: 'a>,
+    {
+        Self { len: None, feed: Box::new(Chunks { chunks: chunks.into_iter().fuse(), current: None, used: 0 }) }
+    }
+
+    /// Elements as bytes in the order of this machine, read as they come: short reads are put together, interrupted ones repeated.
+    #[must_use]
+    pub fn reader(reader: impl io::Read + 'a) -> Self {
+        Self { len: None, feed: Box::new(Reader { reader, bytes: 0, ended: false }) }
+    }
+
+    /// Says how many elements there will be, for whoever watches the progress. Nothing else depends on it.
+    #[must_use]
+    pub fn of_len(mut self, elements: u64) -> Self {
+        self.len = Some(elements);
+        self
+    }
+
+    /// How many elements there are, where it knows.
+    pub(super) fn len(&self) -> Option<u64> {
+        self.len
+    }
+
+    pub(super) fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
+        self.feed.next(len, room)
+    }
+}
+
+struct Slice<'a, T>(&'a [T]);
+
+impl<T> Feed<T> for Slice<'_, T> {
+    fn next<'s>(&'s mut self, len: usize, _: &'s mut Vec<T>) -> Result<&'s [T]> {
+        let (next, rest) = self.0.split_at(len.min(self.0.len()));
+        self.0 = rest;
+        Ok(next)
+    }
+}
+
+struct Items<I>(Fuse<I>);
+
+impl<T, I: Iterator<Item = T>> Feed<T> for Items<I> {
+    fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
+        room.clear();
+        room.extend(self.0.by_ref().take(len));
+        Ok(room)
+    }
+}
+
+struct Chunks<C, I> {
+    chunks: Fuse<I>,
+    current: Option<C>,
+    /// Elements of the current one that have been given away.
+    used: usize,
+}
+
+impl<C, I> Chunks<C, I> {
+    /// What is left of the current chunk.
+    fn rest<T>(&self) -> &[T]
+    where
+        C: AsRef<[T]>,
+    {
+        self.current.as_ref().map_or(&[], |chunk| &chunk.as_ref()[self.used..])
+    }
+}
+
+impl<T, C, E, I> Feed<T> for Chunks<C, I>
+where
+    T: Element,
+    C: AsRef<[T]>,
+    E: std::error::Error + Send + Sync + 'static,
+    I: Iterator<Item = Result<C, E>>,
+{
+    fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
+        room.clear();
+        while self.rest().is_empty() {
+            let Some(chunk) = self.chunks.next() else { return Ok(&[]) };
+            (self.current, self.used) = (Some(chunk.map_err(failed)?), 0);
+        }
+        if self.rest().len() >= len {
+            let start = self.used;
+            self.used += len;
+            return Ok(self.current.as_ref().map_or(&[], |chunk| &chunk.as_ref()[start..start + len]));
+        }
+        loop {
+            let take = self.rest().len().min(len - room.len());
+            room.extend_from_slice(&self.rest()[..take]);
+            self.used += take;
+            if room.len() == len {
+                return Ok(room);
+            }
+            let Some(chunk) = self.chunks.next() else {
+                self.current = None;
+                return Ok(room);
+            };
+            (self.current, self.used) = (Some(chunk.map_err(failed)?), 0);
+        }
+    }
+}
+
+struct Reader<R> {
+    reader: R,
+    /// Read in all.
+    bytes: u64,
+    ended: bool,
+}
+
+impl<T: Element, R: io::Read> Feed<T> for Reader<R> {
+    fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
+        let size = size_of::<T>();
+        let mut filled = 0;
+        while filled < len * size && !self.ended {
+            // It grows with what comes, up to a window, and stays as long as it is: nothing is zeroed again.
+            if filled == room.len() * size {
+                room.resize(len.min((2 * room.len()).max(FIRST_READ)), T::zeroed());
+            }
+            match self.reader.read(&mut bytemuck::cast_slice_mut(room)[filled..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        self.bytes += filled as u64;
+        if !filled.is_multiple_of(size) {
+            let message = format!(
+                "the source ends in the middle of an element: {} bytes are no whole number of {size}",
+                self.bytes
+            );
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(&room[..filled / size])
+    }
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Source, "the source failed").caused_by(error)
+}
+
+/// How many there are, if that is certain.
+fn exact((least, most): (usize, Option<usize>)) -> Option<u64> {
+    (Some(least) == most).then_some(least as u64)
+}
+
+impl<'a, T: Element> From<&'a [T]> for Source<'a, T> {
+    fn from(elements: &'a [T]) -> Self {
+        Self::slice(elements)
+    }
+}
+
+impl<'a, T: Element, const N: usize> From<&'a [T; N]> for Source<'a, T> {
+    fn from(elements: &'a [T; N]) -> Self {
+        Self::slice(elements)
+    }
+}
+
+impl<'a, T: Element> From<&'a Vec<T>> for Source<'a, T> {
+    fn from(elements: &'a Vec<T>) -> Self {
+        Self::slice(elements)
+    }
+}
+
+impl<T> fmt::Debug for Source<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("len", &self.len).finish_non_exhaustive()
+    }
+}

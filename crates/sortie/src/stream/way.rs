@@ -1,0 +1,146 @@
+//! What a window goes through.
+//!
+//! A window is put into memory fresh from the pool rather than into a batch's own data or a replay's input: that is the one way to the device with a single copy, and on the built-in
+//! CPU the one that need not wait for the kernel that runs. What is recorded is a handful of ops whose plan is found again, so a window costs what moving its bytes costs.
+
+use std::panic::Location;
+
+use super::bytes;
+use crate::{
+    batch::{Batch, Grid},
+    device::Device,
+    error::{Error, ErrorKind, Result},
+    kernel::Kernel,
+    replay::{Output, Replay},
+    submit::{Reading, Ticket},
+    tensor::{Element, Tensor},
+};
+
+/// Records what is done with a window, and what is read of it.
+type Recorder<'a, T, U> = Box<dyn FnMut(&mut Batch, Tensor<T>) -> Reading<U> + 'a>;
+
+/// What a window goes through; and where that was said, for errors.
+pub(super) enum Way<'a, T, U> {
+    Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
+    Recording { device: Device, record: Recorder<'a, T, U>, here: &'static Location<'static> },
+    Replay { replay: Replay, input: Tensor<T>, output: Output<U>, rows: usize, here: &'static Location<'static> },
+}
+
+impl<T: Element, U: Element> Way<'_, T, U> {
+    /// Whether it can take windows at all.
+    pub(super) fn check(&self, widths: [usize; 2]) -> Result<()> {
+        match self {
+            Self::Kernel { kernel, here, .. } => check_kernel::<T, U>(kernel, widths).map_err(|error| error.at(here)),
+            Self::Recording { .. } => Ok(()),
+            Self::Replay { input, output, rows, here, .. } => {
+                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(*rows) {
+                    let message = format!(
+                        "stream: a replay with an input of shape {:?} and an output of {} elements has no rows",
+                        input.shape(),
+                        output.len()
+                    );
+                    return Err(Error::new(ErrorKind::Shape, message).at(here));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether as much comes out of a window as it has rows; else it is for the user's recording to say.
+    pub(super) fn is_rowwise(&self) -> bool {
+        !matches!(self, Self::Recording { .. })
+    }
+
+    /// Sends a window of whole rows on its way. What is read may be longer than what was asked for, never shorter.
+    pub(super) fn send(&mut self, window: &[T], widths: [usize; 2]) -> Result<(Ticket, Reading<U>)> {
+        let here = self.here();
+        let sent = match self {
+            Self::Kernel { device, kernel, .. } => through_kernel(device, kernel, window, widths),
+            Self::Recording { device, record, .. } => through_recording(device, record, window, widths[0]),
+            Self::Replay { replay, input, output, .. } => through_replay(replay, *input, *output, window),
+        };
+        // A mistake of the user's has his own line; what is recorded here is not it.
+        sent.map_err(|error| match error.location() {
+            Some(at) if at.file() != file!() => error,
+            _ => error.at(here),
+        })
+    }
+
+    fn here(&self) -> &'static Location<'static> {
+        match self {
+            Self::Kernel { here, .. } | Self::Recording { here, .. } | Self::Replay { here, .. } => here,
+        }
+    }
+}
+
+fn through_kernel<T: Element, U: Element>(
+    device: &Device,
+    kernel: &Kernel,
+    window: &[T],
+    widths: [usize; 2],
+) -> Result<(Ticket, Reading<U>)> {
+    let rows = window.len() / widths[0];
+    let mut batch = device.batch();
+    let reading = if kernel.num_bindings() == 1 {
+        let x = device.upload::<U>(bytemuck::cast_slice(window))?;
+        batch.dispatch(kernel, &[&x], Grid::items(rows));
+        batch.read(&x)
+    } else {
+        let x = device.upload(window)?;
+        let y = batch.scratch::<U>(rows * widths[1]);
+        batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
+        batch.read(y)
+    };
+    Ok((batch.submit_async()?, reading))
+}
+
+fn through_recording<T: Element, U: Element>(
+    device: &Device,
+    record: &mut Recorder<'_, T, U>,
+    window: &[T],
+    width: usize,
+) -> Result<(Ticket, Reading<U>)> {
+    let mut batch = device.batch();
+    let x = device.upload(window)?;
+    let x = batch.tensor(&x, [window.len() / width, width]);
+    let reading = record(&mut batch, x);
+    Ok((batch.submit_async()?, reading))
+}
+
+fn through_replay<T: Element, U: Element>(
+    replay: &Replay,
+    input: Tensor<T>,
+    output: Output<U>,
+    window: &[T],
+) -> Result<(Ticket, Reading<U>)> {
+    let mut run = replay.run();
+    if window.len() == input.len() {
+        run.write(input, window);
+    } else {
+        let mut filled = window.to_vec();
+        filled.resize(input.len(), T::zeroed());
+        run.write(input, &filled);
+    }
+    let reading = run.read(output);
+    Ok((run.submit_async()?, reading))
+}
+
+fn check_kernel<T, U>(kernel: &Kernel, widths: [usize; 2]) -> Result<()> {
+    let wrong = |message: String| Err(Error::new(ErrorKind::Bindings, message));
+    let entry = kernel.entry();
+    match kernel.num_bindings() {
+        1 if !kernel.writes(0) => wrong(format!("stream: the only binding of the kernel {entry:?} is never written")),
+        1 if bytes::<T>(widths[0]) != bytes::<U>(widths[1]) || size_of::<T>() != size_of::<U>() => wrong(format!(
+            "stream: the kernel {entry:?} works in place, but a row has {} elements of {} bytes before and {} of {} after",
+            widths[0],
+            size_of::<T>(),
+            widths[1],
+            size_of::<U>()
+        )),
+        2 if !kernel.writes(1) => wrong(format!("stream: the second binding of the kernel {entry:?} is never written")),
+        1 | 2 => Ok(()),
+        count => {
+            wrong(format!("stream: the kernel {entry:?} has {count} bindings; a stream has one in and one out, or one"))
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Windows on their way through the device.
+
+use std::{collections::VecDeque, fmt, time::Instant};
+
+use super::{Progress, Sink, Source, Stream, bytes};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    submit::{Reading, Ticket},
+    tensor::Element,
+};
+
+/// What comes out of a [`Stream`], window by window and in order: what [`Stream::over`] gives.
+///
+/// An error is the last item: the first thing to go wrong, with the window it happened in. All windows before it have come out. Dropped early, it cancels what is under way and
+/// does not wait for it.
+///
+/// ```
+/// # use sortie::{Device, Source, Stream};
+/// # let device = Device::cpu()?;
+/// let endless = Source::items(0_u32..);
+/// let squares = Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).window(64);
+/// for window in squares.over(endless) {
+///     let window: Vec<u32> = window?;
+///     if window.contains(&2500) {
+///         break; // it is gone, and what was under way with it
+///     }
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[must_use = "windows go through only as they are asked for"]
+pub struct Windows<'a, T: Element, U: Element> {
+    stream: Stream<'a, T, U>,
+    source: Source<'a, T>,
+    state: State,
+    /// Where windows are gathered that cannot be lent.
+    room: Vec<T>,
+    /// The oldest first.
+    under_way: VecDeque<UnderWay<U>>,
+    /// Windows that have been brought, and their elements.
+    brought: (u64, u64),
+    /// Elements of the window that was given away last, in and out, until it is known to have been used.
+    given: Option<(usize, usize)>,
+    progress: Progress,
+}
+
+/// How it stands with the source.
+///
+/// | from | to | when |
+/// |---|---|---|
+/// | `Fresh` | `Feeding` | the first window is asked for, and windows are possible |
+/// | `Feeding` | `Ended` | the source has no more, or a window could not be brought: what is under way still comes out, then the error |
+/// | any | `Over` | the last thing has come out, or a panic of the user's passes through |
+enum State {
+    Fresh,
+    Feeding { rows: usize, began: Instant },
+    Ended { fault: Option<Error>, began: Instant },
+    Over,
+}
+
+/// A window that the device has.
+struct UnderWay<U> {
+    ticket: Ticket,
+    reading: Reading<U>,
+    number: u64,
+    /// Where it starts in the source.
+    start: u64,
+    elements: usize,
+    /// How many elements come out of it, where that is known: what is read beyond was made of nothing.
+    wanted: Option<usize>,
+}
+
+impl<'a, T: Element, U: Element> Windows<'a, T, U> {
+    pub(super) fn new(stream: Stream<'a, T, U>, source: Source<'a, T>) -> Self {
+        let progress = Progress { total: source.len(), ..Progress::default() };
+        let (room, under_way) = (Vec::new(), VecDeque::with_capacity(stream.in_flight.min(64)));
+        Self { stream, source, state: State::Fresh, room, under_way, brought: (0, 0), given: None, progress }
+    }
+
+    /// What has gone through and been used: the window that came out last is not among it until the next is asked for.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// All of it into a sink.
+    pub(super) fn pour(mut self, mut sink: Sink<'_, U>) -> Result<Progress> {
+        while let Some(window) = self.next() {
+            let window = window?;
+            if let Err(error) = sink.take(&window) {
+                let number = self.progress.windows;
+                let start = self.progress.elements_in;
+                self.abandon();
+                return Err(error.within(&place(number, start)));
+            }
+        }
+        sink.end()?;
+        Ok(self.progress)
+    }
+
+    /// Brings windows until enough are under way.
+    fn bring(&mut self) {
+        // Whatever panics below is the user's, and leaves it over.
+        let state = std::mem::replace(&mut self.state, State::Over);
+        self.state = match state {
+            State::Fresh => match self.stream.window_rows() {
+                Ok(rows) => self.feed(rows, Instant::now()),
+                Err(fault) => State::Ended { fault: Some(fault), began: Instant::now() },
+            },
+            State::Feeding { rows, began } => self.feed(rows, began),
+            State::Ended { .. } | State::Over => state,
+        };
+    }
+
+    fn feed(&mut self, rows: usize, began: Instant) -> State {
+        while self.under_way.len() < self.stream.in_flight {
+            match self.bring_one(rows) {
+                Ok(true) => {}
+                Ok(false) => return State::Ended { fault: None, began },
+                Err(fault) => {
+                    let fault = fault.within(&place(self.brought.0, self.brought.1));
+                    return State::Ended { fault: Some(fault), began };
+                }
+            }
+        }
+        State::Feeding { rows, began }
+    }
+
+    /// Sends one more window, if there is one.
+    fn bring_one(&mut self, rows: usize) -> Result<bool> {
+        let widths = self.stream.widths;
+        let window = self.source.next(rows * widths[0], &mut self.room)?;
+        if window.is_empty() {
+            return Ok(false);
+        }
+        if !window.len().is_multiple_of(widths[0]) {
+            let all = self.brought.1 + window.len() as u64;
+            let message = format!("the source ends after {all} elements, no whole number of rows of {}", widths[0]);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        let elements = window.len();
+        let (ticket, reading) = self.stream.way.send(window, widths)?;
+        let wanted = self.stream.way.is_rowwise().then(|| elements / widths[0] * widths[1]);
+        let (number, start) = self.brought;
+        self.under_way.push_back(UnderWay { ticket, reading, number, start, elements, wanted });
+        self.brought = (number + 1, start + elements as u64);
+        Ok(true)
+    }
+
+    /// The window that came out last has been used.
+    fn settle(&mut self) {
+        let Some((elements, out)) = self.given.take() else { return };
+        let progress = &mut self.progress;
+        progress.windows += 1;
+        progress.elements_in += elements as u64;
+        progress.elements_out += out as u64;
+        progress.bytes_in += bytes::<T>(elements);
+        progress.bytes_out += bytes::<U>(out);
+        if let State::Feeding { began, .. } | State::Ended { began, .. } = &self.state {
+            progress.elapsed = began.elapsed();
+        }
+        if let Some(tell) = &mut self.stream.tell {
+            tell(progress);
+        }
+    }
+
+    /// Ends it: nothing is under way when this returns.
+    fn abandon(&mut self) {
+        self.state = State::Over;
+        self.cancel();
+        for window in self.under_way.drain(..) {
+            // How it ended is of no interest any more.
+            drop(window.ticket.wait());
+        }
+    }
+
+    fn cancel(&self) {
+        // The youngest first, so that none starts because another has ended.
+        self.under_way.iter().rev().for_each(|window| window.ticket.cancel());
+    }
+}
+
+impl<T: Element, U: Element> Iterator for Windows<'_, T, U> {
+    type Item = Result<Vec<U>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.settle();
+        if matches!(self.state, State::Over) {
+            return None;
+        }
+        self.bring();
+        let Some(oldest) = self.under_way.pop_front() else {
+            return match std::mem::replace(&mut self.state, State::Over) {
+                State::Ended { fault: Some(fault), .. } => Some(Err(fault)),
+                _ => None,
+            };
+        };
+        match oldest.reading.wait() {
+            Ok(mut window) => {
+                window.truncate(oldest.wanted.unwrap_or(usize::MAX));
+                self.given = Some((oldest.elements, window.len()));
+                Some(Ok(window))
+            }
+            Err(error) => {
+                self.abandon();
+                Some(Err(error.within(&place(oldest.number, oldest.start))))
+            }
+        }
+    }
+}
+
+impl<T: Element, U: Element> std::iter::FusedIterator for Windows<'_, T, U> {}
+
+impl<T: Element, U: Element> Drop for Windows<'_, T, U> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// A window, as errors name it.
+fn place(number: u64, start: u64) -> String {
+    format!("window {number}, from element {start} on")
+}
+
+impl<T: Element, U: Element> fmt::Debug for Windows<'_, T, U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Windows")
+            .field("progress", &self.progress)
+            .field("under_way", &self.under_way.len())
+            .finish_non_exhaustive()
+    }
+}
