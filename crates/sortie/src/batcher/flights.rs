@@ -38,6 +38,7 @@ pub(super) struct Flights<J: Job> {
     addresses: Vec<Vec<Address<J::Output>>>,
     /// Desks of callers who do not know yet that their answers are there.
     owed: Vec<Arc<Desk<J::Output>>>,
+    spare: Vec<Waker>,
 }
 
 /// A batch under way.
@@ -71,8 +72,8 @@ impl<J: Job> Flights<J> {
         ready: J::Ready,
     ) -> Self {
         let bell = Waker::from(Arc::new(Bell { front: Arc::downgrade(&front), who }));
-        let (taken, addresses, owed) = (Taken::default(), Vec::new(), Vec::new());
-        Self { front, job, who, device, ready, under_way: VecDeque::new(), bell, taken, addresses, owed }
+        let (taken, addresses, owed, spare) = (Taken::default(), Vec::new(), Vec::new(), Vec::new());
+        Self { front, job, who, device, ready, under_way: VecDeque::new(), bell, taken, addresses, owed, spare }
     }
 
     /// Until the batcher is closed and all have their answers, or the device is lost for good.
@@ -105,7 +106,8 @@ impl<J: Job> Flights<J> {
 
     /// Wakes everybody whose answer is there.
     fn settle(&mut self) {
-        self.owed.drain(..).for_each(|desk| desk.settle());
+        let Self { owed, spare, .. } = self;
+        owed.drain(..).for_each(|desk| desk.settle(spare));
     }
 
     /// Answers those who are late, and forgets those who have gone.

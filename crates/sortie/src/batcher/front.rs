@@ -7,18 +7,22 @@
 //! it.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::Waker,
     time::{Duration, Instant},
 };
 
 use super::{
     config::{BatchConfig, Overload},
+    linger::Awaited,
     metrics::{BatchMetrics, Figures},
     queue::{Decision, Priority, Queue, Reason, Taken, Taker, Waiting},
     reply::{Address, Desk, Reply},
     roster::{Roster, Share},
-    sync::{Clock, Condvar, Mutex},
+    sync::{Clock, Condvar, Mutex, yield_now},
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -28,6 +32,8 @@ pub(super) struct Front<I, O> {
     pub(super) figures: Figures,
     clock: Clock,
     state: Mutex<State<I, O>>,
+    /// Rows that wait, to be looked at without the lock.
+    waiting: AtomicUsize,
     /// One for the thread of each device.
     stirred: Vec<Condvar>,
 }
@@ -85,7 +91,7 @@ impl<I, O> Front<I, O> {
         let mut state = State { queue, roster, desk: Desk::new(), closed: None };
         state.limit();
         let stirred = (0..devices).map(|_| Condvar::new()).collect();
-        Self { config, figures, clock: Clock::start(), state: Mutex::new(state), stirred }
+        Self { config, figures, clock: Clock::start(), state: Mutex::new(state), waiting: AtomicUsize::new(0), stirred }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -121,6 +127,7 @@ impl<I, O> Front<I, O> {
         let (reply, address) = Desk::place(desk, waker);
         let request = Request { input, address };
         queue.push(key, call.priority, Waiting { request, rows, arrived: now, deadline });
+        self.waiting.store(state.queue.rows(), Ordering::Relaxed);
         let woken = state.rouse(now);
         drop(state);
         self.notify(woken);
@@ -161,6 +168,7 @@ impl<I, O> Front<I, O> {
                     if taken.batch.is_empty() {
                         return Step::Settle;
                     }
+                    self.waiting.store(queue.rows(), Ordering::Relaxed);
                     roster.left(who, taken.rows, waiting, now);
                     // There may be enough for another one, too.
                     let woken = state.rouse(now);
@@ -177,12 +185,15 @@ impl<I, O> Front<I, O> {
             if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 {
                 return Step::End;
             }
-            let until = match taker.waits {
-                None if owes => return Step::Settle,
-                // No longer than that, even if nobody comes.
-                back if owes => until.into_iter().chain(back).min(),
-                _ => until,
-            };
+            if let Some(awaited) = taker.waits {
+                drop(state);
+                self.await_callers(awaited);
+                state = self.state.lock();
+                continue;
+            }
+            if owes {
+                return Step::Settle;
+            }
             roster.sleeps(who, until);
             // What it leaves to others they may not know of.
             if taker.left > 0 {
@@ -196,6 +207,13 @@ impl<I, O> Front<I, O> {
                 }
                 None => self.stirred[who].wait(&mut state),
             }
+        }
+    }
+
+    /// Lets callers run until so many rows wait, or the time is up. Whoever sleeps takes longer to wake than they take to come.
+    fn await_callers(&self, awaited: Awaited) {
+        while self.waiting.load(Ordering::Relaxed) < awaited.rows && self.now() < awaited.until {
+            yield_now();
         }
     }
 

@@ -15,6 +15,13 @@ const WEIGHT: f64 = 0.125;
 /// Where they mostly do not come back, it is tried every so many times whether they do now.
 const RETRY: u32 = 64;
 
+/// Rows that are to wait before a batch leaves, or the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Awaited {
+    pub(super) rows: usize,
+    pub(super) until: Duration,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Linger {
     /// Rows that are waited for, and until when.
@@ -53,9 +60,10 @@ impl Linger {
         }
     }
 
-    /// Whether a batch still waits for others to join it, and until when.
-    pub(super) fn waits(&self, now: Duration, waiting: usize) -> Option<Duration> {
-        (waiting < self.awaited && now < self.until).then_some(self.until)
+    /// Whom a batch still waits for, when so many rows wait.
+    pub(super) fn waits(&self, now: Duration, waiting: usize) -> Option<Awaited> {
+        let awaited = Awaited { rows: self.awaited, until: self.until };
+        (waiting < self.awaited && now < self.until).then_some(awaited)
     }
 
     /// A batch leaves, when so many rows waited.
@@ -79,12 +87,12 @@ mod tests {
     fn callers_are_waited_for_until_they_are_back_or_it_takes_too_long() {
         let mut linger = Linger::default();
         linger.begin(MS, 200 * US, [10, 2, 64], MS);
-        assert_eq!(linger.waits(MS, 11), Some(MS + 100 * US));
+        assert_eq!(linger.waits(MS, 11), Some(Awaited { rows: 12, until: MS + 100 * US }));
         assert_eq!(linger.waits(MS, 12), None);
         assert_eq!(linger.waits(MS + 100 * US, 0), None);
         // No longer than a part of what a request waits at most.
         linger.begin(MS, 200 * US, [10, 2, 64], 200 * US);
-        assert_eq!(linger.waits(MS, 11), Some(MS + 50 * US));
+        assert_eq!(linger.waits(MS, 11), Some(Awaited { rows: 12, until: MS + 50 * US }));
         // A full batch waits for nobody.
         linger.begin(MS, 200 * US, [10, 64, 64], MS);
         assert_eq!(linger.waits(MS, 63), None);

@@ -8,7 +8,7 @@
 
 use std::{cmp::Reverse, collections::VecDeque, time::Duration};
 
-use super::config::BatchConfig;
+use super::{config::BatchConfig, linger::Awaited};
 
 /// How many of `max_wait` make up for one priority.
 const AGEING: u32 = 4;
@@ -59,8 +59,8 @@ pub(super) struct Taker {
     /// Whether it may have one more flight under way, and whether it has none.
     pub(super) free: bool,
     pub(super) idle: bool,
-    /// Until when it waits for callers to come back before it takes less than a full batch.
-    pub(super) waits: Option<Duration>,
+    /// Whom it waits for before it takes less than a full batch.
+    pub(super) waits: Option<Awaited>,
     /// Rows of a full batch.
     pub(super) size: usize,
     /// Rows that are left to devices which do them sooner.
@@ -233,7 +233,7 @@ impl<R> Queue<R> {
         }
         let oldest = self.lines.iter().filter_map(Line::oldest).min();
         let waited = oldest.map(|oldest| oldest + self.max_wait);
-        let back = taker.waits.filter(|_| taker.idle && self.greedy);
+        let back = taker.waits.filter(|_| taker.idle && self.greedy).map(|awaited| awaited.until);
         Decision::Until(waited.into_iter().chain(back).chain(self.deadline).min())
     }
 
@@ -406,7 +406,7 @@ mod tests {
     fn a_greedy_batch_waits_for_callers_who_come_back() {
         let mut queue = Queue::new(&BatchConfig { greedy: true, ..config() });
         request(&mut queue, 1, 1);
-        let waits = Taker { waits: Some(3 * MS), ..flying(0) };
+        let waits = Taker { waits: Some(Awaited { rows: 4, until: 3 * MS }), ..flying(0) };
         assert_eq!(queue.decide(MS, &waits, false), Decision::Until(Some(3 * MS)));
         (2..5).for_each(|number| request(&mut queue, 1, number));
         assert_eq!(queue.decide(MS, &waits, false), Decision::Fly(0, Reason::Full));

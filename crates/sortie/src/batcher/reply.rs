@@ -70,14 +70,14 @@ pub(super) struct Address<O> {
 
 impl<O> Desk<O> {
     pub(super) fn new() -> Arc<Self> {
-        let book = Book { places: Vec::with_capacity(PLACES), unwoken: Vec::new() };
+        let book = Book { places: Vec::with_capacity(PLACES), unwoken: Vec::with_capacity(PLACES / 4) };
         Arc::new(Self { book: Mutex::new(book), gone: AtomicUsize::new(0) })
     }
 
-    /// Wakes everybody whose answer is there.
-    pub(super) fn settle(&self) {
-        let unwoken = std::mem::take(&mut self.book.lock().unwoken);
-        wake(unwoken);
+    /// Wakes everybody whose answer is there. `spare` is empty before and after: it is passed for its memory.
+    pub(super) fn settle(&self, spare: &mut Vec<Waker>) {
+        std::mem::swap(spare, &mut self.book.lock().unwoken);
+        wake(spare.drain(..));
     }
 
     /// One more place, for a caller that is woken when its answer is there; on a new desk when this one is full.
@@ -193,7 +193,7 @@ impl<O> Address<O> {
     pub(super) fn answer(self, answer: Result<O>) {
         let mut owed = Vec::new();
         Self::answer_all([(self, answer)], &mut owed);
-        owed.iter().for_each(|desk| desk.settle());
+        owed.iter().for_each(|desk| desk.settle(&mut Vec::new()));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+pub(super) use std::thread::yield_now;
+
 pub(super) use parking_lot::{Condvar, Mutex};
 
 /// Time since the batcher began.

@@ -144,7 +144,7 @@ fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
             Step::End => break,
         }
         if !matches!(step, Step::Land) {
-            owed.drain(..).for_each(|desk| desk.settle());
+            owed.drain(..).for_each(|desk| desk.settle(&mut Vec::new()));
         }
     }
     assert!(under_way.is_empty());

@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use shuttle::thread::yield_now;
+
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 

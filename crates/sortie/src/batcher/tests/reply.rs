@@ -81,6 +81,6 @@ fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
     // Who goes without looking does it too.
     drop(replies.pop());
     assert_eq!(woken(), 17);
-    owed.iter().for_each(|desk| desk.settle());
+    owed.iter().for_each(|desk| desk.settle(&mut Vec::new()));
     assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1), "each of them once");
 }
