@@ -1,6 +1,6 @@
 //! A thousand tasks ask one by one; the device is asked by the hundred.
 //!
-//! `cargo run --release -p sortie --example batcher`
+//! `cargo run --release -p sortie --example batcher [ROWS]`, with at most so many rows to a batch
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -9,7 +9,7 @@ use std::time::Instant;
 use sortie::{Answers, Batch, BatchConfig, Batcher, Device, Grid, Job, Kernel};
 
 const TASKS: u32 = 1000;
-const REQUESTS: u32 = 10;
+const REQUESTS: u32 = 100;
 
 /// The length of a vector.
 struct Length;
@@ -41,7 +41,11 @@ impl Job for Length {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::open()?;
-    let batcher = Batcher::new(&device, Length, BatchConfig::default())?;
+    let mut config = BatchConfig::default();
+    if let Some(rows) = std::env::args().nth(1) {
+        config.max_batch_size = rows.parse()?;
+    }
+    let batcher = Batcher::new(&device, Length, config)?;
     let start = Instant::now();
     let ask = |task: u32| {
         let batcher = batcher.clone();
@@ -61,7 +65,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (time, metrics) = (start.elapsed(), batcher.metrics());
     let rate = metrics.requests as f64 / time.as_secs_f64();
     println!("{} requests of {TASKS} tasks in {} batches on {}", metrics.requests, metrics.batches, device.info());
-    println!("{rate:.0} requests a second; {:.0} to a batch", metrics.rows as f64 / metrics.batches as f64);
+    let (mean, fill) = (metrics.rows as f64 / metrics.batches as f64, 100.0 * metrics.fill);
+    println!("{rate:.0} requests a second; {mean:.0} to a batch, {fill:.0} % of what it may have");
     println!(
         "waited {:?} (99 %: {:?}), served in {:?} (99 %: {:?})",
         metrics.wait.p50, metrics.wait.p99, metrics.service.p50, metrics.service.p99

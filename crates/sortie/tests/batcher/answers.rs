@@ -130,9 +130,12 @@ fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_th
             assert!(fill >= 0.9, "{name}: {fill} in {batches} batches; {metrics:?}");
             let did = after - before;
             assert_eq!(did.submissions, batches, "{name}: one submission for each batch");
-            assert!(!warm || (did.buffers_created, did.pipelines_created) == (0, 0), "{name}: {did:?}");
-            // A size of batch that has not been seen before, at the beginning or the end, is planned and bound.
-            assert!(!warm || did.bind_groups_created <= 2 * did.plans_made, "{name}: {did:?}");
+            // A size of batch that has not been seen before, at the beginning or the end, is planned, bound and may be given memory.
+            let [sizes, made] = [did.plans_made, did.buffers_created.max(did.bind_groups_created)];
+            assert!(
+                !warm || (made <= 3 * sizes && sizes <= batches / 10 && did.pipelines_created == 0),
+                "{name}: {did:?}"
+            );
             before = after;
         }
     }
