@@ -8,8 +8,8 @@ use std::time::Duration;
 /// It waits for no longer than this part of what the last batch took, and than this part of `max_wait`.
 const OF_SERVICE: u32 = 2;
 pub(super) const OF_WAIT: u32 = 4;
-/// What is over sooner is not worth a wait: it takes longer to wake a thread.
-const WORTH: Duration = Duration::from_micros(20);
+/// It may always wait for so long: it takes longer to wake a thread that sleeps.
+const LEAST: Duration = Duration::from_micros(10);
 /// What one time weighs against those before it.
 const WEIGHT: f64 = 0.125;
 /// Where they mostly do not come back, it is tried every so many times whether they do now.
@@ -50,12 +50,12 @@ impl Linger {
     ) {
         self.awaited = 0;
         let awaited = size.min(waiting + rows);
-        if service < WORTH || awaited <= 1 || waiting >= size {
+        if awaited <= 1 || waiting >= size {
             return;
         }
         self.passed += 1;
         if self.kept >= 0.5 || self.passed >= RETRY {
-            let window = (service / OF_SERVICE).min(max_wait / OF_WAIT);
+            let window = (service / OF_SERVICE).max(LEAST).min(max_wait / OF_WAIT);
             (self.awaited, self.until, self.passed) = (awaited, now + window, 0);
         }
     }
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn a_single_caller_and_short_batches_are_not_worth_it() {
+    fn a_single_caller_is_not_waited_for_and_several_at_least_as_long_as_a_thread_takes_to_wake() {
         let mut linger = Linger::default();
         linger.begin(MS, 200 * US, [1, 0, 64], MS);
         assert_eq!(linger.waits(MS, 0), None);
-        linger.begin(MS, 19 * US, [10, 0, 64], MS);
-        assert_eq!(linger.waits(MS, 0), None);
+        linger.begin(MS, US, [10, 0, 64], MS);
+        assert_eq!(linger.waits(MS, 0), Some(Awaited { rows: 10, until: MS + LEAST }));
     }
 
     #[test]
