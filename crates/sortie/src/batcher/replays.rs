@@ -39,8 +39,11 @@ const FEWEST: usize = 16;
 /// ```
 pub struct RowReplays<T: Element, U: Element> {
     widths: Widths,
-    make: Box<dyn Fn(&Device) -> Result<Recorder<T, U>> + Send + Sync>,
+    make: Maker<T, U>,
 }
+
+/// Makes, for a device, what records.
+type Maker<T, U> = Box<dyn Fn(&Device) -> Result<Recorder<T, U>> + Send + Sync>;
 
 /// Records what is done with some rows.
 type Recorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;

@@ -129,7 +129,11 @@ fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_th
             let fill = f64::from(tasks * requests) / (batches * u64::from(tasks / 4)) as f64;
             assert!(fill >= 0.9, "{name}: {fill} in {batches} batches; {metrics:?}");
             let did = after - before;
-            assert_eq!(did.submissions, batches, "{name}: one submission for each batch");
+            assert_eq!(
+                (did.submissions, did.transfers),
+                (batches, 2 * batches),
+                "{name}: one submission, one upload, one read for each batch"
+            );
             // A size of batch that has not been seen before, at the beginning or the end, is planned, bound and may be given memory.
             let [sizes, made] = [did.plans_made, did.buffers_created.max(did.bind_groups_created)];
             assert!(
