@@ -84,3 +84,20 @@ fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
     owed.iter().for_each(|desk| desk.settle(&mut Vec::new()));
     assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1), "each of them once");
 }
+
+/// Somebody else who waits, for as long as it is there.
+struct Other(#[expect(dead_code, reason = "it is there to be dropped")] Reply<u32>);
+
+impl Wake for Other {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_that_is_replaced_may_be_the_end_of_another_caller_of_the_desk() {
+    let mut desk = Desk::new();
+    let (other, address) = Desk::place(&mut desk, Waker::noop().clone());
+    let (mut reply, _own) = Desk::place(&mut desk, Waker::from(Arc::new(Other(other))));
+    // The first waker goes, and with it the other caller, who leaves the desk.
+    assert!(poll(&mut reply).is_pending());
+    assert!(address.is_gone());
+}
