@@ -32,6 +32,8 @@ pub(super) struct Front<I, O> {
     pub(super) figures: Figures,
     clock: Clock,
     state: Mutex<State<I, O>>,
+    /// How many callers have gone without an answer.
+    gone: Arc<AtomicUsize>,
     /// Rows that wait, to be looked at without the lock.
     waiting: AtomicUsize,
     /// One for the thread of each device.
@@ -43,6 +45,8 @@ struct State<I, O> {
     queue: Queue<Request<I, O>>,
     roster: Roster,
     desk: Arc<Desk<O>>,
+    /// How many had gone without an answer when those were last looked for.
+    swept: usize,
     /// Why no more requests are let in.
     closed: Option<Error>,
 }
@@ -88,10 +92,19 @@ impl<I, O> Front<I, O> {
     /// For so many devices.
     pub(super) fn new(config: BatchConfig, devices: usize, figures: Figures) -> Self {
         let (queue, roster) = (Queue::new(&config), Roster::new(config, devices));
-        let mut state = State { queue, roster, desk: Desk::new(), closed: None };
+        let gone = Arc::new(AtomicUsize::new(0));
+        let mut state = State { queue, roster, desk: Desk::new(gone.clone()), swept: 0, closed: None };
         state.limit();
         let stirred = (0..devices).map(|_| Condvar::new()).collect();
-        Self { config, figures, clock: Clock::start(), state: Mutex::new(state), waiting: AtomicUsize::new(0), stirred }
+        Self {
+            config,
+            figures,
+            clock: Clock::start(),
+            state: Mutex::new(state),
+            gone,
+            waiting: AtomicUsize::new(0),
+            stirred,
+        }
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -114,8 +127,11 @@ impl<I, O> Front<I, O> {
             return Err(why.clone());
         }
         if overload == Overload::Reject && !state.queue.has_room(rows) {
-            // Perhaps some do not want theirs any more.
-            state.queue.sweep(|request| request.address.is_gone(), &mut gone);
+            // Perhaps some do not want theirs any more. They are looked for only if somebody has gone since.
+            let left = self.gone.load(Ordering::Relaxed);
+            if std::mem::replace(&mut state.swept, left) != left {
+                state.queue.sweep(|request| request.address.is_gone(), &mut gone);
+            }
             if !state.queue.has_room(rows) {
                 drop(state);
                 self.figures.canceled.add(gone.len());

@@ -39,6 +39,8 @@ pub(super) struct Desk<O> {
     book: Mutex<Book<O>>,
     /// How many have gone without an answer. Mostly none, and then nobody has to look at the places for that.
     gone: AtomicUsize,
+    /// The same for all desks of a front.
+    all_gone: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -69,9 +71,10 @@ pub(super) struct Address<O> {
 }
 
 impl<O> Desk<O> {
-    pub(super) fn new() -> Arc<Self> {
+    /// One that also counts in `all_gone` who goes without an answer.
+    pub(super) fn new(all_gone: Arc<AtomicUsize>) -> Arc<Self> {
         let book = Book { places: Vec::with_capacity(PLACES), unwoken: Vec::with_capacity(PLACES / 4) };
-        Arc::new(Self { book: Mutex::new(book), gone: AtomicUsize::new(0) })
+        Arc::new(Self { book: Mutex::new(book), gone: AtomicUsize::new(0), all_gone })
     }
 
     /// Wakes everybody whose answer is there. `spare` is empty before and after: it is passed for its memory.
@@ -85,7 +88,7 @@ impl<O> Desk<O> {
         let mut book = desk.book.lock();
         if book.places.len() == PLACES {
             drop(book);
-            *desk = Self::new();
+            *desk = Self::new(desk.all_gone.clone());
             return Self::place(desk, waker);
         }
         let index = book.places.len();
@@ -145,6 +148,7 @@ impl<O> Drop for Reply<O> {
         let (left, others) = self.desk.book.lock().leave(self.index);
         if let Place::Waiting(_) = left {
             self.desk.gone.fetch_add(1, Ordering::Relaxed);
+            self.desk.all_gone.fetch_add(1, Ordering::Relaxed);
         }
         // Foreign code, outside the lock.
         drop(left);

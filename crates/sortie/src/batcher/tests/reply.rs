@@ -17,7 +17,7 @@ fn poll<O>(reply: &mut Reply<O>) -> Poll<Result<O>> {
 
 #[test]
 fn an_answer_is_taken_once() {
-    let mut desk = Desk::new();
+    let mut desk = Desk::new(Arc::default());
     let (mut reply, address) = Desk::place(&mut desk, Waker::noop().clone());
     assert!(poll(&mut reply).is_pending());
     address.answer(Ok(7));
@@ -27,7 +27,7 @@ fn an_answer_is_taken_once() {
 
 #[test]
 fn a_caller_that_goes_is_known_to_have_gone() {
-    let mut desk = Desk::<u32>::new();
+    let mut desk = Desk::<u32>::new(Arc::default());
     let (reply, address) = Desk::place(&mut desk, Waker::noop().clone());
     assert!(!address.is_gone());
     drop(reply);
@@ -37,7 +37,7 @@ fn a_caller_that_goes_is_known_to_have_gone() {
 
 #[test]
 fn a_request_that_is_dropped_is_an_error_for_its_caller() {
-    let mut desk = Desk::<u32>::new();
+    let mut desk = Desk::<u32>::new(Arc::default());
     let (mut reply, address) = Desk::place(&mut desk, Waker::noop().clone());
     drop(address);
     assert!(matches!(poll(&mut reply), Poll::Ready(Err(_))));
@@ -45,7 +45,7 @@ fn a_request_that_is_dropped_is_an_error_for_its_caller() {
 
 #[test]
 fn many_requests_spread_over_desks_and_each_gets_its_own_answer() {
-    let mut desk = Desk::new();
+    let mut desk = Desk::new(Arc::default());
     let (mut replies, addresses): (Vec<_>, Vec<_>) =
         (0..3 * PLACES + 7).map(|_| Desk::place(&mut desk, Waker::noop().clone())).unzip();
     let answers = addresses.into_iter().enumerate().map(|(number, address)| (address, Ok(number)));
@@ -69,7 +69,7 @@ impl Wake for Count {
 
 #[test]
 fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
-    let (mut desk, mut owed) = (Desk::new(), Vec::new());
+    let (mut desk, mut owed) = (Desk::new(Arc::default()), Vec::new());
     let counts: Vec<Arc<Count>> = (0..40).map(|_| Arc::default()).collect();
     let place = |count: &Arc<Count>| Desk::place(&mut desk, Waker::from(count.clone()));
     let (mut replies, addresses): (Vec<_>, Vec<_>) = counts.iter().map(place).unzip();
@@ -94,7 +94,7 @@ impl Wake for Other {
 
 #[test]
 fn a_waker_that_is_replaced_may_be_the_end_of_another_caller_of_the_desk() {
-    let mut desk = Desk::new();
+    let mut desk = Desk::new(Arc::default());
     let (other, address) = Desk::place(&mut desk, Waker::noop().clone());
     let (mut reply, _own) = Desk::place(&mut desk, Waker::from(Arc::new(Other(other))));
     // The first waker goes, and with it the other caller, who leaves the desk.
