@@ -101,18 +101,21 @@ impl Fit {
         ((seconds - self.fixed) / self.slope + 1e-3) as usize
     }
 
-    /// How many rows a batch may have so that a request which sees so many flights through, one after the other, has its answer in time.
-    ///
-    /// Never more than twice of what has been tried, because a line says little about what lies far beyond its points.
+    /// How many rows a batch may have so that a request which sees so many flights through, one after the other, has its answer in time; as many as there are
+    /// where nothing speaks against it.
     pub(super) fn rows_for(&self, target: Duration, flights: usize) -> usize {
-        let tried = self.reach.saturating_mul(2).max(1);
         let target = target.as_secs_f64();
         let each = (target - self.deviation().min(target / 2.0)) / flights.max(1) as f64;
         match self.rows_in(each) {
             // Out of reach: as many as cost as much as the batch itself, so that little is lost for nothing.
-            0 => ((self.fixed / self.slope).round() as usize).clamp(1, tried),
-            rows => rows.min(tried),
+            0 => ((self.fixed / self.slope).round() as usize).max(1),
+            rows => rows,
         }
+    }
+
+    /// The most rows that a line can be believed for: it says little about what lies far beyond its points.
+    pub(super) fn believable(&self) -> usize {
+        self.reach.saturating_mul(2).max(1)
     }
 
     /// How much longer than thought all but the fiftieth take, in seconds.
@@ -183,11 +186,12 @@ mod tests {
     fn as_many_rows_as_let_each_of_the_flights_end_in_time() {
         let fit = learned(100, 2);
         assert_eq!(fit.rows_for(900 * US, 3), 100);
-        // Not beyond twice what was tried.
-        assert_eq!(fit.rows_for(90_000 * US, 3), 2 * 99);
+        assert_eq!(fit.rows_for(90_900 * US, 3), 15_100);
+        // It has been tried with 99.
+        assert_eq!(fit.believable(), 2 * 99);
         // Out of reach: a row's share of the time is half of it.
         assert_eq!(fit.rows_for(30 * US, 3), 50);
-        assert_eq!(Fit::default().rows_for(900 * US, 3), 1);
+        assert_eq!((Fit::default().rows_for(900 * US, 3), Fit::default().believable()), (usize::MAX, 1));
     }
 
     #[test]

@@ -40,8 +40,9 @@ struct Member {
     flights: VecDeque<(usize, Duration)>,
     /// When the last one landed.
     landed: Duration,
-    /// Rows of a batch, by the tuning.
+    /// Rows of a batch, by the tuning, and how many may wait for it.
     size: usize,
+    room: usize,
     /// It answers.
     up: bool,
     whereabouts: Whereabouts,
@@ -87,6 +88,8 @@ impl Roster {
                 Tuning::Fixed => config.max_batch_size.max(1),
                 Tuning::Target { .. } => 1,
             },
+            // Nobody is sent away before anything is known.
+            room: config.capacity(),
             up: true,
             whereabouts: Whereabouts::Awake(Duration::ZERO),
             probe: Duration::ZERO,
@@ -200,7 +203,8 @@ impl Roster {
             // Whoever comes when all are under way sees them through, and then flies.
             let flights = config.in_flight.max(1) + 1;
             let target = p99.mul_f64(PLANNED).saturating_sub(waits);
-            member.size = member.fit.rows_for(target, flights).min(config.max_batch_size).max(1);
+            let rows = member.fit.rows_for(target, flights).min(config.max_batch_size).max(1);
+            (member.size, member.room) = (rows.min(member.fit.believable()), rows);
         }
     }
 
@@ -274,7 +278,8 @@ impl Roster {
     /// By the tuning: most rows that may wait, and how long a request does.
     pub(super) fn limits(&self) -> Option<(usize, Duration)> {
         let Tuning::Target { p99 } = self.config.tuning else { return None };
-        let rows: usize = self.members.iter().filter(|member| member.up).map(|member| member.size).sum();
+        let up = self.members.iter().filter(|member| member.up);
+        let rows = up.fold(0_usize, |rows, member| rows.saturating_add(member.room));
         Some((rows.clamp(1, self.config.capacity()), wait_for(self.config, p99)))
     }
 }
@@ -531,6 +536,17 @@ mod tests {
         };
         let outcome = Simulated { fixed: 1e-3, each: 10e-6, seed: 7 }.bear(|_| 200_000.0, config);
         assert!((50..200).contains(&outcome.size), "a row's share is about half: {outcome:?}");
+    }
+
+    #[test]
+    fn nobody_is_sent_away_before_anything_is_known() {
+        let tuning = Tuning::Target { p99: 10 * MS };
+        let mut roster = Roster::new(BatchConfig { tuning, ..config() }, 1);
+        assert_eq!((roster.batch_size(), roster.limits()), (1, Some((400, MS))));
+        // One row took 1 ms: two are tried next, and a full batch may wait, for nothing says yet that it takes longer.
+        roster.left(0, 1, 0, Duration::ZERO);
+        roster.landed(0, 0, MS);
+        assert_eq!((roster.batch_size(), roster.limits()), (2, Some((100, MS))));
     }
 
     #[test]
