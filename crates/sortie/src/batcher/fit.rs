@@ -13,6 +13,8 @@ const MEMORY: f64 = 0.97;
 const SURPRISES: i32 = 3;
 /// Flights whose deviations are kept.
 const DEVIATIONS: usize = 128;
+/// Nothing is thought to take longer: sizes without a limit are asked about too, and times are added up.
+const LONGEST: f64 = 1e9;
 /// How far sizes must lie apart, as a part of their mean, to tell the two parts of a line from each other.
 const APART: f64 = 0.05;
 
@@ -75,7 +77,7 @@ impl Fit {
     }
 
     fn seconds(&self, rows: f64) -> f64 {
-        self.fixed + self.slope * rows
+        (self.fixed + self.slope * rows).min(LONGEST)
     }
 
     /// How long so many rows take, if that is known.
@@ -157,6 +159,13 @@ mod tests {
         assert_eq!(fit.rows_within(501 * US), Some(100));
         assert_eq!(fit.rows_within(199 * US), Some(0));
         assert_eq!(Fit::default().time(1), None);
+    }
+
+    #[test]
+    fn sizes_without_a_limit_take_long_and_not_for_ever() {
+        let mut fit = Fit::default();
+        (1..5).for_each(|rows| fit.add(rows, Duration::from_secs(rows as u64)));
+        assert_eq!(fit.time(usize::MAX), Some(Duration::from_secs_f64(LONGEST)));
     }
 
     #[test]

@@ -26,6 +26,9 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
+/// Whoever waits for longer waits for ever; and moments can still be added up.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 #[derive(Debug)]
 pub(super) struct Front<I, O> {
     pub(super) config: BatchConfig,
@@ -91,6 +94,7 @@ pub(super) enum Step {
 impl<I, O> Front<I, O> {
     /// For so many devices.
     pub(super) fn new(config: BatchConfig, devices: usize, figures: Figures) -> Self {
+        let config = BatchConfig { max_wait: config.max_wait.min(LONGEST), ..config };
         let (queue, roster) = (Queue::new(&config), Roster::new(config, devices));
         let gone = Arc::new(AtomicUsize::new(0));
         let mut state = State { queue, roster, desk: Desk::new(gone.clone()), swept: 0, closed: None };

@@ -51,7 +51,7 @@ struct Book<O> {
 }
 
 /// Some of those who do not know yet.
-type Some8 = SmallVec<[Waker; WAKES]>;
+type Few = SmallVec<[Waker; WAKES]>;
 
 /// The caller's end of a request.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl<O> Desk<O> {
 
 impl<O> Book<O> {
     /// Somebody leaves, and takes along whom to wake.
-    fn leave(&mut self, index: usize) -> (Place<O>, Some8) {
+    fn leave(&mut self, index: usize) -> (Place<O>, Few) {
         let rest = self.unwoken.len().saturating_sub(WAKES);
         (std::mem::replace(&mut self.places[index], Place::Left), self.unwoken.drain(rest..).collect())
     }

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Call, Calling, Device, ErrorKind, Overload};
+use sortie::{BatchConfig, Batcher, Call, Calling, Device, ErrorKind, Fleet, Overload, Tuning};
 
 use crate::{Ask, Gate, Triple, one, tripled};
 
@@ -141,4 +141,23 @@ fn pollster(call: Pin<Box<Calling<Triple>>>) -> Vec<u32> {
 
 fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
+}
+
+#[test]
+fn limits_that_are_none_are_allowed() {
+    for greedy in [true, false] {
+        let (max_batch_size, max_wait) = (usize::MAX, Duration::MAX);
+        let tuning = Tuning::Target { p99: Duration::MAX };
+        for tuning in [Tuning::Fixed, tuning] {
+            let config = BatchConfig { max_batch_size, max_wait, greedy, tuning, ..BatchConfig::default() };
+            let fleet = Fleet::new([0, 1].map(|_| Device::cpu().expect("the CPU"))).expect("two");
+            let batcher = Batcher::new(fleet, Triple::default(), config).expect("a batcher");
+            let calls: Vec<_> = (0..20).map(|number| batcher.call(one(number)).begin()).collect();
+            // Without greed nothing would ever be full, and nobody has waited long enough.
+            batcher.close();
+            for (number, call) in (0..).zip(calls) {
+                assert_eq!(call.wait().expect("an answer"), tripled(&[number]), "{config:?}");
+            }
+        }
+    }
 }
