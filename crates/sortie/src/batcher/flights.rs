@@ -78,8 +78,17 @@ impl<J: Job> Flights<J> {
 
     /// Until the batcher is closed and all have their answers, or the device is lost for good.
     pub(super) fn run(mut self) {
+        if catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {
+            // What a job does is caught where it does it; this is an input or an answer that panicked when it was dropped. Nobody is left waiting.
+            self.settle();
+            self.front.lost(self.who);
+            self.retire(&panicked("dropping what it was given"));
+        }
+    }
+
+    fn work(&mut self) {
         loop {
-            let Self { front, who, taken, under_way, owed, .. } = &mut self;
+            let Self { front, who, taken, under_way, owed, .. } = self;
             let landed = || under_way.front().is_some_and(|flight| flight.ticket.is_ready());
             let step = front.next(*who, taken, !owed.is_empty(), landed);
             self.excuse();
@@ -210,13 +219,18 @@ impl<J: Job> Flights<J> {
             }
             Err(cause) => {
                 tracing::error!("{} is lost to a batcher: {error}; {cause}", self.device.info());
-                let stranded = self.front.retired(&cause);
-                let answers = stranded.into_iter().map(|request| (request.address, Err(cause.clone())));
-                Address::answer_all(answers, &mut self.owed);
-                self.settle();
+                self.retire(&cause);
                 false
             }
         }
+    }
+
+    /// There will be no more flights. Whoever waits for nobody else hears why.
+    fn retire(&mut self, why: &Error) {
+        let stranded = self.front.retired(why);
+        let answers = stranded.into_iter().map(|request| (request.address, Err(why.clone())));
+        Address::answer_all(answers, &mut self.owed);
+        self.settle();
     }
 }
 

@@ -1,8 +1,10 @@
 //! What goes wrong goes wrong for those concerned alone.
 
-use sortie::{BatchConfig, Batcher, Device, ErrorKind};
+use std::sync::Arc;
 
-use crate::{Ask, Triple, devices, one, tripled};
+use sortie::{Answers, Batch, BatchConfig, Batcher, Device, ErrorKind, Job};
+
+use crate::{Ask, Gate, Triple, devices, one, tripled};
 
 #[test]
 fn a_wrong_input_fails_its_caller_alone() -> sortie::Result<()> {
@@ -46,4 +48,53 @@ fn a_lost_device_fails_what_was_under_way_and_is_opened_again() {
         assert_eq!(answer, tripled(&[7]), "{name}");
         assert_eq!(batcher.metrics().reopened, 1, "{name}");
     }
+}
+
+/// An input that must not be dropped before it has been used.
+struct Touchy(bool);
+
+impl Drop for Touchy {
+    fn drop(&mut self) {
+        assert!(self.0 || std::thread::panicking(), "it was to be used");
+    }
+}
+
+/// Counts what it is given.
+struct Use(Arc<Gate>);
+
+impl Job for Use {
+    type Input = Touchy;
+    type Output = ();
+    type Ready = ();
+
+    fn prepare(&self, _: &Device) -> sortie::Result<()> {
+        Ok(())
+    }
+
+    fn record(&self, (): &mut (), _: &mut Batch, mut inputs: Vec<Touchy>) -> sortie::Result<Answers<()>> {
+        self.0.pass();
+        inputs.iter_mut().for_each(|input| input.0 = true);
+        Ok(Box::new(move || Ok(inputs.into_iter().map(|_| Ok(())).collect())))
+    }
+}
+
+#[test]
+fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<()> {
+    let gate = Arc::new(Gate::default());
+    gate.set(true);
+    let config = BatchConfig { in_flight: 1, max_batch_size: 2, ..BatchConfig::default() };
+    let batcher = Batcher::new(&Device::cpu()?, Use(gate.clone()), config)?;
+    let first = batcher.call(Touchy(false)).begin();
+    while batcher.metrics().batches == 0 {
+        std::thread::yield_now();
+    }
+    let [gone, second] = [(); 2].map(|()| batcher.call(Touchy(false)).begin());
+    // Its input is dropped by the batcher when the next batch is taken.
+    drop(gone);
+    gate.set(false);
+    first.wait()?;
+    let error = second.wait().expect_err("the thread is over");
+    assert!(matches!(error.kind(), ErrorKind::JobPanicked | ErrorKind::Internal), "{error}");
+    assert_eq!(batcher.call(Touchy(true)).wait().expect_err("so is the batcher").kind(), &ErrorKind::JobPanicked);
+    Ok(())
 }
