@@ -14,7 +14,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchConfig {
-    /// Most rows of a batch. A request that has more by itself flies alone.
+    /// Most rows of a batch. A request that has more by itself is [cut](crate::Job::split), or flies alone.
     pub max_batch_size: usize,
     /// The longest that a request waits for others to join it while the device has other work.
     pub max_wait: Duration,
@@ -24,7 +24,8 @@ pub struct BatchConfig {
     pub overload: Overload,
     /// Most batches under way at once. At least 1.
     pub in_flight: usize,
-    /// Fly at once when nothing is under way, however few requests there are.
+    /// Fly at once when nothing is under way, however few requests there are. Callers who have just had their answers are given a moment to ask again, at most a
+    /// quarter of `max_wait`, as long as they do.
     pub greedy: bool,
     /// Who sets the size of batches.
     pub tuning: Tuning,
