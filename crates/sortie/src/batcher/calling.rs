@@ -129,7 +129,7 @@ impl<J: Job> Calling<J> {
     }
 
     fn admit(&self, input: J::Input, first: bool, cx: &Context<'_>) -> Result<Reply<J::Output>> {
-        let Handle { job, front } = &*self.handle;
+        let Handle { job, front, .. } = &*self.handle;
         let (key, rows) = (job.key(&input), job.rows(&input).max(1));
         let overload = if first { front.config.overload } else { Overload::Wait };
         front.admit(input, Rank { key, rows, overload }, self.call, cx.waker())

@@ -28,8 +28,9 @@ pub(super) struct Flights<J: Job> {
     job: Arc<J>,
     /// Which of the batcher's devices it is.
     who: usize,
-    device: Device,
     ready: J::Ready,
+    /// After what was made on it.
+    device: Device,
     under_way: VecDeque<Flight<J::Output>>,
     /// Rings when a flight has landed.
     bell: Waker,

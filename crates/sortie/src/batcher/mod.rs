@@ -22,7 +22,13 @@ mod rows;
 mod sync;
 mod widths;
 
-use std::{fmt, sync::Arc, thread};
+use std::{
+    fmt,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use parking_lot::Mutex;
 
 pub use self::{
     calling::Calling,
@@ -39,6 +45,7 @@ use self::{flights::Flights, front::Front, metrics::Figures};
 use crate::{
     error::{Error, ErrorKind, Result},
     fleet::Fleet,
+    submit,
 };
 
 /// Puts the requests of many callers together and runs them as batches. Cheap to clone, usable from any thread and with any executor.
@@ -55,6 +62,7 @@ pub struct Batcher<J: Job> {
 struct Handle<J: Job> {
     job: Arc<J>,
     front: Arc<Front<J::Input, J::Output>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl<J: Job> Batcher<J> {
@@ -67,13 +75,17 @@ impl<J: Job> Batcher<J> {
         let devices = fleet.devices();
         let front = Arc::new(Front::new(config, devices.len(), Figures::new(&job.name())));
         // Should one fail, those that have been started end with the handle.
-        let batcher = Self { handle: Arc::new(Handle { job: job.clone(), front: front.clone() }) };
+        let batcher =
+            Self { handle: Arc::new(Handle { job: job.clone(), front: front.clone(), threads: Mutex::default() }) };
         for (who, device) in devices.iter().enumerate() {
             let flights = Flights::new(front.clone(), job.clone(), who, device.clone(), job.prepare(device)?);
-            thread::Builder::new()
-                .name("sortie-batcher".into())
-                .spawn(move || flights.run())
-                .map_err(|error| Error::internal("the thread sortie-batcher did not start").caused_by(error))?;
+            let thread = thread::Builder::new().name("sortie-batcher".into()).spawn(move || {
+                submit::begin();
+                flights.run();
+            });
+            let thread =
+                thread.map_err(|error| Error::internal("the thread sortie-batcher did not start").caused_by(error))?;
+            batcher.handle.threads.lock().push(thread);
         }
         Ok(batcher)
     }
@@ -136,6 +148,8 @@ impl<J: Job> fmt::Debug for Batcher<J> {
 impl<J: Job> Drop for Handle<J> {
     fn drop(&mut self) {
         self.front.close(Error::new(ErrorKind::Canceled, "the batcher is gone"));
+        // They let go of their devices, which the process must not exit in the middle of.
+        self.threads.lock().drain(..).for_each(submit::see_off);
     }
 }
 

@@ -37,6 +37,13 @@ pub(super) fn enlist(submitter: &Arc<Submitter>, thread: JoinHandle<()>) {
     members.push(Member { submitter: Arc::downgrade(submitter), thread });
 }
 
+/// Remembers a thread that is about to end, and lets go of a device when it does; the device has registered what waits for it.
+pub(crate) fn see_off(thread: JoinHandle<()>) {
+    let mut members = THREADS.lock();
+    members.retain(|member| !member.thread.is_finished());
+    members.push(Member { submitter: Weak::new(), thread });
+}
+
 /// Has the threads seen off before anything that was loaded or made until now goes.
 #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
 pub(super) fn register() {
@@ -83,6 +90,6 @@ thread_local! {
 }
 
 /// Called by each of our threads when it starts.
-pub(super) fn begin() {
+pub(crate) fn begin() {
     OWN.set(Some(thread::current().id()));
 }

@@ -28,6 +28,7 @@ use std::{
 
 pub(crate) use completion::Completion;
 pub(crate) use departure::{Departure, Outbound};
+pub(crate) use exit::{begin, see_off};
 pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
