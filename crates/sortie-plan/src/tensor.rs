@@ -4,7 +4,7 @@
 //! recording of tensor operations is a graph in the order it was written. Invariant: every output has a slot of its own, which no other
 //! operation of the recording writes.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use crate::SlotId;
 
@@ -275,6 +275,36 @@ pub enum TensorKind {
     Rows(Norm),
 }
 
+impl fmt::Display for TensorKind {
+    /// As the operation is called where it is recorded.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Map(function) => snake(f, &format!("{function:?}")),
+            Self::Permute(_) => f.write_str("permute"),
+            Self::Slice(_) => f.write_str("slice"),
+            Self::Broadcast => f.write_str("broadcast"),
+            Self::Concat(_) => f.write_str("concat"),
+            Self::Gather => f.write_str("gather"),
+            Self::Matmul { .. } => f.write_str("matmul"),
+            Self::Reduce(reduction, ..) => f.write_str(&format!("{reduction:?}").to_lowercase()),
+            Self::Rows(Norm::Softmax) => f.write_str("softmax"),
+            Self::Rows(Norm::Layer) => f.write_str("layer_norm"),
+            Self::Rows(Norm::RootMeanSquare) => f.write_str("rms_norm"),
+        }
+    }
+}
+
+/// `GeluTanh` as `gelu_tanh`.
+fn snake(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    for (at, letter) in name.char_indices() {
+        if at > 0 && letter.is_ascii_uppercase() {
+            f.write_char('_')?;
+        }
+        f.write_char(letter.to_ascii_lowercase())?;
+    }
+    Ok(())
+}
+
 /// One tensor operation with what it takes and makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorOp {
@@ -298,7 +328,19 @@ impl TensorOp {
 
 #[cfg(test)]
 mod tests {
-    use super::Shape;
+    use super::{Function, Norm, Reduction, Shape, TensorKind};
+
+    #[test]
+    fn operations_are_called_as_they_are_recorded() {
+        let kinds = [
+            TensorKind::Map(Function::GeluTanh),
+            TensorKind::Map(Function::Add),
+            TensorKind::Matmul { transposed: [false; 2] },
+            TensorKind::Reduce(Reduction::ArgMax, 1, 1),
+            TensorKind::Rows(Norm::RootMeanSquare),
+        ];
+        assert_eq!(kinds.map(|kind| kind.to_string()), ["gelu_tanh", "add", "matmul", "argmax", "rms_norm"]);
+    }
 
     fn shape(dims: &[usize]) -> Shape {
         Shape::new(dims).unwrap_or_else(|| panic!("{dims:?} fits"))

@@ -46,6 +46,7 @@
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
+//! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
 //! | `metrics` | [`Metrics`]: what a device has done |
 //!
 //! Planning itself is a crate of its own, `sortie-plan`.
@@ -67,6 +68,7 @@ mod kernel;
 mod memory;
 mod metrics;
 mod policy;
+mod profile;
 mod replay;
 mod stream;
 mod submit;
@@ -86,9 +88,10 @@ pub use self::{
     memory::{Buffer, Slice},
     metrics::Metrics,
     policy::{NoSplit, Split, SubmitPolicy},
+    profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},
     replay::{Output, Replay, Run},
     stream::{Progress, Sink, Source, Stream, Windows},
-    submit::{Reading, Ticket},
+    submit::{Readable, Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, Timing, TuningFile, Way, Work},
 };

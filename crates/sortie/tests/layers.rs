@@ -25,28 +25,28 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "submit",
-        may: &["device", "encode", "error", "memory", "metrics", "policy"],
+        may: &["device", "encode", "error", "memory", "metrics", "policy", "profile"],
         crates: &["wgpu", "sortie_plan"],
     },
     Layer {
         module: "encode",
-        may: &["cpu", "device", "error", "kernel", "memory", "metrics", "policy"],
+        may: &["cpu", "device", "error", "kernel", "memory", "metrics", "policy", "profile"],
         // naga: how a native replay wants its kernels written.
         crates: &["wgpu", "naga", "sortie_plan"],
     },
     Layer {
         module: "cpu",
-        may: &["device", "encode", "error", "kernel", "memory", "metrics"],
+        may: &["device", "encode", "error", "kernel", "memory", "metrics", "profile"],
         crates: &["sortie_cpu", "sortie_plan"],
     },
     Layer {
         module: "device",
-        may: &["encode", "error", "memory", "metrics", "policy", "submit", "tune"],
+        may: &["encode", "error", "memory", "metrics", "policy", "profile", "submit", "tune"],
         crates: &["wgpu"],
     },
     Layer {
         module: "replay",
-        may: &["batch", "device", "encode", "error", "memory", "metrics", "policy", "submit", "tensor"],
+        may: &["batch", "device", "encode", "error", "memory", "metrics", "policy", "profile", "submit", "tensor"],
         crates: &[],
     },
     Layer {
@@ -64,9 +64,11 @@ const LAYERS: &[Layer] = &[
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",
-        may: &["device", "encode", "error", "kernel", "memory", "metrics", "policy", "submit", "tune"],
+        may: &["device", "encode", "error", "kernel", "memory", "metrics", "policy", "profile", "submit", "tune"],
         crates: &["sortie_plan"],
     },
+    // What is told to it is plain data; whoever watches asks a device for that.
+    Layer { module: "profile", may: &["device", "error"], crates: &[] },
 ];
 
 /// Crates whose use is a matter of layers.

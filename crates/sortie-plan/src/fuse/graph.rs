@@ -383,7 +383,24 @@ impl<'a> Graph<'a> {
         let scalars = builder.scalars.len();
         let program = Program { head, tail, inputs: builder.ports, outputs, scalars };
         let origin = members.iter().max().copied().unwrap_or_default();
-        Bound { program, reads: builder.reads, writes, scalars: builder.scalars, origin }
+        let members = self.with_views(group, members);
+        Bound { program, reads: builder.reads, writes, scalars: builder.scalars, origin, members }
+    }
+
+    /// The operations of a group with the views that they read through, in order.
+    fn with_views(&self, group: &Group, mut members: Vec<u32>) -> Vec<u32> {
+        let mut open: Vec<usize> = group.nodes().collect();
+        while let Some(node) = open.pop() {
+            let makers = self.op(node).inputs().iter().filter_map(|input| self.maker.get(&input.slot).copied());
+            for view in makers.filter(|maker| self.views[*maker].is_some() && self.group_of[*maker].is_none()) {
+                if !members.contains(&self.ops[view]) {
+                    members.push(self.ops[view]);
+                    open.push(view);
+                }
+            }
+        }
+        members.sort_unstable();
+        members
     }
 }
 

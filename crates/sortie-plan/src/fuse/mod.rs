@@ -40,6 +40,8 @@ pub struct Lowered {
     pub origin: Vec<u32>,
     /// What the tensor ops run.
     pub programs: Vec<Program>,
+    /// For each program, what was recorded for it: tensor operations, views that it reads through, copies that it makes in their place.
+    pub members: Vec<Vec<u32>>,
     /// The scalars of each tensor op: where they lie among the bytes given while recording. `data` of the op is a part of this list.
     pub scalars: Vec<u32>,
 }
@@ -56,7 +58,13 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         stored: Vec::new(),
         made: vec![false; recording.slots.len()],
         read: vec![false; recording.slots.len()],
-        lowered: Lowered { recording: Recording::new(), origin: Vec::new(), programs: Vec::new(), scalars: Vec::new() },
+        lowered: Lowered {
+            recording: Recording::new(),
+            origin: Vec::new(),
+            programs: Vec::new(),
+            members: Vec::new(),
+            scalars: Vec::new(),
+        },
     };
     for slot in &recording.slots {
         lowering.lowered.recording.push_slot(*slot);
@@ -102,6 +110,17 @@ impl Uses {
     }
 }
 
+/// A value that is made where a copy would have put it.
+#[derive(Debug, Clone, Copy)]
+struct Stored {
+    slot: SlotId,
+    /// The slot and byte of that place.
+    place: SlotId,
+    start: u64,
+    /// The copy.
+    op: u32,
+}
+
 struct Lowering<'a> {
     recording: &'a Recording,
     caps: &'a Caps,
@@ -110,8 +129,8 @@ struct Lowering<'a> {
     pending: Vec<u32>,
     /// Reads of what it makes.
     reads: Vec<u32>,
-    /// Values that are made where a copy would have put them: their slot, and the slot and byte of that place.
-    stored: Vec<(SlotId, SlotId, u64)>,
+    /// Values that are made where a copy would have put them.
+    stored: Vec<Stored>,
     /// By slot: made, and read, by the segment.
     made: Vec<bool>,
     read: Vec<bool>,
@@ -121,7 +140,7 @@ struct Lowering<'a> {
 impl Lowering<'_> {
     fn tensor(&mut self, number: u32, op: &Op) {
         let tensor = &self.recording.tensors[op.kernel as usize];
-        let stored = |input: &Value| self.stored.iter().any(|(_, place, _)| *place == input.slot);
+        let stored = |input: &Value| self.stored.iter().any(|stored| stored.place == input.slot);
         if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
         }
@@ -139,7 +158,7 @@ impl Lowering<'_> {
             OpKind::Read if accesses.iter().any(made) => return self.reads.push(number),
             OpKind::Copy if self.stores(accesses) => {
                 let [from, to] = accesses else { unreachable!("a copy has two ends") };
-                self.stored.push((from.slot, to.slot, to.start));
+                self.stored.push(Stored { slot: from.slot, place: to.slot, start: to.start, op: number });
                 self.made[to.slot.0 as usize] = true;
                 return;
             }
@@ -187,11 +206,15 @@ impl Lowering<'_> {
     fn flush(&mut self) {
         let pending = std::mem::take(&mut self.pending);
         let stored = std::mem::take(&mut self.stored);
-        let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match stored.iter().find(|(own, ..)| *own == slot) {
-            Some((_, place, start)) => (*place, bytes.start + start..bytes.end + start),
+        let copy = |slot: SlotId| stored.iter().find(|stored| stored.slot == slot);
+        let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match copy(slot) {
+            Some(Stored { place, start, .. }) => (*place, bytes.start + start..bytes.end + start),
             None => (slot, bytes),
         };
         for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
+            let mut members = kernel.members;
+            members.extend(kernel.writes.iter().filter_map(|(slot, _)| copy(*slot)).map(|stored| stored.op));
+            self.lowered.members.push(members);
             let inputs = kernel.reads.into_iter().map(place).map(|(slot, bytes)| Access::read(slot, bytes));
             let outputs = kernel.writes.into_iter().map(place).map(|(slot, bytes)| Access::write(slot, bytes));
             let accesses = self.accesses(inputs.chain(outputs));
@@ -215,7 +238,7 @@ impl Lowering<'_> {
             tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
             self.made[tensor.output.slot.0 as usize] = false;
         }
-        stored.iter().for_each(|(_, place, _)| self.made[place.0 as usize] = false);
+        stored.iter().for_each(|stored| self.made[stored.place.0 as usize] = false);
     }
 }
 
@@ -229,4 +252,6 @@ struct Bound {
     scalars: Vec<u32>,
     /// The last of its operations.
     origin: u32,
+    /// All of them, and the views it reads through.
+    members: Vec<u32>,
 }

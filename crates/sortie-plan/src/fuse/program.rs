@@ -254,6 +254,36 @@ impl Program {
         self.len() == 0
     }
 
+    /// Operations on floats that it does, one for each function of each element and two for each product of a sum of products.
+    #[must_use]
+    pub fn flops(&self) -> u64 {
+        let len = u64::from(self.len());
+        let functions = |body: &Body| {
+            let floats = |step: &&Step| matches!(step, Step::Apply { element, .. } if element.is_float());
+            body.steps.iter().filter(floats).count() as u64
+        };
+        let head = match &self.head {
+            Head::None => 0,
+            Head::Product(Product { m, k, n, batch, .. }) => {
+                [m, k, n, batch].into_iter().fold(2_u64, |all, length| all.saturating_mul(u64::from(*length)))
+            }
+            Head::Fold(fold, body) => {
+                let all = fold.dims.iter().fold(1_u64, |all, (length, _)| all.saturating_mul(u64::from(*length)));
+                all.saturating_mul(functions(body) + u64::from(fold.element.is_float()))
+            }
+            // Passes over the row, and what each does to an element.
+            Head::Rows { f, body, .. } => {
+                let each = match f {
+                    Norm::Softmax => 4,
+                    Norm::Layer => 5,
+                    Norm::RootMeanSquare => 3,
+                };
+                len.saturating_mul(each + functions(body))
+            }
+        };
+        head.saturating_add(len.saturating_mul(functions(&self.tail)))
+    }
+
     /// What a step of a body comes to.
     #[must_use]
     pub fn element(&self, body: &Body, step: usize) -> Element {

@@ -301,6 +301,12 @@ impl Dispatch<'_> {
         self
     }
 
+    /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::Profile): WGSL does not tell.
+    pub fn flops(self, flops: u64) -> Self {
+        self.batch.tape().payload.names.set_flops(self.op, flops);
+        self
+    }
+
     /// Names the dispatch in errors and profiles.
     pub fn label(self, label: &str) -> Self {
         self.batch.tape().payload.names.label(self.op, label);

@@ -45,7 +45,7 @@ impl Batch {
     pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(Frozen, Split)> {
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if self.landing.is_some() {
-            let message = "freeze: a reading is of one batch; ask for an output, which every run of a replay can read";
+            let message = "freeze: a reading or a profile is of one batch; ask for an output, which every run of a replay can read, or a run for its profile";
             let error = Error::new(ErrorKind::Bindings, message).at(here);
             if let Some(completion) = &self.completion {
                 completion.finish(Err(error.clone()));

@@ -22,6 +22,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use bytemuck::Pod;
@@ -42,7 +43,8 @@ use crate::{
     error::{Error, ErrorKind, Result},
     memory::Block,
     policy::Split,
-    submit::{Completion, Departure, Hold, Landing, Outbound, Ticket, poisoned},
+    profile::{Log, Profile, StageKind},
+    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket, poisoned},
     tune,
 };
 
@@ -86,6 +88,8 @@ pub struct Batch {
     landing: Option<Arc<Landing>>,
     /// Where it is cut; `None`: as the device's policy says.
     split: Option<Split>,
+    /// Where somebody wants to know what it takes.
+    log: Option<Arc<Log>>,
 }
 
 /// What recording an op needs, borrowed piece by piece.
@@ -106,14 +110,19 @@ impl Device {
 impl Batch {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self {
+        let mut batch = Self {
             shared,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             tape: Some(Tape::take()),
             completion: None,
             landing: None,
             split: None,
+            log: None,
+        };
+        if batch.shared.notes().is_on() {
+            batch.logged();
         }
+        batch
     }
 
     /// Memory for `len` elements that lives as long as this batch. It reads as zero where nothing has been written.
@@ -168,6 +177,30 @@ impl Batch {
         result
     }
 
+    /// Asks what the batch takes, op by op: what the host and the device need for each, which kernel it became and what it was fused with.
+    ///
+    /// Nothing else changes: the same plan, passes and submissions. Asked first, it also tells how long recording took. See the guide `docs/profiling.md` for what it costs.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let profile = batch.profile();
+    /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
+    /// let y = batch.exp(x);
+    /// let y = batch.relu(y);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// let profile = profile.wait()?;
+    /// assert_eq!(profile.ops()[1].kernel(), Some("exp+relu"));
+    /// assert_eq!(profile.ops()[1].fused_with(), [2]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn profile(&mut self) -> Reading<Profile> {
+        let (completion, landing, log) = (self.completion(), self.landing(), self.logged());
+        landing.set_log(&log);
+        Reading::new(completion, landing, 0, 0)
+    }
+
     /// Number of ops recorded, not counting barriers and splits.
     #[must_use]
     pub fn num_ops(&self) -> usize {
@@ -210,6 +243,9 @@ impl Batch {
     /// Checks, plans and encodes. On an error the readings hear of it too.
     fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound, Arc<Completion>)> {
         let completion = self.completion();
+        if let Some(log) = self.log.clone() {
+            self.landing().set_log(&log);
+        }
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let outbound = self.encode(&mut tape, &completion, here).map_err(|error| match error.location() {
             Some(_) => error,
@@ -234,19 +270,31 @@ impl Batch {
             return Err(Error::new(ErrorKind::Bindings, message));
         }
         self.shared.lost().check()?;
-        let caps = self.caps(&tape.recording);
-        let planned = self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)?;
+        let log = self.log.as_ref();
+        if let Some(log) = log {
+            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+        }
+        let planned = Log::time(log.map(|log| &**log), StageKind::Plan, || {
+            let caps = self.caps(&tape.recording);
+            self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)
+        })?;
         let heirs = check_poison(&tape.payload, &planned)?;
         let route = self.route(&planned, &tape.payload);
-        let hold = Hold::new(completion.clone(), planned.touches.clone(), here);
+        let mut hold = Hold::new(completion.clone(), planned.touches.clone(), here);
+        if let Some((log, landing)) = log.zip(self.landing.as_ref()) {
+            hold.logged = Some(Logged::new(log.clone(), landing.clone(), self.shared.notes().watchers()));
+        }
         let mut departure = Departure::new(self.shared.submitter(), &route, hold, heirs);
-        let encoded = self.shared.executor().encode(
-            &self.shared,
-            route.planned(&planned),
-            &route.parts,
-            &mut tape.payload,
-            &mut |commands, blocks| departure.leave(commands, || blocks.to_vec()),
-        );
+        let encoded = Log::time(log.map(|log| &**log), StageKind::Encode, || {
+            self.shared.executor().encode(
+                &self.shared,
+                route.planned(&planned),
+                &route.parts,
+                &mut tape.payload,
+                log,
+                &mut |commands, blocks| departure.leave(commands, || blocks.to_vec()),
+            )
+        });
         departure.finish(encoded, self.landing.as_ref(), || std::mem::take(&mut tape.payload.blocks))
     }
 
@@ -300,6 +348,13 @@ impl Batch {
 
     fn landing(&mut self) -> Arc<Landing> {
         self.landing.get_or_insert_default().clone()
+    }
+
+    fn logged(&mut self) -> Arc<Log> {
+        if self.log.is_none() {
+            self.tape().payload.names.keep_times();
+        }
+        self.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
     pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Wake, Waker},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{
@@ -48,6 +48,8 @@ struct Flight<O> {
     answers: Answers<O>,
     addresses: Vec<Address<O>>,
     left: Duration,
+    /// When it left and with how many rows, where somebody watches.
+    watched: Option<(Instant, usize)>,
 }
 
 /// Wakes the thread of a device.
@@ -135,6 +137,13 @@ impl<J: Job> Flights<J> {
         let now = self.front.now();
         let taken = &mut self.taken;
         let waits = taken.batch.iter().map(|waiting| now.saturating_sub(waiting.arrived));
+        let watched = self.device.is_watched().then(|| (Instant::now(), taken.rows));
+        if let Some((left, _)) = watched {
+            let name = format!("{} waits", self.job.name());
+            for waited in waits.clone() {
+                self.device.note("queue", &name, left.checked_sub(waited).unwrap_or(left)..left, None);
+            }
+        }
         self.front.figures.left(reason, [std::mem::take(&mut taken.rows), size], waits);
         let mut inputs = Vec::with_capacity(taken.batch.len());
         let mut addresses = self.addresses.pop().unwrap_or_default();
@@ -146,7 +155,7 @@ impl<J: Job> Flights<J> {
             Ok((mut ticket, answers)) => {
                 // It rings when it has landed; if it has already, nobody sleeps before having looked.
                 drop(Pin::new(&mut ticket).poll(&mut Context::from_waker(&self.bell)));
-                self.under_way.push_back(Flight { ticket, answers, addresses, left: now });
+                self.under_way.push_back(Flight { ticket, answers, addresses, left: now, watched });
                 Ok(())
             }
             Err(error) => {
@@ -165,7 +174,7 @@ impl<J: Job> Flights<J> {
     /// # Errors
     /// The device was lost.
     fn land(&mut self, flight: Flight<J::Output>) -> Result<()> {
-        let Flight { ticket, answers, mut addresses, left } = flight;
+        let Flight { ticket, answers, mut addresses, left, watched } = flight;
         let results = ticket.wait().and_then(|()| {
             let results = catch_unwind(AssertUnwindSafe(answers));
             let results = results.unwrap_or_else(|_| Err(panicked("giving answers")))?;
@@ -175,6 +184,10 @@ impl<J: Job> Flights<J> {
             }
             Ok(results)
         });
+        if let Some((left, rows)) = watched {
+            let name = format!("flight of {}", self.job.name());
+            self.device.note("flight", &name, left..Instant::now(), Some(("rows", rows as u64)));
+        }
         let front = &self.front;
         front.landed(self.who, results.is_ok());
         front.figures.served(front.now().saturating_sub(left), front.waiting());

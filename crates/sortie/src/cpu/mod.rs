@@ -32,6 +32,7 @@ use crate::{
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
     metrics::{Count, Counters},
+    profile::Log,
 };
 
 /// Scratch memory by physical id.
@@ -83,13 +84,14 @@ impl Cpu {
         planned: &Arc<Planned>,
         parts: &[Part],
         payload: &mut Payload,
+        log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         for block in place(shared, planned)? {
             payload.blocks.push(Some(block));
         }
         let returns = (payload.read_bytes > 0).then(Arc::<Returns>::default);
-        let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters);
+        let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters, log.cloned());
         Ok(self.work(sheet, parts, &payload.blocks, leave))
     }
 
@@ -109,8 +111,9 @@ impl Cpu {
 
     pub(crate) fn replay(&self, frozen: &Arc<Frozen>, parts: &[Part], errand: Errand, leave: Leave<'_>) -> Encoded {
         let returns = (!errand.reads.is_empty()).then(|| Arc::new(Returns::new(errand.twice)));
+        let log = errand.log.clone();
         let held = Held::Frozen(frozen.clone(), errand);
-        let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters);
+        let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters, log);
         self.work(sheet, parts, &frozen.payload.blocks, leave)
     }
 
@@ -123,6 +126,7 @@ impl Cpu {
             Commands::Cpu(Work {
                 sheet: sheet.clone(),
                 ops: part.ops.range(),
+                part: u32::try_from(number).unwrap_or(u32::MAX),
                 first: number == 0,
                 last: number + 1 == parts.len(),
             })

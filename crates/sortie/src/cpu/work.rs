@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -18,6 +19,7 @@ use crate::{
     error::{Error, Result},
     memory::{Block, Returns},
     metrics::{Count, Counters},
+    profile::{Log, Ran, RanBetween, What},
 };
 
 /// One submission of a batch, ready to run.
@@ -25,6 +27,8 @@ pub(crate) struct Work {
     pub(super) sheet: Arc<Sheet>,
     /// A stretch of the plan's order.
     pub(super) ops: Range<usize>,
+    /// Which submission of its batch it is.
+    pub(super) part: u32,
     pub(super) first: bool,
     pub(super) last: bool,
 }
@@ -36,6 +40,8 @@ pub(super) struct Sheet {
     pub(super) workers: Arc<Workers>,
     returns: Option<Arc<Returns>>,
     counters: Arc<Counters>,
+    /// Where somebody wants to know what it takes.
+    log: Option<Arc<Log>>,
 }
 
 /// What a plan refers to.
@@ -63,8 +69,9 @@ impl Sheet {
         workers: &Arc<Workers>,
         returns: Option<Arc<Returns>>,
         counters: &Arc<Counters>,
+        log: Option<Arc<Log>>,
     ) -> Self {
-        Self { planned: planned.clone(), held, workers: workers.clone(), returns, counters: counters.clone() }
+        Self { planned: planned.clone(), held, workers: workers.clone(), returns, counters: counters.clone(), log }
     }
 
     #[inline]
@@ -125,9 +132,13 @@ impl Work {
             memory: Memory::new(blocks, &plan.placement),
             canceled,
             tally: Tally::default(),
+            minutes: self.sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.ops.len())),
         };
         let outcome = running.submission(self);
         running.tally.add_to(&self.sheet.counters);
+        if let Some(minutes) = running.minutes {
+            minutes.file();
+        }
         outcome
     }
 }
@@ -138,6 +149,8 @@ pub(super) struct Running<'a> {
     pub(super) memory: Memory<'a>,
     pub(super) canceled: &'a AtomicBool,
     tally: Tally,
+    /// Where somebody wants to know what it takes.
+    minutes: Option<Minutes<'a>>,
 }
 
 impl Running<'_> {
@@ -174,6 +187,7 @@ impl Running<'_> {
             let place = self.memory.place(&Access::write(port.slot, 0..port.bytes));
             let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(place));
             words.copy_from_slice(&errand.data[crate::memory::index(port.start)..][..words.len()]);
+            self.did(What::Other("input of the run"));
         }
     }
 
@@ -188,6 +202,15 @@ impl Running<'_> {
             if let Some(returns) = &self.sheet.returns {
                 returns.push(port.start, words);
             }
+            self.did(What::Other("output of the run"));
+        }
+    }
+
+    /// This has just been done.
+    #[inline]
+    fn did(&mut self, what: What) {
+        if let Some(minutes) = &mut self.minutes {
+            minutes.did(what);
         }
     }
 
@@ -198,6 +221,7 @@ impl Running<'_> {
         }
         self.tally.count(lane);
         self.memory.zero(clear.physical, clear.bytes);
+        self.did(What::Other("zeroing of scratch"));
     }
 
     fn ops(&mut self, order: &[u32]) -> Result<()> {
@@ -207,13 +231,16 @@ impl Running<'_> {
                 return Err(canceled_here());
             }
             let op = &recording.ops[*index as usize];
-            self.op(op, recording.accesses_of(op)).map_err(|error| self.placed(*index, error))?;
+            if self.op(op, recording.accesses_of(op)).map_err(|error| self.placed(*index, error))? {
+                self.did(What::Op(*index));
+            }
         }
         Ok(())
     }
 
+    /// Whether there was anything to do.
     #[inline]
-    fn op(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
+    fn op(&mut self, op: &Op, accesses: &[Access]) -> Result<bool> {
         let payload = self.sheet.payload();
         let empty = match op.kind {
             OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
@@ -221,12 +248,12 @@ impl Running<'_> {
             _ => accesses.is_empty(),
         };
         if empty {
-            return Ok(());
+            return Ok(false);
         }
         self.tally.count(op.lane);
         match (op.kind, accesses) {
-            (OpKind::Dispatch, accesses) => return self.dispatch(op, accesses),
-            (OpKind::Tensor, accesses) => return self.native(op, accesses),
+            (OpKind::Dispatch, accesses) => self.dispatch(op, accesses)?,
+            (OpKind::Tensor, accesses) => self.native(op, accesses)?,
             (OpKind::Copy, [from, to]) => {
                 let (from, to) = (self.memory.place(from), self.memory.place(to));
                 self.memory.copy(from, to);
@@ -250,12 +277,41 @@ impl Running<'_> {
             }
             (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
         }
-        Ok(())
+        Ok(true)
     }
 
     #[cold]
     fn placed(&self, op: u32, error: Error) -> Error {
         self.sheet.payload().names.place(self.sheet.planned.origin(op as usize), error)
+    }
+}
+
+/// What a submission did when.
+struct Minutes<'a> {
+    log: &'a Log,
+    part: u32,
+    ran: Vec<Ran>,
+    between: Vec<RanBetween>,
+    /// When the last one ended, in nanoseconds since the log began.
+    last: u64,
+}
+
+impl<'a> Minutes<'a> {
+    fn new(log: &'a Log, part: u32, ops: usize) -> Self {
+        let (ran, between) = (Vec::with_capacity(ops), Vec::with_capacity(ops));
+        Self { log, part, ran, between, last: log.since(Instant::now()) }
+    }
+
+    fn did(&mut self, what: What) {
+        let now = self.log.since(Instant::now());
+        let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
+        self.ran.push(Ran { what, part: self.part, encode: 0 });
+        let begin = std::mem::replace(&mut self.last, now);
+        self.between.push(RanBetween { first, count: 1, part: self.part, begin, end: now });
+    }
+
+    fn file(self) {
+        self.log.ran(self.ran, self.between);
     }
 }
 

@@ -41,6 +41,7 @@ use crate::{
     memory::{Block, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
     policy::{Costs, SubmitPolicy},
+    profile::Notes,
     submit::{Queue, Submitter},
     tune::Tuning,
 };
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     tuning: Tuning,
     policy: SubmitPolicy,
     costs: Arc<Costs>,
+    /// Who watches it.
+    notes: Notes,
 }
 
 /// The wgpu side of a device.
@@ -163,6 +166,7 @@ impl Device {
             tuning,
             policy,
             costs,
+            notes: Notes::default(),
         }))
     }
 
@@ -327,6 +331,7 @@ impl Device {
             tuning,
             policy,
             costs,
+            notes: Notes::default(),
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
@@ -371,6 +376,14 @@ impl Shared {
 
     pub(crate) fn costs(&self) -> &Costs {
         &self.costs
+    }
+
+    pub(crate) fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
     }
 
     pub(crate) fn id(&self) -> u64 {

@@ -17,6 +17,7 @@ use super::{
     frozen::Laid,
     groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
     plans::Resolved,
+    stamps::Stamps,
 };
 use crate::{
     device::Shared,
@@ -24,6 +25,7 @@ use crate::{
     kernel::{GRID_BLOCK, Kernel, Layout, Pipeline, fold},
     memory::Block,
     metrics::{Count, Counters},
+    profile::What,
 };
 
 /// Everything the two walks look at.
@@ -35,6 +37,8 @@ pub(super) struct Encoding<'a> {
     pub(super) fill: Option<&'a Kernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<wgpu::Buffer>,
+    /// Where timestamps go in it.
+    pub(super) stamps_start: u64,
     pub(super) groups: &'a GroupCache,
     pub(super) counters: &'a Counters,
 }
@@ -44,6 +48,7 @@ impl<'a> Encoding<'a> {
     pub(super) fn run(
         &self,
         resolved: &mut Resolved,
+        mut stamps: Option<&mut Stamps>,
         mut each: impl FnMut(bool, &mut dyn FnMut() -> wgpu::CommandEncoder) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
@@ -68,7 +73,8 @@ impl<'a> Encoding<'a> {
         for (number, part) in self.laid.parts.iter().enumerate() {
             let last = number + 1 == self.laid.parts.len();
             each(last, &mut || {
-                let mut commands = Commands::new(self.device, &groups, now);
+                let mut commands = Commands::new(self.device, &groups, now, stamps.as_deref_mut());
+                commands.begin(number);
                 if number == 0 {
                     self.prologue(&mut commands);
                 }
@@ -76,7 +82,12 @@ impl<'a> Encoding<'a> {
                 if last {
                     self.epilogue(&mut commands);
                 }
-                commands.end(self.counters)
+                let mut encoder = commands.end(self.counters);
+                if let Some(stamps) = stamps.as_deref().filter(|_| last) {
+                    let period = self.shared.queue().get_timestamp_period();
+                    stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, period);
+                }
+                encoder
             })?;
         }
         Ok(())
@@ -85,7 +96,7 @@ impl<'a> Encoding<'a> {
     /// A stretch of the order. Waves matter only to what must be zeroed between them.
     fn part<'r, 'c>(
         &self,
-        commands: &mut Commands<'a>,
+        commands: &mut Commands<'a, '_>,
         ops: Range<usize>,
         clears: &mut Peekable<impl Iterator<Item = &'c Clear>>,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
@@ -177,17 +188,18 @@ impl<'a> Encoding<'a> {
     }
 
     /// What a run of a replay asks for.
-    fn epilogue(&self, commands: &mut Commands<'a>) {
+    fn epilogue(&self, commands: &mut Commands<'a, '_>) {
         for port in self.laid.outputs() {
             let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
             self.counters.bytes_read.add(port.bytes);
             let from = self.slot(port.slot);
             commands.transfer().copy_buffer_to_buffer(from.buffer(), 0, readback, port.start, port.bytes);
+            commands.did(What::Other("output of the run"));
         }
     }
 
     /// Parameters, zeros for scratch that was used before, and what a run of a replay brings.
-    fn prologue(&self, commands: &mut Commands<'a>) {
+    fn prologue(&self, commands: &mut Commands<'a, '_>) {
         if let (Some(params), Some(upload)) = (self.laid.params, self.upload) {
             let start = self.laid.payload.uploads.len() as u64;
             commands.transfer().copy_buffer_to_buffer(
@@ -197,17 +209,20 @@ impl<'a> Encoding<'a> {
                 0,
                 u64::from(self.laid.planned.plan.params_bytes),
             );
+            commands.did(What::Other("parameters"));
         }
         for clear in self.laid.planned.plan.clears.iter().filter(|clear| clear.first) {
             let block = self.physical(clear.physical);
             if !block.fresh() {
                 commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
+                commands.did(ZEROING);
             }
         }
         for port in self.laid.inputs() {
             let upload = self.upload.unwrap_or_else(|| unreachable!("an input has data"));
             let (to, start) = (self.slot(port.slot), self.laid.data_start() + port.start);
             commands.transfer().copy_buffer_to_buffer(upload, start, to.buffer(), 0, port.bytes);
+            commands.did(What::Other("input of the run"));
         }
     }
 
@@ -219,7 +234,7 @@ impl<'a> Encoding<'a> {
 
     fn clear<'r>(
         &self,
-        commands: &mut Commands<'a>,
+        commands: &mut Commands<'a, '_>,
         clear: &Clear,
         lane: Lane,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
@@ -237,27 +252,26 @@ impl<'a> Encoding<'a> {
             }
             None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
         }
+        commands.did(ZEROING);
     }
 
     #[inline]
-    fn ops<'r>(&self, commands: &mut Commands<'a>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
+    fn ops<'r>(&self, commands: &mut Commands<'a, '_>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
         for index in order {
             let op = &self.laid.planned.recording.ops[*index as usize];
             match op.lane {
                 Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs),
-                // A grid of zero.
-                Lane::Compute => {}
-                Lane::Transfer => self.transfer(commands, op),
+                // An op of length 0 touches nothing, and does not close the pass either.
+                Lane::Transfer if op.accesses.len > 0 => self.transfer(commands, op),
+                // A grid of zero, too.
+                Lane::Compute | Lane::Transfer => continue,
             }
+            commands.did(What::Op(*index));
         }
     }
 
-    fn transfer(&self, commands: &mut Commands<'a>, op: &Op) {
+    fn transfer(&self, commands: &mut Commands<'a, '_>, op: &Op) {
         let accesses = self.laid.planned.recording.accesses_of(op);
-        if accesses.is_empty() {
-            // An op of length 0 touches nothing, and does not close the pass either.
-            return;
-        }
         let encoder = commands.transfer();
         match (op.kind, accesses) {
             (OpKind::Copy, [from, to]) => {
@@ -299,7 +313,7 @@ impl<'a> Encoding<'a> {
     #[inline]
     fn dispatch<'r>(
         &self,
-        commands: &mut Commands<'a>,
+        commands: &mut Commands<'a, '_>,
         index: usize,
         op: &Op,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
@@ -361,8 +375,11 @@ pub(super) fn folded(op: &Op, most: u32) -> [u32; 3] {
     fold(groups, most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
 }
 
+/// What a profile calls it.
+const ZEROING: What = What::Other("zeroing of scratch");
+
 /// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
-struct Commands<'a> {
+struct Commands<'a, 's> {
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
     groups: &'a Groups,
@@ -374,13 +391,15 @@ struct Commands<'a> {
     passes: u64,
     dispatches: u64,
     transfers: u64,
+    /// Where somebody wants to know what takes how long.
+    stamps: Option<&'s mut Stamps>,
 }
 
 /// Group numbers whose state is remembered; devices have 4 to 8.
 const SET: usize = 8;
 
-impl<'a> Commands<'a> {
-    fn new(device: &wgpu::Device, groups: &'a Groups, now: u64) -> Self {
+impl<'a, 's> Commands<'a, 's> {
+    fn new(device: &wgpu::Device, groups: &'a Groups, now: u64, stamps: Option<&'s mut Stamps>) -> Self {
         Self {
             encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
             pass: None,
@@ -392,12 +411,41 @@ impl<'a> Commands<'a> {
             passes: 0,
             dispatches: 0,
             transfers: 0,
+            stamps,
+        }
+    }
+
+    /// It is for this submission of the batch.
+    fn begin(&mut self, part: usize) {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.begin(part);
+        }
+    }
+
+    /// This has just been encoded, in the open pass or outside.
+    #[inline]
+    fn did(&mut self, what: What) {
+        if let Some(stamps) = &mut self.stamps {
+            match &mut self.pass {
+                Some(pass) => stamps.ran_inside(what, pass),
+                None => stamps.ran_outside(what, &mut self.encoder),
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let open = self.pass.take().is_some();
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| open) {
+            stamps.closed();
         }
     }
 
     /// The encoder, for one command outside a pass.
     fn transfer(&mut self) -> &mut wgpu::CommandEncoder {
-        self.pass = None;
+        self.close();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.outside(&mut self.encoder);
+        }
         self.transfers += 1;
         &mut self.encoder
     }
@@ -416,7 +464,13 @@ impl<'a> Commands<'a> {
         self.pipeline = None;
         self.set = [GroupRef::NONE; SET];
         self.immediates = &[];
-        self.pass = Some(self.encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default()).forget_lifetime());
+        let timestamp_writes = self.stamps.as_mut().and_then(|stamps| stamps.pass_writes());
+        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+        let mut pass = self.encoder.begin_compute_pass(&descriptor).forget_lifetime();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.opened(&mut pass);
+        }
+        self.pass = Some(pass);
     }
 
     #[inline]
@@ -481,7 +535,10 @@ impl<'a> Commands<'a> {
     }
 
     fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {
-        self.pass = None;
+        self.close();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.end(&mut self.encoder);
+        }
         let count = |counter: &AtomicU64, n| counter.add(n);
         count(&counters.passes, self.passes);
         count(&counters.dispatches, self.dispatches);

@@ -10,7 +10,7 @@ use super::{
     plans::{Planned, Resolved},
     vulkan::Secondary,
 };
-use crate::{device::Shared, error::Result, memory::Block};
+use crate::{device::Shared, error::Result, memory::Block, profile::Log};
 
 /// A planned recording that keeps its memory: every run uses the same, one after the other.
 #[derive(Debug)]
@@ -150,6 +150,8 @@ pub(crate) struct Errand {
     pub(crate) twice: bool,
     /// Not to be done by the device's own recording.
     pub(crate) encoded: bool,
+    /// Where somebody wants to know what it takes.
+    pub(crate) log: Option<Arc<Log>>,
 }
 
 /// A plan that has been given memory and data.
@@ -174,6 +176,13 @@ impl<'a> Laid<'a> {
             Some((_, errand)) if errand.reads.is_empty() => 0,
             Some((frozen, _)) => frozen.outputs.bytes(),
         }
+    }
+
+    /// How many commands it takes at most.
+    pub(super) fn commands(&self) -> usize {
+        let plan = &self.planned.plan;
+        // Parameters are one.
+        plan.order.len() + plan.clears.len() + self.inputs().count() + self.outputs().count() + 1
     }
 
     /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.

@@ -11,9 +11,11 @@ mod frozen;
 mod groups;
 mod names;
 mod native;
+mod outline;
 mod payload;
 mod plans;
 mod route;
+mod stamps;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_vulkan.rs")]
 mod vulkan;
 
@@ -22,24 +24,26 @@ use std::{sync::Arc, thread};
 use smallvec::SmallVec;
 use sortie_plan::Part;
 
-use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, vulkan::Secondary};
+use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, stamps::Stamps, vulkan::Secondary};
 pub(crate) use self::{
     direct::Fence,
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     frozen::{Errand, Frozen, Ports},
     groups::GroupCache,
     names::Names,
+    outline::Described,
     payload::Payload,
     plans::{PlanCache, Planned},
     route::Route,
 };
 use crate::{
     cpu::{Cpu, Work},
-    device::{DeviceOptions, Gpu, Shared},
+    device::{DeviceKind, DeviceOptions, Gpu, Shared},
     error::{Error, Result},
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
+    profile::{Log, Tier},
 };
 
 /// What runs plans. One variant per kind of device.
@@ -145,13 +149,29 @@ impl Executor {
         planned: &Arc<Planned>,
         parts: &[Part],
         payload: &mut Payload,
+        log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         planned.complete(payload);
-        match self {
-            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, parts, payload, leave),
-            Self::Cpu(cpu) => cpu.encode(shared, planned, parts, payload, leave),
+        if let Some(log) = log {
+            self.describe(shared, log, planned, payload);
         }
+        match self {
+            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, parts, payload, log, leave),
+            Self::Cpu(cpu) => cpu.encode(shared, planned, parts, payload, log, leave),
+        }
+    }
+
+    /// Lets a log know what is going to run.
+    fn describe(&self, shared: &Shared, log: &Log, planned: &Arc<Planned>, payload: &Payload) {
+        let tier = match self {
+            Self::Wgpu(wgpu) => stamps::tier(wgpu.gpu.features()),
+            Self::Cpu(_) => Tier::Exact,
+        };
+        let described = Described::new(planned, payload, log.zero());
+        // A software driver runs one op after the other anyway.
+        let side_by_side = shared.kind() != DeviceKind::Software;
+        log.planned(&shared.info().to_string(), tier, side_by_side, move || described.outline());
     }
 
     /// Gives a planned recording all that its runs need, for as long as it is kept. What comes with it must have run before the first of them.
@@ -181,6 +201,9 @@ impl Executor {
         errand: Errand,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
+        if let Some(log) = &errand.log {
+            self.describe(shared, log, &frozen.planned, &frozen.payload);
+        }
         match self {
             Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, parts, &errand, leave),
             Self::Cpu(cpu) => Ok(cpu.replay(frozen, parts, errand, leave)),
@@ -215,6 +238,7 @@ impl Wgpu {
         planned: &Planned,
         parts: &[Part],
         payload: &mut Payload,
+        log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         // Taken out, so that another thread running the same plan is not held up: it resolves its own.
@@ -225,7 +249,7 @@ impl Wgpu {
         // Behind the slots: whoever holds the blocks holds it too.
         payload.blocks.extend(params.clone().map(Some));
         let laid = Laid { planned, parts, payload, physical: &physical, params: params.as_deref(), run: None };
-        let encoded = self.commands(shared, &laid, &mut resolved, leave)?;
+        let encoded = self.commands(shared, &laid, &mut resolved, log, leave)?;
         *planned.resolved.lock() = resolved;
         Ok(encoded)
     }
@@ -267,7 +291,10 @@ impl Wgpu {
         errand: &Errand,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
-        if let Some(secondary) = frozen.native.as_ref().filter(|_| !errand.encoded) {
+        if let (Some(_), Some(log)) = (&frozen.native, &errand.log) {
+            log.disturbed("encoding what the device has a recording of, which cannot be timed op by op");
+        }
+        if let Some(secondary) = frozen.native.as_ref().filter(|_| !errand.encoded && errand.log.is_none()) {
             return self.native(frozen, errand, secondary, leave);
         }
         let mut resolved = std::mem::take(&mut *frozen.resolved.lock());
@@ -279,7 +306,7 @@ impl Wgpu {
             params: frozen.params.as_deref(),
             run: Some((frozen, errand)),
         };
-        let encoded = self.commands(shared, &laid, &mut resolved, leave)?;
+        let encoded = self.commands(shared, &laid, &mut resolved, errand.log.as_ref(), leave)?;
         *frozen.resolved.lock() = resolved;
         Ok(encoded)
     }
@@ -290,6 +317,7 @@ impl Wgpu {
         shared: &Arc<Shared>,
         laid: &Laid<'_>,
         resolved: &mut Resolved,
+        log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         let clears = laid.planned.plan.clears.iter().any(|clear| !clear.first);
@@ -298,7 +326,16 @@ impl Wgpu {
             fill.pipeline(shared, false)?;
         }
         let upload = self.upload(laid)?;
-        let mut readback = match laid.read_bytes() {
+        let mut stamps = match log {
+            Some(log) => Some(Stamps::new(&self.gpu, log, laid.commands(), laid.parts.len())?),
+            None => None,
+        };
+        let stamps_start = laid.read_bytes().next_multiple_of(8);
+        let read_bytes = match stamps.as_ref().map_or(0, Stamps::bytes) {
+            0 => laid.read_bytes(),
+            bytes => stamps_start + bytes,
+        };
+        let mut readback = match read_bytes {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
@@ -309,11 +346,12 @@ impl Wgpu {
             fill,
             upload: upload.as_ref(),
             readback: readback.clone(),
+            stamps_start,
             groups: &self.groups,
             counters: &self.counters,
         };
         let mut encoded = Encoded { commands: None, returning: None };
-        let outcome = encoding.run(resolved, |last, encode| {
+        let outcome = encoding.run(resolved, stamps.as_mut(), |last, encode| {
             let scopes = self.gpu.scopes();
             let encoder = encode();
             if last {

@@ -1,13 +1,13 @@
 //! Number, label and line of every op: what an error says of the one it belongs to.
 
-use std::panic::Location;
+use std::{ops::Range, panic::Location, time::Instant};
 
 use sortie_plan::Span;
 
 use crate::error::{Error, OpName};
 
 /// Its lists are reused from batch to batch.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     /// Where each op of the recording was recorded.
     lines: Vec<&'static Location<'static>>,
@@ -20,6 +20,20 @@ pub(crate) struct Names {
     text: String,
     /// Ops that the user did not ask for one by one: fences, and the further ops of a call that takes several.
     uncounted: Vec<u32>,
+    /// Operations on floats by op, in order, where the user said so.
+    flops: Vec<(u32, u64)>,
+    /// From which op on it is kept when each was recorded, and those times.
+    times: Option<(usize, Vec<Instant>)>,
+}
+
+/// What is known of one op.
+pub(super) struct Named<'a> {
+    pub(super) label: &'a str,
+    pub(super) at: &'static Location<'static>,
+    /// The innermost scope.
+    pub(super) scope: Option<usize>,
+    /// When it was recorded.
+    pub(super) recorded: Option<Instant>,
 }
 
 /// A stretch of ops with a name. Outer scopes come before inner ones.
@@ -38,7 +52,20 @@ impl Names {
     pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
         let index = self.lines.len();
         self.lines.push(at);
+        if let Some((_, times)) = &mut self.times {
+            times.push(Instant::now());
+        }
         index
+    }
+
+    /// From now on it is kept when ops are recorded.
+    pub(crate) fn keep_times(&mut self) {
+        let from = self.lines.len();
+        self.times.get_or_insert_with(|| (from, Vec::new()));
+    }
+
+    pub(crate) fn set_flops(&mut self, op: usize, flops: u64) {
+        self.flops.push((index(op), flops));
     }
 
     /// An op is not one of the user's.
@@ -90,23 +117,53 @@ impl Names {
         self.scope = None;
         self.text.clear();
         self.uncounted.clear();
+        self.flops.clear();
+        self.times = None;
+    }
+
+    /// The number of an op as the user counts.
+    pub(super) fn number(&self, op: usize) -> u32 {
+        index(op - self.uncounted.partition_point(|at| *at as usize <= op))
+    }
+
+    /// Operations on floats that the user said it takes.
+    pub(super) fn flops(&self, op: usize) -> Option<u64> {
+        last_of(&self.flops, op)
+    }
+
+    /// The ops that the user counts, by their index in the recording.
+    pub(super) fn ops(&self) -> impl Iterator<Item = (usize, Named<'_>)> {
+        let counted = (0..self.lines.len()).filter(|op| self.uncounted.binary_search(&index(*op)).is_err());
+        counted.map(|op| {
+            let label = last_of(&self.labels, op).map_or("", |label| &self.text[label.range()]);
+            let times = self.times.as_ref().and_then(|(from, times)| times.get(op.checked_sub(*from)?).copied());
+            (op, Named { label, at: self.lines[op], scope: self.around(op).next(), recorded: times })
+        })
+    }
+
+    /// Names of scopes, the scopes around them, and their ops as the user counts.
+    pub(super) fn scopes(&self) -> impl Iterator<Item = (&str, Option<usize>, Range<usize>)> {
+        let before = |op: usize| op - self.uncounted.partition_point(|at| (*at as usize) < op);
+        self.scopes.iter().map(move |scope| {
+            let ops = before(scope.start)..before(scope.end.min(self.lines.len()));
+            (&self.text[scope.label.range()], scope.outer, ops)
+        })
+    }
+
+    /// The scopes around an op, the innermost first.
+    fn around(&self, op: usize) -> impl Iterator<Item = usize> {
+        // They nest: they are among the one opened last before it and those around that.
+        let last = self.scopes.partition_point(|scope| scope.start <= op).checked_sub(1);
+        std::iter::successors(last, |scope| self.scopes[*scope].outer).filter(move |scope| op < self.scopes[*scope].end)
     }
 
     /// Number and label of an op; scopes come before the label.
     fn name(&self, op: usize) -> OpName {
-        let mut parts = Vec::new();
-        // Labels and uncounted ops are in order, and a later label of one op is the one that holds.
-        let labels = self.labels.partition_point(|(at, _)| *at as usize <= op);
-        parts.extend(self.labels[..labels].last().filter(|(at, _)| *at as usize == op).map(|(_, label)| *label));
-        // Scopes nest: those around the op are among the one opened last before it and those around that.
-        let mut scope = self.scopes.partition_point(|scope| scope.start <= op).checked_sub(1);
-        while let Some(open) = scope.map(|index| self.scopes[index]) {
-            parts.extend((op < open.end).then_some(open.label));
-            scope = open.outer;
-        }
-        let parts: Vec<_> = parts.iter().rev().map(|span| &self.text[span.range()]).collect();
-        let uncounted = self.uncounted.partition_point(|at| *at as usize <= op);
-        OpName { index: op - uncounted, label: parts.join("/") }
+        let label = last_of(&self.labels, op);
+        let scopes = self.around(op).map(|scope| self.scopes[scope].label);
+        let parts: Vec<_> = label.into_iter().chain(scopes).map(|span| &self.text[span.range()]).collect();
+        let parts: Vec<_> = parts.into_iter().rev().collect();
+        OpName { index: self.number(op) as usize, label: parts.join("/") }
     }
 
     fn write(&mut self, text: &str) -> Span {
@@ -114,6 +171,12 @@ impl Names {
         self.text.push_str(text);
         Span::new(start..self.text.len())
     }
+}
+
+/// What was said of an op, in a list in their order: what was said last holds.
+fn last_of<T: Copy>(said: &[(u32, T)], op: usize) -> Option<T> {
+    let until = said.partition_point(|(at, _)| *at as usize <= op);
+    said[..until].last().filter(|(at, _)| *at as usize == op).map(|(_, said)| *said)
 }
 
 fn index(op: usize) -> u32 {

@@ -55,6 +55,8 @@ pub(crate) struct Planned {
 pub(crate) struct Tensors {
     /// The recording as it was recorded.
     key: Recording,
+    /// What shares a kernel, by the op that it is called by.
+    fused: FxHashMap<u32, Fused>,
     /// What ops of kind `Tensor` compute, by kernel; `None` for those that have become dispatches.
     natives: Vec<Option<Native>>,
     /// Where the scalars of such ops were recorded; `data` of the op is a part of this list.
@@ -64,6 +66,14 @@ pub(crate) struct Tensors {
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
     start: usize,
     words: Vec<Word>,
+}
+
+/// What one kernel stands for.
+#[derive(Debug)]
+pub(crate) struct Fused {
+    /// The ops that were recorded for it.
+    pub(crate) ops: Vec<u32>,
+    pub(crate) flops: u64,
 }
 
 /// A word of the parameters of a generated kernel.
@@ -180,11 +190,12 @@ impl Planned {
 
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
     fn lowered(shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Self> {
-        let Lowered { recording: mut lowered, origin, programs, scalars } = fuse::lower(recording, caps);
+        let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let uses_arena = |op: &&Op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill | OpKind::Tensor);
         let start = recording.ops.iter().filter(uses_arena).map(|op| op.data.range().end).max().unwrap_or(0);
         let mut tensors = Tensors {
             key: recording.clone(),
+            fused: FxHashMap::default(),
             natives: Vec::new(),
             scalars,
             kernels: Vec::new(),
@@ -194,9 +205,13 @@ impl Planned {
         if caps.host {
             tensors.natives = programs.iter().map(Native::of).collect();
         }
+        let mut members = members.into_iter();
         for number in 0..lowered.ops.len() {
             let op = lowered.ops[number];
             if op.kind == OpKind::Tensor {
+                let fused =
+                    Fused { ops: members.next().unwrap_or_default(), flops: programs[op.kernel as usize].flops() };
+                tensors.fused.insert(origin[number], fused);
                 if let Some(Some(_)) = tensors.natives.get(op.kernel as usize) {
                     continue;
                 }
@@ -208,13 +223,19 @@ impl Planned {
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
     }
 
-    fn key(&self) -> &Recording {
+    /// What was recorded.
+    pub(super) fn key(&self) -> &Recording {
         self.tensors.as_ref().map_or(&self.recording, |tensors| &tensors.key)
     }
 
     /// The op that was recorded for one that runs.
     pub(crate) fn origin(&self, op: usize) -> usize {
         self.origin.get(op).map_or(op, |origin| *origin as usize)
+    }
+
+    /// What shares the kernel that is called by a recorded op.
+    pub(super) fn fused(&self, origin: usize) -> Option<&Fused> {
+        self.tensors.as_ref()?.fused.get(&u32::try_from(origin).ok()?)
     }
 
     /// Adds generated kernels and their parameters to what was recorded.

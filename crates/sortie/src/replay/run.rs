@@ -1,6 +1,6 @@
 //! One run of a replay.
 
-use std::{fmt, panic::Location, sync::Arc};
+use std::{fmt, panic::Location, sync::Arc, time::Instant};
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -11,7 +11,8 @@ use crate::{
     encode::Errand,
     error::{Error, ErrorKind, Result},
     memory::{Block, index},
-    submit::{Completion, Departure, Hold, Landing, Outbound, Reading, Ticket},
+    profile::{Log, Profile, StageKind},
+    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket},
     tensor::{Element, Tensor},
 };
 
@@ -35,7 +36,41 @@ impl Run {
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
         let errand = Errand { data: vec![0; index(inputs.bytes())], ..Errand::default() };
         let completion = Arc::new(Completion::new());
-        Self { parts, errand, given, mistakes: Vec::new(), completion, landing: None, submitted: false }
+        let watched = parts.shared.notes().is_on();
+        let mut run = Self { parts, errand, given, mistakes: Vec::new(), completion, landing: None, submitted: false };
+        if watched {
+            run.log();
+        }
+        run
+    }
+
+    /// Asks what the run takes, op by op, as [`Batch::profile`](crate::Batch::profile) does. A replay that the device has a recording of is encoded anew for it, and its profile says so.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.input::<f32>([4]);
+    /// let y = batch.scale(x, 2.0);
+    /// let out = batch.output(y);
+    /// let replay = batch.freeze()?;
+    ///
+    /// let mut run = replay.run();
+    /// let profile = run.profile();
+    /// run.write(x, &[1.0; 4]);
+    /// let y = run.read(out);
+    /// run.submit()?;
+    /// println!("{}", profile.wait()?);
+    /// # assert_eq!(y.wait()?, [2.0; 4]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn profile(&mut self) -> Reading<Profile> {
+        self.log();
+        Reading::new(self.completion.clone(), self.landing.get_or_insert_default().clone(), 0, 0)
+    }
+
+    fn log(&mut self) {
+        let log = self.errand.log.get_or_insert_with(|| Arc::new(Log::new()));
+        self.landing.get_or_insert_default().set_log(log);
     }
 
     /// Brings the data of an input.
@@ -139,9 +174,16 @@ impl Run {
         let route = frozen.route(shared, self.parts.split.rule(), !errand.encoded);
         let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
         hold.keeps = Some(frozen.clone());
+        let log = errand.log.clone();
+        if let Some((log, landing)) = log.as_ref().zip(self.landing.as_ref()) {
+            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+            hold.logged = Some(Logged::new(log.clone(), landing.clone(), shared.notes().watchers()));
+        }
         let mut departure = Departure::new(shared.submitter(), &route, hold, heirs);
         let leave = &mut |commands, _: &[_]| departure.leave(commands, Vec::new);
-        let encoded = shared.executor().replay(shared, frozen, &route.parts, errand, leave);
+        let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
+            shared.executor().replay(shared, frozen, &route.parts, errand, leave)
+        });
         departure.finish(encoded, self.landing.as_ref(), Vec::new)
     }
 }

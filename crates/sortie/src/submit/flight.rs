@@ -21,6 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
     policy::Effort,
+    profile::{Log, StageKind, Watchers},
 };
 
 /// One submission, ready to go.
@@ -64,8 +65,38 @@ pub(crate) struct Hold {
     readback: OnceLock<(Returning, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<Frozen>>,
+    /// Where somebody wants to know what it takes.
+    pub(crate) logged: Option<Logged>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
+}
+
+/// A log of a batch, and who is to hear of it.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) log: Arc<Log>,
+    landing: Arc<Landing>,
+    /// Let go of when the batch is over: they wait for that.
+    watchers: Mutex<Watchers>,
+}
+
+impl Logged {
+    pub(crate) fn new(log: Arc<Log>, landing: Arc<Landing>, watchers: Watchers) -> Self {
+        Self { log, landing, watchers: Mutex::new(watchers) }
+    }
+
+    /// The batch has landed.
+    fn tell(&self) {
+        for watcher in self.let_go() {
+            let landing = self.landing.clone();
+            watcher.tell(Arc::new(move || landing.profile()));
+        }
+    }
+
+    /// Nobody is to be told any more.
+    fn let_go(&self) -> Watchers {
+        std::mem::take(&mut *self.watchers.lock())
+    }
 }
 
 impl Drop for Hold {
@@ -88,6 +119,7 @@ impl Hold {
             lifted: Vec::new(),
             readback: OnceLock::new(),
             keeps: None,
+            logged: None,
             landed: AtomicBool::new(false),
         }
     }
@@ -173,6 +205,9 @@ impl Leg {
         if let Some((returning, landing)) = self.hold.readback.get() {
             landing.set(returning.land());
         }
+        if let Some(logged) = &self.hold.logged {
+            logged.tell();
+        }
         let completion = self.hold.completion.clone();
         self.hold.landed.store(true, Ordering::Relaxed);
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
@@ -194,6 +229,7 @@ impl Leg {
         for (slot, earlier) in &self.hold.lifted {
             poison(*slot, earlier);
         }
+        drop(self.hold.logged.as_ref().map(Logged::let_go));
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
             for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.submission) {
@@ -212,6 +248,20 @@ impl Leg {
         }
         // The first part of a batch canceled before it started; a later part of one that is over has no more to say.
         Err(if pending || self.part == 0 { self.fail(&canceled(), false) } else { Wakers::default() })
+    }
+
+    /// It is done, as was seen now.
+    pub(crate) fn log_landed(&self, now: Instant) {
+        if let Some(logged) = &self.hold.logged {
+            logged.log.landed(self.part, now);
+        }
+    }
+
+    /// It has been handed over.
+    pub(crate) fn log_left(&self, begin: Instant) {
+        if let Some(logged) = &self.hold.logged {
+            logged.log.stage(StageKind::Submit, self.part, begin, Instant::now());
+        }
     }
 
     /// What must be mapped before it has landed.

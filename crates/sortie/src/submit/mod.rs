@@ -29,11 +29,11 @@ use std::{
 pub(crate) use completion::Completion;
 pub(crate) use departure::{Departure, Outbound};
 pub(crate) use exit::{begin, see_off};
-pub(crate) use flight::{Flight, Hold, Leg, Pins, poisoned};
+pub(crate) use flight::{Flight, Hold, Leg, Logged, Pins, poisoned};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 pub(crate) use ticket::Landing;
-pub use ticket::{Reading, Ticket};
+pub use ticket::{Readable, Reading, Ticket};
 
 use self::{
     completion::Wakers,
@@ -344,6 +344,7 @@ impl Submitter {
                 // Its locks are free by now. What it leaves behind is settled before the next one's turn.
                 Departed::Over(match ran {
                     Ok(()) => {
+                        leg.log_left(start);
                         let time = start.elapsed();
                         if let Some(effort) = &leg.effort {
                             self.costs.took(effort, time);
@@ -373,6 +374,7 @@ impl Submitter {
             return Departed::Over(leg.fail(&error, false));
         }
         self.counters.submissions.add(1);
+        leg.left.inspect(|left| leg.log_left(*left));
         let serial = self.line.departed(leg, index.clone(), attended);
         Departed::Flying(index, serial)
     }
@@ -462,6 +464,7 @@ impl Submitter {
             legs.first().filter(|_| legs.len() == 1).inspect(|leg| self.watch(leg, time));
         }
         for mut leg in legs {
+            leg.log_landed(now);
             // Of a lost device nobody knows whether it is done with it.
             if let (Some(fence), Some(frozen), Ok(())) = (leg.fence.take(), &leg.hold.keeps, &lost) {
                 frozen.give_back(fence);

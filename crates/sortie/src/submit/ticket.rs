@@ -16,6 +16,7 @@ use super::completion::Completion;
 use crate::{
     error::{Error, Result},
     memory::Readback,
+    profile::{Log, Profile},
 };
 
 /// Completion of a submitted batch.
@@ -115,16 +116,36 @@ impl fmt::Debug for Ticket {
 #[derive(Debug, Default)]
 pub(crate) struct Landing {
     readback: OnceLock<Readback>,
+    /// Where somebody wants to know what it takes.
+    log: OnceLock<Arc<Log>>,
 }
 
 impl Landing {
+    /// It is written down what the batch takes.
+    pub(crate) fn set_log(&self, log: &Arc<Log>) {
+        self.log.get_or_init(|| log.clone());
+    }
+
+    /// What the batch took. It has landed.
+    pub(crate) fn profile(&self) -> Result<Profile> {
+        let log = self.log.get().ok_or_else(|| Error::internal("a batch landed without its log"))?;
+        if let Some(known) = log.known() {
+            return Ok(known.clone());
+        }
+        let stamps = match (log.stamps(), self.readback.get()) {
+            (Some(stamps), Some(readback)) => readback.copy::<u64>(stamps.start, 8 * stamps.count)?,
+            _ => Vec::new(),
+        };
+        Ok(log.profile(&stamps))
+    }
+
     pub(crate) fn set(&self, readback: Readback) {
         // A second landing cannot happen; if it did, the first one's data stays.
         drop(self.readback.set(readback));
     }
 }
 
-/// Data to come: what [`Batch::read`](crate::Batch::read) asked for, there when the batch is done.
+/// Data to come: what [`Batch::read`](crate::Batch::read) or [`Batch::profile`](crate::Batch::profile) asked for, there when the batch is done.
 ///
 /// A `Future` on any executor, and a handle to wait on. Of a batch that was dropped or refused it resolves with that error; waiting
 /// before the batch was submitted is an error at once.
@@ -138,27 +159,48 @@ pub struct Reading<T> {
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T: Pod> Reading<T> {
+/// What a [`Reading`] can be of: elements, which come as a `Vec`, or a [`Profile`].
+pub trait Readable: sealed::Read {}
+
+impl<T: Pod> Readable for T {}
+impl Readable for Profile {}
+
+mod sealed {
+    use super::{Reading, Result};
+
+    pub trait Read: Sized {
+        type Output;
+
+        /// The batch has landed. Whoever asks for the `last` time need not leave anything for others.
+        fn get(reading: &Reading<Self>, last: bool) -> Result<Self::Output>;
+    }
+}
+
+impl<T: Pod> sealed::Read for T {
+    type Output = Vec<T>;
+
+    fn get(reading: &Reading<Self>, last: bool) -> Result<Vec<T>> {
+        let Reading { landing, start, bytes, .. } = reading;
+        if *bytes == 0 {
+            return Ok(Vec::new());
+        }
+        let readback = landing.readback.get();
+        let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
+        if last { readback.take(*start, *bytes) } else { readback.copy(*start, *bytes) }
+    }
+}
+
+impl sealed::Read for Profile {
+    type Output = Self;
+
+    fn get(reading: &Reading<Self>, _last: bool) -> Result<Self> {
+        reading.landing.profile()
+    }
+}
+
+impl<T> Reading<T> {
     pub(crate) fn new(completion: Arc<Completion>, landing: Arc<Landing>, start: u64, bytes: u64) -> Self {
         Self { key: completion.key(), completion, landing, start, bytes, elements: PhantomData }
-    }
-
-    /// Waits for the data.
-    ///
-    /// # Errors
-    /// The first error of the batch, the same one its ticket reports.
-    pub fn wait(self) -> Result<Vec<T>> {
-        self.completion.wait()?;
-        self.with(|readback| readback.take(self.start, self.bytes))
-    }
-
-    /// Waits for the data, but no longer than `timeout`.
-    ///
-    /// # Errors
-    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not there by then (ask again later), else the first error of the batch.
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<Vec<T>> {
-        self.completion.wait_timeout(timeout)?;
-        self.copy()
     }
 
     /// Whether the batch has ended, well or not.
@@ -166,25 +208,33 @@ impl<T: Pod> Reading<T> {
     pub fn is_ready(&self) -> bool {
         self.completion.is_done()
     }
+}
 
-    fn copy(&self) -> Result<Vec<T>> {
-        self.with(|readback| readback.copy(self.start, self.bytes))
+impl<T: Readable> Reading<T> {
+    /// Waits for the data.
+    ///
+    /// # Errors
+    /// The first error of the batch, the same one its ticket reports.
+    pub fn wait(self) -> Result<T::Output> {
+        self.completion.wait()?;
+        T::get(&self, true)
     }
 
-    fn with(&self, get: impl FnOnce(&Readback) -> Result<Vec<T>>) -> Result<Vec<T>> {
-        if self.bytes == 0 {
-            return Ok(Vec::new());
-        }
-        let readback = self.landing.readback.get();
-        get(readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?)
+    /// Waits for the data, but no longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not there by then (ask again later), else the first error of the batch.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<T::Output> {
+        self.completion.wait_timeout(timeout)?;
+        T::get(self, false)
     }
 }
 
-impl<T: Pod> Future for Reading<T> {
-    type Output = Result<Vec<T>>;
+impl<T: Readable> Future for Reading<T> {
+    type Output = Result<T::Output>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Poll::Ready(ready!(self.completion.poll(self.key, cx)).and_then(|()| self.copy()))
+        Poll::Ready(ready!(self.completion.poll(self.key, cx)).and_then(|()| T::get(&self, false)))
     }
 }
 

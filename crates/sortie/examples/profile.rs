@@ -1,0 +1,81 @@
+//! Where the time of a batch goes: op by op, scope by scope, and as a trace for Perfetto.
+//!
+//! `cargo run -p sortie --example profile [trace.json]`
+
+use sortie::{Batch, Device, Record, Tensor};
+
+/// A feed-forward layer: its weights stay on the device.
+struct Layer {
+    name: String,
+    up: sortie::Buffer<f32>,
+    down: sortie::Buffer<f32>,
+    width: usize,
+}
+
+impl Layer {
+    fn new(device: &Device, number: usize, width: usize) -> sortie::Result<Self> {
+        let weights =
+            |seed: usize| (0..width * 4 * width).map(|at| ((at * 7 + seed) % 13) as f32 / 1e3).collect::<Vec<_>>();
+        let (up, down) = (device.upload(&weights(number))?, device.upload(&weights(number + 5))?);
+        Ok(Self { name: format!("layer {number}"), up, down, width })
+    }
+
+    fn forward(&self, batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
+        batch.scope(&self.name, |batch| {
+            let (up, down) = (
+                batch.tensor(&self.up, [self.width, 4 * self.width]),
+                batch.tensor(&self.down, [4 * self.width, self.width]),
+            );
+            let hidden = batch.scope("up", |batch| {
+                let hidden = batch.matmul(x, up);
+                batch.gelu(hidden)
+            });
+            let out = batch.scope("down", |batch| batch.matmul(hidden, down));
+            batch.add(out, x)
+        })
+    }
+}
+
+/// A reusable piece of recording is a scope, too.
+struct Clear<'a>(&'a sortie::Buffer<f32>);
+
+impl Record for Clear<'_> {
+    fn label(&self) -> &str {
+        "clear"
+    }
+
+    fn record(&self, batch: &mut Batch) {
+        batch.fill(self.0, 0.0);
+    }
+}
+
+fn main() -> sortie::Result<()> {
+    let (rows, width) = (64, 128);
+    let device = Device::open()?;
+    let layers = (0..4).map(|number| Layer::new(&device, number, width)).collect::<sortie::Result<Vec<_>>>()?;
+    let spare = device.zeros::<f32>(1 << 16)?;
+    let input = vec![0.5_f32; rows * width];
+
+    // The first run compiles kernels; the second shows what every later one takes.
+    for round in ["first", "second"] {
+        let mut batch = device.batch();
+        let profile = batch.profile();
+        let mut x = batch.upload(&input, [rows, width]);
+        for layer in &layers {
+            x = layer.forward(&mut batch, x);
+        }
+        batch.record(&Clear(&spare));
+        let out = batch.read(x);
+        batch.submit()?;
+
+        let profile = profile.wait()?;
+        assert_eq!(out.wait()?.len(), rows * width);
+        assert_eq!(profile.ops().len(), 4 * layers.len() + 3);
+        println!("{round} run: {profile}");
+        if let Some(path) = std::env::args().nth(1) {
+            profile.write_trace(&path)?;
+            println!("open {path} in ui.perfetto.dev\n");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! A plan described by name, for whoever profiles it.
+
+use std::{sync::Arc, time::Instant};
+
+use smallvec::SmallVec;
+use sortie_plan::{Mode, Op, OpKind, Recording};
+
+use super::{Names, Payload, Planned};
+use crate::{
+    kernel::Kernel,
+    profile::{OpOutline, Outline, RunOutline, ScopeOutline},
+};
+
+/// Kinds of operations that the name of a fused kernel has at most.
+const MOST_KINDS: usize = 8;
+
+/// All that it takes to describe a plan later.
+pub(crate) struct Described {
+    planned: Arc<Planned>,
+    names: Names,
+    kernels: Vec<Kernel>,
+    /// What times of recording count from.
+    zero: Instant,
+}
+
+impl Described {
+    pub(crate) fn new(planned: &Arc<Planned>, payload: &Payload, zero: Instant) -> Self {
+        Self { planned: planned.clone(), names: payload.names.clone(), kernels: payload.kernels.clone(), zero }
+    }
+
+    pub(crate) fn outline(&self) -> Outline {
+        let key = self.planned.key();
+        let flops = |index: usize| self.names.flops(index);
+        let ops = self.names.ops().map(|(index, op)| OpOutline {
+            what: what(key, &key.ops[index]),
+            label: op.label.to_owned(),
+            at: op.at,
+            scope: op.scope,
+            recorded: op
+                .recorded
+                .map(|at| u64::try_from(at.saturating_duration_since(self.zero).as_nanos()).unwrap_or(u64::MAX)),
+            flops: flops(index),
+        });
+        let scopes = self.names.scopes().map(|(label, outer, ops)| ScopeOutline {
+            label: label.to_owned(),
+            outer,
+            start: ops.start,
+            end: ops.end,
+        });
+        Outline { ops: ops.collect(), scopes: scopes.collect(), runs: self.runs() }
+    }
+
+    fn runs(&self) -> Vec<RunOutline> {
+        let plan = &self.planned.plan;
+        let mut waves = vec![None; self.planned.recording.ops.len()];
+        for (wave, ops) in (0_u32..).zip(&plan.waves) {
+            plan.order[ops.ops.range()].iter().for_each(|op| waves[*op as usize] = Some(wave));
+        }
+        let ops = self.planned.recording.ops.iter().enumerate();
+        ops.map(|(number, op)| RunOutline { wave: waves[number], ..self.run(number, op) }).collect()
+    }
+
+    fn run(&self, number: usize, op: &Op) -> RunOutline {
+        let (planned, key) = (&self.planned, self.planned.key());
+        let origin = planned.origin(number);
+        let mut bytes = [0, 0];
+        for access in planned.recording.accesses_of(op) {
+            let length = share(op, access.end - access.start);
+            bytes[0] += if access.mode == Mode::Write { 0 } else { length };
+            bytes[1] += if access.mode == Mode::Read { 0 } else { length };
+        }
+        // What crosses to the host or from it has one end here.
+        let fused = planned.fused(origin).filter(|_| key.ops[origin].kind == OpKind::Tensor);
+        let (name, ops, flops) = match fused {
+            Some(fused) => {
+                let ops = fused.ops.iter().map(|op| self.names.number(*op as usize)).collect();
+                (kinds(key, &fused.ops), ops, Some(share(op, fused.flops)).filter(|flops| *flops > 0))
+            }
+            None => {
+                let name = match (op.kind, self.kernels.get(op.kernel as usize)) {
+                    (OpKind::Dispatch, Some(kernel)) => kernel.entry().into(),
+                    _ => what(key, &key.ops[origin]),
+                };
+                (name, SmallVec::from_elem(self.names.number(origin), 1), None)
+            }
+        };
+        RunOutline { name, ops, bytes_read: bytes[0], bytes_written: bytes[1], flops, wave: None }
+    }
+}
+
+/// The part of an amount that a piece of a divided dispatch has.
+fn share(op: &Op, amount: u64) -> u64 {
+    let groups: u64 = op.grid.iter().map(|groups| u64::from(*groups)).product();
+    match u64::from(op.share.len) {
+        0 => amount,
+        part => u64::try_from(u128::from(amount) * u128::from(part) / u128::from(groups.max(1))).unwrap_or(amount),
+    }
+}
+
+/// What was called to record an op.
+fn what(key: &Recording, op: &Op) -> Arc<str> {
+    match op.kind {
+        OpKind::Dispatch => "dispatch".into(),
+        OpKind::Tensor => key.tensors[op.kernel as usize].kind.to_string().into(),
+        OpKind::Copy => "copy".into(),
+        OpKind::Fill => "fill".into(),
+        OpKind::Write => "write".into(),
+        OpKind::Read => "read".into(),
+        OpKind::Barrier => "barrier".into(),
+        OpKind::Split => "split".into(),
+    }
+}
+
+/// What a fused kernel is called: `matmul+add+gelu`, `add×12`.
+fn kinds(key: &Recording, ops: &[u32]) -> Arc<str> {
+    let mut kinds: Vec<(Arc<str>, usize)> = Vec::new();
+    for op in ops {
+        let kind = what(key, &key.ops[*op as usize]);
+        match kinds.last_mut() {
+            Some((last, count)) if *last == kind => *count += 1,
+            _ => kinds.push((kind, 1)),
+        }
+    }
+    let more = kinds.len().saturating_sub(MOST_KINDS);
+    let mut parts: Vec<String> = kinds
+        .into_iter()
+        .take(MOST_KINDS)
+        .map(|(kind, count)| if count == 1 { kind.to_string() } else { format!("{kind}×{count}") })
+        .collect();
+    parts.extend((more > 0).then(|| format!("{more} more")));
+    parts.join("+").into()
+}

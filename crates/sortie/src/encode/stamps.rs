@@ -1,0 +1,244 @@
+//! Timestamps that a device writes between ops while it runs them.
+//!
+//! Stamps are numbered in the order they are written; so many to a query set, and a number is also the place of the stamp's eight bytes in the buffer that they are resolved
+//! into. Every submission resolves its own: wgpu need not look at others then.
+
+use std::{ops::Range, sync::Arc, time::Instant};
+
+use crate::{
+    device::Gpu,
+    error::Result,
+    profile::{Log, Ran, RanBetween, Stamps as Place, Tier, What},
+};
+
+/// Stamps of a query set: as many as one may hold.
+const SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
+/// What resolved stamps may start at.
+const ALIGN: u32 = (wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT / BYTES) as u32;
+const BYTES: u64 = wgpu::QUERY_SIZE as u64;
+
+/// The stamps of one batch, and what ran between them.
+#[derive(Debug)]
+pub(super) struct Stamps {
+    log: Arc<Log>,
+    tier: Tier,
+    /// Whether transfers can be stamped.
+    between: bool,
+    sets: Vec<wgpu::QuerySet>,
+    resolved: Option<wgpu::Buffer>,
+    /// The number of the next stamp.
+    next: u32,
+    /// Written by this submission, by number; each lies in one set and starts where it may be resolved to.
+    written: Vec<Range<u32>>,
+    part: u32,
+    ran: Vec<Ran>,
+    stretches: Vec<RanBetween>,
+    /// The stamp at the end of what ran last, where the next one begins.
+    last: Option<u32>,
+    /// The open pass: its two stamps, and what had run before it.
+    pass: Option<(u32, u32)>,
+    /// When the last op had been encoded.
+    encoded: Instant,
+}
+
+/// How finely a device can be timed.
+pub(crate) fn tier(features: wgpu::Features) -> Tier {
+    if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
+        Tier::Inside
+    } else if features.contains(wgpu::Features::TIMESTAMP_QUERY) {
+        Tier::Pass
+    } else {
+        Tier::Host
+    }
+}
+
+impl Stamps {
+    /// For so many commands in so many submissions.
+    pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize) -> Result<Self> {
+        let features = gpu.features();
+        let tier = tier(features);
+        let mut stamps = Self {
+            log: log.clone(),
+            tier,
+            between: features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
+            sets: Vec::new(),
+            resolved: None,
+            next: 0,
+            written: Vec::new(),
+            part: 0,
+            ran: Vec::new(),
+            stretches: Vec::new(),
+            last: None,
+            pass: None,
+            encoded: Instant::now(),
+        };
+        if tier == Tier::Host {
+            return Ok(stamps);
+        }
+        // A stamp before each command and one after it is the most there can be; a submission starts at a multiple, and a set may have one to spare.
+        let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
+        let most = most + most / u64::from(SET) + 1;
+        let scopes = gpu.scopes();
+        for _ in 0..most.div_ceil(u64::from(SET)) {
+            let left = most - SET as u64 * stamps.sets.len() as u64;
+            stamps.sets.push(gpu.create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("sortie profile"),
+                ty: wgpu::QueryType::Timestamp,
+                count: u32::try_from(left).unwrap_or(SET).min(SET),
+            }));
+        }
+        stamps.resolved = Some(gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie profile"),
+            size: most * BYTES,
+            usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: false,
+        }));
+        scopes.pop(|| format!("{most} timestamps"), most * BYTES)?;
+        Ok(stamps)
+    }
+
+    /// Bytes that reading all of them back may take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.resolved.as_ref().map_or(0, wgpu::Buffer::size)
+    }
+
+    /// A submission begins.
+    pub(super) fn begin(&mut self, part: usize) {
+        self.part = u32::try_from(part).unwrap_or(u32::MAX);
+        self.next = self.next.next_multiple_of(ALIGN);
+        self.last = None;
+        self.encoded = Instant::now();
+    }
+
+    /// What a pass is to be opened with.
+    pub(super) fn pass_writes(&mut self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
+        self.last = None;
+        if self.tier != Tier::Pass {
+            return None;
+        }
+        if self.next % SET == SET - 1 {
+            // Both are of one set.
+            self.next += 1;
+        }
+        let (begin, end) = (self.take(), self.take());
+        self.pass = Some((begin, self.count()));
+        let query_set = &self.sets[(begin / SET) as usize];
+        let [first, last] = [begin, end].map(|number| Some(number % SET));
+        Some(wgpu::ComputePassTimestampWrites {
+            query_set,
+            beginning_of_pass_write_index: first,
+            end_of_pass_write_index: last,
+        })
+    }
+
+    /// A pass has been opened.
+    pub(super) fn opened(&mut self, pass: &mut wgpu::ComputePass<'_>) {
+        if self.tier == Tier::Inside {
+            let number = self.take();
+            pass.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
+            self.last = Some(number);
+        }
+    }
+
+    /// A pass has been closed.
+    pub(super) fn closed(&mut self) {
+        self.last = None;
+        if let Some((begin, first)) = self.pass.take() {
+            let count = self.count() - first;
+            if count > 0 {
+                self.between(first, count, begin, begin + 1);
+            }
+        }
+    }
+
+    /// Something is about to be encoded outside passes.
+    pub(super) fn outside(&mut self, encoder: &mut wgpu::CommandEncoder) {
+        if self.between && self.last.is_none() {
+            self.last = Some(self.stamp(encoder));
+        }
+    }
+
+    /// Something has been encoded in a pass.
+    pub(super) fn ran_inside(&mut self, what: What, pass: &mut wgpu::ComputePass<'_>) {
+        self.note(what);
+        if self.tier == Tier::Inside {
+            let number = self.take();
+            pass.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
+            self.ended(number);
+        }
+    }
+
+    /// Something has been encoded outside passes.
+    pub(super) fn ran_outside(&mut self, what: What, encoder: &mut wgpu::CommandEncoder) {
+        self.note(what);
+        if self.between {
+            let number = self.stamp(encoder);
+            self.ended(number);
+        }
+    }
+
+    /// A submission ends.
+    pub(super) fn end(&mut self, encoder: &mut wgpu::CommandEncoder) {
+        if let Some(resolved) = &self.resolved {
+            for range in self.written.drain(..) {
+                let set = &self.sets[(range.start / SET) as usize];
+                let queries = range.start % SET..range.start % SET + (range.end - range.start);
+                encoder.resolve_query_set(set, queries, resolved, u64::from(range.start) * BYTES);
+            }
+        }
+        self.log.ran(std::mem::take(&mut self.ran), std::mem::take(&mut self.stretches));
+    }
+
+    /// The last submission ends: all of them go where they can be read, from `start` on.
+    pub(super) fn read(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        readback: Option<&wgpu::Buffer>,
+        start: u64,
+        period: f32,
+    ) {
+        if let (Some(resolved), Some(readback), 1..) = (&self.resolved, readback, self.next) {
+            let bytes = u64::from(self.next) * BYTES;
+            encoder.copy_buffer_to_buffer(resolved, 0, readback, start, bytes);
+            self.log.stamped(Place { start, count: u64::from(self.next), period: f64::from(period) });
+        }
+    }
+
+    fn stamp(&mut self, encoder: &mut wgpu::CommandEncoder) -> u32 {
+        let number = self.take();
+        encoder.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
+        number
+    }
+
+    /// A number for a stamp that is written next.
+    fn take(&mut self) -> u32 {
+        let number = self.next;
+        self.next += 1;
+        match self.written.last_mut() {
+            Some(range) if range.end == number && !number.is_multiple_of(SET) => range.end += 1,
+            _ => self.written.push(number..number + 1),
+        }
+        number
+    }
+
+    fn note(&mut self, what: What) {
+        let now = Instant::now();
+        let encode = now.saturating_duration_since(std::mem::replace(&mut self.encoded, now)).as_nanos();
+        self.ran.push(Ran { what, part: self.part, encode: u32::try_from(encode).unwrap_or(u32::MAX) });
+    }
+
+    /// What ran last has ended at this stamp.
+    fn ended(&mut self, number: u32) {
+        if let Some(begin) = self.last.replace(number) {
+            self.between(self.count() - 1, 1, begin, number);
+        }
+    }
+
+    fn between(&mut self, first: u32, count: u32, begin: u32, end: u32) {
+        self.stretches.push(RanBetween { first, count, part: self.part, begin: begin.into(), end: end.into() });
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.ran.len()).unwrap_or(u32::MAX)
+    }
+}

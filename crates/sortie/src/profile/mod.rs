@@ -1,0 +1,386 @@
+//! What a batch took, op by op.
+//!
+//! While a batch is on its way a [`Log`] only writes things down: times, and how what runs can be described later. The [`Profile`] is worked out when somebody
+//! asks for it. Invariant: asking changes neither what is planned nor how it is cut; a profiled batch has the passes and submissions that it has without.
+
+mod clock;
+mod log;
+mod outline;
+mod scope;
+mod step;
+mod table;
+mod trace;
+mod watch;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::File,
+    io::BufWriter,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use self::log::{Entries, Stage, Stretch};
+pub(crate) use self::{
+    log::{Log, Ran, StageKind, Stamps, Stretch as RanBetween, What},
+    outline::{OpOutline, Outline, RunOutline, ScopeOutline},
+    watch::{Notes, Watchers},
+};
+pub use self::{
+    scope::ScopeProfile,
+    step::{OpProfile, StepProfile},
+    trace::Trace,
+    watch::Watch,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a batch took: each of its ops, its scopes, and what the host did for it. What [`Batch::profile`](crate::Batch::profile) gives.
+///
+/// `Display` prints it as a table, the alternate form (`{:#}`) with a line for every step however many there are.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let profile = batch.profile(); // first, so that recording is timed, too
+/// let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
+/// let y = batch.scope("layer", |batch| {
+///     let y = batch.matmul(x, x);
+///     batch.relu(y)
+/// });
+/// let y = batch.read(y);
+/// batch.submit()?;
+///
+/// let profile = profile.wait()?;
+/// println!("{profile}");
+/// let matmul = profile.steps().iter().find(|step| step.name().contains("matmul")).expect("it ran");
+/// assert!(matmul.time().is_some() && matmul.flops() >= Some(2 * 64 * 64 * 64));
+/// assert_eq!(profile.scopes()[0].path(), "layer");
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Profile {
+    data: Arc<Data>,
+}
+
+/// How finely a device's time is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tier {
+    /// The built-in CPU: the clock is read between any two ops.
+    Exact,
+    /// The device writes a timestamp after each op, inside the pass.
+    Inside,
+    /// The device writes timestamps only where a pass begins and ends: what shares a pass shares its time.
+    Pass,
+    /// The device writes none: all that is known is how long the host waited for each submission.
+    #[default]
+    Host,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Exact => "exact times",
+            Self::Inside => "timestamps inside passes",
+            Self::Pass => "timestamps around passes",
+            Self::Host => "host time only",
+        })
+    }
+}
+
+/// What the host did for a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stages {
+    /// From [`Batch::profile`](crate::Batch::profile) to submitting; `None` when ops had been recorded before it was called. A run of a replay records nothing.
+    pub record: Option<Duration>,
+    /// Finding the plan, or making it: ordering, fusion, memory, kernels generated and parsed.
+    pub plan: Duration,
+    /// Turning it into commands; includes compiling pipelines that were not there yet.
+    pub encode: Duration,
+    /// Handing the commands to the driver. On the built-in CPU, which is the host, running them.
+    pub submit: Duration,
+    /// From there until the device was known to be done.
+    pub wait: Duration,
+}
+
+struct Data {
+    zero: Instant,
+    device: String,
+    tier: Tier,
+    stages: Stages,
+    /// One by one, for traces.
+    host: Vec<Stage>,
+    ops: Vec<OpProfile>,
+    scopes: Vec<ScopeProfile>,
+    steps: Vec<StepProfile>,
+    /// Begin and end of passes that several steps share.
+    passes: Vec<Option<(u64, u64)>>,
+    flights: Vec<Flight>,
+    device_time: Option<Duration>,
+    disturbances: Vec<&'static str>,
+    /// How far off device times may be from host times.
+    slack: Option<Duration>,
+}
+
+/// One submission of the batch, in nanoseconds since the log began.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    left: u64,
+    landed: u64,
+}
+
+impl Profile {
+    /// What it ran on.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.data.device
+    }
+
+    /// How finely the device's time is known.
+    #[must_use]
+    pub fn tier(&self) -> Tier {
+        self.data.tier
+    }
+
+    /// In which ways the run was not what it is without a profile; empty when it was.
+    #[must_use]
+    pub fn disturbances(&self) -> &[&'static str] {
+        &self.data.disturbances
+    }
+
+    /// What the host did.
+    #[must_use]
+    pub fn stages(&self) -> Stages {
+        self.data.stages
+    }
+
+    /// How long the device was busy, from its first stamp to its last, submission by submission; `None` where it does not say.
+    #[must_use]
+    pub fn device_time(&self) -> Option<Duration> {
+        self.data.device_time
+    }
+
+    /// From the beginning of the profile until all was done.
+    #[must_use]
+    pub fn total_time(&self) -> Duration {
+        Duration::from_nanos(
+            self.data.flights.iter().map(|flight| flight.landed).max().unwrap_or_else(|| self.host_end()),
+        )
+    }
+
+    /// Submissions that it took: as many as without a profile.
+    #[must_use]
+    pub fn submissions(&self) -> usize {
+        self.data.flights.len()
+    }
+
+    /// What was recorded, in that order.
+    #[must_use]
+    pub fn ops(&self) -> &[OpProfile] {
+        &self.data.ops
+    }
+
+    /// What the device did, in that order.
+    #[must_use]
+    pub fn steps(&self) -> &[StepProfile] {
+        &self.data.steps
+    }
+
+    /// How long the device took for passes that several steps share; only where [passes are all that is timed](Tier::Pass).
+    pub fn passes(&self) -> impl ExactSizeIterator<Item = Option<Duration>> + '_ {
+        self.data.passes.iter().map(|pass| pass.map(|(begin, end)| Duration::from_nanos(end - begin)))
+    }
+
+    /// What was recorded under a name ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were opened.
+    #[must_use]
+    pub fn scopes(&self) -> &[ScopeProfile] {
+        &self.data.scopes
+    }
+
+    /// By how much device times may be placed too early among host times: devices have clocks of their own. `None` where there is one clock, or no device time.
+    #[must_use]
+    pub fn clock_slack(&self) -> Option<Duration> {
+        self.data.slack
+    }
+
+    /// Writes it as a trace that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open: the host's stages, the device's submissions, scopes and ops.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<f32>(64)?;
+    /// # let path = std::env::temp_dir().join(format!("sortie-doc-trace-{}.json", std::process::id()));
+    /// let mut batch = device.batch();
+    /// let profile = batch.profile();
+    /// batch.fill(&x, 1.0);
+    /// batch.submit()?;
+    /// profile.wait()?.write_trace(&path)?;
+    /// # std::fs::remove_file(&path).expect("it was written");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`File`](ErrorKind::File) when the file cannot be written.
+    pub fn write_trace(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |error| file_error(path, error);
+        let file = BufWriter::new(File::create(path).map_err(failed)?);
+        let mut writer = trace::Writer::new(file, self.data.zero).map_err(failed)?;
+        writer.profile(self).and_then(|()| writer.end()).map_err(failed)
+    }
+
+    fn host_end(&self) -> u64 {
+        self.data.host.iter().map(|stage| stage.end).max().unwrap_or(0)
+    }
+
+    /// What has been written down, worked out.
+    fn of(zero: Instant, entries: Entries, stamps: &[u64]) -> Self {
+        let Entries {
+            device,
+            tier,
+            side_by_side,
+            stages: host,
+            outline,
+            ran,
+            stretches,
+            stamps: place,
+            landed,
+            mut disturbances,
+        } = entries;
+        let outline = outline.map(|outline| outline()).unwrap_or_default();
+        let flights = flights(&host, &landed);
+        let placed = place_stretches(tier, &stretches, stamps, place.map_or(1.0, |place| place.period), &flights);
+        let mut steps: Vec<StepProfile> = ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
+        let mut passes = Vec::new();
+        for (stretch, time) in stretches.iter().zip(&placed.times) {
+            let span = stretch.first as usize..(stretch.first + stretch.count) as usize;
+            let shared = (stretch.count > 1).then_some(passes.len());
+            passes.extend(shared.map(|_| *time));
+            for step in steps.get_mut(span).into_iter().flatten() {
+                step.stretch(*time, shared);
+            }
+        }
+        if tier == Tier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
+            disturbances.push("timestamps between ops that could have run side by side");
+        }
+        let ops = OpProfile::all(&outline, &steps);
+        let scopes = ScopeProfile::all(&outline, &ops, &steps);
+        let stages = Stages::of(&host, &flights, outline.ops.iter().all(|op| op.recorded.is_some()));
+        let data = Data {
+            zero,
+            device,
+            tier,
+            stages,
+            host,
+            ops,
+            scopes,
+            steps,
+            passes,
+            flights,
+            device_time: placed.busy,
+            disturbances,
+            slack: placed.slack,
+        };
+        Self { data: Arc::new(data) }
+    }
+}
+
+impl Stages {
+    fn of(host: &[Stage], flights: &[Flight], recorded: bool) -> Self {
+        let all = |kind: StageKind| {
+            let of_kind = host.iter().filter(|stage| stage.kind == kind);
+            Duration::from_nanos(of_kind.map(|stage| stage.end - stage.begin).sum())
+        };
+        let submitted = host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
+        let landed = flights.iter().map(|flight| flight.landed).max();
+        let wait = landed.zip(submitted).map_or(0, |(landed, submitted)| landed.saturating_sub(submitted));
+        let timed = recorded && host.iter().any(|stage| stage.kind == StageKind::Record);
+        Self {
+            record: timed.then(|| all(StageKind::Record)),
+            plan: all(StageKind::Plan),
+            encode: all(StageKind::Encode),
+            submit: all(StageKind::Submit),
+            wait: Duration::from_nanos(wait),
+        }
+    }
+}
+
+/// When each submission left and landed.
+fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<Flight> {
+    let mut parts: BTreeMap<u32, Flight> = BTreeMap::new();
+    for stage in host.iter().filter(|stage| stage.kind == StageKind::Submit) {
+        parts.insert(stage.part, Flight { left: stage.begin, landed: stage.end });
+    }
+    for (part, at) in landed {
+        if let Some(flight) = parts.get_mut(part) {
+            flight.landed = flight.landed.max(*at);
+        }
+    }
+    parts.into_values().collect()
+}
+
+/// Stretches of device time among host times.
+struct Placed {
+    /// Begin and end of each, in nanoseconds since the log began.
+    times: Vec<Option<(u64, u64)>>,
+    busy: Option<Duration>,
+    slack: Option<Duration>,
+}
+
+fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f64, flights: &[Flight]) -> Placed {
+    match tier {
+        Tier::Exact => {
+            let times: Vec<_> = stretches.iter().map(|stretch| Some((stretch.begin, stretch.end))).collect();
+            let busy = stretches.iter().map(|stretch| stretch.end - stretch.begin).sum();
+            Placed { times, busy: Some(Duration::from_nanos(busy)), slack: None }
+        }
+        Tier::Host => Placed { times: vec![None; stretches.len()], busy: None, slack: None },
+        Tier::Inside | Tier::Pass => {
+            let number = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
+            let pairs: Vec<_> = stretches.iter().map(|stretch| (number(stretch.begin), number(stretch.end))).collect();
+            let mut times = clock::times(stamps, &pairs, period);
+            // No submission begins before it was handed over, nor ends after it was seen to be done: that leaves room for one offset.
+            let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
+            for (part, flight) in (0_u32..).zip(flights) {
+                let own = || stretches.iter().zip(&times).filter(|(stretch, _)| stretch.part == part);
+                let numbers: Vec<u32> =
+                    own().flat_map(|(stretch, _)| [number(stretch.begin), number(stretch.end)]).collect();
+                if let Some(time) = clock::extent(stamps, &numbers, period) {
+                    *busy.get_or_insert(0) += time;
+                }
+                let begin = own().find_map(|(_, time)| time.map(|(begin, _)| begin));
+                let end = own().filter_map(|(_, time)| time.map(|(_, end)| end)).max();
+                if let Some((begin, end)) = begin.zip(end) {
+                    least = least.max(flight.left.cast_signed() - begin.cast_signed());
+                    most = most.min(flight.landed.cast_signed() - end.cast_signed());
+                }
+            }
+            let shift = if least == i64::MIN { 0 } else { least };
+            for (begin, end) in times.iter_mut().flatten() {
+                *begin = begin.saturating_add_signed(shift);
+                *end = end.saturating_add_signed(shift);
+            }
+            let slack =
+                (least != i64::MIN).then(|| Duration::from_nanos(most.saturating_sub(least).max(0).unsigned_abs()));
+            Placed { times, busy: busy.map(Duration::from_nanos), slack }
+        }
+    }
+}
+
+fn file_error(path: &Path, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::File, format!("the trace {} cannot be written", path.display())).caused_by(error)
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile")
+            .field("device", &self.data.device)
+            .field("tier", &self.data.tier)
+            .field("ops", &self.data.ops.len())
+            .field("steps", &self.data.steps.len())
+            .field("device_time", &self.data.device_time)
+            .finish_non_exhaustive()
+    }
+}

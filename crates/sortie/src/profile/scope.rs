@@ -1,0 +1,171 @@
+//! What was recorded under a name.
+
+use std::{ops::Range, time::Duration};
+
+use super::{OpProfile, Outline, StepProfile, step::rate};
+
+/// A scope of a batch, and all that was recorded in it, inner scopes included.
+#[derive(Clone, Debug)]
+pub struct ScopeProfile {
+    label: String,
+    path: String,
+    outer: Option<usize>,
+    depth: usize,
+    ops: Range<usize>,
+    steps: usize,
+    straddling: usize,
+    time: Option<Duration>,
+    unknown: usize,
+    bytes: u64,
+    flops: u64,
+    encode: Duration,
+    record: Option<Duration>,
+}
+
+impl ScopeProfile {
+    pub(super) fn all(outline: &Outline, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
+        let mut scopes: Vec<Self> = Vec::with_capacity(outline.scopes.len());
+        for scope in &outline.scopes {
+            let outer = scope.outer.and_then(|outer| scopes.get(outer));
+            let path = outer.map_or_else(|| scope.label.clone(), |outer| format!("{}/{}", outer.path, scope.label));
+            let depth = outer.map_or(0, |outer| outer.depth + 1);
+            let own = scope.start.min(ops.len())..scope.end.min(ops.len());
+            let record = ops[own.clone()].iter().map(OpProfile::record).sum::<Option<Duration>>();
+            scopes.push(Self {
+                label: scope.label.clone(),
+                path,
+                outer: scope.outer,
+                depth,
+                ops: own,
+                steps: 0,
+                straddling: 0,
+                time: None,
+                unknown: 0,
+                bytes: 0,
+                flops: 0,
+                encode: Duration::ZERO,
+                record,
+            });
+        }
+        for step in steps {
+            // Those around its first op and its last are all that can hold any of it; ops between them may be in others.
+            let mut seen: Vec<usize> = Vec::new();
+            for op in step.ops() {
+                let mut scope = ops.get(*op).and_then(OpProfile::scope);
+                while let Some(number) = scope.filter(|number| !seen.contains(number)) {
+                    seen.push(number);
+                    scope = scopes[number].outer;
+                }
+            }
+            for number in seen {
+                let scope = &mut scopes[number];
+                match step.ops().iter().all(|op| scope.ops.contains(op)) {
+                    true => scope.add(step),
+                    false => scope.straddling += 1,
+                }
+            }
+        }
+        scopes
+    }
+
+    fn add(&mut self, step: &StepProfile) {
+        self.steps += 1;
+        self.bytes += step.bytes();
+        self.flops = self.flops.saturating_add(step.flops().unwrap_or(0));
+        self.encode += step.encode();
+        match step.time() {
+            Some(time) => *self.time.get_or_insert_default() += time,
+            None => self.unknown += 1,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Its name behind those of the scopes around it: `layer/attention`.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The scope around it, by number.
+    #[must_use]
+    pub fn outer(&self) -> Option<usize> {
+        self.outer
+    }
+
+    /// How many scopes are around it.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Its ops, by number.
+    #[must_use]
+    pub fn ops(&self) -> Range<usize> {
+        self.ops.clone()
+    }
+
+    /// How many steps ran for its ops and no others.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// How many steps ran for some of its ops and for ops outside: fused across its border. Their time is in no scope but those that hold all of their ops.
+    #[must_use]
+    pub fn straddling(&self) -> usize {
+        self.straddling
+    }
+
+    /// What the device took for those of [`ScopeProfile::steps`] whose time is known.
+    #[must_use]
+    pub fn time(&self) -> Option<Duration> {
+        self.time
+    }
+
+    /// Whether [`ScopeProfile::time`] is all: no step of it straddles its border, and every step's time is known.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.straddling == 0 && self.unknown == 0
+    }
+
+    /// What the bindings of its steps come to.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Operations on floats of its steps, as far as they are known.
+    #[must_use]
+    pub fn flops(&self) -> u64 {
+        self.flops
+    }
+
+    /// Bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        rate(self.bytes, self.time.filter(|_| self.unknown == 0))
+    }
+
+    /// Operations on floats a second.
+    #[must_use]
+    pub fn flops_per_second(&self) -> Option<f64> {
+        rate(self.flops, self.time.filter(|_| self.unknown == 0))
+    }
+
+    /// What encoding its steps took the host.
+    #[must_use]
+    pub fn encode(&self) -> Duration {
+        self.encode
+    }
+
+    /// What recording its ops took; `None` where that is not known of all.
+    #[must_use]
+    pub fn record(&self) -> Option<Duration> {
+        self.record
+    }
+}

@@ -1,0 +1,264 @@
+//! What was recorded, and what the device did for it.
+
+use std::{panic::Location, sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+
+use super::{Outline, Ran, What};
+
+/// Something that the device did: a dispatch, a copy, a fill, a write, a read, or what comes with a batch.
+#[derive(Clone, Debug)]
+pub struct StepProfile {
+    name: Arc<str>,
+    ops: SmallVec<[usize; 2]>,
+    submission: usize,
+    /// Since the profile began, in nanoseconds.
+    time: Option<(u64, u64)>,
+    pass: Option<usize>,
+    bytes: [u64; 2],
+    flops: Option<u64>,
+    encode: Duration,
+    wave: Option<u32>,
+}
+
+impl StepProfile {
+    pub(super) fn new(ran: Ran, outline: &Outline) -> Self {
+        let of = match ran.what {
+            What::Op(op) => outline.runs.get(op as usize),
+            What::Other(_) => None,
+        };
+        let name = match ran.what {
+            What::Op(_) => of.map_or_else(|| "op".into(), |run| run.name.clone()),
+            What::Other(name) => name.into(),
+        };
+        let ops: SmallVec<[usize; 2]> =
+            of.map(|run| run.ops.iter().map(|op| *op as usize).collect()).unwrap_or_default();
+        let said: Option<u64> =
+            ops.iter().filter_map(|op| outline.ops.get(*op)?.flops).reduce(|a, b| a.saturating_add(b));
+        Self {
+            name,
+            submission: ran.part as usize,
+            time: None,
+            pass: None,
+            bytes: of.map_or([0; 2], |run| [run.bytes_read, run.bytes_written]),
+            flops: said.or(of.and_then(|run| run.flops)),
+            encode: Duration::from_nanos(ran.encode.into()),
+            wave: of.and_then(|run| run.wave),
+            ops,
+        }
+    }
+
+    pub(super) fn stretch(&mut self, time: Option<(u64, u64)>, pass: Option<usize>) {
+        self.pass = pass;
+        if pass.is_none() {
+            self.time = time;
+        }
+    }
+
+    /// Whether the planner found nothing that keeps it from running beside another.
+    pub(super) fn may_overlap(&self, other: &Self) -> bool {
+        self.submission == other.submission && self.wave.is_some() && self.wave == other.wave
+    }
+
+    /// The entry point of the kernel; for tensor operations what it is made of (`matmul+add+gelu`); for transfers what they are.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The ops that it was recorded as, by number. Several where they were fused; none for what comes with a batch, like the zeroing of scratch.
+    #[must_use]
+    pub fn ops(&self) -> &[usize] {
+        &self.ops
+    }
+
+    /// Which submission it went with.
+    #[must_use]
+    pub fn submission(&self) -> usize {
+        self.submission
+    }
+
+    /// How long the device took; `None` ("n/a") where it does not say, says something that cannot be, or counts too coarsely to tell.
+    #[must_use]
+    pub fn time(&self) -> Option<Duration> {
+        self.time.map(|(begin, end)| Duration::from_nanos(end - begin))
+    }
+
+    /// When the device began with it, since the profile began. Where the device has a clock of its own it is placed by
+    /// [when submissions left and landed](super::Profile::clock_slack).
+    #[must_use]
+    pub fn begin(&self) -> Option<Duration> {
+        self.time.map(|(begin, _)| Duration::from_nanos(begin))
+    }
+
+    /// What its bindings come to, read and written; a copy has both. A kernel that touches only some of what is bound to it moves less.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// The part of [`StepProfile::bytes`] that is read.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes[0]
+    }
+
+    /// The part of [`StepProfile::bytes`] that is written.
+    #[must_use]
+    pub fn bytes_written(&self) -> u64 {
+        self.bytes[1]
+    }
+
+    /// Operations on floats: known of tensor operations, and of dispatches that [say so](crate::Dispatch::flops).
+    #[must_use]
+    pub fn flops(&self) -> Option<u64> {
+        self.flops
+    }
+
+    /// Bytes a second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        rate(self.bytes(), self.time())
+    }
+
+    /// Operations on floats a second.
+    #[must_use]
+    pub fn flops_per_second(&self) -> Option<f64> {
+        rate(self.flops?, self.time())
+    }
+
+    /// What encoding it took the host; nothing on the built-in CPU, which encodes no commands.
+    #[must_use]
+    pub fn encode(&self) -> Duration {
+        self.encode
+    }
+
+    /// The pass whose time it shares with other steps, by number in [`Profile::passes`](super::Profile::passes).
+    #[must_use]
+    pub fn pass(&self) -> Option<usize> {
+        self.pass
+    }
+
+    pub(super) fn span(&self) -> Option<(u64, u64)> {
+        self.time
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+pub(super) fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
+    let seconds = time.filter(|time| !time.is_zero())?.as_secs_f64();
+    (amount > 0).then(|| amount as f64 / seconds)
+}
+
+/// Something that was recorded.
+#[derive(Clone, Debug)]
+pub struct OpProfile {
+    number: usize,
+    what: Arc<str>,
+    label: String,
+    at: &'static Location<'static>,
+    scope: Option<usize>,
+    record: Option<Duration>,
+    steps: SmallVec<[usize; 1]>,
+    fused_with: Vec<usize>,
+    kernel: Option<Arc<str>>,
+    time: Option<Duration>,
+}
+
+impl OpProfile {
+    pub(super) fn all(outline: &Outline, steps: &[StepProfile]) -> Vec<Self> {
+        let mut last = Some(0);
+        let mut ops: Vec<Self> = Vec::with_capacity(outline.ops.len());
+        for (number, op) in outline.ops.iter().enumerate() {
+            let record = op.recorded.zip(last).map(|(at, last)| Duration::from_nanos(at.saturating_sub(last)));
+            last = op.recorded;
+            ops.push(Self {
+                number,
+                what: op.what.clone(),
+                label: op.label.clone(),
+                at: op.at,
+                scope: op.scope,
+                record,
+                steps: SmallVec::new(),
+                fused_with: Vec::new(),
+                kernel: None,
+                time: None,
+            });
+        }
+        for (number, step) in steps.iter().enumerate() {
+            for op in &step.ops {
+                let Some(of) = ops.get_mut(*op) else { continue };
+                let known = of.steps.is_empty() || of.time.is_some();
+                of.time = step.time().filter(|_| known).map(|time| time + of.time.unwrap_or_default());
+                of.steps.push(number);
+                of.kernel.get_or_insert_with(|| step.name.clone());
+                let others = step.ops.iter().filter(|other| *other != op && !of.fused_with.contains(other));
+                let others: SmallVec<[usize; 8]> = others.copied().collect();
+                of.fused_with.extend(others);
+            }
+        }
+        ops
+    }
+
+    /// Its number, as errors count.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What was asked for: `dispatch`, `copy`, `matmul`.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Its own label; empty when it was given none.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The line that recorded it.
+    #[must_use]
+    pub fn location(&self) -> &'static Location<'static> {
+        self.at
+    }
+
+    /// The innermost scope that it was recorded in, by number in [`Profile::scopes`](super::Profile::scopes).
+    #[must_use]
+    pub fn scope(&self) -> Option<usize> {
+        self.scope
+    }
+
+    /// The kernel that it became, alone or with others; `None` when nothing ran for it: an op of no elements, a tensor nobody asked for.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&str> {
+        self.kernel.as_deref()
+    }
+
+    /// The ops that share kernels with it, by number.
+    #[must_use]
+    pub fn fused_with(&self) -> &[usize] {
+        &self.fused_with
+    }
+
+    /// What ran for it, by number in [`Profile::steps`](super::Profile::steps): one step; several when it was divided to keep a submission short, or computed in several
+    /// kernels.
+    #[must_use]
+    pub fn steps(&self) -> &[usize] {
+        &self.steps
+    }
+
+    /// How long the device took for those steps: for all of a kernel where it shares one, so times of fused ops do not add up.
+    #[must_use]
+    pub fn time(&self) -> Option<Duration> {
+        self.time
+    }
+
+    /// The time from the op before it, or from [`Batch::profile`](crate::Batch::profile), until it was recorded; `None` for ops that had been recorded by then. What the program did between
+    /// the two is in it.
+    #[must_use]
+    pub fn record(&self) -> Option<Duration> {
+        self.record
+    }
+}

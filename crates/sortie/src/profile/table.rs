@@ -1,0 +1,229 @@
+//! A profile as a table.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::{Profile, ScopeProfile, StepProfile};
+
+/// With more steps than this they are shown by kernel.
+const MOST_ROWS: usize = 40;
+
+/// What is shown for what is not known.
+const UNKNOWN: &str = "n/a";
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.summary(f)?;
+        if !self.scopes().is_empty() {
+            writeln!(f)?;
+            self.scope_table().fmt(f)?;
+        }
+        if self.steps().is_empty() {
+            return Ok(());
+        }
+        writeln!(f)?;
+        match f.alternate() || self.steps().len() <= MOST_ROWS {
+            true => self.step_table().fmt(f),
+            false => self.kernel_table().fmt(f),
+        }
+    }
+}
+
+impl Profile {
+    fn summary(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (ops, steps, submissions) = (self.ops().len(), self.steps().len(), self.submissions());
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "{ops} op{} as {steps} step{} in {submissions} submission{} on {}",
+            plural(ops),
+            plural(steps),
+            plural(submissions),
+            self.device()
+        )?;
+        let stages = self.stages();
+        let record = stages.record.map_or_else(|| UNKNOWN.into(), time);
+        writeln!(
+            f,
+            "host    record {record}, plan {}, encode {}, submit {}, wait {}",
+            time(stages.plan),
+            time(stages.encode),
+            time(stages.submit),
+            time(stages.wait)
+        )?;
+        let device = self.device_time().map_or_else(|| UNKNOWN.into(), time);
+        write!(f, "device  {device} ({})", self.tier())?;
+        for why in self.disturbances() {
+            write!(f, "\ndisturbed by {why}")?;
+        }
+        writeln!(f)
+    }
+
+    fn share(&self, part: Option<Duration>) -> String {
+        let whole = self.device_time().filter(|whole| !whole.is_zero());
+        match part.zip(whole) {
+            Some((part, whole)) => format!("{:.1}", 100.0 * part.as_secs_f64() / whole.as_secs_f64()),
+            None => String::new(),
+        }
+    }
+
+    fn scope_table(&self) -> Table {
+        let headings = ["scope", "ops", "steps", "device", "%", "GB/s", "GFLOP/s", "record", "encode"];
+        let row = |scope: &ScopeProfile| {
+            // What is missing in the time is more than nothing.
+            let more = if scope.is_complete() || scope.time().is_none() { "" } else { "≥ " };
+            let shown = scope.time().map_or_else(|| UNKNOWN.into(), |known| format!("{more}{}", time(known)));
+            let steps = match scope.straddling() {
+                0 => scope.steps().to_string(),
+                across => format!("{} + {across} shared", scope.steps()),
+            };
+            vec![
+                format!("{}{}", "  ".repeat(scope.depth()), scope.label()),
+                scope.ops().len().to_string(),
+                steps,
+                shown,
+                self.share(scope.time()),
+                giga(scope.bytes_per_second()),
+                giga(scope.flops_per_second()),
+                scope.record().map_or_else(|| UNKNOWN.into(), time),
+                spent(scope.encode()),
+            ]
+        };
+        Table::new(&headings, 1, self.scopes().iter().map(row))
+    }
+
+    fn step_table(&self) -> Table {
+        let headings = ["step", "op", "kernel", "device", "%", "GB/s", "GFLOP/s", "encode"];
+        let passes: Vec<_> = self.passes().collect();
+        let mut shown = None;
+        let row = |(number, step): (usize, &StepProfile)| {
+            let device = match step.pass() {
+                None => step.time().map_or_else(|| UNKNOWN.into(), time),
+                // The time of a pass is shown once.
+                Some(pass) if shown.replace(pass) != Some(pass) => {
+                    let taken = passes.get(pass).copied().flatten().map_or_else(|| UNKNOWN.into(), time);
+                    format!("pass {pass}: {taken}")
+                }
+                Some(pass) => format!("in pass {pass}"),
+            };
+            vec![
+                number.to_string(),
+                self.named(step),
+                step.name().to_owned(),
+                device,
+                self.share(step.time()),
+                giga(step.bytes_per_second()),
+                giga(step.flops_per_second()),
+                spent(step.encode()),
+            ]
+        };
+        Table::new(&headings, 3, self.steps().iter().enumerate().map(row))
+    }
+
+    /// The ops of a step by number, and the label of the last of them.
+    fn named(&self, step: &StepProfile) -> String {
+        let numbers = match step.ops() {
+            [] => return String::new(),
+            [first, .., last] if *last - *first + 1 == step.ops().len() => format!("#{first}–{last}"),
+            ops if ops.len() > 4 => format!("#{}, {} more", ops[0], ops.len() - 1),
+            ops => ops.iter().map(|op| format!("#{op}")).collect::<Vec<_>>().join(" "),
+        };
+        let labels = step.ops().iter().rev().filter_map(|op| self.ops().get(*op)).map(|op| op.label());
+        match labels.into_iter().find(|label| !label.is_empty()) {
+            Some(label) => format!("{numbers} {label}"),
+            None => numbers,
+        }
+    }
+
+    fn kernel_table(&self) -> Table {
+        #[derive(Default)]
+        struct Kernel {
+            steps: usize,
+            unknown: usize,
+            time: Duration,
+            bytes: u64,
+            flops: u64,
+            encode: Duration,
+        }
+        let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
+        for step in self.steps() {
+            let kernel = kernels.entry(step.name()).or_default();
+            kernel.steps += 1;
+            kernel.unknown += usize::from(step.time().is_none());
+            kernel.time += step.time().unwrap_or_default();
+            kernel.bytes += step.bytes();
+            kernel.flops = kernel.flops.saturating_add(step.flops().unwrap_or(0));
+            kernel.encode += step.encode();
+        }
+        let mut kernels: Vec<_> = kernels.into_iter().collect();
+        kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse((kernel.time, kernel.steps)));
+        let row = |(name, kernel): &(&str, Kernel)| {
+            let known = kernel.steps - kernel.unknown;
+            let all = (known > 0).then_some(kernel.time);
+            let more = if kernel.unknown > 0 { "≥ " } else { "" };
+            let whole = all.filter(|_| kernel.unknown == 0);
+            let each = |all: Duration| time(all / u32::try_from(known).unwrap_or(u32::MAX));
+            vec![
+                (*name).to_owned(),
+                kernel.steps.to_string(),
+                all.map_or_else(|| UNKNOWN.into(), |all| format!("{more}{}", time(all))),
+                all.map_or_else(|| UNKNOWN.into(), each),
+                self.share(all),
+                giga(super::step::rate(kernel.bytes, whole)),
+                giga(super::step::rate(kernel.flops, whole)),
+                spent(kernel.encode),
+            ]
+        };
+        Table::new(&["kernel", "steps", "device", "each", "%", "GB/s", "GFLOP/s", "encode"], 1, kernels.iter().map(row))
+    }
+}
+
+/// Columns as wide as what they hold: the first few to the left, figures to the right.
+struct Table {
+    rows: Vec<Vec<String>>,
+    left: usize,
+}
+
+impl Table {
+    fn new(headings: &[&str], left: usize, rows: impl Iterator<Item = Vec<String>>) -> Self {
+        let headings = headings.iter().map(|heading| (*heading).to_owned()).collect();
+        Self { rows: [headings].into_iter().chain(rows).collect(), left }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let gap = if column > 0 { "  " } else { "" };
+                line += &match column < self.left {
+                    true => format!("{gap}{cell:<width$}"),
+                    false => format!("{gap}{cell:>width$}"),
+                };
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+fn time(time: Duration) -> String {
+    let micros = time.as_secs_f64() * 1e6;
+    match micros {
+        ..1e3 => format!("{micros:.2} µs"),
+        ..1e6 => format!("{:.2} ms", micros / 1e3),
+        _ => format!("{:.2} s", micros / 1e6),
+    }
+}
+
+/// A time that is left out where there is none.
+fn spent(spent: Duration) -> String {
+    if spent.is_zero() { String::new() } else { time(spent) }
+}
+
+fn giga(rate: Option<f64>) -> String {
+    rate.map_or_else(String::new, |rate| format!("{:.2}", rate / 1e9))
+}

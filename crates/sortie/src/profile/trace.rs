@@ -1,0 +1,423 @@
+//! Traces in the format of Chrome, which Perfetto opens, too.
+//!
+//! One clock: microseconds since the trace began. Tracks are threads of two processes, the host and the device. What happens on a thread nests, and is written as pairs of
+//! `B` and `E`; what does not belong to one (a batch being recorded, waited for, a request in a queue) has pairs of `b` and `e` with an id.
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread::ThreadId,
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    Profile, StageKind, StepProfile, file_error,
+    watch::{Note, Watch, Watched},
+};
+use crate::{device::Device, error::Result};
+
+/// A trace of all that a device does, from [`Device::trace`] until it is finished.
+///
+/// Every batch is profiled meanwhile. Dropped, it finishes too, but nobody hears whether the file could be written.
+#[must_use = "a trace ends when it is dropped"]
+#[derive(Debug)]
+pub struct Trace {
+    watch: Option<Watch>,
+    path: PathBuf,
+    failed: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Device {
+    /// Traces everything that this device does from now on: batches being recorded, planned, encoded, submitted and waited for, what the device does for each op, and what waits in
+    /// batchers and flies from them. Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open the file.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<f32>(64)?;
+    /// # let path = std::env::temp_dir().join(format!("sortie-doc-run-{}.json", std::process::id()));
+    /// let trace = device.trace(&path)?;
+    /// for value in 0..10 {
+    ///     let mut batch = device.batch();
+    ///     batch.fill(&x, value as f32);
+    ///     batch.submit()?;
+    /// }
+    /// trace.finish()?;
+    /// # std::fs::remove_file(&path).expect("it was written");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`File`](crate::ErrorKind::File) when the file cannot be made.
+    pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
+        let path = path.into();
+        let begun = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file), Instant::now()));
+        let mut writer = Some(begun.map_err(|error| file_error(&path, error))?);
+        let failed = Arc::new(Mutex::new(None));
+        let told = failed.clone();
+        let watch = self.watched(move |watched| {
+            let outcome = match (&watched, &mut writer) {
+                (_, None) => Ok(()),
+                (Watched::Batch(profile), Some(writer)) => writer.profile(profile),
+                (Watched::Note(note), Some(writer)) => writer.note(note),
+                (Watched::End, Some(writer)) => writer.end(),
+            };
+            if let Err(error) = outcome {
+                // Nothing more comes of it; whoever finishes the trace hears why.
+                writer = None;
+                told.lock().get_or_insert(error);
+            }
+        })?;
+        Ok(Trace { watch: Some(watch), path, failed })
+    }
+}
+
+impl Trace {
+    /// Ends it, once what is under way now has landed and been written.
+    ///
+    /// # Errors
+    /// [`File`](crate::ErrorKind::File) when something could not be written.
+    pub fn finish(mut self) -> Result<()> {
+        if let Some(watch) = self.watch.take() {
+            watch.finish();
+        }
+        let failed = self.failed.lock().take();
+        failed.map_or(Ok(()), |error| Err(file_error(&self.path, error)))
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The processes of a trace.
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+/// Writes events.
+pub(super) struct Writer<W: Write> {
+    to: W,
+    zero: Instant,
+    any: bool,
+    /// Threads of the host; numbers start at 1.
+    threads: Vec<ThreadId>,
+    /// Devices by number.
+    devices: Vec<String>,
+    /// When the last event of each device ended.
+    ended: Vec<u64>,
+    ids: u64,
+    line: String,
+}
+
+/// Something that took time, in nanoseconds since the trace began.
+struct Event<'a> {
+    name: &'a str,
+    category: &'static str,
+    begin: u64,
+    end: u64,
+    /// What else is to be said: names, and values as JSON.
+    arguments: &'a str,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn new(to: W, zero: Instant) -> io::Result<Self> {
+        let mut writer = Self {
+            to,
+            zero,
+            any: false,
+            threads: Vec::new(),
+            devices: Vec::new(),
+            ended: Vec::new(),
+            ids: 0,
+            line: String::new(),
+        };
+        writer.to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        writer.metadata("process_name", HOST, 0, "host")?;
+        writer.metadata("process_name", DEVICE, 0, "devices")?;
+        Ok(writer)
+    }
+
+    /// Nothing comes after it.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        self.to.write_all(b"\n]}\n")?;
+        self.to.flush()
+    }
+
+    pub(super) fn profile(&mut self, profile: &Profile) -> io::Result<()> {
+        let data = &profile.data;
+        let shift = self.shift(data.zero);
+        self.ids += 1;
+        let id = self.ids;
+        for stage in &data.host {
+            let (begin, end) = (at_of(shift, stage.begin), at_of(shift, stage.end));
+            match stage.kind {
+                // Batches may be recorded side by side on one thread.
+                StageKind::Record => {
+                    self.apart(id, &Event { name: "record", category: "batch", begin, end, arguments: "" })?;
+                }
+                kind => {
+                    let name = match kind {
+                        StageKind::Plan => "plan",
+                        StageKind::Encode => "encode",
+                        _ => "submit",
+                    };
+                    let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
+                    let arguments = format!("\"batch\":{id}");
+                    let event = Event { name, category: "host", begin, end, arguments: &arguments };
+                    self.open(HOST, thread, &event)?;
+                    self.close(HOST, thread, event.end)?;
+                }
+            }
+        }
+        let landed = data.flights.iter().map(|flight| flight.landed).max();
+        let submitted = data.host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
+        if let Some((from, to)) = submitted.zip(landed).filter(|(from, to)| from < to) {
+            let (begin, end) = (at_of(shift, from), at_of(shift, to));
+            self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: "" })?;
+        }
+        self.device(profile, id, shift)
+    }
+
+    /// What the device did: submissions, in them scopes, in them ops.
+    fn device(&mut self, profile: &Profile, id: u64, shift: i64) -> io::Result<()> {
+        let data = &profile.data;
+        let track = self.track(&data.device)?;
+        for (number, flight) in data.flights.iter().enumerate() {
+            let steps: Vec<&StepProfile> = data.steps.iter().filter(|step| step.submission() == number).collect();
+            let mut spans: Vec<(u64, u64, &str, Option<&StepProfile>)> = Vec::new();
+            for step in &steps {
+                match (step.span(), step.pass()) {
+                    (Some((begin, end)), _) => spans.push((begin, end, step.name(), Some(step))),
+                    (None, Some(pass)) => {
+                        let known = data.passes.get(pass).copied().flatten();
+                        let new = known.filter(|(begin, _)| spans.last().is_none_or(|last| last.0 < *begin));
+                        spans.extend(new.map(|(begin, end)| (begin, end, "pass", None)));
+                    }
+                    (None, None) => {}
+                }
+            }
+            // Where the device says nothing, it had the submission from its leaving to its landing.
+            let begin = spans.first().map_or(flight.left, |(begin, ..)| *begin);
+            let end = spans.iter().map(|(_, end, ..)| *end).max().unwrap_or(flight.landed);
+            let earliest = self.ended[track as usize];
+            let begin = at_of(shift, begin).max(earliest);
+            let end = at_of(shift, end).max(begin);
+            self.ended[track as usize] = end;
+            let arguments = format!(
+                "\"batch\":{id},\"submission\":{number},\"steps\":{},\"times\":{}",
+                steps.len(),
+                quoted(&data.tier.to_string())
+            );
+            self.open(
+                DEVICE,
+                track,
+                &Event { name: "submission", category: "device", begin, end, arguments: &arguments },
+            )?;
+            self.steps(profile, track, shift, begin, end, &spans)?;
+            self.close(DEVICE, track, end)?;
+        }
+        Ok(())
+    }
+
+    fn steps(
+        &mut self,
+        profile: &Profile,
+        track: u32,
+        shift: i64,
+        from: u64,
+        to: u64,
+        spans: &[(u64, u64, &str, Option<&StepProfile>)],
+    ) -> io::Result<()> {
+        let mut open: Vec<usize> = Vec::new();
+        let mut last = from;
+        for (begin, end, name, step) in spans {
+            let begin = at_of(shift, *begin).clamp(last, to);
+            let end = at_of(shift, *end).clamp(begin, to);
+            let scopes = step.map(|step| scopes(profile, step)).unwrap_or_default();
+            let common = open.iter().zip(&scopes).take_while(|(open, wanted)| open == wanted).count();
+            while open.len() > common {
+                open.pop();
+                self.close(DEVICE, track, last)?;
+            }
+            for scope in &scopes[common..] {
+                let label = profile.scopes()[*scope].label();
+                self.open(DEVICE, track, &Event { name: label, category: "scope", begin, end, arguments: "" })?;
+                open.push(*scope);
+            }
+            let arguments = step.map(|step| arguments(profile, step)).unwrap_or_default();
+            self.open(DEVICE, track, &Event { name, category: "step", begin, end, arguments: &arguments })?;
+            self.close(DEVICE, track, end)?;
+            last = end;
+        }
+        while open.pop().is_some() {
+            self.close(DEVICE, track, last)?;
+        }
+        Ok(())
+    }
+
+    /// Something that others wrote down.
+    pub(super) fn note(&mut self, note: &Note) -> io::Result<()> {
+        self.ids += 1;
+        let id = self.ids;
+        let (begin, end) = (self.since(note.begin), self.since(note.end));
+        let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
+        let event =
+            Event { name: &note.name, category: note.category, begin, end: end.max(begin), arguments: &arguments };
+        self.apart(id, &event)
+    }
+
+    fn since(&self, at: Instant) -> u64 {
+        at_of(self.shift(at), 0)
+    }
+
+    /// Nanoseconds from the beginning of the trace; what began before it lies before it.
+    fn shift(&self, at: Instant) -> i64 {
+        let between = |late: Instant, early: Instant| {
+            i64::try_from(late.saturating_duration_since(early).as_nanos()).unwrap_or(i64::MAX)
+        };
+        between(at, self.zero) - between(self.zero, at)
+    }
+
+    /// The number of a thread, told when it is new.
+    fn thread(&mut self, thread: ThreadId, name: Option<&str>) -> io::Result<u32> {
+        let known = self.threads.iter().position(|known| *known == thread);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                self.threads.push(thread);
+                let index = self.threads.len() - 1;
+                let name = name.map_or_else(|| format!("thread {}", index + 1), str::to_owned);
+                self.metadata("thread_name", HOST, number(index + 1), &name)?;
+                index
+            }
+        };
+        Ok(number(index + 1))
+    }
+
+    fn track(&mut self, device: &str) -> io::Result<u32> {
+        if let Some(index) = self.devices.iter().position(|known| known == device) {
+            return Ok(number(index));
+        }
+        self.devices.push(device.to_owned());
+        self.ended.push(0);
+        let index = number(self.devices.len() - 1);
+        self.metadata("thread_name", DEVICE, index, device)?;
+        Ok(index)
+    }
+
+    fn metadata(&mut self, what: &str, process: u32, thread: u32, name: &str) -> io::Result<()> {
+        let name = quoted(name);
+        self.write(format_args!(
+            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"ts\":0,\"args\":{{\"name\":{name}}}}}"
+        ))
+    }
+
+    fn open(&mut self, process: u32, thread: u32, event: &Event<'_>) -> io::Result<()> {
+        let (name, ts) = (quoted(event.name), micros(event.begin));
+        let Event { category, arguments, .. } = event;
+        self.write(format_args!(
+            "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts},\"args\":{{{arguments}}}}}"
+        ))
+    }
+
+    fn close(&mut self, process: u32, thread: u32, at: u64) -> io::Result<()> {
+        let ts = micros(at);
+        self.write(format_args!("{{\"ph\":\"E\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts}}}"))
+    }
+
+    /// Something that belongs to no thread.
+    fn apart(&mut self, id: u64, event: &Event<'_>) -> io::Result<()> {
+        let name = quoted(event.name);
+        let Event { category, arguments, .. } = event;
+        for (phase, at) in [("b", event.begin), ("e", event.end)] {
+            let ts = micros(at);
+            self.write(format_args!(
+                "{{\"ph\":\"{phase}\",\"name\":{name},\"cat\":\"{category}\",\"id\":{id},\"pid\":{HOST},\"tid\":0,\"ts\":{ts},\"args\":{{{arguments}}}}}"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, event: std::fmt::Arguments<'_>) -> io::Result<()> {
+        self.line.clear();
+        self.line.push_str(if std::mem::replace(&mut self.any, true) { ",\n" } else { "\n" });
+        self.line.write_fmt(event).map_err(io::Error::other)?;
+        self.to.write_all(self.line.as_bytes())
+    }
+}
+
+/// The scopes that hold all ops of a step, the outermost first.
+fn scopes(profile: &Profile, step: &StepProfile) -> Vec<usize> {
+    let holds = |scope: usize| step.ops().iter().all(|op| profile.scopes()[scope].ops().contains(op));
+    let innermost = step.ops().first().and_then(|op| profile.ops().get(*op)?.scope());
+    let mut scopes: Vec<usize> = std::iter::successors(innermost, |scope| profile.scopes()[*scope].outer())
+        .filter(|scope| holds(*scope))
+        .collect();
+    scopes.reverse();
+    scopes
+}
+
+fn arguments(profile: &Profile, step: &StepProfile) -> String {
+    let ops: Vec<String> = step.ops().iter().map(ToString::to_string).collect();
+    let mut text = format!("\"ops\":[{}],\"bytes\":{}", ops.join(","), step.bytes());
+    if let Some(flops) = step.flops() {
+        text += &format!(",\"flops\":{flops}");
+    }
+    let last = step.ops().last().and_then(|op| profile.ops().get(*op));
+    if let Some(op) = last {
+        text += &format!(",\"recorded\":{}", quoted(&format!("{}:{}", op.location().file(), op.location().line())));
+        if !op.label().is_empty() {
+            text += &format!(",\"label\":{}", quoted(op.label()));
+        }
+    }
+    text
+}
+
+fn at_of(shift: i64, nanoseconds: u64) -> u64 {
+    nanoseconds.saturating_add_signed(shift)
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// Nanoseconds as microseconds, exactly.
+fn micros(nanoseconds: u64) -> String {
+    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
+}
+
+/// A string as JSON has it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            control if u32::from(control) < 0x20 => quoted += &format!("\\u{:04x}", u32::from(control)),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_as_json_has_it() {
+        assert_eq!(quoted("a \"b\" \\ \n é"), "\"a \\\"b\\\" \\\\ \\u000a é\"");
+    }
+
+    #[test]
+    fn times_keep_their_nanoseconds() {
+        assert_eq!([0, 999, 1_234_567].map(micros), ["0.000", "0.999", "1234.567"]);
+    }
+}

@@ -1,0 +1,213 @@
+//! Who is told of everything that a device does.
+
+use std::{
+    fmt,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{self, Receiver, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::Profile;
+use crate::{
+    device::Device,
+    error::{Error, Result},
+};
+
+/// How long a watch that is dropped waits for its thread to be done with what it was told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Something to be told.
+pub(super) enum Watched {
+    Batch(Profile),
+    Note(Note),
+    /// Nothing more will come.
+    End,
+}
+
+/// Something that took time and is no batch.
+#[derive(Clone, Debug)]
+pub(super) struct Note {
+    pub(super) category: &'static str,
+    pub(super) name: String,
+    pub(super) begin: Instant,
+    pub(super) end: Instant,
+    /// How many of what it was about.
+    pub(super) count: Option<(&'static str, u64)>,
+}
+
+enum Message {
+    /// Worked out on the thread of whoever watches.
+    Batch(Arc<dyn Fn() -> Result<Profile> + Send + Sync>),
+    Note(Note),
+}
+
+/// One who watches, as long as it may still be told of something.
+#[derive(Clone)]
+pub(crate) struct Watcher(Sender<Message>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
+}
+
+/// Those who watch a batch.
+pub(crate) type Watchers = SmallVec<[Watcher; 1]>;
+
+/// Those who watch a device.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    on: AtomicBool,
+    watchers: Mutex<Vec<(u64, Watcher)>>,
+}
+
+impl Notes {
+    /// Whether anybody watches. Costs a load.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    /// Those who are to be told of a batch that is about to leave.
+    pub(crate) fn watchers(&self) -> Watchers {
+        self.watchers.lock().iter().map(|(_, watcher)| watcher.clone()).collect()
+    }
+}
+
+impl Watcher {
+    /// A batch has landed. What it took is worked out later.
+    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Result<Profile> + Send + Sync>) {
+        // Whoever has gone need not know.
+        drop(self.0.send(Message::Batch(profile)));
+    }
+}
+
+/// Keeps a device being watched; what [`Device::watch`] gives.
+///
+/// Dropped, it waits a moment until what has landed has been told; what is still under way is told if it lands in that time.
+#[must_use = "a watch ends when it is dropped"]
+pub struct Watch {
+    device: Device,
+    id: u64,
+    done: Option<Receiver<()>>,
+}
+
+impl Device {
+    /// Has every batch of this device profiled, replays and what batchers fly included, and each profile given to `tell`, on a thread of its own, until the watch is dropped.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<f32>(64)?;
+    /// let (told, slow) = mpsc::channel();
+    /// let watch = device.watch(move |profile| {
+    ///     if profile.device_time() > Some(std::time::Duration::from_secs(1)) {
+    ///         told.send(profile.to_string()).ok();
+    ///     }
+    /// })?;
+    /// let mut batch = device.batch();
+    /// batch.fill(&x, 1.0);
+    /// batch.submit()?;
+    /// watch.finish();
+    /// assert!(slow.try_recv().is_err());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Internal`](crate::ErrorKind::Internal) when the system starts no more threads.
+    pub fn watch(&self, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
+        self.watched(move |watched| {
+            if let Watched::Batch(profile) = watched {
+                tell(&profile);
+            }
+        })
+    }
+
+    /// Whether anybody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.shared().notes().is_on()
+    }
+
+    /// Tells those who watch of something that took time and is no batch, and how many of what it was about.
+    pub(crate) fn note(
+        &self,
+        category: &'static str,
+        name: &str,
+        time: Range<Instant>,
+        count: Option<(&'static str, u64)>,
+    ) {
+        let note = Note { category, name: name.into(), begin: time.start, end: time.end, count };
+        for watcher in self.shared().notes().watchers() {
+            // Whoever has gone need not know.
+            drop(watcher.0.send(Message::Note(note.clone())));
+        }
+    }
+
+    pub(super) fn watched(&self, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (watcher, messages) = mpsc::channel();
+        let (finished, done) = mpsc::channel();
+        let spawned = thread::Builder::new().name("sortie-watch".into()).spawn(move || {
+            // Ends when the watch and all batches that left under it are gone.
+            for message in messages {
+                match message {
+                    // A batch that failed has told whoever waits for it.
+                    Message::Batch(profile) => profile().map_or((), |profile| tell(Watched::Batch(profile))),
+                    Message::Note(note) => tell(Watched::Note(note)),
+                }
+            }
+            tell(Watched::End);
+            drop(finished);
+        });
+        spawned.map_err(|error| Error::internal("the thread sortie-watch did not start").caused_by(error))?;
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let notes = self.shared().notes();
+        notes.watchers.lock().push((id, Watcher(watcher)));
+        notes.on.store(true, Ordering::Relaxed);
+        Ok(Watch { device: self.clone(), id, done: Some(done) })
+    }
+}
+
+impl Watch {
+    /// Ends it, once what is under way now has landed and been told.
+    pub fn finish(mut self) {
+        self.leave();
+        if let Some(done) = self.done.take() {
+            // Nothing is ever sent: it ends.
+            done.iter().for_each(|()| {});
+        }
+    }
+
+    fn leave(&self) {
+        let notes = self.device.shared().notes();
+        let mut watchers = notes.watchers.lock();
+        let gone = watchers.iter().position(|(id, _)| *id == self.id).map(|index| watchers.remove(index));
+        notes.on.store(!watchers.is_empty(), Ordering::Relaxed);
+        drop(watchers);
+        drop(gone);
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.leave();
+        if let Some(done) = self.done.take() {
+            done.recv_timeout(PATIENCE).unwrap_or_default();
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
