@@ -1,6 +1,7 @@
 //! Where the time of a batch goes: op by op, scope by scope, and as a trace for Perfetto.
 //!
 //! `cargo run -p sortie --example profile [trace.json]`
+#![expect(clippy::print_stdout, reason = "an example prints")]
 
 use sortie::{Batch, Device, Record, Tensor};
 

@@ -42,9 +42,7 @@ impl Batch {
         start.is_multiple_of(u64::from(self.shared.limits().slice_alignment))
     }
 
-    #[track_caller]
-    pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32]) {
-        let at = Location::caller();
+    pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
         let tape = self.tape();
         let start = tape.payload.immediates.len();
         tape.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));

@@ -45,6 +45,7 @@ pub(super) struct Sheet {
 }
 
 /// What a plan refers to.
+#[expect(clippy::large_enum_variant, reason = "there is one for each batch, and it is never moved again")]
 pub(super) enum Held {
     /// Of a batch. Without its blocks, which the flight holds.
     Own(Payload),

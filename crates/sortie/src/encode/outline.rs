@@ -63,13 +63,16 @@ impl Described {
     fn run(&self, number: usize, op: &Op) -> RunOutline {
         let (planned, key) = (&self.planned, self.planned.key());
         let origin = planned.origin(number);
+        let kernel = self.kernels.get(op.kernel as usize).filter(|_| op.kind == OpKind::Dispatch);
         let mut bytes = [0, 0];
-        for access in planned.recording.accesses_of(op) {
+        for (binding, access) in planned.recording.accesses_of(op).iter().enumerate() {
+            let moves = match kernel {
+                Some(kernel) => kernel.moves(binding),
+                None => [access.mode != Mode::Write, access.mode != Mode::Read],
+            };
             let length = share(op, access.end - access.start);
-            bytes[0] += if access.mode == Mode::Write { 0 } else { length };
-            bytes[1] += if access.mode == Mode::Read { 0 } else { length };
+            bytes.iter_mut().zip(moves).filter(|(_, moves)| *moves).for_each(|(bytes, _)| *bytes += length);
         }
-        // What crosses to the host or from it has one end here.
         let fused = planned.fused(origin).filter(|_| key.ops[origin].kind == OpKind::Tensor);
         let (name, ops, flops) = match fused {
             Some(fused) => {
@@ -77,10 +80,7 @@ impl Described {
                 (kinds(key, &fused.ops), ops, Some(share(op, fused.flops)).filter(|flops| *flops > 0))
             }
             None => {
-                let name = match (op.kind, self.kernels.get(op.kernel as usize)) {
-                    (OpKind::Dispatch, Some(kernel)) => kernel.entry().into(),
-                    _ => what(key, &key.ops[origin]),
-                };
+                let name = kernel.map_or_else(|| what(key, &key.ops[origin]), |kernel| kernel.entry().into());
                 (name, SmallVec::from_elem(self.names.number(origin), 1), None)
             }
         };

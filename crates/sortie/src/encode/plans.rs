@@ -206,12 +206,12 @@ impl Planned {
             tensors.natives = programs.iter().map(Native::of).collect();
         }
         let mut members = members.into_iter();
-        for number in 0..lowered.ops.len() {
+        for (number, origin) in origin.iter().enumerate() {
             let op = lowered.ops[number];
             if op.kind == OpKind::Tensor {
                 let fused =
                     Fused { ops: members.next().unwrap_or_default(), flops: programs[op.kernel as usize].flops() };
-                tensors.fused.insert(origin[number], fused);
+                tensors.fused.insert(*origin, fused);
                 if let Some(Some(_)) = tensors.natives.get(op.kernel as usize) {
                     continue;
                 }

@@ -80,7 +80,7 @@ impl Stamps {
         let most = most + most / u64::from(SET) + 1;
         let scopes = gpu.scopes();
         for _ in 0..most.div_ceil(u64::from(SET)) {
-            let left = most - SET as u64 * stamps.sets.len() as u64;
+            let left = most - u64::from(SET) * stamps.sets.len() as u64;
             stamps.sets.push(gpu.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("sortie profile"),
                 ty: wgpu::QueryType::Timestamp,

@@ -91,6 +91,7 @@ impl Kernel {
             kind: BindingKind::Storage { writes: false },
             min_bytes: u64::from(immediates.size),
             tail: None,
+            moves: [true, false],
         });
         let info = validate(&self.inner.source, &module, Self::capabilities(shared))?;
         Self::of(shared, &self.inner.source, Parsed { module, info, interface })

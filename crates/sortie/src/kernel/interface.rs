@@ -5,7 +5,8 @@
 //! line of it is commented out; with several, what the chosen one uses.
 
 use naga::{
-    AddressSpace, ArraySize, GlobalVariable, Handle, Module, StorageAccess, Type, TypeInner, valid::ModuleInfo,
+    AddressSpace, ArraySize, GlobalVariable, Handle, Module, StorageAccess, Type, TypeInner,
+    valid::{GlobalUse, ModuleInfo},
 };
 
 use super::parse::KernelError;
@@ -40,6 +41,8 @@ pub(crate) struct Binding {
     /// The least that wgpu lets one bind: the type's size, a runtime-sized array counted with one element.
     pub(crate) min_bytes: u64,
     pub(crate) tail: Option<Tail>,
+    /// Whether the kernel does read it, and does write it.
+    pub(crate) moves: [bool; 2],
 }
 
 /// The kernel's `var<immediate>`.
@@ -82,7 +85,7 @@ pub(crate) fn reflect(
         }
         if var.space == AddressSpace::Immediate {
             immediates.push((!used, Immediates { size: size(module, var.ty), end: end(module, var.ty) }));
-        } else if let Some(binding) = binding(source, module, handle, var)? {
+        } else if let Some(binding) = binding(source, module, handle, var, usage[handle])? {
             bindings.push((binding, !used));
         }
     }
@@ -147,6 +150,7 @@ fn binding(
     module: &Module,
     handle: Handle<GlobalVariable>,
     var: &GlobalVariable,
+    usage: GlobalUse,
 ) -> Result<Option<Binding>, KernelError> {
     let Some(at) = var.binding else { return Ok(None) };
     let resource = match (&module.types[var.ty].inner, var.space) {
@@ -173,6 +177,7 @@ fn binding(
         kind,
         min_bytes: u64::from(size(module, var.ty)),
         tail: tail(module, var.ty),
+        moves: [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC)),
     }))
 }
 

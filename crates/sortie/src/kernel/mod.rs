@@ -195,6 +195,12 @@ impl Kernel {
         binding.is_some_and(|binding| matches!(binding.kind, BindingKind::Storage { writes: true }))
     }
 
+    /// Whether it reads a binding, and whether it writes it, by what it does rather than by what it declares.
+    pub(crate) fn moves(&self, binding: usize) -> [bool; 2] {
+        // What is none of its own is only read: the counts of an indirect dispatch.
+        self.interface().bindings.get(binding).map_or([true, false], |binding| binding.moves)
+    }
+
     /// Bytes of its `var<immediate>`; 0 when it has none.
     #[must_use]
     pub fn immediate_bytes(&self) -> usize {

@@ -33,8 +33,7 @@ impl StepProfile {
         };
         let ops: SmallVec<[usize; 2]> =
             of.map(|run| run.ops.iter().map(|op| *op as usize).collect()).unwrap_or_default();
-        let said: Option<u64> =
-            ops.iter().filter_map(|op| outline.ops.get(*op)?.flops).reduce(|a, b| a.saturating_add(b));
+        let said: Option<u64> = ops.iter().filter_map(|op| outline.ops.get(*op)?.flops).reduce(u64::saturating_add);
         Self {
             name,
             submission: ran.part as usize,
@@ -91,7 +90,8 @@ impl StepProfile {
         self.time.map(|(begin, _)| Duration::from_nanos(begin))
     }
 
-    /// What its bindings come to, read and written; a copy has both. A kernel that touches only some of what is bound to it moves less.
+    /// What it reads and writes: all of each binding that the kernel reads, and of each that it writes; a copy has both. A kernel that touches only some of what is bound to it
+    /// moves less.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.iter().sum()

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{Profile, ScopeProfile, StepProfile};
+use super::{OpProfile, Profile, ScopeProfile, StepProfile};
 
 /// With more steps than this they are shown by kernel.
 const MOST_ROWS: usize = 40;
@@ -127,7 +127,7 @@ impl Profile {
             ops if ops.len() > 4 => format!("#{}, {} more", ops[0], ops.len() - 1),
             ops => ops.iter().map(|op| format!("#{op}")).collect::<Vec<_>>().join(" "),
         };
-        let labels = step.ops().iter().rev().filter_map(|op| self.ops().get(*op)).map(|op| op.label());
+        let labels = step.ops().iter().rev().filter_map(|op| self.ops().get(*op)).map(OpProfile::label);
         match labels.into_iter().find(|label| !label.is_empty()) {
             Some(label) => format!("{numbers} {label}"),
             None => numbers,

@@ -10,7 +10,7 @@ mod reduce;
 
 pub use self::map::Signed;
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, panic::Location};
 
 use self::sealed::Sealed;
 
@@ -330,12 +330,14 @@ impl Batch {
                 *input = self.bindable(what, *input);
             }
         }
+        // Known out here: a closure is called from where it is called.
+        let here = Location::caller();
         self.make(what, shape, |batch, output| {
             let nothing = Value { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementKind::F32 };
             let mut all = [nothing; 3];
             all.iter_mut().zip(&inputs).for_each(|(to, from)| *to = from.value);
             let count = u8::try_from(inputs.len()).unwrap_or_else(|_| unreachable!("at most three"));
-            batch.record_tensor(TensorOp { kind, inputs: all, count, output }, scalars);
+            batch.record_tensor(TensorOp { kind, inputs: all, count, output }, scalars, here);
             Ok(())
         })
     }
