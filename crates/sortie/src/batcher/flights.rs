@@ -140,9 +140,8 @@ impl<J: Job> Flights<J> {
         let watched = self.device.is_watched().then(|| (Instant::now(), taken.rows));
         if let Some((left, _)) = watched {
             let name = format!("{} waits", self.job.name());
-            for waited in waits.clone() {
-                self.device.note("queue", &name, left.checked_sub(waited).unwrap_or(left)..left, None);
-            }
+            let times = waits.clone().map(|waited| left.checked_sub(waited).unwrap_or(left)..left);
+            self.device.note("queue", &name, times.collect(), None);
         }
         self.front.figures.left(reason, [std::mem::take(&mut taken.rows), size], waits);
         let mut inputs = Vec::with_capacity(taken.batch.len());
@@ -186,7 +185,8 @@ impl<J: Job> Flights<J> {
         });
         if let Some((left, rows)) = watched {
             let name = format!("flight of {}", self.job.name());
-            self.device.note("flight", &name, left..Instant::now(), Some(("rows", rows as u64)));
+            #[expect(clippy::single_range_in_vec_init, reason = "it is one stretch of time")]
+            self.device.note("flight", &name, vec![left..Instant::now()], Some(("rows", rows as u64)));
         }
         let front = &self.front;
         front.landed(self.who, results.is_ok());

@@ -64,7 +64,7 @@ impl Device {
                 (_, None) => Ok(()),
                 (Watched::Batch(profile), Some(writer)) => writer.profile(profile),
                 (Watched::Note(note), Some(writer)) => writer.note(note),
-                (Watched::End, Some(writer)) => writer.end(),
+                (Watched::End(missed), Some(writer)) => writer.missed(*missed).and_then(|()| writer.end()),
             };
             if let Err(error) = outcome {
                 // Nothing more comes of it; whoever finishes the trace hears why.
@@ -87,6 +87,12 @@ impl Trace {
         }
         let failed = self.failed.lock().take();
         failed.map_or(Ok(()), |error| Err(file_error(&self.path, error)))
+    }
+
+    /// How many batches came so thick that they are not in it; the file says so, too.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.watch.as_ref().map_or(0, Watch::missed)
     }
 
     /// The file.
@@ -261,15 +267,24 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Something that others wrote down.
+    /// Says what is not in it.
+    fn missed(&mut self, missed: u64) -> io::Result<()> {
+        match missed {
+            0 => Ok(()),
+            _ => self.metadata("process_labels", HOST, 0, &format!("{missed} batches are missing")),
+        }
+    }
+
+    /// What others wrote down.
     pub(super) fn note(&mut self, note: &Note) -> io::Result<()> {
-        self.ids += 1;
-        let id = self.ids;
-        let (begin, end) = (self.since(note.begin), self.since(note.end));
         let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
-        let event =
-            Event { name: &note.name, category: note.category, begin, end: end.max(begin), arguments: &arguments };
-        self.apart(id, &event)
+        for time in &note.times {
+            self.ids += 1;
+            let (begin, end) = (self.since(time.start), self.since(time.end));
+            let (name, category) = (note.name.as_str(), note.category);
+            self.apart(self.ids, &Event { name, category, begin, end: end.max(begin), arguments: &arguments })?;
+        }
+        Ok(())
     }
 
     fn since(&self, at: Instant) -> u64 {
@@ -312,9 +327,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn metadata(&mut self, what: &str, process: u32, thread: u32, name: &str) -> io::Result<()> {
-        let name = quoted(name);
+        let (name, key) = (quoted(name), if what == "process_labels" { "labels" } else { "name" });
         self.write(format_args!(
-            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"ts\":0,\"args\":{{\"name\":{name}}}}}"
+            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"ts\":0,\"args\":{{\"{key}\":{name}}}}}"
         ))
     }
 

@@ -6,7 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, Receiver, Sender},
+        mpsc::{self, Receiver, SyncSender, TrySendError},
     },
     thread,
     time::{Duration, Instant},
@@ -21,6 +21,8 @@ use crate::{
     error::{Error, Result},
 };
 
+/// What may wait to be told. Whoever tells does not wait: past it, what comes is only counted.
+const MOST: usize = 4096;
 /// How long a watch that is dropped waits for its thread to be done with what it was told.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -28,18 +30,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) enum Watched {
     Batch(Profile),
     Note(Note),
-    /// Nothing more will come.
-    End,
+    /// Nothing more will come, and so much was too much to be told.
+    End(u64),
 }
 
-/// Something that took time and is no batch.
+/// Things of one kind that took time and are no batches.
 #[derive(Clone, Debug)]
 pub(super) struct Note {
     pub(super) category: &'static str,
     pub(super) name: String,
-    pub(super) begin: Instant,
-    pub(super) end: Instant,
-    /// How many of what it was about.
+    pub(super) times: Vec<Range<Instant>>,
+    /// How many of what they were about.
     pub(super) count: Option<(&'static str, u64)>,
 }
 
@@ -51,7 +52,10 @@ enum Message {
 
 /// One who watches, as long as it may still be told of something.
 #[derive(Clone)]
-pub(crate) struct Watcher(Sender<Message>);
+pub(crate) struct Watcher {
+    to: SyncSender<Message>,
+    missed: Arc<AtomicU64>,
+}
 
 impl fmt::Debug for Watcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,8 +89,14 @@ impl Notes {
 impl Watcher {
     /// A batch has landed. What it took is worked out later.
     pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Result<Profile> + Send + Sync>) {
+        self.send(Message::Batch(profile));
+    }
+
+    fn send(&self, message: Message) {
         // Whoever has gone need not know.
-        drop(self.0.send(Message::Batch(profile)));
+        if let Err(TrySendError::Full(_)) = self.to.try_send(message) {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -97,6 +107,7 @@ impl Watcher {
 pub struct Watch {
     device: Device,
     id: u64,
+    missed: Arc<AtomicU64>,
     done: Option<Receiver<()>>,
 }
 
@@ -137,25 +148,25 @@ impl Device {
         self.shared().notes().is_on()
     }
 
-    /// Tells those who watch of something that took time and is no batch, and how many of what it was about.
+    /// Tells those who watch of things that took time and are no batches, and how many of what they were about.
     pub(crate) fn note(
         &self,
         category: &'static str,
         name: &str,
-        time: Range<Instant>,
+        times: Vec<Range<Instant>>,
         count: Option<(&'static str, u64)>,
     ) {
-        let note = Note { category, name: name.into(), begin: time.start, end: time.end, count };
-        for watcher in self.shared().notes().watchers() {
-            // Whoever has gone need not know.
-            drop(watcher.0.send(Message::Note(note.clone())));
-        }
+        let note = Note { category, name: name.into(), times, count };
+        self.shared().notes().watchers().iter().for_each(|watcher| watcher.send(Message::Note(note.clone())));
     }
 
     pub(super) fn watched(&self, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let (watcher, messages) = mpsc::channel();
+        let (to, messages) = mpsc::sync_channel(MOST);
         let (finished, done) = mpsc::channel();
+        let missed = Arc::new(AtomicU64::new(0));
+        let watcher = Watcher { to, missed: missed.clone() };
+        let counted = missed.clone();
         let spawned = thread::Builder::new().name("sortie-watch".into()).spawn(move || {
             // Ends when the watch and all batches that left under it are gone.
             for message in messages {
@@ -165,15 +176,15 @@ impl Device {
                     Message::Note(note) => tell(Watched::Note(note)),
                 }
             }
-            tell(Watched::End);
+            tell(Watched::End(counted.load(Ordering::Relaxed)));
             drop(finished);
         });
         spawned.map_err(|error| Error::internal("the thread sortie-watch did not start").caused_by(error))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let notes = self.shared().notes();
-        notes.watchers.lock().push((id, Watcher(watcher)));
+        notes.watchers.lock().push((id, watcher));
         notes.on.store(true, Ordering::Relaxed);
-        Ok(Watch { device: self.clone(), id, done: Some(done) })
+        Ok(Watch { device: self.clone(), id, missed, done: Some(done) })
     }
 }
 
@@ -185,6 +196,12 @@ impl Watch {
             // Nothing is ever sent: it ends.
             done.iter().for_each(|()| {});
         }
+    }
+
+    /// How many batches were too many: those that land while thousands wait to be told are not kept, so that nobody waits for whoever watches.
+    #[must_use]
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
     }
 
     fn leave(&self) {
