@@ -185,7 +185,6 @@ impl<J: Job> Flights<J> {
         });
         if let Some((left, rows)) = watched {
             let name = format!("flight of {}", self.job.name());
-            #[expect(clippy::single_range_in_vec_init, reason = "it is one stretch of time")]
             self.device.note("flight", &name, vec![left..Instant::now()], Some(("rows", rows as u64)));
         }
         let front = &self.front;

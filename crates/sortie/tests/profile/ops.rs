@@ -44,7 +44,7 @@ fn every_op_has_its_own_scope_label_line_and_kernel() -> sortie::Result<()> {
         let paths: Vec<_> = profile.scopes().iter().map(|scope| (scope.path(), scope.depth(), scope.ops())).collect();
         assert_eq!(paths, [("outer", 0, 1..6), ("outer/twice", 1, 1..3), ("outer/twice", 1, 3..5)], "{name}");
         assert_eq!(
-            ops.iter().map(|op| op.scope()).collect::<Vec<_>>(),
+            ops.iter().map(sortie::OpProfile::scope).collect::<Vec<_>>(),
             [None, Some(1), Some(1), Some(2), Some(2), Some(0), None]
         );
         for scope in profile.scopes() {
@@ -163,7 +163,7 @@ fn asked_last_it_tells_all_but_the_time_of_recording() -> sortie::Result<()> {
         assert_eq!(profile.stages().record, None, "{name}");
         let recorded: Vec<_> = profile.ops().iter().map(|op| op.record().is_some()).collect();
         assert_eq!(recorded, [false, false], "{name}: nobody knows when the first had been recorded");
-        assert_eq!(again.wait()?.ops().len(), 2);
+        assert_eq!(pollster::block_on(again)?.ops().len(), 2, "{name}: a reading is a future, too");
     }
     Ok(())
 }
