@@ -344,7 +344,9 @@ fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f6
             // No submission begins before it was handed over, nor ends after it was seen to be done: that leaves room for one offset.
             let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
             for (part, flight) in (0_u32..).zip(flights) {
-                let own = || stretches.iter().zip(&times).filter(|(stretch, _)| stretch.part == part);
+                // They come in the order of submissions.
+                let [first, end] = [part, part + 1].map(|part| stretches.partition_point(|of| of.part < part));
+                let own = || stretches[first..end].iter().zip(&times[first..end]);
                 let numbers: Vec<u32> =
                     own().flat_map(|(stretch, _)| [number(stretch.begin), number(stretch.end)]).collect();
                 if let Some(time) = clock::extent(stamps, &numbers, period) {

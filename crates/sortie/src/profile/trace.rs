@@ -195,9 +195,12 @@ impl<W: Write> Writer<W> {
         let data = &profile.data;
         let track = self.track(&data.device)?;
         for (number, flight) in data.flights.iter().enumerate() {
-            let steps: Vec<&StepProfile> = data.steps.iter().filter(|step| step.submission() == number).collect();
+            // They come in the order of submissions.
+            let [first, end] =
+                [number, number + 1].map(|part| data.steps.partition_point(|step| step.submission() < part));
+            let steps = &data.steps[first..end];
             let mut spans: Vec<(u64, u64, &str, Option<&StepProfile>)> = Vec::new();
-            for step in &steps {
+            for step in steps {
                 match (step.span(), step.pass()) {
                     (Some((begin, end)), _) => spans.push((begin, end, step.name(), Some(step))),
                     (None, Some(pass)) => {
