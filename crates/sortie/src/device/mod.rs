@@ -152,7 +152,7 @@ impl Device {
         let policy = options.policy.or(tuning.policy()).unwrap_or_default();
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(Queue::Cpu, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
-        Ok(Self::share(Shared {
+        let device = Self::share(Shared {
             id: next_id(),
             info,
             options,
@@ -167,7 +167,9 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
-        }))
+        });
+        device.opened();
+        Ok(device)
     }
 
     /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
@@ -245,6 +247,7 @@ impl Device {
     pub fn trim(&self) {
         self.shared.pool.trim();
         self.shared.executor.trim();
+        self.shared.counters.publish();
     }
 
     /// The file in which it keeps compiled pipelines, there or not yet; `None` where there is none: on the built-in CPU, on backends other than Vulkan, for a guest, and
@@ -335,7 +338,13 @@ impl Device {
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
+        device.opened();
         Ok(device)
+    }
+
+    /// All is there: whoever listens hears of it.
+    fn opened(&self) {
+        self.shared.counters.publish_as(&self.info().name);
     }
 
     fn share(shared: Shared) -> Self {

@@ -212,6 +212,7 @@ impl Kernel {
         let cache = shared.executor().kernels();
         let key = KernelKey::new(source, options);
         if let Some(kernel) = cache.get(&key) {
+            shared.counters().pipeline_hits.add(1);
             return Ok(kernel);
         }
         let kernel = on_large_stack(|| Self::new(shared, source, options))??;
