@@ -8,6 +8,7 @@ mod adapter;
 mod cache_file;
 mod info;
 mod lost;
+mod notice;
 mod options;
 mod pipelines;
 mod scopes;
@@ -104,8 +105,20 @@ impl Device {
     /// options that the device cannot honour.
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
         match adapter::open(&options)? {
-            Found::Wgpu(opened) => Self::build(*opened, options, false),
-            Found::Cpu => Self::cpu_with(options),
+            Found::Wgpu(opened) => {
+                let device = Self::build(*opened, options, false)?;
+                if device.info().kind == DeviceKind::Software {
+                    notice::slow(device.info());
+                }
+                Ok(device)
+            }
+            Found::Cpu { instead } => {
+                let device = Self::cpu_with(options)?;
+                if instead {
+                    notice::no_hardware(device.info());
+                }
+                Ok(device)
+            }
         }
     }
 
@@ -344,7 +357,9 @@ impl Device {
 
     /// All is there: whoever listens hears of it.
     fn opened(&self) {
-        self.shared.counters.publish_as(&self.info().name);
+        let DeviceInfo { name, kind, backend, driver, .. } = self.info();
+        tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
+        self.shared.counters.publish_as(name);
     }
 
     fn share(shared: Shared) -> Self {

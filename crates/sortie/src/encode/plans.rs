@@ -133,6 +133,7 @@ impl PlanCache {
         }
         drop(known);
         self.counters.plans_made.add(1);
+        let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
             true => Planned::new(recording.clone(), None, Vec::new(), caps),
             false => Planned::lowered(shared, recording, caps)?,

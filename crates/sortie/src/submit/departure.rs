@@ -105,12 +105,16 @@ impl<'a> Departure<'a> {
     /// What is known of it without looking at any op.
     fn count(&self) {
         let (counters, route) = (&self.submitter.counters, self.route);
-        counters.cuts.add(route.cuts());
-        counters.pieces.add(route.pieces);
+        let (cuts, pieces) = (route.cuts(), route.pieces);
+        counters.cuts.add(cuts);
+        counters.pieces.add(pieces);
         counters.barriers.add(route.barriers);
         counters.fused_ops.add(route.fused_ops);
         counters.uploads.add(route.uploads);
         counters.reads.add(route.reads);
+        if cuts > 0 {
+            tracing::debug!(target: "sortie", submissions = route.parts.len(), cuts, pieces, "a batch is cut");
+        }
     }
 
     /// What all submissions hold; the first one pins the blocks and lifts the poison.

@@ -326,6 +326,7 @@ impl Submitter {
     /// Submits one flight, or runs it. The caller has the turn.
     fn depart(&self, flight: Flight, attended: bool) -> Departed {
         let Flight { commands, leg } = flight;
+        let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
         let leg = match leg.begin() {
             Ok(leg) => leg,
             Err(wakers) => return Departed::Over(wakers),
