@@ -98,6 +98,18 @@ impl Plan {
         parts.into_iter().map(in_part).sum()
     }
 
+    /// Points at which what follows waits for what came before, when it is cut into these parts: one between any two waves of a part.
+    #[must_use]
+    pub fn barriers_of(&self, parts: impl IntoIterator<Item = Part>) -> usize {
+        let in_part = |part: Part| {
+            let ops = part.ops.range();
+            let first = self.waves.partition_point(|wave| wave.ops.range().end <= ops.start);
+            let end = self.waves.partition_point(|wave| wave.ops.range().start < ops.end);
+            end.saturating_sub(first + 1)
+        };
+        parts.into_iter().map(in_part).sum()
+    }
+
     /// Bytes of scratch memory that running this plan takes.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
@@ -122,6 +134,21 @@ mod tests {
         assert_eq!(plan.waves.len(), 1000);
         assert_eq!(plan.passes(), 1);
         assert_eq!(plan.submissions.len(), 1);
+    }
+
+    #[test]
+    fn barriers_lie_between_the_waves_of_a_part_and_none_where_it_is_cut() {
+        let mut draft = Draft::new();
+        let (x, y) = (draft.external(4), draft.external(4));
+        for _ in 0..4 {
+            draft.dispatch(&[Access::read_write(x, 0..4)]);
+            draft.dispatch(&[Access::read_write(y, 0..4)]);
+        }
+        let plan = plan(&draft.recording, &Caps::default());
+        assert_eq!((plan.waves.len(), plan.barriers_of(plan.parts())), (4, 3));
+        let every = |ops| plan.barriers_of(crate::split(&plan, crate::Rule::Every(ops), |_| 0));
+        // Two ops to a wave: cut between waves, then in the middle of them, then everywhere.
+        assert_eq!((every(4), every(3), every(1)), (2, 3, 0));
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Finding a device and opening it: wgpu's adapters, and the built-in CPU among them.
 
-use std::{
-    sync::{LazyLock, Once},
-    thread,
-};
+use std::{sync::LazyLock, thread};
 
 use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +33,10 @@ pub(crate) struct Opened {
 pub(crate) enum Found {
     Wgpu(Box<Opened>),
     /// The built-in CPU, which is there to be opened anywhere.
-    Cpu,
+    Cpu {
+        /// For want of hardware.
+        instead: bool,
+    },
 }
 
 /// All devices that can compute, the best first.
@@ -52,7 +52,7 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
     match named.as_deref().map(str::trim) {
         Some(name) if name.eq_ignore_ascii_case("noop") => return noop().map(found),
         // Known without asking any driver.
-        Some(name) if is_cpu(name) => return Ok(Found::Cpu),
+        Some(name) if is_cpu(name) => return Ok(Found::Cpu { instead: false }),
         _ => {}
     }
     let candidates = candidates();
@@ -62,7 +62,8 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
     let index = pick(name.trim(), candidates.iter().map(|(_, info)| info));
     match index.map(|index| &candidates[index]) {
         None => Err(none_found(&name, candidates.iter().map(|(_, info)| info))),
-        Some((None, _)) => Ok(Found::Cpu),
+        // The best is first.
+        Some((None, _)) => Ok(Found::Cpu { instead: candidates[0].0.is_none() }),
         Some((Some(adapter), _)) => request(adapter, adapter.limits()).map(found),
     }
 }
@@ -76,9 +77,7 @@ fn first_that_opens(candidates: &[(Option<wgpu::Adapter>, DeviceInfo)]) -> Found
             Err(error) => tracing::warn!("{info} is passed over: {error}"),
         }
     }
-    static TOLD: Once = Once::new();
-    TOLD.call_once(|| tracing::info!("no hardware GPU answers: kernels run on the built-in CPU"));
-    Found::Cpu
+    Found::Cpu { instead: true }
 }
 
 /// Whether this can only mean the built-in CPU: `cpu`, or its own name with or without its threads.

@@ -32,7 +32,9 @@ pub(crate) enum Polled {
 impl Lost {
     /// The first reason stays.
     pub(crate) fn set(&self, reason: impl Into<String>) {
-        drop(self.0.set(reason.into()));
+        if self.0.set(reason.into()).is_ok() {
+            tracing::error!(target: "sortie", reason = self.0.get(), "the device is lost");
+        }
     }
 
     /// wgpu's `poll`, except that a device which fails in it is lost: wgpu itself panics then.

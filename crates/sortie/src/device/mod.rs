@@ -8,6 +8,7 @@ mod adapter;
 mod cache_file;
 mod info;
 mod lost;
+mod notice;
 mod options;
 mod pipelines;
 mod scopes;
@@ -104,8 +105,20 @@ impl Device {
     /// options that the device cannot honour.
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
         match adapter::open(&options)? {
-            Found::Wgpu(opened) => Self::build(*opened, options, false),
-            Found::Cpu => Self::cpu_with(options),
+            Found::Wgpu(opened) => {
+                let device = Self::build(*opened, options, false)?;
+                if device.info().kind == DeviceKind::Software {
+                    notice::slow(device.info());
+                }
+                Ok(device)
+            }
+            Found::Cpu { instead } => {
+                let device = Self::cpu_with(options)?;
+                if instead {
+                    notice::no_hardware(device.info());
+                }
+                Ok(device)
+            }
         }
     }
 
@@ -152,7 +165,7 @@ impl Device {
         let policy = options.policy.or(tuning.policy()).unwrap_or_default();
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(Queue::Cpu, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
-        Ok(Self::share(Shared {
+        let device = Self::share(Shared {
             id: next_id(),
             info,
             options,
@@ -167,7 +180,9 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
-        }))
+        });
+        device.opened();
+        Ok(device)
     }
 
     /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
@@ -245,6 +260,7 @@ impl Device {
     pub fn trim(&self) {
         self.shared.pool.trim();
         self.shared.executor.trim();
+        self.shared.counters.publish();
     }
 
     /// The file in which it keeps compiled pipelines, there or not yet; `None` where there is none: on the built-in CPU, on backends other than Vulkan, for a guest, and
@@ -335,7 +351,15 @@ impl Device {
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
+        device.opened();
         Ok(device)
+    }
+
+    /// All is there: whoever listens hears of it.
+    fn opened(&self) {
+        let DeviceInfo { name, kind, backend, driver, .. } = self.info();
+        tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
+        self.shared.counters.publish_as(name);
     }
 
     fn share(shared: Shared) -> Self {

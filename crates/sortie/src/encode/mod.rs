@@ -152,6 +152,7 @@ impl Executor {
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
+        let _span = encoding(planned, parts).entered();
         planned.complete(payload);
         if let Some(log) = log {
             self.describe(shared, log, planned, payload);
@@ -201,6 +202,7 @@ impl Executor {
         errand: Errand,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
+        let _span = encoding(&frozen.planned, parts).entered();
         if let Some(log) = &errand.log {
             self.describe(shared, log, &frozen.planned, &frozen.payload);
         }
@@ -216,6 +218,11 @@ impl Executor {
             Self::Cpu(_) => unreachable!("the built-in CPU is never asked for wgpu"),
         }
     }
+}
+
+/// The span in which a batch or a run is encoded.
+fn encoding(planned: &Planned, parts: &[Part]) -> tracing::Span {
+    tracing::debug_span!(target: "sortie", "encode", ops = planned.plan.order.len(), submissions = parts.len())
 }
 
 /// The wgpu executor: what it keeps from batch to batch.

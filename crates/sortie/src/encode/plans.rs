@@ -45,6 +45,8 @@ pub(crate) struct Planned {
     pub(crate) touches: Arc<[Touch]>,
     /// Where it is cut, as it was last found out.
     pub(super) routes: Routes,
+    /// Writes and reads that move something.
+    pub(super) moved: [u64; 2],
     caps: Caps,
     /// The bind groups of the last run; taken out while a run uses them.
     pub(crate) resolved: Mutex<Resolved>,
@@ -66,6 +68,8 @@ pub(crate) struct Tensors {
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
     start: usize,
     words: Vec<Word>,
+    /// Operations without a kernel of their own.
+    pub(super) joined: u64,
 }
 
 /// What one kernel stands for.
@@ -129,6 +133,7 @@ impl PlanCache {
         }
         drop(known);
         self.counters.plans_made.add(1);
+        let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
             true => Planned::new(recording.clone(), None, Vec::new(), caps),
             false => Planned::lowered(shared, recording, caps)?,
@@ -177,8 +182,10 @@ impl Planned {
         variants.sort_unstable();
         variants.dedup();
         let touches = sortie_plan::touches(&recording, &plan).into();
+        let moves = |kind| recording.ops.iter().filter(|op| op.kind == kind && op.accesses.len > 0).count() as u64;
+        let moved = [moves(OpKind::Write), moves(OpKind::Read)];
         let (routes, resolved) = (Routes::default(), Mutex::default());
-        Self { recording, plan, tensors, origin, variants, touches, routes, caps: *caps, resolved }
+        Self { recording, plan, tensors, origin, variants, touches, routes, moved, caps: *caps, resolved }
     }
 
     /// The same with dispatches divided: their numbers, ascending, and how many pieces each becomes.
@@ -201,6 +208,7 @@ impl Planned {
             kernels: Vec::new(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
+            joined: joined(recording, &origin),
         };
         if caps.host {
             tensors.natives = programs.iter().map(Native::of).collect();
@@ -251,6 +259,16 @@ impl Planned {
             payload.immediates.extend_from_slice(&bytes);
         }
     }
+}
+
+/// Tensor operations that no op of the lowered recording is called by.
+fn joined(recording: &Recording, origin: &[u32]) -> u64 {
+    let is_tensor = |op: &u32| recording.ops[*op as usize].kind == OpKind::Tensor;
+    let mut called: Vec<_> = origin.iter().copied().filter(is_tensor).collect();
+    called.sort_unstable();
+    called.dedup();
+    let all = recording.ops.iter().filter(|op| op.kind == OpKind::Tensor).count();
+    (all - called.len()) as u64
 }
 
 /// Four of the bytes given while recording.

@@ -35,6 +35,12 @@ pub(crate) struct Route {
     pub(crate) pieces: u64,
     /// What no part is to take longer than, in nanoseconds.
     pub(crate) budget: Option<u64>,
+    /// Points at which what follows waits for what came before.
+    pub(crate) barriers: u64,
+    /// Of the plan: see [`Planned`].
+    pub(crate) fused_ops: u64,
+    pub(crate) uploads: u64,
+    pub(crate) reads: u64,
 }
 
 /// What a route was found for: the rule, whether dispatches may be divided, and the version of the costs.
@@ -120,7 +126,10 @@ impl Planned {
 
     fn cut(&self, divided: Option<Arc<Self>>, parts: Vec<Part>, budget: Option<u64>) -> Route {
         let efforts = parts.iter().map(|part| self.effort(part)).collect();
-        Route { divided, parts, efforts, pieces: 0, budget }
+        let barriers = self.plan.barriers_of(parts.iter().copied()) as u64;
+        let fused_ops = self.tensors.as_ref().map_or(0, |tensors| tensors.joined);
+        let [uploads, reads] = self.moved;
+        Route { divided, parts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
     }
 
     /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.

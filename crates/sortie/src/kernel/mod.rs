@@ -26,6 +26,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use naga::valid::Capabilities;
@@ -212,6 +213,7 @@ impl Kernel {
         let cache = shared.executor().kernels();
         let key = KernelKey::new(source, options);
         if let Some(kernel) = cache.get(&key) {
+            shared.counters().pipeline_hits.add(1);
             return Ok(kernel);
         }
         let kernel = on_large_stack(|| Self::new(shared, source, options))??;
@@ -234,8 +236,11 @@ impl Kernel {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         limits::check_all(&parsed.interface, shared.limits())?;
         let form = if shared.is_cpu() {
+            let start = Instant::now();
             let ready = Ready::new(source, &parsed)?;
             shared.counters().pipelines_created.add(1);
+            let (entry, time) = (&*parsed.interface.entry, start.elapsed());
+            tracing::debug!(target: "sortie", entry, ?time, "a kernel is ready");
             Form::Cpu(Box::new(ready))
         } else {
             Form::Wgpu(Variants::new(shared, &parsed, Self::capabilities(shared))?)

@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
     thread,
+    time::Instant,
 };
 
 use naga::{back::spv, valid::Capabilities};
@@ -186,6 +187,7 @@ impl Kernel {
     }
 
     fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {
+        let start = Instant::now();
         let variant = Variant { immediates: self.variants().immediates, wrapped };
         let rewritten = rewrite::rewrite(&self.inner.parsed, variant);
         let device = shared.gpu();
@@ -222,6 +224,7 @@ impl Kernel {
         });
         scopes.pop(|| format!("the kernel {:?}", self.entry()), 0).map_err(refused)?;
         shared.counters().pipelines_created.add(1);
+        tracing::debug!(target: "sortie", entry = self.entry(), wrapped, time = ?start.elapsed(), "a pipeline is compiled");
         if let Some(cache) = shared.pipeline_cache() {
             cache.count();
         }

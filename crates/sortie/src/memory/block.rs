@@ -45,7 +45,8 @@ impl Block {
     /// Somebody else's buffer: never pooled, only let go.
     pub(crate) fn imported(shared: Arc<Shared>, buffer: wgpu::Buffer) -> Arc<Self> {
         let bytes = buffer.size() & !3;
-        Self::new(shared, Raw { id: BufferId::next(), store: Store::Wgpu(buffer), fresh: false }, bytes, false)
+        let raw = Raw { id: BufferId::next(), store: Store::Wgpu(buffer), fresh: false, asked: bytes };
+        Self::new(shared, raw, bytes, false)
     }
 
     fn new(shared: Arc<Shared>, raw: Raw, bytes: u64, owned: bool) -> Arc<Self> {

@@ -73,16 +73,17 @@ impl Pool {
             return Err(Error::too_large("bytes in one buffer", bytes, self.max_bytes));
         }
         let class = shelf::class(bytes).min(self.max_bytes);
-        if let Some(raw) = self.idle.lock().take(class, |raw| Some(raw.id) == preferred) {
+        if let Some(raw) = self.with_idle(|idle| idle.take(class, |raw| Some(raw.id) == preferred)) {
             self.counters.buffers_recycled.add(1);
-            return Ok(raw);
+            return Ok(self.lend(raw, bytes));
         }
         self.reserve(class)?;
         self.create(class)
+            .map(|raw| self.lend(raw, bytes))
             .or_else(|_| {
                 // What lies idle may be just what is missing.
                 self.trim();
-                self.create(class)
+                self.create(class).map(|raw| self.lend(raw, bytes))
             })
             .inspect_err(|_| {
                 self.live.fetch_sub(class, Ordering::Relaxed);
@@ -91,13 +92,16 @@ impl Pool {
 
     /// Takes a buffer back; nothing may be pending on it.
     pub(crate) fn put(&self, raw: Raw) {
-        let gone = self.idle.lock().put(raw.bytes(), Raw { fresh: false, ..raw });
+        let bytes = raw.bytes();
+        self.counters.pool_bytes_live.sub(bytes);
+        self.counters.pool_bytes_wasted.sub(bytes - raw.asked);
+        let gone = self.with_idle(|idle| idle.put(bytes, Raw { fresh: false, ..raw }));
         self.free(&gone);
     }
 
     /// Frees all that lies idle.
     pub(crate) fn trim(&self) {
-        let gone = self.idle.lock().drain();
+        let gone = self.with_idle(Shelf::drain);
         self.free(&gone);
     }
 
@@ -107,6 +111,23 @@ impl Pool {
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
+    }
+
+    /// Somebody has it who asked for so many bytes.
+    fn lend(&self, raw: Raw, asked: u64) -> Raw {
+        let bytes = raw.bytes();
+        let live = self.counters.pool_bytes_live.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.counters.pool_bytes_peak.fetch_max(live, Ordering::Relaxed);
+        self.counters.pool_bytes_wasted.add(bytes - asked);
+        Raw { asked, ..raw }
+    }
+
+    /// Changes what lies idle.
+    fn with_idle<R>(&self, change: impl FnOnce(&mut Shelf<Raw>) -> R) -> R {
+        let mut idle = self.idle.lock();
+        let outcome = change(&mut idle);
+        self.counters.pool_bytes_idle.store(idle.bytes(), Ordering::Relaxed);
+        outcome
     }
 
     fn free(&self, gone: &[Raw]) {

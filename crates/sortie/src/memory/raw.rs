@@ -22,6 +22,8 @@ pub(crate) struct Raw {
     pub(crate) store: Store,
     /// Never used since it was made, hence all zero.
     pub(crate) fresh: bool,
+    /// Bytes that whoever has it asked for: the rest of it is waste.
+    pub(crate) asked: u64,
 }
 
 /// Where the bytes are: the same kind for all memory of a device.
@@ -33,7 +35,7 @@ pub(crate) enum Store {
 
 impl Raw {
     pub(super) fn fresh(store: Store) -> Self {
-        Self { id: BufferId::next(), store, fresh: true }
+        Self { id: BufferId::next(), store, fresh: true, asked: 0 }
     }
 
     pub(super) fn bytes(&self) -> u64 {

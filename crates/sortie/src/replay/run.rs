@@ -171,6 +171,8 @@ impl Run {
         shared.lost().check()?;
         let heirs = check_poison(&frozen.payload, &frozen.planned)?;
         let errand = std::mem::take(&mut self.errand);
+        let brought = frozen.inputs.iter().filter(|port| port.bytes > 0).count();
+        let moved = [brought, errand.reads.len()];
         let route = frozen.route(shared, self.parts.split.rule(), !errand.encoded);
         let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
         hold.keeps = Some(frozen.clone());
@@ -184,7 +186,7 @@ impl Run {
         let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
             shared.executor().replay(shared, frozen, &route.parts, errand, leave)
         });
-        departure.finish(encoded, self.landing.as_ref(), Vec::new)
+        departure.finish(encoded, self.landing.as_ref(), Vec::new).inspect(|_| shared.counters().moved(moved))
     }
 }
 

@@ -90,9 +90,7 @@ impl<'a> Departure<'a> {
         if let Some((returning, landing)) = returning.zip(landing) {
             hold.returns(returning, landing.clone());
         }
-        let counters = &self.submitter.counters;
-        counters.cuts.add(self.route.cuts());
-        counters.pieces.add(self.route.pieces);
+        self.count();
         let flight = self.flight(commands, hold, true);
         if self.count == 1 {
             return Ok(Outbound::Ready(flight));
@@ -102,6 +100,21 @@ impl<'a> Departure<'a> {
             self.submitter.push(std::mem::take(&mut self.waiting));
         }
         Ok(Outbound::Gone)
+    }
+
+    /// What is known of it without looking at any op.
+    fn count(&self) {
+        let (counters, route) = (&self.submitter.counters, self.route);
+        let (cuts, pieces) = (route.cuts(), route.pieces);
+        counters.cuts.add(cuts);
+        counters.pieces.add(pieces);
+        counters.barriers.add(route.barriers);
+        counters.fused_ops.add(route.fused_ops);
+        counters.uploads.add(route.uploads);
+        counters.reads.add(route.reads);
+        if cuts > 0 {
+            tracing::debug!(target: "sortie", submissions = route.parts.len(), cuts, pieces, "a batch is cut");
+        }
     }
 
     /// What all submissions hold; the first one pins the blocks and lifts the poison.

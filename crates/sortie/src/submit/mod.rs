@@ -178,6 +178,10 @@ impl Submitter {
             }
             Err(error) => completion.finish(Err(error.clone())),
         }
+        // What has yet to leave is published when it lands.
+        if !matches!(outcome, Ok(Outbound::Ready(_))) {
+            self.counters.publish();
+        }
         outcome
     }
 
@@ -322,6 +326,7 @@ impl Submitter {
     /// Submits one flight, or runs it. The caller has the turn.
     fn depart(&self, flight: Flight, attended: bool) -> Departed {
         let Flight { commands, leg } = flight;
+        let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
         let leg = match leg.begin() {
             Ok(leg) => leg,
             Err(wakers) => return Departed::Over(wakers),
@@ -339,10 +344,12 @@ impl Submitter {
                 let (blocks, canceled) = (leg.hold.blocks(), leg.hold.completion.canceled());
                 let start = Instant::now();
                 // It may be the caller's own thread, which a defect of ours must not take down.
+                self.counters.in_flight.add(1);
                 let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, canceled)));
+                self.counters.in_flight.sub(1);
                 let ran = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));
                 // Its locks are free by now. What it leaves behind is settled before the next one's turn.
-                Departed::Over(match ran {
+                let wakers = match ran {
                     Ok(()) => {
                         leg.log_left(start);
                         let time = start.elapsed();
@@ -353,7 +360,9 @@ impl Submitter {
                         leg.land()
                     }
                     Err(error) => leg.fail(&error, true),
-                })
+                };
+                self.counters.publish();
+                Departed::Over(wakers)
             }
         }
     }
@@ -375,6 +384,7 @@ impl Submitter {
         }
         self.counters.submissions.add(1);
         leg.left.inspect(|left| leg.log_left(*left));
+        self.counters.in_flight.add(1);
         let serial = self.line.departed(leg, index.clone(), attended);
         Departed::Flying(index, serial)
     }
@@ -406,6 +416,7 @@ impl Submitter {
         match launched {
             Ok(fence) => {
                 self.counters.submissions.add(1);
+                self.counters.in_flight.add(1);
                 leg.fence = Some(fence);
                 let mark = Mark::Direct(frozen.clone(), fence);
                 let serial = self.line.departed(leg, mark.clone(), attended);
@@ -458,6 +469,7 @@ impl Submitter {
         let through = if lost.is_ok() { serial } else { u64::MAX };
         let now = Instant::now();
         let legs = self.line.landed(through);
+        self.counters.in_flight.sub(legs.len() as u64);
         if let Some(left) = legs.first().and_then(|leg| leg.left).filter(|_| lost.is_ok() && outcome.is_ok()) {
             let efforts: SmallVec<[&Effort; 2]> = legs.iter().filter_map(|leg| leg.effort.as_deref()).collect();
             let time = self.costs.landed(left, now, &efforts);
@@ -475,7 +487,7 @@ impl Submitter {
             }
             match lost.clone().and_then(|()| outcome.clone()) {
                 Ok(()) => self.land(leg),
-                Err(error) => leg.fail(&error, true).wake(),
+                Err(error) => self.over(leg.fail(&error, true)),
             }
         }
         true
@@ -521,10 +533,15 @@ impl Submitter {
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
             self.lost.set("what a batch read could not be mapped");
         }
-        match self.lost.check() {
+        self.over(match self.lost.check() {
             Ok(()) => leg.land(),
             Err(error) => leg.fail(&error, true),
-        }
-        .wake();
+        });
+    }
+
+    /// Published before anybody is woken: a recorder is not behind what a task sees.
+    fn over(&self, wakers: Wakers) {
+        self.counters.publish();
+        wakers.wake();
     }
 }

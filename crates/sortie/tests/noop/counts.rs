@@ -1,6 +1,6 @@
 //! "1,000 ops, one submission, one pass": cost stated in objects, not in time.
 
-use sortie::{Batch, Buffer, Device, Grid, Kernel, KernelOptions, Metrics};
+use sortie::{Batch, Buffer, Device, Grid, Kernel, KernelOptions, Metrics, Split};
 
 use crate::{STEP, noop};
 
@@ -28,6 +28,7 @@ fn a_thousand_chained_dispatches_are_one_submission_and_one_pass() -> sortie::Re
     let first = counted(&device, |batch| chain(batch, &step, &x, &y, 1000));
     assert_eq!((first.submissions, first.passes, first.dispatches), (1, 1, 1000));
     assert_eq!((first.bind_groups_created, first.plans_made), (2, 1));
+    assert_eq!(first.barriers, 999, "each waits for the one before");
     Ok(())
 }
 
@@ -109,6 +110,28 @@ fn a_split_makes_another_submission_and_a_barrier_does_not() -> sortie::Result<(
         assert_eq!((batch.num_ops(), batch.num_slots()), (12, 2));
     });
     assert_eq!((counts.submissions, counts.passes), (2, 2));
+    assert_eq!(counts.barriers, 7 + 3, "where it is split there is none");
+    Ok(())
+}
+
+#[test]
+fn what_does_not_depend_on_each_other_has_no_barrier_between() -> sortie::Result<()> {
+    let device = noop();
+    let step = device.kernel(STEP)?;
+    let buffers: Vec<Buffer<f32>> = (0..20).map(|_| device.zeros(64)).collect::<sortie::Result<_>>()?;
+    let record = |batch: &mut Batch| {
+        for pair in buffers.chunks(2) {
+            batch.dispatch(&step, &[&pair[0], &pair[1]], Grid::items(64));
+        }
+    };
+    assert_eq!(counted(&device, record).barriers, 0);
+    let cut = counted(&device, |batch| {
+        record(batch);
+        record(batch);
+        batch.split_by(Split::Every(8));
+    });
+    // Two waves of ten ops: the third of three submissions lies in the second, the second in both.
+    assert_eq!((cut.submissions, cut.cuts, cut.barriers), (3, 2, 1));
     Ok(())
 }
 
@@ -152,10 +175,12 @@ fn the_same_source_is_compiled_once_and_other_constants_apart() -> sortie::Resul
     let before = device.metrics();
     device.kernel(source)?;
     device.kernel(source)?;
-    assert_eq!((device.metrics() - before).pipelines_created, 1);
+    let twice = device.metrics() - before;
+    assert_eq!((twice.pipelines_created, twice.pipeline_hits), (1, 1));
     let options = KernelOptions { constants: vec![("n".into(), 32.0)], ..KernelOptions::default() };
     assert_eq!(device.kernel_with(source, &options)?.workgroup_size(), [32, 1, 1]);
-    assert_eq!((device.metrics() - before).pipelines_created, 2);
+    let others = device.metrics() - before;
+    assert_eq!((others.pipelines_created, others.pipeline_hits), (2, 1));
     Ok(())
 }
 
@@ -170,7 +195,14 @@ fn reads_and_writes_of_a_batch_share_one_staging_buffer_each() -> sortie::Result
         }
     });
     assert_eq!((counts.buffers_created, counts.submissions, counts.transfers), (2, 1, 100));
+    assert_eq!((counts.uploads, counts.reads), (50, 50));
     assert_eq!((counts.bytes_written, counts.bytes_read), (50 * 40, 50 * 40));
+    let empty = device.zeros::<u32>(0)?;
+    let nothing = counted(&device, |batch| {
+        batch.write(&empty, &[]);
+        drop(batch.read(&empty));
+    });
+    assert_eq!((nothing.uploads, nothing.reads), (0, 0), "what moves nothing does not count");
     Ok(())
 }
 

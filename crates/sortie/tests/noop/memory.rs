@@ -73,3 +73,42 @@ fn a_buffer_over_the_devices_limit_is_too_large() {
     batch.fill(slot, 0);
     assert!(matches!(batch.submit().expect_err("over the limit").kind(), ErrorKind::TooLarge { .. }));
 }
+
+#[test]
+fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
+    let device = noop();
+    let pool = || {
+        let now = device.metrics();
+        [now.pool_bytes_live, now.pool_bytes_idle, now.pool_bytes_peak, now.pool_bytes_wasted]
+    };
+    assert_eq!(pool(), [0; 4]);
+    let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(65)?);
+    assert_eq!(pool(), [256 + 512, 0, 768, 512 - 260]);
+    drop(y);
+    assert_eq!(pool(), [256, 512, 768, 0], "what lies idle is nobody's waste");
+    let y = device.zeros::<f32>(100)?;
+    assert_eq!(pool(), [768, 0, 768, 512 - 400], "the same memory, asked for by somebody else");
+    let step = device.kernel(STEP)?;
+    let mut batch = device.batch();
+    let scratch = batch.scratch::<f32>(64);
+    batch.dispatch(&step, &[&x, &scratch], Grid::items(64));
+    batch.dispatch(&step, &[&scratch, &x], Grid::items(64));
+    batch.submit()?;
+    assert_eq!(pool(), [768, 256, 1024, 112], "scratch was in use, and is back");
+    drop((x, y));
+    assert_eq!(pool(), [0, 1024, 1024, 0]);
+    assert_eq!(device.memory_bytes(), 1024);
+    device.trim();
+    assert_eq!(pool(), [0, 0, 1024, 0]);
+    Ok(())
+}
+
+#[test]
+fn what_was_not_given_is_not_in_use() -> sortie::Result<()> {
+    let device = noop_with(DeviceOptions { memory_budget: Some(1024), ..DeviceOptions::default() });
+    let _kept = device.zeros::<u8>(512)?;
+    assert!(device.zeros::<u8>(1024).is_err());
+    let now = device.metrics();
+    assert_eq!((now.pool_bytes_live, now.pool_bytes_peak), (512, 512));
+    Ok(())
+}

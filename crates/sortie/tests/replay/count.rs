@@ -45,6 +45,7 @@ fn thousands_of_runs_make_nothing() {
         );
         assert_eq!([made.submissions, made.batches], [runs; 2], "{name}");
         assert_eq!(made.dispatches, 10 * runs, "{name}");
+        assert_eq!([made.uploads, made.reads, made.in_flight], [runs, runs / 2, 0], "{name}");
         assert_eq!(made.bytes_read, runs / 2 * 256, "{name}: what nobody asked for is not read");
     }
 }

@@ -1,0 +1,24 @@
+//! What is said once in a process: that work runs without hardware made for it.
+//!
+//! A program that opens many devices, or is opened for every request, would otherwise fill its log with it.
+
+use std::sync::Once;
+
+use super::DeviceInfo;
+
+static SAID: Once = Once::new();
+
+/// The built-in CPU was opened because there is no hardware.
+pub(super) fn no_hardware(info: &DeviceInfo) {
+    SAID.call_once(|| {
+        tracing::warn!(target: "sortie", "no GPU found: running on {}; see docs/troubleshooting.md", info.name);
+    });
+}
+
+/// A software driver was opened, which takes a name.
+pub(super) fn slow(info: &DeviceInfo) {
+    SAID.call_once(|| {
+        let name = &info.name;
+        tracing::warn!(target: "sortie", "running on {name}, a software driver, which is slow; see docs/troubleshooting.md");
+    });
+}

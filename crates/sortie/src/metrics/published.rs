@@ -1,0 +1,73 @@
+//! The figures of a device on the `metrics` facade.
+//!
+//! What is told is what has changed since the last time, gauges included. So it does not matter in which order two threads tell what they have found, and devices
+//! of the same name add up.
+
+use std::fmt;
+
+use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
+use parking_lot::Mutex;
+
+use super::{COUNT, Changes, FIGURES, Figure};
+
+pub(super) struct Published {
+    /// By figure.
+    handles: Vec<Handle>,
+    /// What has been told so far. Nothing is told under the lock: a recorder is somebody else's.
+    told: Mutex<[u64; COUNT]>,
+}
+
+enum Handle {
+    Counter(Counter),
+    Gauge(Gauge),
+}
+
+impl Published {
+    /// To the recorder that is installed now, if any.
+    pub(super) fn new(device: &str) -> Self {
+        let handles = FIGURES.iter().map(|figure| Handle::new(figure, device)).collect();
+        Self { handles, told: Mutex::new([0; COUNT]) }
+    }
+
+    /// Tells what has changed. The figures are looked at under the lock, so that of two threads the later one sees the later ones.
+    pub(super) fn tell(&self, look: impl FnOnce(&mut [u64; COUNT], &mut Changes)) {
+        let mut changes = Changes::new();
+        look(&mut self.told.lock(), &mut changes);
+        changes.iter().for_each(|(figure, before, now)| self.handles[*figure].change(*before, *now));
+    }
+
+    /// The device is gone, and what it had in hand with it.
+    pub(super) fn withdraw(&self) {
+        let told = *self.told.lock();
+        let gauges = self.handles.iter().zip(told).filter(|(handle, _)| matches!(handle, Handle::Gauge(_)));
+        gauges.for_each(|(handle, told)| handle.change(told, 0));
+    }
+}
+
+impl Handle {
+    fn new(figure: &Figure, device: &str) -> Self {
+        let (name, about, device) = (figure.published, figure.about.trim(), device.to_owned());
+        if figure.gauge {
+            describe_gauge!(name, about);
+            Self::Gauge(gauge!(name, "device" => device))
+        } else {
+            describe_counter!(name, about);
+            Self::Counter(counter!(name, "device" => device))
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
+    fn change(&self, before: u64, now: u64) {
+        match self {
+            Self::Counter(counter) => counter.increment(now.wrapping_sub(before)),
+            Self::Gauge(gauge) if now > before => gauge.increment((now - before) as f64),
+            Self::Gauge(gauge) => gauge.decrement((before - now) as f64),
+        }
+    }
+}
+
+impl fmt::Debug for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Published").finish_non_exhaustive()
+    }
+}
