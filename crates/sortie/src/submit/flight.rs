@@ -197,9 +197,10 @@ impl Drop for Pins {
 }
 
 impl Leg {
-    /// The submission is done and what it reads back is mapped.
-    pub(crate) fn land(self) -> Wakers {
+    /// The submission is done and what it reads back is mapped. Whoever waits hears of it only after `before`.
+    pub(crate) fn land(self, before: impl FnOnce()) -> Wakers {
         if !self.last {
+            before();
             return Wakers::default();
         }
         if let Some((returning, landing)) = self.hold.readback.get() {
@@ -212,6 +213,7 @@ impl Leg {
         self.hold.landed.store(true, Ordering::Relaxed);
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
         drop(self);
+        before();
         completion.end(Ok(()))
     }
 

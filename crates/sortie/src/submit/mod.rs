@@ -349,7 +349,7 @@ impl Submitter {
                 self.counters.in_flight.sub(1);
                 let ran = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));
                 // Its locks are free by now. What it leaves behind is settled before the next one's turn.
-                let wakers = match ran {
+                Departed::Over(match ran {
                     Ok(()) => {
                         leg.log_left(start);
                         let time = start.elapsed();
@@ -357,12 +357,10 @@ impl Submitter {
                             self.costs.took(effort, time);
                         }
                         self.watch(&leg, time);
-                        leg.land()
+                        leg.land(|| self.counters.publish())
                     }
                     Err(error) => leg.fail(&error, true),
-                };
-                self.counters.publish();
-                Departed::Over(wakers)
+                })
             }
         }
     }
@@ -487,7 +485,7 @@ impl Submitter {
             }
             match lost.clone().and_then(|()| outcome.clone()) {
                 Ok(()) => self.land(leg),
-                Err(error) => self.over(leg.fail(&error, true)),
+                Err(error) => leg.fail(&error, true).wake(),
             }
         }
         true
@@ -533,15 +531,11 @@ impl Submitter {
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
             self.lost.set("what a batch read could not be mapped");
         }
-        self.over(match self.lost.check() {
-            Ok(()) => leg.land(),
+        match self.lost.check() {
+            // Before anybody hears of it: a recorder is not behind what a caller sees.
+            Ok(()) => leg.land(|| self.counters.publish()),
             Err(error) => leg.fail(&error, true),
-        });
-    }
-
-    /// Published before anybody is woken: a recorder is not behind what a task sees.
-    fn over(&self, wakers: Wakers) {
-        self.counters.publish();
-        wakers.wake();
+        }
+        .wake();
     }
 }

@@ -128,6 +128,8 @@ fn in_flight_is_what_runs_at_the_moment() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(1 << 20)?;
     let mut batch = device.batch();
+    // Between two submissions there would be none.
+    batch.split_by(sortie::Split::Never);
     (0..100_000).for_each(|value| batch.fill(&x, value));
     let ticket = batch.submit_async()?;
     while device.metrics().in_flight == 0 {
