@@ -218,11 +218,14 @@ impl<W: Write> Writer<W> {
             let begin = at_of(shift, begin).max(earliest);
             let end = at_of(shift, end).max(begin);
             self.ended[track as usize] = end;
-            let arguments = format!(
+            let mut arguments = format!(
                 "\"batch\":{id},\"submission\":{number},\"steps\":{},\"times\":{}",
                 steps.len(),
                 quoted(&data.tier.to_string())
             );
+            if !data.disturbances.is_empty() {
+                arguments += &format!(",\"disturbed by\":{}", quoted(&data.disturbances.join("; ")));
+            }
             self.open(
                 DEVICE,
                 track,
