@@ -303,6 +303,8 @@ impl<'a> Minutes<'a> {
         Self { log, part, ran, between, last: log.since(Instant::now()) }
     }
 
+    /// Apart, so that running without a profile does not carry it along.
+    #[cold]
     fn did(&mut self, what: What) {
         let now = self.log.since(Instant::now());
         let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);

@@ -425,6 +425,14 @@ impl<'a, 's> Commands<'a, 's> {
     /// This has just been encoded, in the open pass or outside.
     #[inline]
     fn did(&mut self, what: What) {
+        if self.stamps.is_some() {
+            self.stamp(what);
+        }
+    }
+
+    /// Apart, so that encoding without a profile does not carry it along.
+    #[cold]
+    fn stamp(&mut self, what: What) {
         if let Some(stamps) = &mut self.stamps {
             match &mut self.pass {
                 Some(pass) => stamps.ran_inside(what, pass),

@@ -52,10 +52,18 @@ impl Names {
     pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
         let index = self.lines.len();
         self.lines.push(at);
+        if self.times.is_some() {
+            self.keep_time();
+        }
+        index
+    }
+
+    /// Apart, so that recording without a profile does not carry it along.
+    #[cold]
+    fn keep_time(&mut self) {
         if let Some((_, times)) = &mut self.times {
             times.push(Instant::now());
         }
-        index
     }
 
     /// From now on it is kept when ops are recorded.
