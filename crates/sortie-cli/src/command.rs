@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench::Bench, demo::Demo, devices, map::Map, tune::Tune, warm::Warm};
+use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, tune::Tune, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
@@ -25,6 +25,8 @@ enum Verb {
     Demo(Demo),
     /// Measure what an op costs by how many of them share a submission
     Bench(Bench),
+    /// Run a kernel on data from files, or made up, and print what it took
+    Profile(Profile),
     /// Run a file that may be larger than memory through a kernel, window by window, into another file
     Map(Map),
     /// Measure how this device is best given its work, and keep that for programs that open it
@@ -42,6 +44,7 @@ impl Sortie {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
             Verb::Bench(bench) => bench.run(out),
+            Verb::Profile(profile) => profile.run(out),
             Verb::Map(map) => map.run(out),
             Verb::Tune(tune) => tune.run(out),
             Verb::Warm(warm) => warm.run(out),

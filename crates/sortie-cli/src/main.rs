@@ -16,6 +16,7 @@ mod map;
 mod number;
 mod pair;
 mod plot;
+mod profile;
 mod progress;
 mod report;
 mod size;
