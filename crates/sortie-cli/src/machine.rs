@@ -37,7 +37,7 @@ impl Machine {
             kind: info.kind.to_string(),
             versions: format!("sortie {}, wgpu {WGPU}, {build}", env!("CARGO_PKG_VERSION")),
             date: date(since.as_secs()),
-            command: std::iter::once("sortie".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
+            command: command(),
         }
     }
 
@@ -55,6 +55,14 @@ impl Machine {
             ("command", self.command.clone()),
         ]
     }
+}
+
+/// As it was typed, with what chose the device and how many threads lavapipe has.
+fn command() -> String {
+    let set =
+        ["LP_NUM_THREADS", "SORTIE_DEVICE"].into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
+    let set = set.map(|(name, value)| format!("{name}={value}"));
+    set.chain(["sortie".to_owned()]).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
 }
 
 /// What the processor calls itself, where the system tells.

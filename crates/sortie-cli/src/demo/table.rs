@@ -22,7 +22,11 @@ pub(super) fn lines(finding: &Finding) -> Vec<String> {
         format!("{line}   {rest}").trim_end().to_owned()
     };
     let mut lines = vec![finding.title.clone(), line(&headings, "")];
-    lines.extend(rows.iter().zip(&finding.outcomes).map(|(row, outcome)| line(row, &remark(finding, outcome))));
+    for (row, outcome) in rows.iter().zip(&finding.outcomes) {
+        lines.push(line(row, "checked"));
+        // Beneath, because it would make the table wider than terminals are.
+        lines.extend(served(finding, outcome).map(|served| format!("    {served}")));
+    }
     lines
 }
 
@@ -42,16 +46,13 @@ fn cells(finding: &Finding, outcome: &Outcome) -> [String; 6] {
     ]
 }
 
-/// What else there is to say of a way.
-pub(super) fn remark(finding: &Finding, outcome: &Outcome) -> String {
-    let mut remarks = vec!["checked".to_owned()];
-    if let Some(service) = outcome.trial.service {
-        remarks.push(format!("{} {}s/s", number::whole((1e6 / outcome.micros_per_unit()) as u64), finding.unit));
-        let [p50, p99] = [service.p50, service.p99].map(|time| number::micros(time.as_secs_f64() * 1e6));
-        remarks.push(format!("half answered within {p50}, 99 % within {p99}"));
-        remarks.extend(service.fill.map(|fill| format!("batches {:.0} % full", 100.0 * fill)));
-    }
-    remarks.join("; ")
+/// How callers were served, where there are any.
+pub(super) fn served(finding: &Finding, outcome: &Outcome) -> Option<String> {
+    let service = outcome.trial.service?;
+    let rate = number::whole((1e6 / outcome.micros_per_unit()) as u64);
+    let [p50, p99] = [service.p50, service.p99].map(|time| number::micros(time.as_secs_f64() * 1e6));
+    let fill = service.fill.map(|fill| format!("; batches {:.0} % full", 100.0 * fill)).unwrap_or_default();
+    Some(format!("{rate} {}s/s; half answered within {p50}, 99 % within {p99}{fill}", finding.unit))
 }
 
 #[cfg(test)]
@@ -86,7 +87,8 @@ mod tests {
 Work
                                       time   µs/request   faster   submissions   dispatches
   one submission each (100 only)   10.0 ms          100    1.00×             1        1,234   checked
-  through a Batcher                2.00 ms         2.00    50.0×             1        1,234   checked; 500,000 requests/s; half answered within 1.00 ms, 99 % within 2.00 ms; batches 50 % full";
+  through a Batcher                2.00 ms         2.00    50.0×             1        1,234   checked
+    500,000 requests/s; half answered within 1.00 ms, 99 % within 2.00 ms; batches 50 % full";
         assert_eq!(lines(&finding).join("\n"), expected);
     }
 }
