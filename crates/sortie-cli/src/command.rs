@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{demo::Demo, devices, map::Map, tune::Tune, warm::Warm};
+use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, tune::Tune, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
@@ -21,8 +21,12 @@ pub(crate) struct Sortie {
 enum Verb {
     /// List the devices that can compute, with their limits; * marks the one that would be opened
     Devices,
-    /// Time many small dispatches, one submission each and as one batch, and check the answers
+    /// Do the same work one submission at a time, batched, fused and replayed; check the answers; and show it as a page
     Demo(Demo),
+    /// Measure what an op costs by how many of them share a submission
+    Bench(Bench),
+    /// Run a kernel on data from files, or made up, and print what it took
+    Profile(Profile),
     /// Run a file that may be larger than memory through a kernel, window by window, into another file
     Map(Map),
     /// Measure how this device is best given its work, and keep that for programs that open it
@@ -39,6 +43,8 @@ impl Sortie {
         match &self.verb {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
+            Verb::Bench(bench) => bench.run(out),
+            Verb::Profile(profile) => profile.run(out),
             Verb::Map(map) => map.run(out),
             Verb::Tune(tune) => tune.run(out),
             Verb::Warm(warm) => warm.run(out),
@@ -59,7 +65,9 @@ mod tests {
 
     #[test]
     fn no_ops_and_no_items_are_refused_when_parsed() {
-        for line in [["sortie", "demo", "--ops", "0"], ["sortie", "demo", "--items", "0"]] {
+        let lines = [["demo", "--ops"], ["demo", "--items"], ["demo", "--requests"], ["bench", "--items"]];
+        for [verb, option] in lines {
+            let line = ["sortie", verb, option, "0"];
             let error = Sortie::try_parse_from(line).expect_err("0 is out of range");
             assert_eq!(error.kind(), clap::error::ErrorKind::ValueValidation);
         }

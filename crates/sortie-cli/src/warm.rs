@@ -98,7 +98,7 @@ fn nothing_to_warm(device: &Device) -> String {
 pub(crate) fn in_file(path: &Path, error: &sortie::Error) -> String {
     let text = error.to_string();
     let ours = error.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
-    let text = text.strip_suffix(&ours).unwrap_or(&text).trim_end_matches(['\n', ' ', ';']);
+    let text = text.strip_suffix(&ours).unwrap_or(&text).trim_end_matches(['\n', ' ', ';', ',']);
     // naga knows no file and writes this in its place.
     format!("{0}: {1}", path.display(), text.replace("┌─ wgsl:", &format!("┌─ {}:", path.display())))
 }

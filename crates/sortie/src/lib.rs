@@ -84,7 +84,7 @@ pub use self::{
     device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
     fleet::Fleet,
-    kernel::{Kernel, KernelOptions},
+    kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
     memory::{Buffer, Slice},
     metrics::Metrics,
     policy::{NoSplit, Split, SubmitPolicy},

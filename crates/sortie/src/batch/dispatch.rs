@@ -285,7 +285,11 @@ fn describe(binding: &Binding) -> String {
 impl Dispatch<'_> {
     /// Gives the kernel's `var<immediate>` its value. Trailing padding may be left out.
     pub fn immediates<T: NoUninit>(self, value: &T) -> Self {
-        let bytes = bytemuck::bytes_of(value);
+        self.raw_immediates(bytemuck::bytes_of(value))
+    }
+
+    /// As [`Dispatch::immediates`], for a value that is only known as its bytes.
+    pub fn raw_immediates(self, bytes: &[u8]) -> Self {
         // A refused dispatch has its mistake already.
         let Some((size, end)) = self.takes else { return self };
         let tape = self.batch.tape();

@@ -92,6 +92,7 @@ impl Kernel {
             min_bytes: u64::from(immediates.size),
             tail: None,
             moves: [true, false],
+            scalar: None,
         });
         let info = validate(&self.inner.source, &module, Self::capabilities(shared))?;
         Self::of(shared, &self.inner.source, Parsed { module, info, interface })

@@ -9,7 +9,10 @@ use naga::{
     valid::{GlobalUse, ModuleInfo},
 };
 
-use super::parse::KernelError;
+use super::{
+    declared::{self, Scalar},
+    parse::KernelError,
+};
 
 /// naga and wgpu keep the immediates that a kernel reads as 64 bits of 4 bytes each.
 const IMMEDIATE_BYTES: u32 = 256;
@@ -43,6 +46,8 @@ pub(crate) struct Binding {
     pub(crate) tail: Option<Tail>,
     /// Whether the kernel does read it, and does write it.
     pub(crate) moves: [bool; 2],
+    /// What all of its numbers are, if they are the same.
+    pub(crate) scalar: Option<Scalar>,
 }
 
 /// The kernel's `var<immediate>`.
@@ -178,6 +183,7 @@ fn binding(
         min_bytes: u64::from(size(module, var.ty)),
         tail: tail(module, var.ty),
         moves: [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC)),
+        scalar: declared::scalar(module, var.ty),
     }))
 }
 

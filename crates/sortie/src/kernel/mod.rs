@@ -6,6 +6,7 @@
 
 mod bound;
 mod cache;
+mod declared;
 mod fold;
 mod interface;
 mod layouts;
@@ -31,6 +32,7 @@ use std::{
 
 use naga::valid::Capabilities;
 
+pub use self::declared::{BindingInfo, Scalar};
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
     fold::{GRID_BLOCK, fold, grid_block},
@@ -200,6 +202,26 @@ impl Kernel {
     pub(crate) fn moves(&self, binding: usize) -> [bool; 2] {
         // What is none of its own is only read: the counts of an indirect dispatch.
         self.interface().bindings.get(binding).map_or([true, false], |binding| binding.moves)
+    }
+
+    /// Its buffers as they are declared, in the order in which [`Batch::dispatch`](crate::Batch::dispatch) takes them: for programs that are given kernels they
+    /// did not write.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let kernel = device.kernel("
+    ///     @group(0) @binding(0) var<storage, read> points: array<vec3<f32>>;
+    ///     @group(0) @binding(4) var<storage, read_write> count: atomic<u32>;
+    ///     @compute @workgroup_size(1) fn main() { atomicAdd(&count, u32(points[0].x)); }
+    /// ")?;
+    /// let [points, count] = &kernel.bindings()[..] else { unreachable!("it has two") };
+    /// assert_eq!((points.name.as_str(), points.stride, points.bytes(10)), ("points", Some(16), Some(160)));
+    /// assert_eq!((count.binding, count.writes, count.scalar), (4, true, Some(sortie::Scalar::U32)));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn bindings(&self) -> Vec<BindingInfo> {
+        self.interface().bindings.iter().map(BindingInfo::new).collect()
     }
 
     /// Bytes of its `var<immediate>`; 0 when it has none.

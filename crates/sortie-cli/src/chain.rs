@@ -1,0 +1,257 @@
+//! A chain of small operations, each of which needs the result of the one before: the work that submissions are the whole cost of.
+//!
+//! All is wrapping integer arithmetic that does not commute. So one op run too early, too late or twice changes the answer, and the answer must
+//! equal the CPU's to the bit.
+
+use std::{cell::RefCell, collections::HashMap, fmt};
+
+use sortie::{Batch, Buffer, Device, Grid, Kernel, Replay};
+
+use crate::{
+    lap::{Lap, UnderWay},
+    pair::Pair,
+    wrong::Wrong,
+};
+
+/// At its own place and its neighbour's.
+const STEP_WGSL: &str = "
+    @group(0) @binding(0) var<storage, read> last: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> next: array<u32>;
+    @compute @workgroup_size(64)
+    fn step(@builtin(global_invocation_id) id: vec3<u32>) {
+        let n = arrayLength(&last);
+        let neighbour = select(id.x + 1u, 0u, id.x + 1u == n);
+        if id.x < n { next[id.x] = 1664525u * last[id.x] + last[neighbour] + 1013904223u; }
+    }";
+
+const FACTOR: u32 = 1_664_525;
+const ADDEND: u32 = 1_013_904_223;
+
+/// What the ops of a chain are, and what is made of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ops {
+    /// Dispatches of a kernel of our own.
+    Dispatches,
+    /// Tensor operations, a dispatch each.
+    Tensors,
+    /// Tensor operations that share kernels.
+    Fused,
+    /// The same, frozen once and run again and again.
+    Replayed,
+}
+
+impl fmt::Display for Ops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Dispatches => "dispatches",
+            Self::Tensors => "tensor ops",
+            Self::Fused => "fused",
+            Self::Replayed => "fused, replayed",
+        })
+    }
+}
+
+/// Two buffers on a device that work goes to and fro between, and what it adds.
+struct Memory {
+    buffers: [Buffer<u32>; 2],
+    addends: Buffer<u32>,
+}
+
+/// One for either direction, because replays name their buffers; and how often they were asked for.
+struct Frozen {
+    replays: [Replay; 2],
+    uses: usize,
+}
+
+/// The work, with all that stays on the devices.
+pub(crate) struct Chain {
+    pair: Pair,
+    kernel: Kernel,
+    input: Vec<u32>,
+    plain: Memory,
+    fusing: Memory,
+    /// By ops in a submission. There are as many as lengths were asked for.
+    replays: RefCell<HashMap<usize, Frozen>>,
+    /// By what the ops are and how many.
+    expected: RefCell<HashMap<(bool, usize), Vec<u32>>>,
+}
+
+impl Chain {
+    pub(crate) fn new(pair: &Pair, items: usize) -> sortie::Result<Self> {
+        let addends: Vec<u32> = (0..items as u32).map(addend).collect();
+        let memory = |device: &Device| {
+            // First, because the device knows how much is too much.
+            let buffers = [device.zeros(items)?, device.zeros(items)?];
+            Ok::<_, sortie::Error>(Memory { buffers, addends: device.upload(&addends)? })
+        };
+        Ok(Self {
+            kernel: pair.plain.kernel(STEP_WGSL)?,
+            input: (0..items as u32).collect(),
+            plain: memory(&pair.plain)?,
+            fusing: memory(&pair.fusing)?,
+            pair: pair.clone(),
+            replays: RefCell::default(),
+            expected: RefCell::default(),
+        })
+    }
+
+    pub(crate) fn items(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Runs `all` ops, `each` to a submission, from the first one recorded to the last one done; the answer has then been checked.
+    pub(crate) fn run(&self, ops: Ops, all: usize, each: usize) -> Result<Lap, Box<dyn std::error::Error>> {
+        let (device, memory) = match ops {
+            Ops::Dispatches | Ops::Tensors => (&self.pair.plain, &self.plain),
+            Ops::Fused | Ops::Replayed => (&self.pair.fusing, &self.fusing),
+        };
+        if ops == Ops::Replayed {
+            self.freeze(all, each)?;
+        }
+        memory.buffers[0].write(&self.input)?;
+        memory.buffers[1].write(&vec![0; self.items()])?;
+        let replays = self.replays.borrow();
+        let lap = Lap::of(device, || {
+            let mut under_way = UnderWay::on(device);
+            for (turn, first) in (0..all).step_by(each).enumerate() {
+                let last = all.min(first + each);
+                let ticket = match (ops, replays.get(&each)) {
+                    // What is left at the end has another length.
+                    (Ops::Replayed, Some(frozen)) if last - first == each => {
+                        let run = frozen.replays[turn % 2].run();
+                        if under_way.one_by_one() {
+                            run.submit()?;
+                            continue;
+                        }
+                        run.submit_async()?
+                    }
+                    _ => {
+                        let mut batch = device.batch();
+                        self.record(&mut batch, ops, turn, first..last);
+                        if under_way.one_by_one() {
+                            batch.submit()?;
+                            continue;
+                        }
+                        batch.submit_async()?
+                    }
+                };
+                under_way.push(ticket)?;
+            }
+            under_way.land()
+        })?;
+        let answer = memory.buffers[all.div_ceil(each) % 2].download()?;
+        let mut expected = self.expected.borrow_mut();
+        let tensors = ops != Ops::Dispatches;
+        let expected = expected.entry((tensors, all)).or_insert_with(|| reference(&self.input, tensors, all));
+        Wrong::unless_equal(&ops, "item", &answer, expected)?;
+        Ok(lap)
+    }
+
+    /// Which must not be part of what is timed: it is done once. And once again: where a replay is cut is decided by what its ops are known to
+    /// cost, and before the first run that is a guess.
+    fn freeze(&self, all: usize, each: usize) -> sortie::Result<()> {
+        let uses = self.replays.borrow().get(&each).map_or(0, |frozen| frozen.uses);
+        if all < each || uses > 1 {
+            return Ok(());
+        }
+        let frozen = |turn: usize| {
+            let mut batch = self.pair.fusing.batch();
+            self.record(&mut batch, Ops::Replayed, turn, turn * each..(turn + 1) * each);
+            batch.freeze()
+        };
+        let replays = [frozen(0)?, frozen(1)?];
+        self.replays.borrow_mut().insert(each, Frozen { replays, uses: uses + 1 });
+        Ok(())
+    }
+
+    /// The ops of one submission.
+    pub(crate) fn record(&self, batch: &mut Batch, ops: Ops, turn: usize, range: std::ops::Range<usize>) {
+        if ops == Ops::Dispatches {
+            // Every op goes to the other buffer; a submission must end in the one where the next looks.
+            self.dispatches(batch, turn, range.len());
+            return;
+        }
+        let memory = if ops == Ops::Tensors { &self.plain } else { &self.fusing };
+        let (from, to) = (&memory.buffers[turn % 2], &memory.buffers[(turn + 1) % 2]);
+        let addends = batch.tensor(&memory.addends, [self.items()]);
+        let mut x = batch.tensor(from, [self.items()]);
+        for op in range {
+            x = if op % 2 == 0 { batch.scale(x, FACTOR) } else { batch.add(x, addends) };
+        }
+        batch.store(x, to);
+    }
+
+    fn dispatches(&self, batch: &mut Batch, turn: usize, ops: usize) {
+        let grid = Grid::items(self.items());
+        let [from, to] = [turn % 2, (turn + 1) % 2].map(|at| &self.plain.buffers[at]);
+        if ops == 1 {
+            batch.dispatch(&self.kernel, &[from, to], grid);
+            return;
+        }
+        let between = [batch.scratch::<u32>(self.items()), batch.scratch::<u32>(self.items())];
+        for op in 0..ops {
+            let (last, next) = (&between[op % 2], &between[(op + 1) % 2]);
+            match op {
+                0 => batch.dispatch(&self.kernel, &[from, next], grid),
+                _ if op + 1 == ops => batch.dispatch(&self.kernel, &[last, to], grid),
+                _ => batch.dispatch(&self.kernel, &[last, next], grid),
+            };
+        }
+    }
+}
+
+fn addend(item: u32) -> u32 {
+    ADDEND.wrapping_add(item.wrapping_mul(2_654_435_761))
+}
+
+/// What the devices compute, in plain Rust.
+fn reference(input: &[u32], tensors: bool, ops: usize) -> Vec<u32> {
+    let mut last = input.to_vec();
+    for op in 0..ops {
+        let own = last.iter().zip(0..);
+        last = match (tensors, op % 2) {
+            (true, 0) => own.map(|(x, _)| x.wrapping_mul(FACTOR)).collect(),
+            (true, _) => own.map(|(x, item)| x.wrapping_add(addend(item))).collect(),
+            (false, _) => own
+                .zip(last.iter().cycle().skip(1))
+                .map(|((x, _), neighbour)| x.wrapping_mul(FACTOR).wrapping_add(*neighbour).wrapping_add(ADDEND))
+                .collect(),
+        };
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_takes_each_item_and_its_neighbour_around_the_end() {
+        let step =
+            |own: u32, neighbour: u32| (u64::from(own) * 1_664_525 + u64::from(neighbour) + 1_013_904_223) as u32;
+        let reference = |input: &[u32], ops| reference(input, false, ops);
+        assert_eq!(reference(&[7, u32::MAX, 0], 1), [step(7, u32::MAX), step(u32::MAX, 0), step(0, 7)]);
+        assert_eq!(reference(&[7], 1), [step(7, 7)]);
+        assert_eq!(reference(&[7, 9], 0), [7, 9]);
+        let once = reference(&[1, 2, 3], 1);
+        assert_eq!(reference(&[1, 2, 3], 2), reference(&once, 1));
+    }
+
+    #[test]
+    fn tensor_ops_multiply_and_add_in_turn() {
+        assert_eq!(reference(&[3], true, 1), [3 * 1_664_525]);
+        assert_eq!(reference(&[3], true, 2), [3 * 1_664_525 + 1_013_904_223]);
+    }
+
+    #[test]
+    fn every_cut_of_every_chain_gives_the_reference_s_answer() -> Result<(), Box<dyn std::error::Error>> {
+        let chain = Chain::new(&Pair::open(Some("cpu"))?, 5)?;
+        for ops in [Ops::Dispatches, Ops::Tensors, Ops::Fused, Ops::Replayed] {
+            for each in [1, 2, 3, 4, 7, 9] {
+                let lap = chain.run(ops, 7, each)?;
+                assert_eq!(lap.submissions, 7_usize.div_ceil(each) as u64, "{ops}, {each} to a submission");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Numbers as people read them.
+
+/// With a comma between thousands.
+pub(crate) fn whole(number: impl TryInto<u64>) -> String {
+    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Three digits or so, whatever the size.
+pub(crate) fn rough(number: f64) -> String {
+    match number.abs() {
+        size if size >= 1000.0 => whole(number.abs().round() as u64),
+        size if size >= 100.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        size if size >= 0.1 => format!("{number:.2}"),
+        size if size >= 0.01 => format!("{number:.3}"),
+        _ => format!("{number:.4}"),
+    }
+}
+
+/// Microseconds in the unit that leaves it readable.
+pub(crate) fn micros(micros: f64) -> String {
+    match micros {
+        long if long >= 1e6 => format!("{} s", rough(long / 1e6)),
+        long if long >= 1e3 => format!("{} ms", rough(long / 1e3)),
+        short => format!("{} µs", rough(short)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_parted() {
+        assert_eq!([0_u64, 999, 1000, 12_345_678].map(whole), ["0", "999", "1,000", "12,345,678"]);
+    }
+
+    #[test]
+    fn rough_numbers_keep_about_three_digits() {
+        let told = [1234.5, 123.4, 12.34, 1.234, 0.1234, 0.01234].map(rough);
+        assert_eq!(told, ["1,235", "123", "12.3", "1.23", "0.12", "0.012"]);
+    }
+
+    #[test]
+    fn times_have_the_unit_that_suits_them() {
+        assert_eq!([0.5, 999.0, 1500.0, 2.5e6].map(micros), ["0.50 µs", "999 µs", "1.50 ms", "2.50 s"]);
+    }
+}

@@ -1,0 +1,150 @@
+//! A kernel's buffers as its source declares them, for programs that are given a kernel they did not write.
+
+use std::fmt;
+
+use naga::{Handle, Module, ScalarKind, Type, TypeInner};
+
+use super::interface::{Binding, BindingKind};
+
+/// A buffer that a kernel takes, as its source declares it. What [`Kernel::bindings`](super::Kernel::bindings) gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BindingInfo {
+    /// Its `@group`.
+    pub group: u32,
+    /// Its `@binding`.
+    pub binding: u32,
+    /// The name of the variable.
+    pub name: String,
+    /// Whether it is `var<storage, read_write>`.
+    pub writes: bool,
+    /// Whether it is `var<uniform>`.
+    pub uniform: bool,
+    /// The fewest bytes that can be bound to it.
+    pub least_bytes: u64,
+    /// Bytes before the runtime-sized array that ends it; all of them where none does.
+    pub fixed_bytes: u64,
+    /// Bytes of one element of that array.
+    pub stride: Option<u64>,
+    /// What all of its numbers are; `None` where they are not all the same.
+    pub scalar: Option<Scalar>,
+}
+
+/// What a number in a buffer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Scalar {
+    /// `f32`
+    F32,
+    /// `f16`
+    F16,
+    /// `i32`
+    I32,
+    /// `u32`
+    U32,
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::I32 => "i32",
+            Self::U32 => "u32",
+        })
+    }
+}
+
+impl BindingInfo {
+    pub(super) fn new(binding: &Binding) -> Self {
+        let Binding { group, binding: number, name, kind, min_bytes, tail, scalar, .. } = binding;
+        Self {
+            group: *group,
+            binding: *number,
+            name: name.clone(),
+            writes: matches!(kind, BindingKind::Storage { writes: true }),
+            uniform: *kind == BindingKind::Uniform,
+            least_bytes: *min_bytes,
+            fixed_bytes: tail.map_or(*min_bytes, |tail| tail.offset),
+            stride: tail.map(|tail| tail.stride),
+            scalar: *scalar,
+        }
+    }
+
+    /// Bytes of a buffer whose runtime-sized array has so many elements; a binding without one has its size. `None` past what a number holds.
+    #[must_use]
+    pub fn bytes(&self, elements: u64) -> Option<u64> {
+        let Some(stride) = self.stride else { return Some(self.least_bytes) };
+        let bytes = elements.checked_mul(stride)?.checked_add(self.fixed_bytes)?;
+        // A struct is as large as its alignment asks; what is more than that must still be whole elements.
+        Some(if bytes < self.least_bytes {
+            self.fixed_bytes + (self.least_bytes - self.fixed_bytes).next_multiple_of(stride)
+        } else {
+            bytes
+        })
+    }
+}
+
+/// What all numbers of a type are, if they are all the same. Types of no numbers have none.
+pub(super) fn scalar(module: &Module, ty: Handle<Type>) -> Option<Scalar> {
+    match module.types[ty].inner {
+        TypeInner::Scalar(scalar)
+        | TypeInner::Atomic(scalar)
+        | TypeInner::Vector { scalar, .. }
+        | TypeInner::Matrix { scalar, .. } => match (scalar.kind, scalar.width) {
+            (ScalarKind::Float, 4) => Some(Scalar::F32),
+            (ScalarKind::Float, 2) => Some(Scalar::F16),
+            (ScalarKind::Sint, 4) => Some(Scalar::I32),
+            (ScalarKind::Uint, 4) => Some(Scalar::U32),
+            _ => None,
+        },
+        TypeInner::Array { base, .. } => scalar(module, base),
+        TypeInner::Struct { ref members, .. } => {
+            let mut all = members.iter().map(|member| scalar(module, member.ty));
+            let first = all.next()??;
+            all.all(|other| other == Some(first)).then_some(first)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use naga::valid::Capabilities;
+
+    use super::{super::parse::parse, *};
+
+    fn info(declarations: &str, ty: &str) -> BindingInfo {
+        let source = format!(
+            "enable f16; {declarations} @group(2) @binding(3) var<storage, read_write> x: {ty};
+            @compute @workgroup_size(1) fn main() {{ _ = &x; }}"
+        );
+        let parsed = parse(&source, None, &[], Capabilities::all()).unwrap_or_else(|error| panic!("{error}"));
+        BindingInfo::new(&parsed.interface.bindings[0])
+    }
+
+    #[test]
+    fn numbers_are_known_where_all_are_the_same() {
+        let pair = "struct P { a: vec2<f32>, b: array<f32, 3> }";
+        for (declarations, ty, expected) in [
+            ("", "array<f32>", Some(Scalar::F32)),
+            ("", "array<mat3x3<f16>>", Some(Scalar::F16)),
+            ("", "array<atomic<i32>>", Some(Scalar::I32)),
+            (pair, "array<P>", Some(Scalar::F32)),
+            ("struct S { n: u32, x: array<u32> }", "S", Some(Scalar::U32)),
+            ("struct S { n: u32, x: array<f32> }", "S", None),
+        ] {
+            assert_eq!(info(declarations, ty).scalar, expected, "{ty}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_the_fixed_part_and_whole_elements() {
+        assert_eq!(info("", "array<vec3<f32>>").bytes(5), Some(80));
+        assert_eq!(info("", "array<f32, 7>").bytes(5), Some(28));
+        // Its size is rounded up to 32.
+        let padded = info("struct S { v: vec4<f32>, n: u32, data: array<u32> }", "S");
+        assert_eq!([0, 1, 3, 5].map(|elements| padded.bytes(elements)), [32, 32, 32, 40].map(Some));
+        assert_eq!(info("", "array<f32>").bytes(u64::MAX), None);
+    }
+}
