@@ -27,6 +27,39 @@
 //! # Ok::<(), sortie::Error>(())
 //! ```
 //!
+//! # What there is
+//!
+//! | to | use | guide |
+//! |---|---|---|
+//! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`]; [`Tensor`] for ops that fuse | `batching.md` |
+//! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | `replay.md` |
+//! | make batches of many callers' requests | [`Batcher`], with [`Rows`], [`RowReplays`] or a [`Job`] of one's own; [`Fleet`] for several devices | `batcher.md` |
+//! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | `profiling.md` |
+//! | work on more than fits into memory | [`Stream`] | |
+//! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | |
+//! | know what went wrong | [`Error`], [`ErrorKind`] | `troubleshooting.md` |
+//!
+//! The guides are in the repository, in `docs/guides`. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).
+//!
+//! What a batch takes, op by op, is one more thing to ask it for:
+//!
+//! ```
+//! # let device = sortie::Device::cpu()?;
+//! let mut batch = device.batch();
+//! let profile = batch.profile();
+//! let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
+//! let y = batch.exp(x);
+//! let y = batch.relu(y); // the same kernel
+//! let y = batch.read(y);
+//! batch.submit()?;
+//!
+//! let profile = profile.wait()?;
+//! println!("{profile}"); // a table; `profile.write_trace("trace.json")` is for Perfetto
+//! assert_eq!(profile.ops()[1].fused_with(), [2]);
+//! # assert_eq!(y.wait()?.len(), 4096);
+//! # Ok::<(), sortie::Error>(())
+//! ```
+//!
 //! # Layout
 //!
 //! | module | noun |
@@ -95,3 +128,18 @@ pub use self::{
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, Timing, TuningFile, Way, Work},
 };
+
+/// The programs in the guides, which run as doctests.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/guides/batcher.md")]
+    struct Batcher;
+    #[doc = include_str!("../../../docs/guides/batching.md")]
+    struct Batching;
+    #[doc = include_str!("../../../docs/guides/profiling.md")]
+    struct Profiling;
+    #[doc = include_str!("../../../docs/guides/replay.md")]
+    struct Replay;
+    #[doc = include_str!("../../../docs/guides/troubleshooting.md")]
+    struct Troubleshooting;
+}
