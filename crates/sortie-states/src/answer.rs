@@ -3,6 +3,18 @@
 use crate::{gradient::Gradient, state::State};
 
 /// The answer to an [`Ask`](crate::Ask).
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device};
+/// use sortie_states::{Answer, Ask, State, StatesJob};
+///
+/// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::default())?;
+/// match batcher.call_blocking(Ask::gradients(vec![State::from_byte(0x40)]))? {
+///     Answer::Gradients(gradients) => assert_eq!(gradients.len(), 1),
+///     other => panic!("gradients were asked for: {other:?}"),
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// To one for gradients: as many as states.

@@ -142,6 +142,16 @@ impl BatchedStates {
 /// An answer to come: a future, or something to [wait](Asking::wait) for.
 ///
 /// Nothing happens until it is polled. Dropped before its batch flies, it takes no part in it.
+///
+/// ```
+/// use sortie::{BatchConfig, Device};
+/// use sortie_states::{BatchedStates, State};
+///
+/// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;
+/// let asking = states.state_distance(vec![[State::from_byte(0x00), State::from_byte(0x40)]]);
+/// assert_eq!(asking.wait()?.len(), 1); // or `asking.await?`
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Asking<T> {
     calling: Calling<StatesJob>,

@@ -8,6 +8,15 @@ use crate::state::{LAYERS, Layer, narrow};
 pub const EPSILON: f32 = 0.001;
 
 /// The slopes of all layers of a state.
+///
+/// ```
+/// use sortie_states::{State, States};
+///
+/// let states = States::new(&sortie::Device::cpu()?)?;
+/// let gradient = states.gradients(&[State::from_byte(0x40)])?[0];
+/// assert!(gradient.layers.iter().all(|slope| slope.rho > 0.34 && slope.theta == 0.0));
+/// # Ok::<(), sortie_states::StatesError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Gradient {

@@ -10,6 +10,20 @@ use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::St
 /// by side: gradients, all that lies between states, and the two distances. A row is a state of the answer, or a distance; a request with more rows than a batch
 /// may have is cut, and its answer put together again. One without rows needs no device. One that makes no sense fails, by itself, with
 /// [`Input`](sortie::ErrorKind::Input).
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device};
+/// use sortie_states::{Ask, State, StatesJob};
+///
+/// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::latency())?;
+/// let (a, b) = (State::from_byte(0x00), State::from_byte(0x40));
+/// // Requests of two kinds, in one batch if they come together.
+/// let gradients = batcher.call(Ask::gradients(vec![a, b])).begin();
+/// let distances = batcher.call(Ask::state_distance(vec![[a, b]])).begin();
+/// gradients.wait()?;
+/// distances.wait()?;
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatesJob;
 

@@ -13,6 +13,21 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A failure, with the op and the source line it belongs to.
 ///
 /// A batch that is refused carries *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints one per line.
+///
+/// ```
+/// use sortie::ErrorKind;
+/// # let device = sortie::Device::cpu()?;
+/// let (x, short) = (device.zeros::<f32>(100)?, device.zeros::<f32>(50)?);
+/// let mut batch = device.batch();
+/// batch.copy(&x, &short);
+/// batch.write(&x, &[0.0; 99]);
+/// let error = batch.submit().unwrap_err(); // nothing has run
+/// assert_eq!((error.kind(), error.mistakes().len()), (&ErrorKind::Shape, 2));
+/// let first = &error.mistakes()[0];
+/// assert_eq!((first.op(), first.location().map(|at| at.file())), (Some(0), Some(file!())));
+/// assert!(first.to_string().starts_with("copy: 400 bytes into 200; op 0, "));
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -33,6 +48,17 @@ pub(crate) struct OpName {
 }
 
 /// What kind of failure it was.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, ErrorKind};
+///
+/// let device = Device::cpu_with(DeviceOptions { memory_budget: Some(1 << 20), ..Default::default() })?;
+/// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind().clone()) {
+///     Err(ErrorKind::OutOfMemory { wanted, budget }) => assert_eq!((wanted, budget), (4 << 20, 1 << 20)),
+///     other => panic!("{other:?}"), // there are more kinds to come
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -124,6 +150,13 @@ impl Error {
     }
 
     /// For a [`Job`](crate::Job): an input that it does not take, and why.
+    ///
+    /// ```
+    /// use sortie::{Error, ErrorKind};
+    ///
+    /// let error = Error::input("3 numbers are not a row of 4");
+    /// assert_eq!((error.kind(), error.to_string()), (&ErrorKind::Input, "3 numbers are not a row of 4".into()));
+    /// ```
     pub fn input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, message)
     }

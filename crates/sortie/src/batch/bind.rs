@@ -9,12 +9,50 @@ use crate::memory::{Block, Buffer, Slice, Stretch};
 /// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
 ///
 /// The crate's own types implement it; there is nothing to implement outside.
+///
+/// ```
+/// use sortie::Grid;
+/// # let device = sortie::Device::cpu()?;
+/// # let add = device.kernel("
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read> y: array<f32>;
+/// #     @group(0) @binding(2) var<storage, read_write> z: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&z) { z[id.x] = x[id.x] + y[id.x]; }
+/// #     }
+/// # ")?;
+/// let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+/// let mut batch = device.batch();
+/// let sum = batch.scratch::<f32>(2);
+/// // A slice from the beginning, all of a buffer, and scratch.
+/// batch.dispatch(&add, &[&x.slice(..2), &x, &sum], Grid::items(2));
+/// let sum = batch.read(sum);
+/// batch.submit()?;
+/// assert_eq!(sum.wait()?, [2.0, 4.0]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Bind {
     #[doc(hidden)]
     fn place(&self) -> Place<'_>;
 }
 
 /// A [`Bind`] whose element type is known, so that what is written to or read from it is checked by the compiler.
+///
+/// ```
+/// use sortie::{Batch, Reading, Typed};
+///
+/// /// Reads several of a kind: buffers, slices, scratch, tensors.
+/// fn read_all(batch: &mut Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {
+///     of.iter().map(|memory| batch.read(*memory)).collect()
+/// }
+/// # let device = sortie::Device::cpu()?;
+/// let x = device.upload(&[1_u32, 2, 3])?;
+/// let mut batch = device.batch();
+/// let readings = read_all(&mut batch, &[x.slice(..1), x.slice(1..)]);
+/// batch.submit()?;
+/// assert_eq!(readings.into_iter().map(|all| all.wait()).collect::<sortie::Result<Vec<_>>>()?, [vec![1], vec![2, 3]]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Typed: Bind {
     /// What it holds.
     type Item: Pod;
@@ -86,6 +124,19 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// Memory that lives only as long as its batch: scratch, made by [`Batch::scratch`](crate::Batch::scratch).
 ///
 /// Just a name: copy it around while recording. Scratch reads as zero where nothing has been written.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let x = device.upload(&[1_u32, 2, 3])?;
+/// let mut batch = device.batch();
+/// let kept = batch.scratch::<u32>(3); // the pool's memory, given back when the batch is done
+/// batch.copy(&x, kept);
+/// batch.fill(&x, 0);
+/// let kept = batch.read(kept);
+/// batch.submit()?;
+/// assert_eq!((kept.wait()?, x.download()?), (vec![1, 2, 3], vec![0, 0, 0]));
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Slot<T> {
     pub(super) batch: u64,
     pub(super) index: u32,

@@ -19,6 +19,24 @@ use crate::{
 };
 
 /// A dispatch just recorded, to be given immediates and a label. Dropping it changes nothing.
+///
+/// ```
+/// use sortie::Grid;
+/// # let device = sortie::Device::cpu()?;
+/// let scale = device.kernel("
+///     var<immediate> by: f32;
+///     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
+///     @compute @workgroup_size(64) fn scale(@builtin(global_invocation_id) id: vec3<u32>) {
+///         if id.x < arrayLength(&x) { x[id.x] *= by; }
+///     }
+/// ")?;
+/// let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
+/// let mut batch = device.batch();
+/// batch.dispatch(&scale, &[&x], Grid::items(3)).immediates(&10.0_f32).label("tenfold").flops(3);
+/// batch.submit()?;
+/// assert_eq!(x.download()?, [10.0, 20.0, 30.0]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Dispatch<'a> {
     batch: &'a mut Batch,
     /// Its index in the recording.

@@ -24,6 +24,14 @@ impl<T: Pod> Buffer<T> {
 
     /// As [`Buffer::download`], without waiting.
     ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3])?;
+    /// let reading = x.download_async()?;
+    /// assert_eq!(reading.wait()?, [1, 2, 3]); // or `reading.await?`
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Buffer::download`], except for what happens while it runs: that is the reading's.
     #[track_caller]

@@ -42,6 +42,22 @@ impl<'a> Grid<'a> {
     }
 
     /// As many workgroups as three `u32` in device memory say when the dispatch runs. Counts over the device's limit run nothing.
+    ///
+    /// ```
+    /// use sortie::Grid;
+    /// # let device = sortie::Device::cpu()?;
+    /// let count = device.kernel("
+    ///     @group(0) @binding(0) var<storage, read_write> n: array<atomic<u32>>;
+    ///     @compute @workgroup_size(64) fn main() { atomicAdd(&n[0], 1u); }
+    /// ")?;
+    /// let groups = device.upload(&[3_u32, 1, 1])?; // another kernel may have written it, in the same batch
+    /// let n = device.zeros::<u32>(1)?;
+    /// let mut batch = device.batch();
+    /// batch.dispatch(&count, &[&n], Grid::indirect(&groups));
+    /// batch.submit()?;
+    /// assert_eq!(n.download()?, [3 * 64]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[must_use]
     pub fn indirect(counts: &'a dyn Bind) -> Self {
         Self(Size::Indirect(counts.place()))
@@ -49,6 +65,17 @@ impl<'a> Grid<'a> {
 }
 
 /// Numbers that say how much in one, two or three dimensions.
+///
+/// ```
+/// use sortie::{Extent, Grid};
+///
+/// /// One invocation for every `every` of something, in each dimension.
+/// fn thinned(all: [u32; 2], every: u32) -> impl Extent {
+///     all.map(|n| n.div_ceil(every))
+/// }
+/// let grid = Grid::items(thinned([1920, 1080], 4));
+/// # let _ = grid;
+/// ```
 pub trait Extent: sealed::Extent {}
 
 impl<E: sealed::Extent> Extent for E {}

@@ -126,6 +126,17 @@ impl Batch {
     }
 
     /// Memory for `len` elements that lives as long as this batch. It reads as zero where nothing has been written.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let room = batch.scratch::<f32>(4);
+    /// batch.write(room, &[1.0, 2.0, 3.0, 4.0]);
+    /// let read = batch.read(room);
+    /// batch.submit()?;
+    /// assert_eq!(read.wait()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn scratch<T: Pod>(&mut self, len: usize) -> Slot<T> {
         let bytes = crate::memory::bytes_of::<T>(len);
@@ -145,6 +156,19 @@ impl Batch {
     }
 
     /// Ends a submission here: what follows goes to the device in a submission of its own.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<u32>(4)?;
+    /// let mut batch = device.batch();
+    /// batch.fill(&x, 1);
+    /// batch.split(); // the device can begin with what is above
+    /// batch.fill(&x, 2);
+    /// assert_eq!(batch.plan()?.submissions(), 2);
+    /// batch.submit()?;
+    /// assert_eq!(x.download()?, [2; 4]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn split(&mut self) {
         self.tape().fence(OpKind::Split, Location::caller());
@@ -170,6 +194,16 @@ impl Batch {
     }
 
     /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let (x, short) = (device.zeros::<u32>(4)?, device.zeros::<u32>(2)?);
+    /// let mut batch = device.batch();
+    /// batch.scope("layer 3", |batch| batch.copy(&x, &short));
+    /// let error = batch.submit().unwrap_err();
+    /// assert_eq!(error.label(), Some("layer 3"));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
         let scope = self.tape().payload.names.open_scope(name);
         let result = ops(self);
@@ -179,7 +213,7 @@ impl Batch {
 
     /// Asks what the batch takes, op by op: what the host and the device need for each, which kernel it became and what it was fused with.
     ///
-    /// Nothing else changes: the same plan, passes and submissions. Asked first, it also tells how long recording took. See the guide `docs/profiling.md` for what it costs.
+    /// Nothing else changes: the same plan, passes and submissions. Asked first, it also tells how long recording took. See the guide `docs/guides/profiling.md` for what it costs.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -228,6 +262,19 @@ impl Batch {
     }
 
     /// Hands the batch over and returns at once; it never waits for the device.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<u32>(4)?;
+    /// let mut batch = device.batch();
+    /// batch.fill(&x, 7);
+    /// let reading = batch.read(&x);
+    /// let ticket = batch.submit_async()?;
+    /// // Something else is done meanwhile; then:
+    /// assert_eq!(reading.wait()?, [7; 4]); // or `reading.await?`
+    /// ticket.wait()?;
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Batch::submit`], except for what happens while it runs: that is the ticket's.

@@ -6,6 +6,20 @@ use super::{Batch, Lane};
 use crate::error::Result;
 
 /// What running a batch will take.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// let y = batch.exp(x);
+/// let y = batch.relu(y);
+/// let y = batch.read(y);
+/// let outlook = batch.plan()?;
+/// assert_eq!((outlook.dispatches(), outlook.passes(), outlook.submissions()), (1, 1, 1));
+/// println!("about {:?} on the device", outlook.estimate());
+/// batch.submit()?;
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outlook {

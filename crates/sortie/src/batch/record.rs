@@ -41,6 +41,22 @@ impl Batch {
     }
 
     /// Records several pieces into the same submission, each in a scope of its own.
+    ///
+    /// ```
+    /// use sortie::{Batch, Buffer, Record};
+    ///
+    /// struct Clear(Buffer<f32>);
+    /// impl Record for Clear {
+    ///     fn label(&self) -> &str { "clear" }
+    ///     fn record(&self, batch: &mut Batch) { batch.fill(&self.0, 0.0); }
+    /// }
+    /// # let device = sortie::Device::cpu()?;
+    /// let (one, two) = (Clear(device.zeros(8)?), Clear(device.zeros(16)?));
+    /// let mut batch = device.batch();
+    /// batch.record_all(&[&one, &two]);
+    /// batch.submit()?; // one submission
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn record_all(&mut self, items: &[&dyn Record]) {
         for item in items {
             self.record(*item);

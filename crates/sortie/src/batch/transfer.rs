@@ -36,6 +36,16 @@ const MOST_DATA: u64 = u32::MAX as u64;
 
 impl Batch {
     /// Copies one piece of memory to another of the same length. Both may be slices of one buffer, even overlapping ones.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3, 4])?;
+    /// let mut batch = device.batch();
+    /// batch.copy(x.slice(..2), x.slice(2..));
+    /// batch.submit()?;
+    /// assert_eq!(x.download()?, [1, 2, 1, 2]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&mut self, from: A, to: B) {
         let at = Location::caller();
@@ -45,6 +55,16 @@ impl Batch {
     }
 
     /// Sets every element to `value`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3, 4])?;
+    /// let mut batch = device.batch();
+    /// batch.fill(x.slice(1..), 9);
+    /// batch.submit()?;
+    /// assert_eq!(x.download()?, [1, 9, 9, 9]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn fill<B: Typed>(&mut self, to: B, value: B::Item) {
         let at = Location::caller();
@@ -54,6 +74,18 @@ impl Batch {
     }
 
     /// Overwrites memory with `data` of the same length, in order with the ops around it.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3, 4])?;
+    /// let mut batch = device.batch();
+    /// batch.write(&x, &[5; 4]);
+    /// let first = batch.read(&x);
+    /// batch.write(&x, &[6; 4]); // the data is taken now, and there when its turn comes
+    /// batch.submit()?;
+    /// assert_eq!((first.wait()?, x.download()?), (vec![5; 4], vec![6; 4]));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn write<B: Typed>(&mut self, to: B, data: &[B::Item]) {
         let at = Location::caller();
@@ -63,6 +95,18 @@ impl Batch {
     }
 
     /// Asks for the elements as they are at this point of the batch; they are there when it is done.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3, 4])?;
+    /// let mut batch = device.batch();
+    /// let before = batch.read(&x);
+    /// batch.fill(&x, 0);
+    /// let after = batch.read(x.slice(..1));
+    /// batch.submit()?;
+    /// assert_eq!((before.wait()?, after.wait()?), (vec![1, 2, 3, 4], vec![0]));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn read<B: Typed>(&mut self, from: B) -> Reading<B::Item> {
         let at = Location::caller();

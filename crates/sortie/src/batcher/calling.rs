@@ -17,6 +17,22 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 
 /// An answer to come: a future. Nothing is asked before it is polled or [told to](Calling::begin).
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Calling, Device, Rows};
+///
+/// # let halves = Rows::<f32, f32>::new([1, 1], "
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+/// #     }
+/// # ");
+/// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+/// let asked: Calling<Rows<f32, f32>> = batcher.call(vec![1.0]);
+/// assert_eq!(asked.wait()?, [0.5]); // or `asked.await?`
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Calling<J: Job> {
     handle: Arc<Handle<J>>,

@@ -58,6 +58,14 @@ pub enum Tuning {
 }
 
 /// What becomes of a request for which there is no room.
+///
+/// ```
+/// use sortie::{BatchConfig, Overload};
+///
+/// // A service that would rather say no than be late.
+/// let config = BatchConfig { overload: Overload::Reject, queue_capacity: Some(10_000), ..BatchConfig::latency() };
+/// assert_eq!(config.capacity(), 10_000);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Overload {

@@ -62,6 +62,14 @@ pub(super) struct Request<I, O> {
 }
 
 /// How a request is to be treated.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+/// use sortie::{Call, Priority};
+///
+/// let call = Call { deadline: Some(Instant::now() + Duration::from_millis(50)), ..Call::default() };
+/// assert_eq!(call.priority, Priority::Normal);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Call {
     /// From when on nobody wants the answer: a request that has not flown by then fails with [`Expired`](ErrorKind::Expired).

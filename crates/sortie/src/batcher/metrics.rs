@@ -15,6 +15,25 @@ use super::queue::Reason;
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// A snapshot of what a [`Batcher`](super::Batcher) has done since it was made.
+        ///
+        /// ```
+        /// use sortie::{BatchConfig, Batcher, Device, Rows};
+        ///
+        /// # let halves = Rows::<f32, f32>::new([1, 1], "
+        /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+        /// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+        /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        /// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+        /// #     }
+        /// # ");
+        /// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+        /// batcher.call_blocking(vec![1.0; 512])?;
+        /// let metrics = batcher.metrics();
+        /// assert_eq!((metrics.requests, metrics.rows, metrics.batches, metrics.idle), (1, 512, 1, 1)); // it flew at once
+        /// assert_eq!(metrics.fill, 0.5); // of 1,024 rows
+        /// println!("99 % waited no longer than {:?}", metrics.wait.p99);
+        /// # Ok::<(), sortie::Error>(())
+        /// ```
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         #[non_exhaustive]
         pub struct BatchMetrics {
@@ -95,6 +114,24 @@ counters! {
 }
 
 /// How long something took.
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device, Rows};
+///
+/// # let halves = Rows::<f32, f32>::new([1, 1], "
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+/// #     }
+/// # ");
+/// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+/// batcher.call_blocking(vec![1.0, 2.0])?;
+/// let service = batcher.metrics().service;
+/// println!("half within {:?}, 99 % within {:?}", service.p50, service.p99);
+/// assert!(service.p50 <= service.p99 && service.p99 <= service.max);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Times {

@@ -54,6 +54,29 @@ use crate::{
 ///
 /// What it does is also published through the [`metrics`](https://docs.rs/metrics) facade, as `sortie_batcher_…` with the [job's name](Job::name) as its
 /// label, by the recorder that is installed when the batcher is made.
+///
+/// ```
+/// use std::thread;
+/// use sortie::{BatchConfig, Batcher, Device, Rows};
+///
+/// # let halves = Rows::<f32, f32>::new([1, 1], "
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+/// #     }
+/// # ");
+/// let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::latency())?;
+/// let callers = (0..8).map(|caller| {
+///     let batcher = batcher.clone();
+///     thread::spawn(move || batcher.call_blocking(vec![caller as f32])) // or `batcher.call(..).await`
+/// });
+/// for (caller, answer) in callers.collect::<Vec<_>>().into_iter().enumerate() {
+///     assert_eq!(answer.join().expect("no panic")?, [0.5 * caller as f32]);
+/// }
+/// assert_eq!(batcher.metrics().rows, 8);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Batcher<J: Job> {
     handle: Arc<Handle<J>>,
 }
@@ -96,6 +119,25 @@ impl<J: Job> Batcher<J> {
     }
 
     /// As [`Batcher::call`], with a deadline or a priority.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use sortie::{BatchConfig, Batcher, Call, Device, ErrorKind, Priority, Rows};
+    ///
+    /// # let halves = Rows::<f32, f32>::new([1, 1], "
+    /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+    /// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    /// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+    /// #     }
+    /// # ");
+    /// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+    /// let urgent = Call { deadline: Some(Instant::now() + Duration::from_secs(60)), priority: Priority::High };
+    /// assert_eq!(batcher.call_with(vec![3.0], urgent).wait()?, [1.5]);
+    /// let late = Call { deadline: Some(Instant::now()), ..Call::default() };
+    /// assert_eq!(batcher.call_with(vec![3.0], late).wait().unwrap_err().kind(), &ErrorKind::Expired);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn call_with(&self, input: J::Input, call: Call) -> Calling<J> {
         Calling::new(self.handle.clone(), input, call)
     }
@@ -110,6 +152,24 @@ impl<J: Job> Batcher<J> {
     }
 
     /// Lets no more requests in. Those that are in are answered.
+    ///
+    /// ```
+    /// use sortie::{BatchConfig, Batcher, Device, ErrorKind, Rows};
+    ///
+    /// # let halves = Rows::<f32, f32>::new([1, 1], "
+    /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+    /// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    /// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+    /// #     }
+    /// # ");
+    /// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+    /// let asked = batcher.call(vec![1.0]).begin();
+    /// batcher.close();
+    /// assert_eq!(asked.wait()?, [0.5]); // it was in
+    /// assert_eq!(batcher.call_blocking(vec![1.0]).unwrap_err().kind(), &ErrorKind::Canceled);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn close(&self) {
         self.handle.front.close(Error::new(ErrorKind::Canceled, "the batcher has been closed"));
     }
@@ -121,6 +181,26 @@ impl<J: Job> Batcher<J> {
     }
 
     /// What each of its devices has done so far, in the order of the fleet.
+    ///
+    /// ```
+    /// use sortie::{BatchConfig, Batcher, Device, Fleet, Rows};
+    ///
+    /// # let halves = Rows::<f32, f32>::new([1, 1], "
+    /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+    /// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    /// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    /// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+    /// #     }
+    /// # ");
+    /// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?;
+    /// let batcher = Batcher::new(&fleet, halves, BatchConfig::default())?;
+    /// for _ in 0..10 {
+    ///     batcher.call_blocking(vec![1.0; 100])?;
+    /// }
+    /// let shares = batcher.shares();
+    /// assert_eq!((shares.len(), shares.iter().map(|share| share.rows).sum::<u64>()), (2, 1000));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[must_use]
     pub fn shares(&self) -> Vec<Share> {
         self.handle.front.shares()

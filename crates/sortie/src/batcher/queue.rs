@@ -16,6 +16,12 @@ const AGEING: u32 = 4;
 const SPARE_LINES: usize = 8;
 
 /// How urgent a request is.
+///
+/// ```
+/// use sortie::Priority;
+///
+/// assert!(Priority::Low < Priority::Normal && Priority::Normal < Priority::High);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// After all others, though not for ever.

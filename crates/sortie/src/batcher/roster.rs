@@ -53,6 +53,23 @@ struct Member {
 }
 
 /// What a device of a batcher has done so far, and what it was measured at. In the order of the [`Fleet`](crate::Fleet).
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device, Rows};
+///
+/// # let halves = Rows::<f32, f32>::new([1, 1], "
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+/// #     }
+/// # ");
+/// # let batcher = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+/// batcher.call_blocking(vec![1.0, 2.0])?;
+/// let [share] = batcher.shares()[..] else { panic!("one device") };
+/// assert!(share.up && share.rows == 2);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Share {

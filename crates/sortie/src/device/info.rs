@@ -3,6 +3,16 @@
 use std::{fmt, sync::LazyLock};
 
 /// What kind of processor a device runs on.
+///
+/// ```
+/// use sortie::{Device, DeviceKind};
+///
+/// let device = Device::open()?;
+/// if matches!(device.info().kind, DeviceKind::Cpu | DeviceKind::Software) {
+///     println!("no GPU here: {}", device.info());
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -37,6 +47,14 @@ impl fmt::Display for DeviceKind {
 }
 
 /// Name, driver and limits of a device.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let info = device.info();
+/// assert_eq!((info.backend, info.kind.to_string()), ("cpu", "built-in".into()));
+/// println!("{info}: {}", info.driver); // sortie CPU (8 threads) (cpu, built-in): sortie 0.1.0
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
@@ -59,6 +77,15 @@ impl fmt::Display for DeviceInfo {
 }
 
 /// The limits that matter to recording.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let limits = device.info().limits;
+/// let rows = 1 << 20;
+/// assert!(rows * 16 <= limits.binding_bytes);
+/// assert_eq!(limits.workgroup_invocations, 1024);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {

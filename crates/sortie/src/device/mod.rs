@@ -92,6 +92,12 @@ impl Device {
     /// Opens the best hardware that there is and that opens, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of its name, or its
     /// index in [`Device::list`]). A software driver is opened only by name.
     ///
+    /// ```
+    /// let device = sortie::Device::open()?;
+    /// println!("running on {}", device.info());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NoDevice`](ErrorKind::NoDevice) when `SORTIE_DEVICE` names none, saying what there is, or one that does not open.
     pub fn open() -> Result<Self> {
@@ -186,6 +192,16 @@ impl Device {
     }
 
     /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceKind};
+    ///
+    /// let devices = Device::list();
+    /// for (index, info) in devices.iter().enumerate() {
+    ///     println!("{index}: {info}");
+    /// }
+    /// assert!(devices.iter().any(|info| info.kind == DeviceKind::Cpu)); // it is always there
+    /// ```
     #[must_use]
     pub fn list() -> Vec<DeviceInfo> {
         adapter::list()
@@ -193,6 +209,17 @@ impl Device {
 
     /// Works as a guest on a wgpu device that somebody else owns: no handlers are installed, and only the features it was
     /// opened with are used.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions};
+    ///
+    /// # let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+    /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
+    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // of a renderer, say
+    /// let x = device.upload(&[1.0_f32; 64])?;
+    /// # assert_eq!(x.len(), 64);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) when its limits are too small for our own kernels, or when our threads cannot be started;
@@ -213,6 +240,24 @@ impl Device {
     }
 
     /// Opens the same adapter afresh, after a loss. Buffers and kernels of the lost device stay with it.
+    ///
+    /// ```
+    /// use sortie::{Device, ErrorKind};
+    ///
+    /// /// Runs something once more on a device opened afresh, should the first have been lost.
+    /// fn run<T>(device: &mut Device, work: impl Fn(&Device) -> sortie::Result<T>) -> sortie::Result<T> {
+    ///     match work(device) {
+    ///         Err(error) if error.kind() == &ErrorKind::DeviceLost => {
+    ///             *device = device.reopen()?;
+    ///             work(device) // makes its buffers and kernels again
+    ///         }
+    ///         result => result,
+    ///     }
+    /// }
+    /// let mut device = Device::cpu()?;
+    /// assert_eq!(run(&mut device, |device| device.upload(&[1_u32])?.download())?, [1]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
@@ -257,6 +302,14 @@ impl Device {
     }
 
     /// Frees all device memory that lies idle in the pools.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// drop(device.zeros::<f32>(1_000_000)?); // lies in the pool, for the next of its size
+    /// device.trim();
+    /// assert_eq!(device.memory_bytes(), 0);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn trim(&self) {
         self.shared.pool.trim();
         self.shared.executor.trim();

@@ -74,6 +74,21 @@ impl Default for DeviceOptions {
 
 /// Which parts of planning are on. None of them changes a bit of any result, but for a driver that contracts a product and a sum that
 /// fusion puts into one kernel.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, Planning};
+///
+/// // To compare: every tensor operation a kernel of its own.
+/// let planning = Planning { fuse: false, ..Default::default() };
+/// let device = Device::cpu_with(DeviceOptions { planning, ..Default::default() })?;
+/// let mut batch = device.batch();
+/// let x = batch.upload(&[1.0_f32; 16], [16]);
+/// let x = batch.exp(x);
+/// let x = batch.relu(x);
+/// let x = batch.read(x);
+/// assert_eq!(batch.plan()?.dispatches(), 2);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planning {
     /// Put independent ops side by side and transfers together, so that passes and barriers are few.
@@ -91,6 +106,15 @@ impl Default for Planning {
 }
 
 /// How much memory may lie idle in a pool, and for how long.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, PoolLimits};
+///
+/// let pool = PoolLimits { bytes: 64 << 20, ..Default::default() };
+/// let device = Device::cpu_with(DeviceOptions { pool, memory_budget: Some(1 << 30), ..Default::default() })?;
+/// # let _ = device;
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Most bytes lying idle. A buffer of more than a quarter of it is never kept.

@@ -29,6 +29,15 @@ const FIRST: u64 = 8;
 /// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
 ///
 /// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
+///
+/// ```
+/// use sortie::{CacheDir, Device, DeviceOptions};
+///
+/// let options = DeviceOptions { cache: CacheDir::At("/var/cache/my-service".into()), ..Default::default() };
+/// let none = DeviceOptions { cache: CacheDir::Off, ..options.clone() };
+/// assert_eq!(Device::cpu_with(none)?.cache_file(), None);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheDir {

@@ -31,6 +31,17 @@ pub struct BindingInfo {
 }
 
 /// What a number in a buffer is.
+///
+/// ```
+/// use sortie::Scalar;
+/// # let device = sortie::Device::cpu()?;
+/// let kernel = device.kernel("
+///     @group(0) @binding(0) var<storage, read_write> x: array<vec2<i32>>;
+///     @compute @workgroup_size(1) fn main() { x[0] = vec2(1); }
+/// ")?;
+/// assert_eq!(kernel.bindings()[0].scalar, Some(Scalar::I32));
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Scalar {

@@ -57,6 +57,21 @@ use crate::{
 /// Bindings are given to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. A module with one entry
 /// point exposes every buffer it declares; with several, those that the chosen one uses. Cheap to clone; the same source gives the same
 /// kernel again without compiling.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let dot = device.kernel("
+///     @group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+///     @compute @workgroup_size(8, 8) fn dot_all(@builtin(global_invocation_id) id: vec3<u32>) {
+///         y[id.x] = dot(x[id.x], x[id.y]);
+///     }
+/// ")?;
+/// assert_eq!((dot.entry(), dot.workgroup_size(), dot.num_bindings()), ("dot_all", [8, 8, 1], 2));
+/// // What is wrong with a source is said as naga says it.
+/// assert!(device.kernel("@compute fn main() {}").is_err());
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Kernel {
     inner: Arc<Inner>,

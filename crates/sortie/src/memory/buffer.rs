@@ -39,6 +39,17 @@ pub struct Buffer<T> {
 }
 
 /// A part of a [`Buffer`], to bind, copy, write or download.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
+/// let tail = x.slice(2..);
+/// tail.write(&[30.0, 40.0])?;
+/// assert_eq!((tail.len(), tail.download()?), (2, vec![30.0, 40.0]));
+/// // A range that does not fit is an error of its use.
+/// assert!(x.slice(3..9).download().is_err());
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Slice<'a, T> {
     buffer: &'a Buffer<T>,
     start: usize,
@@ -47,6 +58,14 @@ pub struct Slice<'a, T> {
 
 impl Device {
     /// Memory with these elements in it.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// // Any plain type, with `bytemuck`'s leave.
+    /// let points = device.upload(&[[0.0_f32, 1.0], [2.0, 3.0]])?;
+    /// assert_eq!((points.len(), points.download()?[1]), (2, [2.0, 3.0]));
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past its memory
@@ -64,6 +83,13 @@ impl Device {
 
     /// Memory with `len` elements whose bytes are all zero.
     ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let sums = device.zeros::<u32>(1000)?;
+    /// assert_eq!(sums.download()?, [0; 1000]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Device::upload`].
     #[track_caller]
@@ -80,6 +106,23 @@ impl Device {
     /// Uses somebody else's `wgpu::Buffer`, which must be of **this** device: made by [`Device::wgpu`]'s, or by the one given to
     /// [`Device::from_wgpu`]. What can be done with it depends on the usages it was made with; what it
     /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions, wgpu};
+    ///
+    /// # let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+    /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
+    /// let theirs = gpu.create_buffer(&wgpu::BufferDescriptor {
+    ///     label: None,
+    ///     size: 4000,
+    ///     usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST,
+    ///     mapped_at_creation: false,
+    /// });
+    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?;
+    /// let ours = device.import::<f32>(theirs)?;
+    /// assert_eq!(ours.len(), 1000);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) on a device that is not wgpu's;

@@ -36,6 +36,15 @@ impl Default for SubmitPolicy {
 /// Where a batch is cut into submissions. The results are the same bits however it is cut.
 ///
 /// The first submission of a batch that is cut leaves as soon as it is encoded; the others are encoded while it runs.
+///
+/// ```
+/// use std::time::Duration;
+/// use sortie::Split;
+///
+/// let split = Split::Adaptive { budget: Duration::from_millis(20) };
+/// assert_eq!(split.to_string(), "adaptive, 20 ms");
+/// assert_eq!("every 64 ops".parse(), Ok(Split::Every(64)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Split {
@@ -86,6 +95,11 @@ impl fmt::Display for SubmitPolicy {
 }
 
 /// A text that names no [`Split`].
+///
+/// ```
+/// let error = "now and then".parse::<sortie::Split>().unwrap_err();
+/// assert!(error.to_string().contains("`every 64 ops`"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSplit(String);
 

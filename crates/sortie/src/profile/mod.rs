@@ -65,6 +65,30 @@ pub struct Profile {
 }
 
 /// How finely a device's time is known.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let mut batch = device.batch();
+/// # let profile = batch.profile();
+/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |batch| {
+/// #     let y = batch.matmul(x, x);
+/// #     batch.relu(y)
+/// # });
+/// # let y = batch.read(y);
+/// # batch.submit()?;
+/// # let profile = profile.wait()?;
+/// use sortie::Tier;
+///
+/// match profile.tier() {
+///     Tier::Exact | Tier::Inside => println!("each op has its time"),
+///     Tier::Pass => println!("each pass has: {:?}", profile.passes().collect::<Vec<_>>()),
+///     Tier::Host => println!("waited {:?} in all", profile.stages().wait),
+///     _ => {}
+/// }
+/// assert_eq!(profile.tier(), Tier::Exact); // on the built-in CPU
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tier {
@@ -91,6 +115,25 @@ impl fmt::Display for Tier {
 }
 
 /// What the host did for a batch.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let mut batch = device.batch();
+/// # let profile = batch.profile();
+/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |batch| {
+/// #     let y = batch.matmul(x, x);
+/// #     batch.relu(y)
+/// # });
+/// # let y = batch.read(y);
+/// # batch.submit()?;
+/// # let profile = profile.wait()?;
+/// let stages = profile.stages();
+/// let host = stages.record.unwrap_or_default() + stages.plan + stages.encode + stages.submit;
+/// println!("{host:?} of the host's own, {:?} of waiting", stages.wait);
+/// assert!(stages.record.is_some()); // asked for before anything was recorded
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stages {

@@ -5,6 +5,24 @@ use std::{ops::Range, time::Duration};
 use super::{OpProfile, Outline, StepProfile, step::rate};
 
 /// A scope of a batch, and all that was recorded in it, inner scopes included.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let profile = batch.profile();
+/// let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// let y = batch.scope("layer", |batch| {
+///     let y = batch.matmul(x, x);
+///     batch.relu(y)
+/// });
+/// let y = batch.read(y);
+/// batch.submit()?;
+/// let profile = profile.wait()?;
+/// let layer = &profile.scopes()[0];
+/// assert_eq!((layer.path(), layer.ops(), layer.is_complete()), ("layer", 1..3, true));
+/// println!("{}: {:?}, {:?} bytes a second", layer.label(), layer.time(), layer.bytes_per_second());
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ScopeProfile {
     label: String,

@@ -7,6 +7,25 @@ use smallvec::SmallVec;
 use super::{Outline, Ran, What};
 
 /// Something that the device did: a dispatch, a copy, a fill, a write, a read, or what comes with a batch.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let mut batch = device.batch();
+/// # let profile = batch.profile();
+/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |batch| {
+/// #     let y = batch.exp(x);
+/// #     batch.relu(y)
+/// # });
+/// # let y = batch.read(y);
+/// # batch.submit()?;
+/// # let profile = profile.wait()?;
+/// for step in profile.steps() {
+///     println!("{} for ops {:?}: {:?}", step.name(), step.ops(), step.time());
+/// }
+/// assert!(profile.steps().iter().any(|step| step.ops() == [1, 2])); // exp and relu
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StepProfile {
     name: Arc<str>,
@@ -151,6 +170,25 @@ pub(super) fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
 }
 
 /// Something that was recorded.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let mut batch = device.batch();
+/// # let profile = batch.profile();
+/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |batch| {
+/// #     let y = batch.exp(x);
+/// #     batch.relu(y)
+/// # });
+/// # let y = batch.read(y);
+/// # batch.submit()?;
+/// # let profile = profile.wait()?;
+/// let relu = &profile.ops()[2];
+/// assert_eq!((relu.what(), relu.fused_with()), ("relu", &[1][..]));
+/// assert_eq!(relu.location().file(), file!());
+/// println!("{:?}, with what it shares its kernel with", relu.time());
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct OpProfile {
     number: usize,

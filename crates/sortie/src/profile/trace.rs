@@ -24,6 +24,17 @@ use crate::{device::Device, error::Result};
 /// A trace of all that a device does, from [`Device::trace`] until it is finished.
 ///
 /// Every batch is profiled meanwhile. Dropped, it finishes too, but nobody hears whether the file could be written.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let path = std::env::temp_dir().join(format!("sortie-doc-all-{}.json", std::process::id()));
+/// let trace = device.trace(&path)?;
+/// device.batch().submit()?;
+/// println!("open {} in ui.perfetto.dev", trace.path().display());
+/// trace.finish()?;
+/// # std::fs::remove_file(&path).expect("it was written");
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[must_use = "a trace ends when it is dropped"]
 #[derive(Debug)]
 pub struct Trace {

@@ -63,6 +63,22 @@ struct Parts {
 }
 
 /// Something that each run of a replay can read: what [`Batch::output`] gives.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let x = batch.input::<f32>([2]);
+/// let (double, square) = (batch.scale(x, 2.0), batch.mul(x, x));
+/// let (double, square) = (batch.output(double), batch.output(square));
+/// let replay = batch.freeze()?;
+///
+/// let mut run = replay.run();
+/// run.write(x, &[3.0, 4.0]);
+/// let read = run.read(square); // nobody asked for the other: it is not read back
+/// run.submit()?;
+/// assert_eq!((read.wait()?, double.len()), (vec![9.0, 16.0], 2));
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Output<T> {
     batch: u64,
     start: u64,

@@ -17,6 +17,27 @@ use crate::{
 };
 
 /// One run of a [`Replay`](super::Replay): what it brings, and what it asks for.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// # let mut batch = device.batch();
+/// # let x = batch.input::<f32>([2]);
+/// # let y = batch.scale(x, 2.0);
+/// # let out = batch.output(y);
+/// # let replay = batch.freeze()?;
+/// // Several under way: each has its own data, and they run in this order.
+/// let mut readings = Vec::new();
+/// for step in 0..4 {
+///     let mut run = replay.run();
+///     run.write(x, &[step as f32; 2]);
+///     readings.push(run.read(out));
+///     run.submit_async()?;
+/// }
+/// for (step, reading) in readings.into_iter().enumerate() {
+///     assert_eq!(reading.wait()?, [2.0 * step as f32; 2]);
+/// }
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub struct Run {
     pub(super) parts: Arc<Parts>,
     pub(super) errand: Errand,

@@ -55,6 +55,20 @@ impl Ticket {
 
     /// Waits until the batch is done, but no longer than `timeout`.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sortie::ErrorKind;
+    /// # let device = sortie::Device::cpu()?;
+    /// let ticket = device.batch().submit_async()?;
+    /// loop {
+    ///     match ticket.wait_timeout(Duration::from_millis(100)) {
+    ///         Err(error) if error.kind() == &ErrorKind::Timeout => println!("still at it"),
+    ///         ended => break ended?,
+    ///     }
+    /// }
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Timeout`](crate::ErrorKind::Timeout) when it is not done by then (the work goes on, and the ticket can be waited on again),
     /// else the first error of the batch.
@@ -149,6 +163,16 @@ impl Landing {
 ///
 /// A `Future` on any executor, and a handle to wait on. Of a batch that was dropped or refused it resolves with that error; waiting
 /// before the batch was submitted is an error at once.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let x = device.upload(&[1_u32, 2, 3])?;
+/// let mut batch = device.batch();
+/// let reading = batch.read(&x);
+/// batch.submit_async()?; // dropping its ticket is fine: the reading hears of everything, too
+/// assert_eq!(reading.wait()?, [1, 2, 3]); // or `reading.await?`
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[must_use = "a reading does nothing until it is waited for or awaited"]
 pub struct Reading<T> {
     completion: Arc<Completion>,
@@ -160,6 +184,20 @@ pub struct Reading<T> {
 }
 
 /// What a [`Reading`] can be of: elements, which come as a `Vec`, or a [`Profile`].
+///
+/// ```
+/// use sortie::{Readable, Reading};
+///
+/// fn all<T: Readable>(readings: Vec<Reading<T>>) -> sortie::Result<Vec<T::Output>> {
+///     readings.into_iter().map(|reading| reading.wait()).collect()
+/// }
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let profile = batch.profile();
+/// batch.submit()?;
+/// assert_eq!(all(vec![profile])?[0].ops().len(), 0);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Readable: sealed::Read {}
 
 impl<T: Pod> Readable for T {}

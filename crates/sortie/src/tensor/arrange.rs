@@ -9,6 +9,18 @@ use crate::error::{Error, ErrorKind};
 
 impl Batch {
     /// The same elements in another shape. Costs nothing.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let row = batch.reshape(x, [4]);
+    /// let y = batch.sum(row, &[0]);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [10.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn reshape<T: Element>(&mut self, x: Tensor<T>, shape: impl AsRef<[usize]>) -> Tensor<T> {
         match checked(shape.as_ref(), x.len(), "reshape") {
@@ -20,6 +32,17 @@ impl Batch {
     }
 
     /// The last two axes swapped.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.transpose(x);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn transpose<T: Element>(&mut self, x: Tensor<T>) -> Tensor<T> {
         let rank = x.value.shape.rank();
@@ -31,6 +54,18 @@ impl Batch {
     }
 
     /// Axis `axes[i]` becomes axis `i`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [1, 2, 2]);
+    /// let y = batch.permute(x, &[2, 0, 1]);
+    /// assert_eq!(y.shape(), [2, 1, 2]);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn permute<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         let mut order = [0; RANK];
@@ -40,6 +75,17 @@ impl Batch {
     }
 
     /// The part of a tensor within a range of each axis; axes that are left out at the end are taken whole.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.slice(x, &[1..2]); // the second row
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [3.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn slice<T: Element>(&mut self, x: Tensor<T>, ranges: &[Range<usize>]) -> Tensor<T> {
         let mut start = [0; RANK];
@@ -49,6 +95,17 @@ impl Batch {
     }
 
     /// A tensor stretched to a shape, as in `NumPy`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0], [2]);
+    /// let y = batch.broadcast(x, [3, 2]);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn broadcast<T: Element>(&mut self, x: Tensor<T>, shape: impl AsRef<[usize]>) -> Tensor<T> {
         let shape = shape_of(shape.as_ref(), "broadcast").and_then(|shape| match x.value.shape.broadcast(&shape) {
@@ -62,6 +119,18 @@ impl Batch {
     }
 
     /// Tensors one after the other along an axis.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let tail = batch.upload(&[5.0_f32, 6.0], [2, 1]);
+    /// let y = batch.concat(&[x, tail], 1);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn concat<T: Element>(&mut self, tensors: &[Tensor<T>], axis: usize) -> Tensor<T> {
         let Some((first, rest)) = tensors.split_first() else {
@@ -76,6 +145,18 @@ impl Batch {
     }
 
     /// Rows of `table` (all but its first axis) by `indices`: the look-up of embeddings. An index that is out of bounds gives zeros.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let tokens = batch.upload(&[1_u32, 1, 0], [3]);
+    /// let y = batch.gather(x, tokens);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [3.0, 4.0, 3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn gather<T: Element>(&mut self, table: Tensor<T>, indices: Tensor<u32>) -> Tensor<T> {
         let shape = match table.value.shape.dims() {

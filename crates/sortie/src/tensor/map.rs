@@ -128,6 +128,17 @@ impl Batch {
     }
 
     /// Each element, but at least `low` and at most `high`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.clamp(x, 2.0, 3.0);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [2.0, 2.0, 3.0, 3.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn clamp<T: Element>(&mut self, x: Tensor<T>, low: T, high: T) -> Tensor<T> {
         self.unary("clamp", Function::Clamp, x, &[low.word(), high.word()])
@@ -140,6 +151,19 @@ impl Batch {
     }
 
     /// `yes` where `condition` is not 0, else `no`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let two = batch.upload(&[2.0_f32], [1]);
+    /// let large = batch.greater(x, two);
+    /// let y = batch.select(large, x, two);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [2.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn select<T: Element>(&mut self, condition: Tensor<u32>, yes: Tensor<T>, no: Tensor<T>) -> Tensor<T> {
         let both = stretched("select", &yes.into(), &no.into());
@@ -152,6 +176,17 @@ impl Batch {
     }
 
     /// Each element as another type: floats to integers towards zero and to the nearest that there is.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.9_f32, -1.9], [2]);
+    /// let y = batch.cast::<f32, i32>(x);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1, -1]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn cast<T: Element, U: Element>(&mut self, x: Tensor<T>) -> Tensor<U> {
         if T::KIND == U::KIND {
@@ -175,6 +210,23 @@ impl Batch {
 }
 
 /// Elements that have a sign: `f32`, [`half::f16`] and `i32`.
+///
+/// ```
+/// use sortie::{Batch, Signed, Tensor};
+///
+/// fn distance<T: Signed>(batch: &mut Batch, x: Tensor<T>, y: Tensor<T>) -> Tensor<T> {
+///     let apart = batch.sub(x, y);
+///     batch.abs(apart)
+/// }
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let (x, y) = (batch.upload(&[1_i32, 5], [2]), batch.upload(&[3_i32], [1]));
+/// let apart = distance(&mut batch, x, y);
+/// let apart = batch.read(apart);
+/// batch.submit()?;
+/// assert_eq!(apart.wait()?, [2, 2]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Signed: Element {}
 
 impl Signed for f32 {}

@@ -27,6 +27,23 @@ use crate::{
 /// What tensors are made of: `f32`, [`half::f16`], `u32` and `i32`.
 ///
 /// An `f16` is kept in two bytes and computed with in four: every operation rounds its result.
+///
+/// ```
+/// use sortie::{Batch, Element, Tensor};
+///
+/// fn cube<T: Element>(batch: &mut Batch, x: Tensor<T>) -> Tensor<T> {
+///     let square = batch.mul(x, x);
+///     batch.mul(square, x)
+/// }
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let x = batch.upload(&[-2_i32, 3], [2]);
+/// let y = cube(&mut batch, x);
+/// let y = batch.read(y);
+/// batch.submit()?;
+/// assert_eq!(y.wait()?, [-8, 27]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Element: Pod + sealed::Sealed {}
 
 mod sealed {
@@ -76,6 +93,25 @@ impl Sealed for i32 {
 }
 
 /// Elements that are floats: `f32` and [`half::f16`].
+///
+/// ```
+/// use sortie::{Batch, Float, Tensor, half::f16};
+///
+/// fn linear<T: Float>(batch: &mut Batch, x: Tensor<T>, w: Tensor<T>, b: Tensor<T>) -> Tensor<T> {
+///     let y = batch.matmul(x, w);
+///     batch.add(y, b)
+/// }
+/// # let device = sortie::Device::cpu()?;
+/// let mut batch = device.batch();
+/// let x = batch.upload(&[1.0, 2.0].map(f16::from_f32), [1, 2]);
+/// let w = batch.upload(&[3.0, 4.0].map(f16::from_f32), [2, 1]);
+/// let b = batch.upload(&[f16::ONE], [1]);
+/// let y = linear(&mut batch, x, w, b);
+/// let y = batch.read(y);
+/// batch.submit()?;
+/// assert_eq!(y.wait()?, [f16::from_f32(12.0)]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
 pub trait Float: Element {}
 
 impl Float for f32 {}
@@ -178,6 +214,16 @@ impl<T> From<Tensor<T>> for Operand {
 
 impl Batch {
     /// Puts data into a tensor of this batch.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1_u32, 2, 3, 4, 5, 6], [2, 3]);
+    /// assert_eq!((x.shape(), x.len()), (vec![2, 3], 6));
+    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, of which `submit` tells
+    /// assert!(batch.submit().is_err());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn upload<T: Element>(&mut self, data: &[T], shape: impl AsRef<[usize]>) -> Tensor<T> {
         let shape = shape.as_ref();
@@ -250,6 +296,19 @@ impl Batch {
     }
 
     /// Names the operation recorded last, in errors and profiles.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let profile = batch.profile();
+    /// let x = batch.upload(&[1.0_f32; 4], [2, 2]);
+    /// let y = batch.matmul(x, x);
+    /// batch.label("attention scores");
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(profile.wait()?.ops()[1].label(), "attention scores");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     pub fn label(&mut self, label: &str) {
         self.label_last(label);
     }

@@ -72,6 +72,17 @@ impl Batch {
     }
 
     /// The sum of the products of two vectors' elements: a tensor of no dimensions.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1_u32, 2, 3], [3]);
+    /// let y = batch.dot(x, x);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [14]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn dot<T: Element>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
         if left.value.shape.rank() != 1 || left.value.shape != right.value.shape {

@@ -7,18 +7,51 @@ use crate::error::{Error, ErrorKind};
 
 impl Batch {
     /// Sums over axes, which are gone from the result.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.sum(x, &[0]); // down the columns
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [4.0, 6.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn sum<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         self.reduce("sum", Reduction::Sum, x, axes)
     }
 
     /// Means over axes. The mean of nothing is not a number.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.mean(x, &[0, 1]);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [2.5]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn mean<T: Float>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         self.reduce("mean", Reduction::Mean, x, axes)
     }
 
     /// The greatest elements over axes; not a number where one of them is not.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = batch.max(x, &[1]); // along the rows
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [2.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn max<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         self.reduce("max", Reduction::Max, x, axes)
@@ -31,6 +64,17 @@ impl Batch {
     }
 
     /// The index of the greatest element along an axis, the first of several.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[0.1_f32, 0.7, 0.2, 0.5, 0.3, 0.2], [2, 3]);
+    /// let y = batch.argmax(x, 1);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1, 0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn argmax<T: Element>(&mut self, x: Tensor<T>, axis: usize) -> Tensor<u32> {
         let shape = without("argmax", x.value.shape, &[axis]).and_then(|shape| {
@@ -53,6 +97,17 @@ impl Batch {
     }
 
     /// exp(x) ∕ Σ exp(x) along the last axis.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[3.0_f32, 3.0, -1.0, -1.0], [2, 2]);
+    /// let y = batch.softmax(x);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [0.5; 4]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn softmax<T: Float>(&mut self, x: Tensor<T>) -> Tensor<T> {
         self.rows("softmax", Norm::Softmax, x, &[])
@@ -60,12 +115,34 @@ impl Batch {
 
     /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it by [`mul`](Batch::mul) and [`add`](Batch::add): they
     /// join its kernel.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[1.0_f32, 3.0], [1, 2]);
+    /// let y = batch.layer_norm(x, 0.0);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [-1.0, 1.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn layer_norm<T: Float>(&mut self, x: Tensor<T>, epsilon: f32) -> Tensor<T> {
         self.rows("layer_norm", Norm::Layer, x, &[epsilon.to_bits()])
     }
 
     /// x ∕ √(mean of squares + `epsilon`) along the last axis.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let mut batch = device.batch();
+    /// let x = batch.upload(&[2.0_f32, -2.0], [1, 2]);
+    /// let y = batch.rms_norm(x, 0.0);
+    /// let y = batch.read(y);
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, -1.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm<T: Float>(&mut self, x: Tensor<T>, epsilon: f32) -> Tensor<T> {
         self.rows("rms_norm", Norm::RootMeanSquare, x, &[epsilon.to_bits()])

@@ -19,6 +19,15 @@ pub(crate) use self::products::product_way;
 use crate::policy::SubmitPolicy;
 
 /// Where a device keeps what is measured about it.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, TuningFile};
+///
+/// // As in a test: nothing is measured, nothing read or written.
+/// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
+/// # let _ = device;
+/// # Ok::<(), sortie::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TuningFile {
