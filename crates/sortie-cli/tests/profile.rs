@@ -136,6 +136,8 @@ fn a_mistake_names_the_file_the_buffer_and_what_was_expected() {
     }
     let error = place.fails("--kernel k.wgsl --entry add --items 8 --immediates 1");
     assert!(error.contains("k.wgsl: ") && error.contains("8 bytes") && error.contains("4 bytes"), "{error}");
+    let error = place.fails("--kernel k.wgsl --entry add --items 8");
+    assert!(error.contains("8 bytes of immediates") && error.contains("--immediates gives 0"), "{error}");
     let error = place.fails("--kernel k.wgsl --items 8");
     assert!(error.contains("k.wgsl: ") && error.contains("other"), "{error}");
     let error = place.fails("--kernel none.wgsl --items 8");

@@ -63,6 +63,11 @@ impl Profile {
         }
         let options = KernelOptions { entry: self.entry.clone(), constants: self.constant.clone() };
         let kernel = device.kernel_with(&source, &options).map_err(|error| warm::in_file(&self.kernel, &error))?;
+        let (takes, given) = (kernel.immediate_bytes(), self.immediates.as_ref().map_or(0, |given| given.bytes().len()));
+        if takes != given && (takes == 0 || given == 0) {
+            let kernel = self.kernel.display();
+            return Err(format!("{kernel} takes {takes} bytes of immediates, but --immediates gives {given}").into());
+        }
         let arguments = self.arguments(&device, &kernel)?;
 
         let told = |error: sortie::Error| warm::in_file(&self.kernel, &error);
