@@ -68,7 +68,7 @@ const LAYERS: &[Layer] = &[
         crates: &["sortie_plan"],
     },
     // What is told to it is plain data; whoever watches asks a device for that.
-    Layer { module: "profile", may: &["device", "error"], crates: &[] },
+    Layer { module: "profile", may: &["device", "error", "submit"], crates: &[] },
 ];
 
 /// Crates whose use is a matter of layers.

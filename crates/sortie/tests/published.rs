@@ -20,6 +20,8 @@ struct Pages {
     about: BTreeMap<String, String>,
     /// Calls that changed something.
     calls: usize,
+    /// Whether the next call panics.
+    panics: bool,
 }
 
 struct Entry {
@@ -30,6 +32,11 @@ struct Entry {
 impl Entry {
     fn add(&self, value: f64) {
         let mut pages = self.book.0.lock().expect("no panic");
+        if std::mem::take(&mut pages.panics) {
+            // Let go of first: it is not to be poisoned.
+            drop(pages);
+            panic!("on purpose");
+        }
         pages.calls += 1;
         *pages.sums.entry(self.name.clone()).or_default() += value;
     }
@@ -217,5 +224,20 @@ fn a_recorder_is_called_for_batches_and_not_for_ops() -> sortie::Result<()> {
     };
     calls(10)?;
     assert_eq!(calls(10)?, calls(1000)?);
+    Ok(())
+}
+
+#[test]
+fn a_recorder_that_panics_keeps_no_answer_back() -> sortie::Result<()> {
+    let book = Book::default();
+    let device = book.open("cpu");
+    let x = device.zeros::<f32>(64)?;
+    for _ in 0..2 {
+        book.0.lock().expect("no panic").panics = true;
+        let mut batch = device.batch();
+        batch.fill(&x, 1.0);
+        batch.submit_async()?.wait()?;
+    }
+    assert_eq!(x.download()?, [1.0; 64], "and the device is as good as before");
     Ok(())
 }

@@ -63,7 +63,8 @@ impl Profile {
         }
         let options = KernelOptions { entry: self.entry.clone(), constants: self.constant.clone() };
         let kernel = device.kernel_with(&source, &options).map_err(|error| warm::in_file(&self.kernel, &error))?;
-        let (takes, given) = (kernel.immediate_bytes(), self.immediates.as_ref().map_or(0, |given| given.bytes().len()));
+        let (takes, given) =
+            (kernel.immediate_bytes(), self.immediates.as_ref().map_or(0, |given| given.bytes().len()));
         if takes != given && (takes == 0 || given == 0) {
             let kernel = self.kernel.display();
             return Err(format!("{kernel} takes {takes} bytes of immediates, but --immediates gives {given}").into());

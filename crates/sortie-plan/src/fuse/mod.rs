@@ -214,6 +214,7 @@ impl Lowering<'_> {
         for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
             let mut members = kernel.members;
             members.extend(kernel.writes.iter().filter_map(|(slot, _)| copy(*slot)).map(|stored| stored.op));
+            members.sort_unstable();
             self.lowered.members.push(members);
             let inputs = kernel.reads.into_iter().map(place).map(|(slot, bytes)| Access::read(slot, bytes));
             let outputs = kernel.writes.into_iter().map(place).map(|(slot, bytes)| Access::write(slot, bytes));

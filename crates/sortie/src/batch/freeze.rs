@@ -60,6 +60,7 @@ impl Batch {
             let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
             let ports = [std::mem::take(&mut tape.inputs), std::mem::take(&mut tape.outputs)];
             let route = self.route(&planned, &tape.payload);
+            tape.payload.names.forget_times();
             shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload), ports)
         });
         tape.give_back();

@@ -290,6 +290,10 @@ impl Batch {
     /// Checks, plans and encodes. On an error the readings hear of it too.
     fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound, Arc<Completion>)> {
         let completion = self.completion();
+        if self.log.is_none() && self.shared.notes().is_on() {
+            // Begun before anybody watched: nobody knows when it was recorded.
+            self.log = Some(Arc::new(Log::new()));
+        }
         if let Some(log) = self.log.clone() {
             self.landing().set_log(&log);
         }

@@ -32,6 +32,8 @@ pub(super) struct Flights<J: Job> {
     /// After what was made on it.
     device: Device,
     under_way: VecDeque<Flight<J::Output>>,
+    /// What the job is called.
+    name: String,
     /// Rings when a flight has landed.
     bell: Waker,
     /// Kept for their memory.
@@ -73,10 +75,11 @@ impl<J: Job> Flights<J> {
         who: usize,
         device: Device,
         ready: J::Ready,
+        name: String,
     ) -> Self {
         let bell = Waker::from(Arc::new(Bell { front: Arc::downgrade(&front), who }));
         let (taken, addresses, owed, spare) = (Taken::default(), Vec::new(), Vec::new(), Vec::new());
-        Self { front, job, who, device, ready, under_way: VecDeque::new(), bell, taken, addresses, owed, spare }
+        Self { front, job, who, device, ready, under_way: VecDeque::new(), name, bell, taken, addresses, owed, spare }
     }
 
     /// Until the batcher is closed and all have their answers, or the device is lost for good.
@@ -139,7 +142,7 @@ impl<J: Job> Flights<J> {
         let waits = taken.batch.iter().map(|waiting| now.saturating_sub(waiting.arrived));
         let watched = self.device.is_watched().then(|| (Instant::now(), taken.rows));
         if let Some((left, _)) = watched {
-            let name = format!("{} waits", self.job.name());
+            let name = format!("{} waits", self.name);
             let times = waits.clone().map(|waited| left.checked_sub(waited).unwrap_or(left)..left);
             self.device.note("queue", &name, times.collect(), None);
         }
@@ -184,7 +187,7 @@ impl<J: Job> Flights<J> {
             Ok(results)
         });
         if let Some((left, rows)) = watched {
-            let name = format!("flight of {}", self.job.name());
+            let name = format!("flight of {}", self.name);
             self.device.note("flight", &name, vec![left..Instant::now()], Some(("rows", rows as u64)));
         }
         let front = &self.front;

@@ -96,12 +96,14 @@ impl<J: Job> Batcher<J> {
     pub fn new(devices: impl Into<Fleet>, job: J, config: BatchConfig) -> Result<Self> {
         let (fleet, job) = (devices.into(), Arc::new(job));
         let devices = fleet.devices();
-        let front = Arc::new(Front::new(config, devices.len(), Figures::new(&job.name())));
+        let name = job.name();
+        let front = Arc::new(Front::new(config, devices.len(), Figures::new(&name)));
         // Should one fail, those that have been started end with the handle.
         let batcher =
             Self { handle: Arc::new(Handle { job: job.clone(), front: front.clone(), threads: Mutex::default() }) };
         for (who, device) in devices.iter().enumerate() {
-            let flights = Flights::new(front.clone(), job.clone(), who, device.clone(), job.prepare(device)?);
+            let flights =
+                Flights::new(front.clone(), job.clone(), who, device.clone(), job.prepare(device)?, name.clone());
             let thread = thread::Builder::new().name("sortie-batcher".into()).spawn(move || {
                 submit::begin();
                 flights.run();

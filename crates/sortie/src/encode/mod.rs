@@ -165,14 +165,13 @@ impl Executor {
 
     /// Lets a log know what is going to run.
     fn describe(&self, shared: &Shared, log: &Log, planned: &Arc<Planned>, payload: &Payload) {
-        let tier = match self {
-            Self::Wgpu(wgpu) => stamps::tier(wgpu.gpu.features()),
-            Self::Cpu(_) => Tier::Exact,
-        };
+        if let Self::Cpu(_) = self {
+            log.timed_by(Tier::Exact);
+        }
         let described = Described::new(planned, payload, log.zero());
         // A software driver runs one op after the other anyway.
         let side_by_side = shared.kind() != DeviceKind::Software;
-        log.planned(&shared.info().to_string(), tier, side_by_side, move || described.outline());
+        log.planned(&shared.info().to_string(), side_by_side, move || described.outline());
     }
 
     /// Gives a planned recording all that its runs need, for as long as it is kept. What comes with it must have run before the first of them.
@@ -333,11 +332,10 @@ impl Wgpu {
             fill.pipeline(shared, false)?;
         }
         let upload = self.upload(laid)?;
-        let mut stamps = match log {
-            Some(log) => Some(Stamps::new(&self.gpu, log, laid.commands(), laid.parts.len())?),
-            None => None,
-        };
         let stamps_start = laid.read_bytes().next_multiple_of(8);
+        let room = self.staging.max_bytes().saturating_sub(stamps_start);
+        let stamps = |log| Stamps::new(&self.gpu, log, laid.commands(), laid.parts.len(), room);
+        let mut stamps = log.map(stamps).transpose()?;
         let read_bytes = match stamps.as_ref().map_or(0, Stamps::bytes) {
             0 => laid.read_bytes(),
             bytes => stamps_start + bytes,

@@ -72,6 +72,11 @@ impl Names {
         self.times.get_or_insert_with(|| (from, Vec::new()));
     }
 
+    /// What becomes of it is no matter of when it was recorded.
+    pub(crate) fn forget_times(&mut self) {
+        self.times = None;
+    }
+
     pub(crate) fn set_flops(&mut self, op: usize, flops: u64) {
         self.flops.push((index(op), flops));
     }
@@ -129,9 +134,9 @@ impl Names {
         self.times = None;
     }
 
-    /// The number of an op as the user counts.
+    /// The number of an op as the user counts; of one that does not count, that of the one before it.
     pub(super) fn number(&self, op: usize) -> u32 {
-        index(op - self.uncounted.partition_point(|at| *at as usize <= op))
+        index(op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op)))
     }
 
     /// Operations on floats that the user said it takes.

@@ -29,17 +29,15 @@ impl Described {
     }
 
     pub(crate) fn outline(&self) -> Outline {
-        let key = self.planned.key();
-        let flops = |index: usize| self.names.flops(index);
+        let (key, recorded) = (self.planned.key(), self.planned.recorded());
         let ops = self.names.ops().map(|(index, op)| OpOutline {
-            what: what(key, &key.ops[index]),
+            what: recorded.get(index).map_or_else(|| "op".into(), |op| what(key, op)),
             label: op.label.to_owned(),
             at: op.at,
             scope: op.scope,
             recorded: op
                 .recorded
                 .map(|at| u64::try_from(at.saturating_duration_since(self.zero).as_nanos()).unwrap_or(u64::MAX)),
-            flops: flops(index),
         });
         let scopes = self.names.scopes().map(|(label, outer, ops)| ScopeOutline {
             label: label.to_owned(),
@@ -47,20 +45,20 @@ impl Described {
             start: ops.start,
             end: ops.end,
         });
-        Outline { ops: ops.collect(), scopes: scopes.collect(), runs: self.runs() }
+        Outline { ops: ops.collect(), scopes: scopes.collect(), runs: self.runs(&recorded) }
     }
 
-    fn runs(&self) -> Vec<RunOutline> {
+    fn runs(&self, recorded: &[Op]) -> Vec<RunOutline> {
         let plan = &self.planned.plan;
         let mut waves = vec![None; self.planned.recording.ops.len()];
         for (wave, ops) in (0_u32..).zip(&plan.waves) {
             plan.order[ops.ops.range()].iter().for_each(|op| waves[*op as usize] = Some(wave));
         }
         let ops = self.planned.recording.ops.iter().enumerate();
-        ops.map(|(number, op)| RunOutline { wave: waves[number], ..self.run(number, op) }).collect()
+        ops.map(|(number, op)| RunOutline { wave: waves[number], ..self.run(number, op, recorded) }).collect()
     }
 
-    fn run(&self, number: usize, op: &Op) -> RunOutline {
+    fn run(&self, number: usize, op: &Op, recorded: &[Op]) -> RunOutline {
         let (planned, key) = (&self.planned, self.planned.key());
         let origin = planned.origin(number);
         let kernel = self.kernels.get(op.kernel as usize).filter(|_| op.kind == OpKind::Dispatch);
@@ -73,15 +71,20 @@ impl Described {
             let length = share(op, access.end - access.start);
             bytes.iter_mut().zip(moves).filter(|(_, moves)| *moves).for_each(|(bytes, _)| *bytes += length);
         }
-        let fused = planned.fused(origin).filter(|_| key.ops[origin].kind == OpKind::Tensor);
+        let called = recorded.get(origin).unwrap_or(op);
+        let fused = planned.fused(origin).filter(|_| called.kind == OpKind::Tensor);
         let (name, ops, flops) = match fused {
             Some(fused) => {
                 let ops = fused.ops.iter().map(|op| self.names.number(*op as usize)).collect();
                 (kinds(key, &fused.ops), ops, Some(share(op, fused.flops)).filter(|flops| *flops > 0))
             }
             None => {
-                let name = kernel.map_or_else(|| what(key, &key.ops[origin]), |kernel| kernel.entry().into());
-                (name, SmallVec::from_elem(self.names.number(origin), 1), None)
+                let name = kernel.map_or_else(|| what(key, called), |kernel| kernel.entry().into());
+                let ops = match op.kind {
+                    OpKind::Barrier | OpKind::Split => SmallVec::new(),
+                    _ => SmallVec::from_elem(self.names.number(origin), 1),
+                };
+                (name, ops, self.names.flops(origin).map(|flops| share(op, flops)))
             }
         };
         RunOutline { name, ops, bytes_read: bytes[0], bytes_written: bytes[1], flops, wave: None }

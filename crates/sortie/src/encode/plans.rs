@@ -236,6 +236,18 @@ impl Planned {
         self.tensors.as_ref().map_or(&self.recording, |tensors| &tensors.key)
     }
 
+    /// What was recorded, op by op.
+    pub(super) fn recorded(&self) -> Vec<Op> {
+        if let Some(tensors) = &self.tensors {
+            return tensors.key.ops.clone();
+        }
+        // Of a divided dispatch every piece will do.
+        let count = (0..self.recording.ops.len()).map(|op| self.origin(op) + 1).max().unwrap_or(0);
+        let mut recorded = vec![Op::NOTHING; count];
+        self.recording.ops.iter().enumerate().for_each(|(number, op)| recorded[self.origin(number)] = *op);
+        recorded
+    }
+
     /// The op that was recorded for one that runs.
     pub(crate) fn origin(&self, op: usize) -> usize {
         self.origin.get(op).map_or(op, |origin| *origin as usize)

@@ -42,25 +42,30 @@ pub(super) struct Stamps {
 }
 
 /// How finely a device can be timed.
-pub(crate) fn tier(features: wgpu::Features) -> Tier {
-    if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
-        Tier::Inside
-    } else if features.contains(wgpu::Features::TIMESTAMP_QUERY) {
-        Tier::Pass
-    } else {
+fn tier(features: wgpu::Features) -> Tier {
+    // A foreign device may have the others without it.
+    if !features.contains(wgpu::Features::TIMESTAMP_QUERY) {
         Tier::Host
+    } else if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
+        Tier::Inside
+    } else {
+        Tier::Pass
     }
 }
 
 impl Stamps {
-    /// For so many commands in so many submissions.
-    pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize) -> Result<Self> {
+    /// For so many commands in so many submissions. All stamps together may take `room` bytes; where that is too little there are none.
+    pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize, room: u64) -> Result<Self> {
         let features = gpu.features();
-        let tier = tier(features);
+        // A stamp before each command and one after it is the most there can be; a submission starts at a multiple, and a set may have one to spare.
+        let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
+        let most = most + most / u64::from(SET) + 1;
+        let tier = if parts == 0 || most * BYTES > room { Tier::Host } else { tier(features) };
+        log.timed_by(tier);
         let mut stamps = Self {
             log: log.clone(),
             tier,
-            between: features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
+            between: tier != Tier::Host && features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
             sets: Vec::new(),
             resolved: None,
             next: 0,
@@ -75,9 +80,6 @@ impl Stamps {
         if tier == Tier::Host {
             return Ok(stamps);
         }
-        // A stamp before each command and one after it is the most there can be; a submission starts at a multiple, and a set may have one to spare.
-        let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
-        let most = most + most / u64::from(SET) + 1;
         let scopes = gpu.scopes();
         for _ in 0..most.div_ceil(u64::from(SET)) {
             let left = most - u64::from(SET) * stamps.sets.len() as u64;

@@ -38,6 +38,11 @@ impl Staging {
         Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
     }
 
+    /// Bytes of the largest that can be had.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
     /// A mapped buffer, filled by `fill` and unmapped, ready to be copied from.
     pub(crate) fn upload(&self, bytes: u64, fill: impl FnOnce(&mut wgpu::BufferViewMut)) -> Result<wgpu::Buffer> {
         let buffer =

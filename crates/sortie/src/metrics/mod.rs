@@ -6,9 +6,12 @@
 mod published;
 mod table;
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use smallvec::SmallVec;
@@ -50,7 +53,8 @@ macro_rules! figures {
         ///
         /// All of them are also published through the [`metrics`](https://docs.rs/metrics) facade, with the label `device` (its name): counters as
         /// `sortie_device_<field>_total`, gauges as `sortie_device_<field>`. A recorder hears of the devices that are opened after it was installed, each time
-        /// that a batch has landed. Devices of the same name are added up; what is in hand goes with the device.
+        /// that a batch has landed, before whoever waits for it does: it must not wait for the device itself. Devices of the same name are added up; what is in hand goes
+        /// with the device.
         ///
         /// ```
         /// let device = sortie::Device::cpu()?;
@@ -225,7 +229,8 @@ impl Counters {
     /// Tells the facade what has changed. Without a recorder that is a look at each figure.
     pub(crate) fn publish(&self) {
         if let Some(published) = self.published.get() {
-            published.tell(|told, changes| self.changes(told, changes));
+            // A recorder is somebody else's, and others wait for whoever publishes.
+            drop(catch_unwind(AssertUnwindSafe(|| published.tell(|told, changes| self.changes(told, changes)))));
         }
     }
 }
@@ -234,7 +239,7 @@ impl Drop for Counters {
     fn drop(&mut self) {
         self.publish();
         if let Some(published) = self.published.get() {
-            published.withdraw();
+            drop(catch_unwind(AssertUnwindSafe(|| published.withdraw())));
         }
     }
 }

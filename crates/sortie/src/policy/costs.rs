@@ -102,22 +102,23 @@ impl Costs {
         chores.map(cost).collect()
     }
 
-    /// Submissions have landed together, the first of which left at `left`. Returns how long the device had them.
-    pub(crate) fn landed(&self, left: Instant, now: Instant, efforts: &[&Effort]) -> Duration {
+    /// Submissions have landed together, the first of which left at `left`. Returns how long the device had them. What was `logged` took longer than it would have: it raises nothing that
+    /// has been measured.
+    pub(crate) fn landed(&self, left: Instant, now: Instant, efforts: &[&Effort], logged: bool) -> Duration {
         let mut known = self.known.lock();
         let since = known.landed.map_or(left, |landed| landed.max(left));
         known.landed = Some(now);
         let time = now.saturating_duration_since(since);
-        self.learn(&mut known, efforts, time);
+        self.learn(&mut known, efforts, time, logged);
         time
     }
 
     /// One that had the device to itself took so long.
-    pub(crate) fn took(&self, effort: &Effort, time: Duration) {
-        self.learn(&mut self.known.lock(), &[effort], time);
+    pub(crate) fn took(&self, effort: &Effort, time: Duration, logged: bool) {
+        self.learn(&mut self.known.lock(), &[effort], time, logged);
     }
 
-    fn learn(&self, known: &mut Known, efforts: &[&Effort], time: Duration) {
+    fn learn(&self, known: &mut Known, efforts: &[&Effort], time: Duration, logged: bool) {
         if self.guess == 0.0 {
             return;
         }
@@ -129,6 +130,9 @@ impl Costs {
         let chores = || efforts.iter().flat_map(|effort| &effort.chores);
         let new = |known: &Known, chore: &Chore| !known.each.contains_key(&chore.kind);
         let fresh: f64 = chores().filter(|chore| new(known, chore)).map(|chore| chore.units * self.guess).sum();
+        if logged && fresh == 0.0 && time > total {
+            return;
+        }
         // What is known keeps its estimate while something else can explain the rest.
         let (scale, all) = match time - (total - fresh) {
             rest if fresh > 0.0 && rest > 0.0 => (rest / fresh, false),
@@ -186,7 +190,7 @@ mod tests {
         let costs = Costs::new(1.0);
         let work = effort(&[(1, 1000.0)]);
         assert_eq!(costs.estimate(&work), 1000);
-        costs.took(&work, 50 * MS);
+        costs.took(&work, 50 * MS, false);
         assert_eq!(costs.estimate(&work), 50_000_000);
     }
 
@@ -194,9 +198,9 @@ mod tests {
     fn short_times_raise_nothing_but_lower_what_is_above_them() {
         let costs = Costs::new(1.0);
         let work = effort(&[(1, 1000.0)]);
-        costs.took(&work, MS / 2);
+        costs.took(&work, MS / 2, false);
         assert_eq!(costs.estimate(&work), 1000);
-        costs.took(&work, MS / 2000);
+        costs.took(&work, MS / 2000, false);
         assert_eq!(costs.estimate(&work), 500);
     }
 
@@ -204,10 +208,21 @@ mod tests {
     fn what_is_known_rises_by_half_of_the_distance_and_falls_by_all_of_it() {
         let costs = Costs::new(1.0);
         let work = effort(&[(1, 1.0)]);
-        costs.took(&work, 4 * MS);
-        costs.took(&work, 16 * MS);
+        costs.took(&work, 4 * MS, false);
+        costs.took(&work, 16 * MS, false);
         assert_eq!(costs.estimate(&work), 8_000_000);
-        costs.took(&work, 2 * MS);
+        costs.took(&work, 2 * MS, false);
+        assert_eq!(costs.estimate(&work), 2_000_000);
+    }
+
+    #[test]
+    fn what_was_logged_raises_nothing_that_is_known() {
+        let costs = Costs::new(1.0);
+        let work = effort(&[(1, 1.0)]);
+        costs.took(&work, 8 * MS, true);
+        costs.took(&work, 16 * MS, true);
+        assert_eq!(costs.estimate(&work), 8_000_000);
+        costs.took(&work, 2 * MS, true);
         assert_eq!(costs.estimate(&work), 2_000_000);
     }
 
@@ -215,8 +230,8 @@ mod tests {
     fn what_is_new_explains_what_the_known_does_not() {
         let costs = Costs::new(1.0);
         let (known, new) = (effort(&[(1, 1.0)]), effort(&[(2, 10.0)]));
-        costs.took(&known, 4 * MS);
-        costs.took(&effort(&[(1, 1.0), (2, 10.0)]), 24 * MS);
+        costs.took(&known, 4 * MS, false);
+        costs.took(&effort(&[(1, 1.0), (2, 10.0)]), 24 * MS, false);
         assert_eq!(costs.estimate(&known), 4_000_000);
         assert_eq!(costs.estimate(&new), 20_000_000);
     }
@@ -225,11 +240,11 @@ mod tests {
     fn the_version_changes_only_with_what_matters() {
         let costs = Costs::new(1.0);
         let work = effort(&[(1, 1.0)]);
-        costs.took(&work, 10 * MS);
+        costs.took(&work, 10 * MS, false);
         let version = costs.version();
-        costs.took(&work, 11 * MS);
+        costs.took(&work, 11 * MS, false);
         assert_eq!(costs.version(), version);
-        costs.took(&work, 20 * MS);
+        costs.took(&work, 20 * MS, false);
         assert_ne!(costs.version(), version);
     }
 
@@ -237,7 +252,7 @@ mod tests {
     fn where_nothing_takes_time_nothing_is_learned() {
         let costs = Costs::new(0.0);
         let work = effort(&[(1, 1000.0)]);
-        costs.took(&work, 50 * MS);
+        costs.took(&work, 50 * MS, false);
         assert_eq!(costs.estimate(&work), 0);
     }
 
@@ -246,8 +261,8 @@ mod tests {
         let costs = Costs::new(1.0);
         let work = effort(&[(1, 1000.0)]);
         let left = Instant::now();
-        costs.landed(left, left + 90 * MS, &[&effort(&[(2, 1.0)])]);
-        costs.landed(left, left + 95 * MS, &[&work]);
+        costs.landed(left, left + 90 * MS, &[&effort(&[(2, 1.0)])], false);
+        costs.landed(left, left + 95 * MS, &[&work], false);
         assert_eq!(costs.estimate(&work), 5_000_000);
     }
 }

@@ -133,18 +133,16 @@ impl Log {
     }
 
     /// What is to run where, and how it is to be described.
-    pub(crate) fn planned(
-        &self,
-        device: &str,
-        tier: Tier,
-        side_by_side: bool,
-        outline: impl FnOnce() -> Outline + Send + 'static,
-    ) {
+    pub(crate) fn planned(&self, device: &str, side_by_side: bool, outline: impl FnOnce() -> Outline + Send + 'static) {
         let mut entries = self.entries.lock();
         entries.device = device.into();
-        entries.tier = tier;
         entries.side_by_side = side_by_side;
         entries.outline = Some(Box::new(outline));
+    }
+
+    /// How finely the device's time will be known.
+    pub(crate) fn timed_by(&self, tier: Tier) {
+        self.entries.lock().tier = tier;
     }
 
     /// A run that went its own way is done in another for the profile's sake.

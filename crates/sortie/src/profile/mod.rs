@@ -98,7 +98,7 @@ pub enum Tier {
     Inside,
     /// The device writes timestamps only where a pass begins and ends: what shares a pass shares its time.
     Pass,
-    /// The device writes none: all that is known is how long the host waited for each submission.
+    /// The device writes none: all that is known is how long the host waited.
     #[default]
     Host,
 }
@@ -137,7 +137,7 @@ impl fmt::Display for Tier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stages {
-    /// From [`Batch::profile`](crate::Batch::profile) to submitting; `None` when ops had been recorded before it was called. A run of a replay records nothing.
+    /// From [`Batch::profile`](crate::Batch::profile), or from the beginning of the batch on a device that is watched, to submitting; `None` when ops had been recorded before it was called. A run of a replay records nothing.
     pub record: Option<Duration>,
     /// Finding the plan, or making it: ordering, fusion, memory, kernels generated and parsed.
     pub plan: Duration,
@@ -393,13 +393,13 @@ fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f6
                 let numbers: Vec<u32> =
                     own().flat_map(|(stretch, _)| [number(stretch.begin), number(stretch.end)]).collect();
                 if let Some(time) = clock::extent(stamps, &numbers, period) {
-                    *busy.get_or_insert(0) += time;
+                    busy = Some(busy.unwrap_or(0_u64).saturating_add(time));
                 }
                 let begin = own().find_map(|(_, time)| time.map(|(begin, _)| begin));
                 let end = own().filter_map(|(_, time)| time.map(|(_, end)| end)).max();
                 if let Some((begin, end)) = begin.zip(end) {
-                    least = least.max(flight.left.cast_signed() - begin.cast_signed());
-                    most = most.min(flight.landed.cast_signed() - end.cast_signed());
+                    least = least.max(flight.left.cast_signed().saturating_sub(begin.cast_signed()));
+                    most = most.min(flight.landed.cast_signed().saturating_sub(end.cast_signed()));
                 }
             }
             let shift = if least == i64::MIN { 0 } else { least };

@@ -25,8 +25,6 @@ pub(crate) struct OpOutline {
     pub(crate) scope: Option<usize>,
     /// When it was recorded, in nanoseconds since the log began.
     pub(crate) recorded: Option<u64>,
-    /// Operations on floats, where the user said so.
-    pub(crate) flops: Option<u64>,
 }
 
 #[derive(Debug)]

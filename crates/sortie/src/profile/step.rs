@@ -52,14 +52,13 @@ impl StepProfile {
         };
         let ops: SmallVec<[usize; 2]> =
             of.map(|run| run.ops.iter().map(|op| *op as usize).collect()).unwrap_or_default();
-        let said: Option<u64> = ops.iter().filter_map(|op| outline.ops.get(*op)?.flops).reduce(u64::saturating_add);
         Self {
             name,
             submission: ran.part as usize,
             time: None,
             pass: None,
             bytes: of.map_or([0; 2], |run| [run.bytes_read, run.bytes_written]),
-            flops: said.or(of.and_then(|run| run.flops)),
+            flops: of.and_then(|run| run.flops),
             encode: Duration::from_nanos(ran.encode.into()),
             wave: of.and_then(|run| run.wave),
             ops,
@@ -209,7 +208,7 @@ impl OpProfile {
         let mut ops: Vec<Self> = Vec::with_capacity(outline.ops.len());
         for (number, op) in outline.ops.iter().enumerate() {
             let record = op.recorded.zip(last).map(|(at, last)| Duration::from_nanos(at.saturating_sub(last)));
-            last = op.recorded;
+            last = op.recorded.or(last);
             ops.push(Self {
                 number,
                 what: op.what.clone(),

@@ -19,11 +19,14 @@ use super::{
     Profile, StageKind, StepProfile, file_error,
     watch::{Note, Watch, Watched},
 };
-use crate::{device::Device, error::Result};
+use crate::{
+    device::Device,
+    error::{Error, Result},
+};
 
 /// A trace of all that a device does, from [`Device::trace`] until it is finished.
 ///
-/// Every batch is profiled meanwhile. Dropped, it finishes too, but nobody hears whether the file could be written.
+/// Every batch is profiled meanwhile. Dropped, it ends too, but nobody waits for the file to be whole, or hears whether it could be written.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -93,14 +96,13 @@ impl Trace {
     /// # Errors
     /// [`File`](crate::ErrorKind::File) when something could not be written.
     pub fn finish(mut self) -> Result<()> {
-        if let Some(watch) = self.watch.take() {
-            watch.finish();
-        }
+        let whole = self.watch.take().is_none_or(Watch::end);
         let failed = self.failed.lock().take();
-        failed.map_or(Ok(()), |error| Err(file_error(&self.path, error)))
+        failed.map_or(Ok(()), |error| Err(file_error(&self.path, error)))?;
+        if whole { Ok(()) } else { Err(Error::internal("the thread that writes a trace panicked; please report it")) }
     }
 
-    /// How many batches came so thick that they are not in it; the file says so, too.
+    /// How many batches, or news of batchers, came so thick that they are not in it; the file says so, too.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.watch.as_ref().map_or(0, Watch::missed)
@@ -288,7 +290,7 @@ impl<W: Write> Writer<W> {
     fn missed(&mut self, missed: u64) -> io::Result<()> {
         match missed {
             0 => Ok(()),
-            _ => self.metadata("process_labels", HOST, 0, &format!("{missed} batches are missing")),
+            _ => self.metadata("process_labels", HOST, 0, &format!("{missed} batches or notes are missing")),
         }
     }
 

@@ -3,13 +3,14 @@
 use std::{
     fmt,
     ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, Receiver, SyncSender, TrySendError},
+        mpsc::{self, SyncSender, TrySendError},
     },
-    thread,
-    time::{Duration, Instant},
+    thread::{self, JoinHandle},
+    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -19,12 +20,11 @@ use super::Profile;
 use crate::{
     device::Device,
     error::{Error, Result},
+    submit::{begin, see_off},
 };
 
 /// What may wait to be told. Whoever tells does not wait: past it, what comes is only counted.
 const MOST: usize = 4096;
-/// How long a watch that is dropped waits for its thread to be done with what it was told.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Something to be told.
 pub(super) enum Watched {
@@ -46,7 +46,7 @@ pub(super) struct Note {
 
 enum Message {
     /// Worked out on the thread of whoever watches.
-    Batch(Arc<dyn Fn() -> Result<Profile> + Send + Sync>),
+    Batch(Arc<dyn Fn() -> Profile + Send + Sync>),
     Note(Note),
 }
 
@@ -88,7 +88,7 @@ impl Notes {
 
 impl Watcher {
     /// A batch has landed. What it took is worked out later.
-    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Result<Profile> + Send + Sync>) {
+    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
         self.send(Message::Batch(profile));
     }
 
@@ -102,13 +102,14 @@ impl Watcher {
 
 /// Keeps a device being watched; what [`Device::watch`] gives.
 ///
-/// Dropped, it waits a moment until what has landed has been told; what is still under way is told if it lands in that time.
+/// Dropped, it ends as well, once what is under way has landed and been told, but nobody waits for that: [`Watch::finish`] does.
 #[must_use = "a watch ends when it is dropped"]
 pub struct Watch {
     device: Device,
     id: u64,
     missed: Arc<AtomicU64>,
-    done: Option<Receiver<()>>,
+    broken: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Device {
@@ -163,42 +164,64 @@ impl Device {
     pub(super) fn watched(&self, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (to, messages) = mpsc::sync_channel(MOST);
-        let (finished, done) = mpsc::channel();
-        let missed = Arc::new(AtomicU64::new(0));
+        let (missed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let watcher = Watcher { to, missed: missed.clone() };
-        let counted = missed.clone();
+        let (counted, broke) = (missed.clone(), broken.clone());
         let spawned = thread::Builder::new().name("sortie-watch".into()).spawn(move || {
+            begin();
+            // What is told runs foreign code: should it panic, it is told only that this is the end.
+            let mut told = |watched: Watched| catch_unwind(AssertUnwindSafe(|| tell(watched)));
             // Ends when the watch and all batches that left under it are gone.
             for message in messages {
-                match message {
-                    // A batch that failed has told whoever waits for it.
-                    Message::Batch(profile) => profile().map_or((), |profile| tell(Watched::Batch(profile))),
-                    Message::Note(note) => tell(Watched::Note(note)),
+                let watched = match message {
+                    Message::Batch(profile) => match catch_unwind(AssertUnwindSafe(|| profile())) {
+                        Ok(profile) => Watched::Batch(profile),
+                        // A defect of ours costs one batch.
+                        Err(_) => {
+                            counted.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
+                    },
+                    Message::Note(note) => Watched::Note(note),
+                };
+                if told(watched).is_err() {
+                    broke.store(true, Ordering::Relaxed);
+                    break;
                 }
             }
-            tell(Watched::End(counted.load(Ordering::Relaxed)));
-            drop(finished);
+            if told(Watched::End(counted.load(Ordering::Relaxed))).is_err() {
+                broke.store(true, Ordering::Relaxed);
+            }
         });
-        spawned.map_err(|error| Error::internal("the thread sortie-watch did not start").caused_by(error))?;
+        let thread =
+            spawned.map_err(|error| Error::internal("the thread sortie-watch did not start").caused_by(error))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let notes = self.shared().notes();
         notes.watchers.lock().push((id, watcher));
         notes.on.store(true, Ordering::Relaxed);
-        Ok(Watch { device: self.clone(), id, missed, done: Some(done) })
+        Ok(Watch { device: self.clone(), id, missed, broken, thread: Some(thread) })
     }
 }
 
 impl Watch {
-    /// Ends it, once what is under way now has landed and been told.
-    pub fn finish(mut self) {
-        self.leave();
-        if let Some(done) = self.done.take() {
-            // Nothing is ever sent: it ends.
-            done.iter().for_each(|()| {});
-        }
+    /// Ends it, once what is under way now has landed and been told. Called by whoever is told, which is on the thread that would have to end, it does not wait.
+    pub fn finish(self) {
+        self.end();
     }
 
-    /// How many batches were too many: those that land while thousands wait to be told are not kept, so that nobody waits for whoever watches.
+    /// As [`Watch::finish`]. False when whoever was told panicked.
+    pub(super) fn end(mut self) -> bool {
+        self.leave();
+        match self.thread.take() {
+            Some(own) if own.thread().id() == thread::current().id() => see_off(own),
+            // It catches what it calls.
+            Some(other) => drop(other.join()),
+            None => {}
+        }
+        !self.broken.load(Ordering::Relaxed)
+    }
+
+    /// How many batches, or news of batchers, were too many: what comes while thousands wait to be told is not kept, so that nobody waits for whoever watches.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -217,8 +240,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.leave();
-        if let Some(done) = self.done.take() {
-            done.recv_timeout(PATIENCE).unwrap_or_default();
+        // It ends by itself; a process that exits waits for it.
+        if let Some(thread) = self.thread.take() {
+            see_off(thread);
         }
     }
 }

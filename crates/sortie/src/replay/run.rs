@@ -170,6 +170,9 @@ impl Run {
     /// Checks and encodes. On an error the readings hear of it too.
     pub(super) fn outbound(mut self, here: &'static Location<'static>) -> Result<Outbound> {
         self.submitted = true;
+        if self.parts.shared.notes().is_on() {
+            self.log();
+        }
         let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
         let blocks = self.parts.frozen.clone();
         let outcome = self.encode(here).map_err(|error| match error.location() {

@@ -21,7 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning},
     policy::Effort,
-    profile::{Log, StageKind, Watchers},
+    profile::{Log, Profile, StageKind, Watchers},
 };
 
 /// One submission, ready to go.
@@ -87,10 +87,14 @@ impl Logged {
 
     /// The batch has landed.
     fn tell(&self) {
-        for watcher in self.let_go() {
-            let landing = self.landing.clone();
-            watcher.tell(Arc::new(move || landing.profile()));
+        let watchers = self.let_go();
+        if watchers.is_empty() {
+            return;
         }
+        // Copied: what waits to be told must not keep all that the batch reads.
+        let (log, stamps) = (self.log.clone(), self.landing.stamps(&self.log).unwrap_or_default());
+        let profile: Arc<dyn Fn() -> Profile + Send + Sync> = Arc::new(move || log.profile(&stamps));
+        watchers.iter().for_each(|watcher| watcher.tell(profile.clone()));
     }
 
     /// Nobody is to be told any more.

@@ -354,12 +354,15 @@ impl Submitter {
                         leg.log_left(start);
                         let time = start.elapsed();
                         if let Some(effort) = &leg.effort {
-                            self.costs.took(effort, time);
+                            self.costs.took(effort, time, leg.hold.logged.is_some());
                         }
                         self.watch(&leg, time);
                         leg.land(|| self.counters.publish())
                     }
-                    Err(error) => leg.fail(&error, true),
+                    Err(error) => {
+                        self.counters.publish();
+                        leg.fail(&error, true)
+                    }
                 })
             }
         }
@@ -470,7 +473,8 @@ impl Submitter {
         self.counters.in_flight.sub(legs.len() as u64);
         if let Some(left) = legs.first().and_then(|leg| leg.left).filter(|_| lost.is_ok() && outcome.is_ok()) {
             let efforts: SmallVec<[&Effort; 2]> = legs.iter().filter_map(|leg| leg.effort.as_deref()).collect();
-            let time = self.costs.landed(left, now, &efforts);
+            let logged = legs.iter().any(|leg| leg.hold.logged.is_some());
+            let time = self.costs.landed(left, now, &efforts, logged);
             legs.first().filter(|_| legs.len() == 1).inspect(|leg| self.watch(leg, time));
         }
         for mut leg in legs {
@@ -487,6 +491,9 @@ impl Submitter {
                 Ok(()) => self.land(leg),
                 Err(error) => leg.fail(&error, true).wake(),
             }
+        }
+        if lost.is_err() || outcome.is_err() {
+            self.counters.publish();
         }
         true
     }

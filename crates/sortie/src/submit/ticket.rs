@@ -143,14 +143,18 @@ impl Landing {
     /// What the batch took. It has landed.
     pub(crate) fn profile(&self) -> Result<Profile> {
         let log = self.log.get().ok_or_else(|| Error::internal("a batch landed without its log"))?;
-        if let Some(known) = log.known() {
-            return Ok(known.clone());
+        match log.known() {
+            Some(known) => Ok(known.clone()),
+            None => Ok(log.profile(&self.stamps(log)?)),
         }
-        let stamps = match (log.stamps(), self.readback.get()) {
-            (Some(stamps), Some(readback)) => readback.copy::<u64>(stamps.start, 8 * stamps.count)?,
-            _ => Vec::new(),
-        };
-        Ok(log.profile(&stamps))
+    }
+
+    /// What the device wrote down. The batch has landed.
+    pub(crate) fn stamps(&self, log: &Log) -> Result<Vec<u64>> {
+        match (log.stamps(), self.readback.get()) {
+            (Some(stamps), Some(readback)) => readback.copy::<u64>(stamps.start, 8 * stamps.count),
+            _ => Ok(Vec::new()),
+        }
     }
 
     pub(crate) fn set(&self, readback: Readback) {

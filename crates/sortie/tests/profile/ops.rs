@@ -162,7 +162,7 @@ fn asked_last_it_tells_all_but_the_time_of_recording() -> sortie::Result<()> {
         let profile = profile.wait()?;
         assert_eq!(profile.stages().record, None, "{name}");
         let recorded: Vec<_> = profile.ops().iter().map(|op| op.record().is_some()).collect();
-        assert_eq!(recorded, [false, false], "{name}: nobody knows when the first had been recorded");
+        assert_eq!(recorded, [false, true], "{name}: the second was recorded after it was asked for");
         assert_eq!(pollster::block_on(again)?.ops().len(), 2, "{name}: a reading is a future, too");
     }
     Ok(())
@@ -192,6 +192,8 @@ fn what_does_nothing_has_no_step_and_an_empty_batch_an_empty_profile() -> sortie
     Ok(())
 }
 
+const FLOPS: u64 = 1 << 20;
+
 #[test]
 fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
     for (name, device) in devices().into_iter().filter(|(name, _)| *name != "cpu") {
@@ -202,7 +204,9 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
             let mut batch = device.batch();
             batch.split_by(Split::Adaptive { budget });
             let profile = batch.profile();
-            batch.dispatch(&step, &[&x, &y], Grid::items(items));
+            batch.dispatch(&step, &[&x, &y], Grid::items(items)).flops(FLOPS);
+            batch.copy(&y, &x);
+            drop(batch.read(x.slice(..4)));
             batch.submit()?;
             profile.wait()
         };
@@ -210,10 +214,56 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
         run(std::time::Duration::from_secs(10))?;
         let profile = run(std::time::Duration::from_nanos(1000))?;
         let op = &profile.ops()[0];
-        assert!(op.steps().len() > 1 && profile.submissions() == op.steps().len(), "{name}: {profile}");
-        let bytes: u64 = profile.steps().iter().map(sortie::StepProfile::bytes).sum();
+        assert!(op.steps().len() > 1 && profile.submissions() >= op.steps().len(), "{name}: {profile}");
+        let flops: u64 = profile.steps().iter().filter_map(sortie::StepProfile::flops).sum();
+        assert!(flops <= FLOPS && flops > FLOPS * 9 / 10, "{name}: {flops} of {FLOPS}");
+        let whats: Vec<_> = profile.ops().iter().map(|op| (op.what(), op.kernel())).collect();
+        let expected = [("dispatch", Some("step")), ("copy", Some("copy")), ("read", Some("read"))];
+        assert_eq!(whats, expected, "{name}: what follows a divided dispatch keeps its name");
+        let moved = profile.steps().iter().filter(|step| step.name() == "step");
+        let bytes: u64 = moved.map(sortie::StepProfile::bytes).sum();
         let whole = 2 * 4 * items as u64;
         assert!(bytes <= whole && bytes > whole * 9 / 10, "{name}: {bytes} of {whole}");
+    }
+    Ok(())
+}
+
+#[test]
+fn fences_are_no_ops_wherever_they_stand() -> sortie::Result<()> {
+    for (name, device) in devices() {
+        let x = device.zeros::<f32>(64)?;
+        let mut batch = device.batch();
+        let profile = batch.profile();
+        batch.barrier();
+        batch.split();
+        batch.fill(&x, 1.0);
+        batch.split();
+        batch.copy(x.slice(..4), x.slice(4..8));
+        batch.barrier();
+        batch.submit()?;
+        let profile = profile.wait()?;
+        let ops: Vec<_> = profile.ops().iter().map(|op| (op.number(), op.what(), op.kernel())).collect();
+        assert_eq!(ops, [(0, "fill", Some("fill")), (1, "copy", Some("copy"))], "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn ops_of_a_kernel_are_in_their_order_whatever_was_stored_where() -> sortie::Result<()> {
+    for (name, device) in devices() {
+        let (a, b) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
+        let mut batch = device.batch();
+        let profile = batch.profile();
+        let x = batch.upload(&[1.0_f32; 64], [64]);
+        let y = batch.exp(x);
+        let z = batch.relu(y);
+        batch.store(z, &a);
+        batch.store(y, &b);
+        batch.submit()?;
+        let profile = profile.wait()?;
+        let all =
+            profile.steps().iter().find(|step| step.ops().len() > 1).unwrap_or_else(|| panic!("{name}: {profile}"));
+        assert!(all.ops().is_sorted(), "{name}: {:?}", all.ops());
     }
     Ok(())
 }

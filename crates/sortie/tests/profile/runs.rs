@@ -104,6 +104,61 @@ fn a_failed_batch_holds_up_no_watch() -> sortie::Result<()> {
 }
 
 #[test]
+fn batches_begun_before_the_watch_are_told_and_replays_frozen_under_it_know_no_times_of_recording() -> sortie::Result<()>
+{
+    for (name, device) in devices() {
+        let x = device.zeros::<f32>(64)?;
+        let mut early = device.batch();
+        early.fill(&x, 1.0);
+        let profiles = watched(&device, || {
+            early.submit()?;
+            let mut batch = device.batch();
+            batch.fill(&x, 2.0);
+            batch.freeze()?.run().submit()
+        })?;
+        assert_eq!(profiles.len(), 2, "{name}");
+        assert!(profiles.iter().all(|profile| profile.stages().record.is_none()), "{name}");
+        assert!(profiles.iter().all(|profile| profile.ops()[0].record().is_none()), "{name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn whoever_panics_or_ends_its_own_watch_holds_up_nobody() -> sortie::Result<()> {
+    let device = Device::cpu()?;
+    let x = device.zeros::<f32>(64)?;
+    let fill = || -> sortie::Result<()> {
+        let mut batch = device.batch();
+        batch.fill(&x, 1.0);
+        batch.submit()
+    };
+    let watch = device.watch(|_| panic!("on purpose"))?;
+    fill()?;
+    fill()?;
+    watch.finish();
+
+    let own: Arc<Mutex<Option<sortie::Watch>>> = Arc::default();
+    let (held, (told, ended)) = (own.clone(), std::sync::mpsc::channel());
+    *own.lock().expect("no panic") = Some(device.watch(move |_| {
+        let watch = held.lock().expect("no panic").take();
+        told.send(watch.map(sortie::Watch::finish).is_some()).ok();
+    })?);
+    fill()?;
+    assert_eq!(ended.recv(), Ok(true));
+    fill()
+}
+
+/// To be kept anywhere.
+#[test]
+fn all_of_it_may_cross_threads() {
+    fn both<T: Send + Sync>() {}
+    both::<Profile>();
+    both::<sortie::Watch>();
+    both::<sortie::Trace>();
+    both::<sortie::Reading<Profile>>();
+}
+
+#[test]
 fn what_a_batcher_flies_is_profiled_too() -> sortie::Result<()> {
     for (name, device) in devices() {
         let job = Rows::<f32, f32>::new(

@@ -76,6 +76,30 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
     Ok(())
 }
 
+#[test]
+fn what_only_makes_sense_with_timestamps_is_none_without() -> sortie::Result<()> {
+    let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+        backends: wgpu::Backends::NOOP,
+        backend_options: wgpu::BackendOptions { noop: wgpu::NoopBackendOptions::enabled(), ..Default::default() },
+        ..wgpu::InstanceDescriptor::new_without_display_handle()
+    });
+    let adapter = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::NOOP)).into_iter().next();
+    let adapter = adapter.expect("there is one");
+    for features in [wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS, wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES] {
+        let descriptor = wgpu::DeviceDescriptor { required_features: features, ..Default::default() };
+        let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
+        let guest = Device::from_wgpu(device, queue)?;
+        let x = guest.zeros::<f32>(64)?;
+        let mut batch = guest.batch();
+        let profile = batch.profile();
+        batch.fill(&x, 1.0);
+        batch.copy(x.slice(..16), x.slice(32..48));
+        batch.submit()?;
+        assert_eq!(profile.wait()?.tier(), Tier::Host, "{features:?}");
+    }
+    Ok(())
+}
+
 /// wgpu's noop device resolves every timestamp to zero.
 #[test]
 fn a_device_that_says_nothing_but_zero_says_nothing() -> sortie::Result<()> {
