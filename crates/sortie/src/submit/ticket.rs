@@ -256,7 +256,8 @@ impl<T: Readable> Reading<T> {
     /// Waits for the data.
     ///
     /// # Errors
-    /// The first error of the batch, the same one its ticket reports.
+    /// The first error of the batch, the same one its ticket reports; [`DeviceLost`](crate::ErrorKind::DeviceLost) also when the device was destroyed after the batch was done and before this is called, because the
+    /// data goes with it.
     pub fn wait(self) -> Result<T::Output> {
         self.completion.wait()?;
         T::get(&self, true)
