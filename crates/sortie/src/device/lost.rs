@@ -5,7 +5,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,8 +18,16 @@ use crate::error::{Error, ErrorKind, Result};
 /// How long what is still under way on a device may take to end once submissions are being dropped.
 const REST: Duration = Duration::from_secs(10);
 
+/// Failures of `poll` in a row that are none of the device's. wgpu 30 panics in one that gives up waiting at the moment at which another thread's sees the work done (the queue is
+/// empty, and the index it looked at before is too low); the next one finds all in order.
+const EXCUSED: u32 = 3;
+
 #[derive(Debug, Default)]
-pub(crate) struct Lost(OnceLock<String>);
+pub(crate) struct Lost {
+    reason: OnceLock<String>,
+    /// Since the last poll that went well.
+    failures: AtomicU32,
+}
 
 /// What polling has found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +43,19 @@ pub(crate) enum Polled {
 impl Lost {
     /// The first reason stays.
     pub(crate) fn set(&self, reason: impl Into<String>) {
-        if self.0.set(reason.into()).is_ok() {
-            tracing::error!(target: "sortie", reason = self.0.get(), "the device is lost");
+        if self.reason.set(reason.into()).is_ok() {
+            tracing::error!(target: "sortie", reason = self.reason.get(), "the device is lost");
         }
     }
 
-    /// wgpu's `poll`, except that a device which fails in it is lost: wgpu itself panics then.
+    /// wgpu's `poll`, except that a device which fails in it again and again is lost: wgpu itself panics then.
     pub(crate) fn poll(&self, device: &Gpu, how: wgpu::PollType) -> Polled {
-        match catch_unwind(AssertUnwindSafe(|| device.poll(how))) {
-            Ok(Ok(_)) => Polled::Done,
+        let outcome = catch_unwind(AssertUnwindSafe(|| device.poll(how)));
+        match outcome {
+            Ok(Ok(_)) => {
+                self.failures.store(0, Ordering::Relaxed);
+                Polled::Done
+            }
             Ok(Err(wgpu::PollError::Timeout)) => Polled::Pending,
             Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => {
                 // A destroyed device drops submissions. A foreign one cannot tell us; ours does as soon as its queue is empty.
@@ -53,9 +68,15 @@ impl Lost {
                 Polled::Dropped
             }
             Err(_) => {
-                self.set("the device failed while it was waited for");
+                self.failed();
                 Polled::Pending
             }
+        }
+    }
+
+    fn failed(&self) {
+        if self.failures.fetch_add(1, Ordering::Relaxed) >= EXCUSED {
+            self.set("the device failed while it was waited for");
         }
     }
 
@@ -67,7 +88,7 @@ impl Lost {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        match self.0.get() {
+        match self.reason.get() {
             None => Ok(()),
             Some(reason) => Err(Error::new(
                 ErrorKind::DeviceLost,
@@ -88,5 +109,22 @@ impl Lost {
             Ok(()) => error,
             Err(lost) => lost.caused_by(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_fails_again_and_again_is_lost_and_one_that_fails_now_and_then_is_not() {
+        let lost = Lost::default();
+        for _ in 0..10 {
+            (0..EXCUSED).for_each(|_| lost.failed());
+            assert!(lost.check().is_ok());
+            lost.failures.store(0, Ordering::Relaxed);
+        }
+        (0..=EXCUSED).for_each(|_| lost.failed());
+        assert!(lost.check().is_err());
     }
 }
