@@ -3,11 +3,7 @@
 //! Two walks over the plan in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
 //! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
-use std::{
-    iter::Peekable,
-    ops::Range,
-    sync::{Arc, atomic::AtomicU64},
-};
+use std::{iter::Peekable, ops::Range, sync::Arc};
 
 use smallvec::SmallVec;
 use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId, SlotId};
@@ -16,13 +12,14 @@ use super::{
     fill,
     frozen::Laid,
     groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
+    open::{Commands, pipeline},
     plans::Resolved,
     stamps::Stamps,
 };
 use crate::{
     device::Shared,
     error::Result,
-    kernel::{GRID_BLOCK, Kernel, Layout, Pipeline, fold},
+    kernel::{GRID_BLOCK, Kernel, Layout, fold},
     memory::Block,
     metrics::{Count, Counters},
     profile::What,
@@ -246,8 +243,7 @@ impl<'a> Encoding<'a> {
                     u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("a binding is shorter than 16 GiB"));
                 commands.pipeline(kernel, false);
                 commands.group(0, next(refs));
-                commands.immediates = &[];
-                commands.pass().set_immediates(0, &fill::immediates(0, words, &[0; 4]));
+                commands.brief_immediates(&fill::immediates(0, words, &[0; 4]));
                 commands.dispatch(fill::grid(words, self.shared.limits().groups));
             }
             None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
@@ -365,10 +361,6 @@ fn next<'r>(refs: &mut impl Iterator<Item = &'r GroupRef>) -> GroupRef {
     *refs.next().unwrap_or_else(|| unreachable!("both walks see the same groups"))
 }
 
-fn pipeline(kernel: &Kernel, wrapped: bool) -> &Pipeline {
-    kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
-}
-
 /// What to dispatch for a grid over the limit, or a share of one.
 pub(super) fn folded(op: &Op, most: u32) -> [u32; 3] {
     let groups = if op.share.len > 0 { [u64::from(op.share.len), 1, 1] } else { op.grid.map(u64::from) };
@@ -377,180 +369,3 @@ pub(super) fn folded(op: &Op, most: u32) -> [u32; 3] {
 
 /// What a profile calls it.
 const ZEROING: What = What::Other("zeroing of scratch");
-
-/// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
-struct Commands<'a, 's> {
-    encoder: wgpu::CommandEncoder,
-    pass: Option<wgpu::ComputePass<'static>>,
-    groups: &'a Groups,
-    now: u64,
-    pipeline: Option<((u64, bool), &'a Pipeline)>,
-    set: [GroupRef; SET],
-    /// Those of the last dispatch, while its pipeline is set.
-    immediates: &'a [u8],
-    passes: u64,
-    dispatches: u64,
-    transfers: u64,
-    /// Where somebody wants to know what takes how long.
-    stamps: Option<&'s mut Stamps>,
-}
-
-/// Group numbers whose state is remembered; devices have 4 to 8.
-const SET: usize = 8;
-
-impl<'a, 's> Commands<'a, 's> {
-    fn new(device: &wgpu::Device, groups: &'a Groups, now: u64, stamps: Option<&'s mut Stamps>) -> Self {
-        Self {
-            encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
-            pass: None,
-            groups,
-            now,
-            pipeline: None,
-            set: [GroupRef::NONE; SET],
-            immediates: &[],
-            passes: 0,
-            dispatches: 0,
-            transfers: 0,
-            stamps,
-        }
-    }
-
-    /// It is for this submission of the batch.
-    fn begin(&mut self, part: usize) {
-        if let Some(stamps) = &mut self.stamps {
-            stamps.begin(part);
-        }
-    }
-
-    /// This has just been encoded, in the open pass or outside.
-    #[inline]
-    fn did(&mut self, what: What) {
-        if self.stamps.is_some() {
-            self.stamp(what);
-        }
-    }
-
-    /// Apart, so that encoding without a profile does not carry it along.
-    #[cold]
-    fn stamp(&mut self, what: What) {
-        if let Some(stamps) = &mut self.stamps {
-            match &mut self.pass {
-                Some(pass) => stamps.ran_inside(what, pass),
-                None => stamps.ran_outside(what, &mut self.encoder),
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        let open = self.pass.take().is_some();
-        if let Some(stamps) = self.stamps.as_mut().filter(|_| open) {
-            stamps.closed();
-        }
-    }
-
-    /// The encoder, for one command outside a pass.
-    fn transfer(&mut self) -> &mut wgpu::CommandEncoder {
-        self.close();
-        if let Some(stamps) = &mut self.stamps {
-            stamps.outside(&mut self.encoder);
-        }
-        self.transfers += 1;
-        &mut self.encoder
-    }
-
-    /// The open pass.
-    #[inline]
-    fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
-        if self.pass.is_none() {
-            self.open();
-        }
-        self.pass.as_mut().unwrap_or_else(|| unreachable!("just opened"))
-    }
-
-    fn open(&mut self) {
-        self.passes += 1;
-        self.pipeline = None;
-        self.set = [GroupRef::NONE; SET];
-        self.immediates = &[];
-        let timestamp_writes = self.stamps.as_mut().and_then(|stamps| stamps.pass_writes());
-        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
-        let mut pass = self.encoder.begin_compute_pass(&descriptor).forget_lifetime();
-        if let Some(stamps) = &mut self.stamps {
-            stamps.opened(&mut pass);
-        }
-        self.pass = Some(pass);
-    }
-
-    #[inline]
-    fn pipeline(&mut self, kernel: &'a Kernel, wrapped: bool) -> &'a Pipeline {
-        let wanted = (kernel.id(), wrapped);
-        match self.pipeline {
-            Some((set, pipeline)) if set == wanted && self.pass.is_some() => pipeline,
-            _ => {
-                let pipeline = pipeline(kernel, wrapped);
-                self.pass().set_pipeline(&pipeline.raw);
-                self.pipeline = Some((wanted, pipeline));
-                // Another layout may have other immediates.
-                self.immediates = &[];
-                pipeline
-            }
-        }
-    }
-
-    #[inline]
-    fn group(&mut self, number: u32, named: GroupRef) {
-        if self.set.get(number as usize) == Some(&named) {
-            return;
-        }
-        self.set_group(number, named, &[]);
-        if let Some(set) = self.set.get_mut(number as usize) {
-            *set = named;
-        }
-    }
-
-    /// Hidden parameters differ from op to op by their offset.
-    fn hidden(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
-        self.set_group(number, named, offsets);
-        if let Some(set) = self.set.get_mut(number as usize) {
-            *set = GroupRef::NONE;
-        }
-    }
-
-    #[inline]
-    fn set_group(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
-        let group =
-            self.groups.get(named, self.now).unwrap_or_else(|| unreachable!("groups stay while the guard is held"));
-        self.pass().set_bind_group(number, group, offsets);
-    }
-
-    #[inline]
-    fn immediates(&mut self, bytes: &'a [u8]) {
-        if self.immediates != bytes {
-            self.immediates = bytes;
-            self.pass().set_immediates(0, bytes);
-        }
-    }
-
-    #[inline]
-    fn dispatch(&mut self, [x, y, z]: [u32; 3]) {
-        self.dispatches += 1;
-        self.pass().dispatch_workgroups(x, y, z);
-    }
-
-    fn dispatch_indirect(&mut self, from: &Block, offset: u64) {
-        self.dispatches += 1;
-        self.pass().dispatch_workgroups_indirect(from.buffer(), offset);
-    }
-
-    fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {
-        self.close();
-        if let Some(stamps) = &mut self.stamps {
-            stamps.end(&mut self.encoder);
-        }
-        let count = |counter: &AtomicU64, n| counter.add(n);
-        count(&counters.passes, self.passes);
-        count(&counters.dispatches, self.dispatches);
-        count(&counters.transfers, self.transfers);
-        self.encoder
-    }
-}

@@ -11,6 +11,7 @@ mod frozen;
 mod groups;
 mod names;
 mod native;
+mod open;
 mod outline;
 mod payload;
 mod plans;

@@ -93,11 +93,11 @@ impl Described {
 
 /// The part of an amount that a piece of a divided dispatch has.
 fn share(op: &Op, amount: u64) -> u64 {
-    let groups: u64 = op.grid.iter().map(|groups| u64::from(*groups)).product();
-    match u64::from(op.share.len) {
-        0 => amount,
-        part => u64::try_from(u128::from(amount) * u128::from(part) / u128::from(groups.max(1))).unwrap_or(amount),
+    if op.share.len == 0 {
+        return amount;
     }
+    let groups = op.grid.iter().fold(1_u128, |all, groups| all.saturating_mul(u128::from(*groups)));
+    u64::try_from(u128::from(amount) * u128::from(op.share.len) / groups.max(1)).unwrap_or(amount)
 }
 
 /// What was called to record an op.

@@ -1,0 +1,202 @@
+//! One encoder with its open pass: what a submission is encoded into.
+
+use std::sync::atomic::AtomicU64;
+
+use super::{
+    groups::{GroupRef, Groups},
+    stamps::Stamps,
+};
+use crate::{
+    kernel::{Kernel, Pipeline},
+    memory::Block,
+    metrics::{Count, Counters},
+    profile::What,
+};
+
+/// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
+pub(super) struct Commands<'a, 's> {
+    encoder: wgpu::CommandEncoder,
+    pass: Option<wgpu::ComputePass<'static>>,
+    groups: &'a Groups,
+    now: u64,
+    pipeline: Option<((u64, bool), &'a Pipeline)>,
+    set: [GroupRef; SET],
+    /// Those of the last dispatch, while its pipeline is set.
+    immediates: &'a [u8],
+    passes: u64,
+    dispatches: u64,
+    transfers: u64,
+    /// Where somebody wants to know what takes how long.
+    stamps: Option<&'s mut Stamps>,
+}
+
+/// Group numbers whose state is remembered; devices have 4 to 8.
+const SET: usize = 8;
+
+impl<'a, 's> Commands<'a, 's> {
+    pub(super) fn new(device: &wgpu::Device, groups: &'a Groups, now: u64, stamps: Option<&'s mut Stamps>) -> Self {
+        Self {
+            encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
+            pass: None,
+            groups,
+            now,
+            pipeline: None,
+            set: [GroupRef::NONE; SET],
+            immediates: &[],
+            passes: 0,
+            dispatches: 0,
+            transfers: 0,
+            stamps,
+        }
+    }
+
+    /// It is for this submission of the batch.
+    pub(super) fn begin(&mut self, part: usize) {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.begin(part);
+        }
+    }
+
+    /// This has just been encoded, in the open pass or outside.
+    #[inline]
+    pub(super) fn did(&mut self, what: What) {
+        if self.stamps.is_some() {
+            self.stamp(what);
+        }
+    }
+
+    /// Apart, so that encoding without a profile does not carry it along.
+    #[cold]
+    fn stamp(&mut self, what: What) {
+        if let Some(stamps) = &mut self.stamps {
+            match &mut self.pass {
+                Some(pass) => stamps.ran_inside(what, pass),
+                None => stamps.ran_outside(what, &mut self.encoder),
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        let open = self.pass.take().is_some();
+        if let Some(stamps) = self.stamps.as_mut().filter(|_| open) {
+            stamps.closed();
+        }
+    }
+
+    /// The encoder, for one command outside a pass.
+    pub(super) fn transfer(&mut self) -> &mut wgpu::CommandEncoder {
+        self.close();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.outside(&mut self.encoder);
+        }
+        self.transfers += 1;
+        &mut self.encoder
+    }
+
+    /// The open pass.
+    #[inline]
+    fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
+        if self.pass.is_none() {
+            self.open();
+        }
+        self.pass.as_mut().unwrap_or_else(|| unreachable!("just opened"))
+    }
+
+    fn open(&mut self) {
+        self.passes += 1;
+        self.pipeline = None;
+        self.set = [GroupRef::NONE; SET];
+        self.immediates = &[];
+        let timestamp_writes = self.stamps.as_mut().and_then(|stamps| stamps.pass_writes());
+        let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+        let mut pass = self.encoder.begin_compute_pass(&descriptor).forget_lifetime();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.opened(&mut pass);
+        }
+        self.pass = Some(pass);
+    }
+
+    #[inline]
+    pub(super) fn pipeline(&mut self, kernel: &'a Kernel, wrapped: bool) -> &'a Pipeline {
+        let wanted = (kernel.id(), wrapped);
+        match self.pipeline {
+            Some((set, pipeline)) if set == wanted && self.pass.is_some() => pipeline,
+            _ => {
+                let pipeline = pipeline(kernel, wrapped);
+                self.pass().set_pipeline(&pipeline.raw);
+                self.pipeline = Some((wanted, pipeline));
+                // Another layout may have other immediates.
+                self.immediates = &[];
+                pipeline
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn group(&mut self, number: u32, named: GroupRef) {
+        if self.set.get(number as usize) == Some(&named) {
+            return;
+        }
+        self.set_group(number, named, &[]);
+        if let Some(set) = self.set.get_mut(number as usize) {
+            *set = named;
+        }
+    }
+
+    /// Hidden parameters differ from op to op by their offset.
+    pub(super) fn hidden(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+        self.set_group(number, named, offsets);
+        if let Some(set) = self.set.get_mut(number as usize) {
+            *set = GroupRef::NONE;
+        }
+    }
+
+    #[inline]
+    fn set_group(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+        let group =
+            self.groups.get(named, self.now).unwrap_or_else(|| unreachable!("groups stay while the guard is held"));
+        self.pass().set_bind_group(number, group, offsets);
+    }
+
+    #[inline]
+    pub(super) fn immediates(&mut self, bytes: &'a [u8]) {
+        if self.immediates != bytes {
+            self.immediates = bytes;
+            self.pass().set_immediates(0, bytes);
+        }
+    }
+
+    /// Those of something that does not live as long.
+    pub(super) fn brief_immediates(&mut self, bytes: &[u8]) {
+        self.immediates = &[];
+        self.pass().set_immediates(0, bytes);
+    }
+
+    #[inline]
+    pub(super) fn dispatch(&mut self, [x, y, z]: [u32; 3]) {
+        self.dispatches += 1;
+        self.pass().dispatch_workgroups(x, y, z);
+    }
+
+    pub(super) fn dispatch_indirect(&mut self, from: &Block, offset: u64) {
+        self.dispatches += 1;
+        self.pass().dispatch_workgroups_indirect(from.buffer(), offset);
+    }
+
+    pub(super) fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {
+        self.close();
+        if let Some(stamps) = &mut self.stamps {
+            stamps.end(&mut self.encoder);
+        }
+        let count = |counter: &AtomicU64, n| counter.add(n);
+        count(&counters.passes, self.passes);
+        count(&counters.dispatches, self.dispatches);
+        count(&counters.transfers, self.transfers);
+        self.encoder
+    }
+}
+
+/// The pipeline of a kernel, which is compiled by now.
+pub(super) fn pipeline(kernel: &Kernel, wrapped: bool) -> &Pipeline {
+    kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
+}
