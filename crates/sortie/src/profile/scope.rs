@@ -66,7 +66,7 @@ impl ScopeProfile {
             });
         }
         for step in steps {
-            // Those around its first op and its last are all that can hold any of it; ops between them may be in others.
+            // All scopes around any of its ops; where one has been seen, so have those around it.
             let mut seen: Vec<usize> = Vec::new();
             for op in step.ops() {
                 let mut scope = ops.get(*op).and_then(OpProfile::scope);
