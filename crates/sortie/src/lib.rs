@@ -96,6 +96,7 @@ mod cpu;
 mod device;
 mod encode;
 mod error;
+mod exit;
 mod fleet;
 mod kernel;
 mod memory;

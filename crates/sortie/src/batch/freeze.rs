@@ -54,6 +54,7 @@ impl Batch {
             return Err(error);
         }
         let shared = self.shared.clone();
+        let _inside = shared.enter();
         let outcome = Error::all(tape.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             shared.lost().check()?;
             let caps = self.caps(&tape.recording);
@@ -69,7 +70,7 @@ impl Batch {
                 let completion = Arc::new(Completion::new());
                 completion.submitted();
                 let mut hold = Hold::new(completion, Arc::new([]), here);
-                hold.pin(frozen.pins().collect(), Vec::new());
+                hold.pin(frozen.pins().collect());
                 shared.submitter().run(Flight::whole(commands, hold))?;
             }
             Ok((frozen, self.split.unwrap_or(shared.policy().split)))

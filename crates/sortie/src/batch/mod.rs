@@ -257,6 +257,7 @@ impl Batch {
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
         let shared = self.shared.clone();
+        let _inside = shared.enter();
         let (outbound, completion) = self.outbound(here)?;
         shared.submitter().finish(outbound, &completion)
     }
@@ -282,6 +283,7 @@ impl Batch {
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
         let shared = self.shared.clone();
+        let _inside = shared.enter();
         let (outbound, completion) = self.outbound(here)?;
         shared.submitter().send(outbound);
         Ok(Ticket::new(completion))
@@ -329,13 +331,13 @@ impl Batch {
             let caps = self.caps(&tape.recording);
             self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)
         })?;
-        let heirs = check_poison(&tape.payload, &planned)?;
+        check_poison(&tape.payload, &planned)?;
         let route = self.route(&planned, &tape.payload);
         let mut hold = Hold::new(completion.clone(), planned.touches.clone(), here);
         if let Some((log, landing)) = log.zip(self.landing.as_ref()) {
             hold.logged = Some(Logged::new(log.clone(), landing.clone(), self.shared.notes().watchers()));
         }
-        let mut departure = Departure::new(self.shared.submitter(), &route, hold, heirs);
+        let mut departure = Departure::new(self.shared.submitter(), &route, hold);
         let encoded = Log::time(log.map(|log| &**log), StageKind::Encode, || {
             self.shared.executor().encode(
                 &self.shared,
@@ -409,22 +411,17 @@ impl Batch {
     }
 }
 
-/// Slots whose poison this batch lifts by overwriting all of them first; an error for those it would see.
-pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<Vec<SlotId>> {
+/// An error for a slot of which the batch would see what a failed submission left behind.
+pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<()> {
     let blocks = (0u32..).map(SlotId).zip(&payload.blocks);
-    let mut heirs = Vec::new();
     for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
-        match planned.touches.iter().find(|touch| touch.slot == slot) {
-            Some(touch) if touch.needed => {
-                let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
-                let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(payload.names.place(planned.origin(first), poisoned(cause)));
-            }
-            Some(_) => heirs.push(slot),
-            None => {}
+        if planned.touches.iter().find(|touch| touch.slot == slot).is_some_and(|touch| touch.needed) {
+            let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
+            let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
+            return Err(payload.names.place(planned.origin(first), poisoned(cause)));
         }
     }
-    Ok(heirs)
+    Ok(())
 }
 
 impl Drop for Batch {

@@ -44,8 +44,8 @@ pub use self::{
 use self::{flights::Flights, front::Front, metrics::Figures};
 use crate::{
     error::{Error, ErrorKind, Result},
+    exit,
     fleet::Fleet,
-    submit,
 };
 
 /// Puts the requests of many callers together and runs them as batches. Cheap to clone, usable from any thread and with any executor.
@@ -105,7 +105,7 @@ impl<J: Job> Batcher<J> {
             let flights =
                 Flights::new(front.clone(), job.clone(), who, device.clone(), job.prepare(device)?, name.clone());
             let thread = thread::Builder::new().name("sortie-batcher".into()).spawn(move || {
-                submit::begin();
+                exit::begin();
                 flights.run();
             });
             let thread =
@@ -231,7 +231,7 @@ impl<J: Job> Drop for Handle<J> {
     fn drop(&mut self) {
         self.front.close(Error::new(ErrorKind::Canceled, "the batcher is gone"));
         // They let go of their devices, which the process must not exit in the middle of.
-        self.threads.lock().drain(..).for_each(submit::see_off);
+        self.threads.lock().drain(..).for_each(exit::see_off);
     }
 }
 

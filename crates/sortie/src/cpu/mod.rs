@@ -39,7 +39,7 @@ use crate::{
 fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
     let sizes = planned.plan.physical.iter();
     let taken = sizes.map(|bytes| {
-        let raw = shared.pool().take(*bytes, None)?;
+        let raw = shared.take_memory(*bytes, None)?;
         Ok(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)))
     });
     taken.collect()

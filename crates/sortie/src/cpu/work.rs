@@ -17,7 +17,7 @@ use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Worker
 use crate::{
     encode::{Errand, Frozen, Payload, Planned},
     error::{Error, Result},
-    memory::{Block, Returns},
+    memory::{Block, Returns, host},
     metrics::{Count, Counters},
     profile::{Log, Ran, RanBetween, What},
 };
@@ -175,7 +175,7 @@ impl Running<'_> {
         }
         self.ops(&plan.order[start..work.ops.end])?;
         if work.last {
-            self.outputs();
+            self.outputs()?;
         }
         Ok(())
     }
@@ -193,18 +193,19 @@ impl Running<'_> {
     }
 
     /// Reads what a run of a replay asks for.
-    fn outputs(&mut self) {
-        let Some((frozen, errand)) = self.sheet.run() else { return };
+    fn outputs(&mut self) -> Result<()> {
+        let Some((frozen, errand)) = self.sheet.run() else { return Ok(()) };
         for port in frozen.outputs.iter().filter(|port| errand.reads.contains(&port.start)) {
             self.tally.count(Lane::Transfer);
             self.tally.bytes_read += port.bytes;
             let place = self.memory.place(&Access::read(port.slot, 0..port.bytes));
-            let words = self.memory.words(place).to_vec();
+            let words = host::copy(self.memory.words(place))?;
             if let Some(returns) = &self.sheet.returns {
                 returns.push(port.start, words);
             }
             self.did(What::Other("output of the run"));
         }
+        Ok(())
     }
 
     /// This has just been done.
@@ -271,7 +272,7 @@ impl Running<'_> {
             (OpKind::Read, [from]) => {
                 self.tally.bytes_read += from.end - from.start;
                 let from = self.memory.place(from);
-                let words = self.memory.words(from).to_vec();
+                let words = host::copy(self.memory.words(from))?;
                 if let Some(returns) = &self.sheet.returns {
                     returns.push(u64::from(op.data.start), words);
                 }

@@ -3,7 +3,10 @@
 use std::{sync::LazyLock, thread};
 
 use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME};
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    exit,
+};
 
 /// What we use when the adapter has it.
 const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
@@ -108,7 +111,11 @@ fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     // The environment narrows the choice; noop must be there in any case.
     descriptor.backends = (descriptor.backends | wgpu::Backends::NOOP) & backends;
     descriptor.backend_options.noop = wgpu::NoopBackendOptions::enabled();
-    wgpu::Instance::new(descriptor)
+    // Drivers are loaded here, and register what they do at exit.
+    exit::register();
+    let instance = wgpu::Instance::new(descriptor);
+    exit::register();
+    instance
 }
 
 /// What there is to open, the best first; the built-in CPU has no adapter.
@@ -132,7 +139,9 @@ fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
 }
 
 fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
-    pollster::block_on(instance.enumerate_adapters(backends))
+    let adapters = pollster::block_on(instance.enumerate_adapters(backends));
+    exit::register();
+    adapters
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
         .map(|adapter| {

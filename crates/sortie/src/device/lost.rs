@@ -7,37 +7,29 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         OnceLock,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use super::Gpu;
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long what is still under way on a device may take to end once submissions are being dropped.
-const REST: Duration = Duration::from_secs(10);
-
-/// Failures of `poll` in a row that are none of the device's. wgpu 30 panics in one that gives up waiting at the moment at which another thread's sees the work done (the queue is
-/// empty, and the index it looked at before is too low); the next one finds all in order.
-const EXCUSED: u32 = 3;
-
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     reason: OnceLock<String>,
-    /// Since the last poll that went well.
-    failures: AtomicU32,
+    /// The driver itself says so: wgpu's `poll` would panic.
+    by_driver: AtomicBool,
 }
 
 /// What polling has found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Polled {
-    /// What was waited for is done.
+    /// wgpu has looked, and what was waited for is done.
     Done,
-    /// It is not, or there is nobody left to do it.
-    Pending,
-    /// wgpu does not know the submission it gave us.
+    /// wgpu does not know the submission it gave us: it has dropped it.
     Dropped,
+    /// wgpu panicked, and the device counts as lost.
+    Failed,
 }
 
 impl Lost {
@@ -48,42 +40,35 @@ impl Lost {
         }
     }
 
-    /// wgpu's `poll`, except that a device which fails in it again and again is lost: wgpu itself panics then.
+    /// The driver has lost the device.
+    pub(crate) fn set_by_driver(&self) {
+        self.by_driver.store(true, Ordering::Release);
+        self.set("the driver says so");
+    }
+
+    pub(crate) fn by_driver(&self) -> bool {
+        self.by_driver.load(Ordering::Acquire)
+    }
+
+    /// wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when a callback of the application's does. The second time neither is there
+    /// any more but the first, so a device that fails twice in a row is lost.
     pub(crate) fn poll(&self, device: &Gpu, how: wgpu::PollType) -> Polled {
-        let outcome = catch_unwind(AssertUnwindSafe(|| device.poll(how)));
-        match outcome {
-            Ok(Ok(_)) => {
-                self.failures.store(0, Ordering::Relaxed);
-                Polled::Done
-            }
-            Ok(Err(wgpu::PollError::Timeout)) => Polled::Pending,
-            Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => {
-                // A destroyed device drops submissions. A foreign one cannot tell us; ours does as soon as its queue is empty.
-                if device.guest() {
-                    self.set("a submission was dropped by wgpu");
-                } else {
-                    let rest = wgpu::PollType::Wait { submission_index: None, timeout: Some(REST) };
-                    drop(catch_unwind(AssertUnwindSafe(|| device.poll(rest))));
-                }
-                Polled::Dropped
-            }
-            Err(_) => {
-                self.failed();
-                Polled::Pending
+        debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
+        for _ in 0..2 {
+            match catch_unwind(AssertUnwindSafe(|| device.poll(how.clone()))) {
+                Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => return Polled::Dropped,
+                Ok(_) => return Polled::Done,
+                Err(_) => {}
             }
         }
+        self.set("the device failed while it was waited for");
+        Polled::Failed
     }
 
-    fn failed(&self) {
-        if self.failures.fetch_add(1, Ordering::Relaxed) >= EXCUSED {
-            self.set("the device failed while it was waited for");
-        }
-    }
-
-    /// A foreign device cannot tell us that it is gone: it is asked.
+    /// Asks the device whether it has been destroyed. wgpu reports that by itself only once all work is done.
     pub(crate) fn probe(&self, device: &Gpu) {
-        if device.guest() && !device.alive() {
-            self.set("its owner destroyed the device");
+        if self.reason.get().is_none() && !device.alive() {
+            self.set("it was destroyed");
         }
     }
 
@@ -102,29 +87,10 @@ impl Lost {
         if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
             return error;
         }
-        // The loss is reported from within poll.
-        self.poll(device, wgpu::PollType::Poll);
         self.probe(device);
         match self.check() {
             Ok(()) => error,
             Err(lost) => lost.caused_by(error),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_that_fails_again_and_again_is_lost_and_one_that_fails_now_and_then_is_not() {
-        let lost = Lost::default();
-        for _ in 0..10 {
-            (0..EXCUSED).for_each(|_| lost.failed());
-            assert!(lost.check().is_ok());
-            lost.failures.store(0, Ordering::Relaxed);
-        }
-        (0..=EXCUSED).for_each(|_| lost.failed());
-        assert!(lost.check().is_err());
     }
 }

@@ -12,6 +12,9 @@ mod notice;
 mod options;
 mod pipelines;
 mod scopes;
+mod signal;
+#[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
+mod timeline;
 
 use std::{
     fmt,
@@ -35,14 +38,17 @@ pub(crate) use self::{
     lost::{Lost, Polled},
     pipelines::PipelineCache,
     scopes::Gpu,
+    signal::{Signal, SignalGuard},
+    timeline::Timeline,
 };
 use crate::{
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Maker, Pool, Raw, Staging, Store},
+    memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
     policy::{Costs, SubmitPolicy},
     profile::Notes,
+    exit::{self, Inside},
     submit::{Queue, Submitter},
     tune::Tuning,
 };
@@ -86,6 +92,8 @@ struct Link {
     queue: wgpu::Queue,
     downlevel: wgpu::DownlevelFlags,
     pipelines: Option<PipelineCache>,
+    /// The first buffer that was made: wgpu frees the buffers of a destroyed device in the order in which they were made. While this one is held, none of them goes.
+    first: wgpu::Buffer,
 }
 
 impl Device {
@@ -110,6 +118,7 @@ impl Device {
     /// [`NoDevice`](ErrorKind::NoDevice), saying what was looked for and what there is; [`Unsupported`](ErrorKind::Unsupported) for
     /// options that the device cannot honour.
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
+        let _inside = exit::enter();
         match adapter::open(&options)? {
             Found::Wgpu(opened) => {
                 let device = Self::build(*opened, options, false)?;
@@ -170,7 +179,14 @@ impl Device {
         let tuning = Tuning::new(&options.tuning, &info.name, &info.driver);
         let policy = options.policy.or(tuning.policy()).unwrap_or_default();
         let costs = Arc::new(Costs::new(guess(info.kind)));
-        let submitter = Submitter::start(Queue::Cpu, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
+        let submitter = Submitter::start(
+            Queue::Cpu,
+            policy.in_flight,
+            lost.clone(),
+            counters.clone(),
+            costs.clone(),
+            options.memory_budget,
+        )?;
         let device = Self::share(Shared {
             id: next_id(),
             info,
@@ -204,6 +220,7 @@ impl Device {
     /// ```
     #[must_use]
     pub fn list() -> Vec<DeviceInfo> {
+        let _inside = exit::enter();
         adapter::list()
     }
 
@@ -233,6 +250,7 @@ impl Device {
     /// # Errors
     /// As [`Device::from_wgpu`].
     pub fn from_wgpu_with(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Result<Self> {
+        let _inside = exit::enter();
         let info = DeviceInfo::new(&device.adapter_info(), &device.limits(), device.features());
         // What wgpu refuses beyond this it refuses when the kernel is compiled.
         let downlevel = wgpu::DownlevelFlags::compliant();
@@ -262,6 +280,7 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
+        let _inside = exit::enter();
         let Some(link) = &self.shared.link else { return Self::cpu_with(self.shared.options.clone()) };
         if link.gpu.guest() {
             let message =
@@ -311,6 +330,8 @@ impl Device {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn trim(&self) {
+        let _inside = self.shared.enter();
+        self.shared.submitter.flush();
         self.shared.pool.trim();
         self.shared.executor.trim();
         self.shared.counters.publish();
@@ -348,10 +369,10 @@ impl Device {
         })
     }
 
-    /// Bytes of device memory taken, in use or idle.
+    /// Bytes of device memory taken: in use, idle in the pool, or holding writes that the device has not taken yet. [`DeviceOptions::memory_budget`] bounds them.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.shared.pool.live_bytes()
+        self.shared.pool.live_bytes() + self.shared.submitter.staged_bytes()
     }
 
     pub(crate) fn of(shared: &Arc<Shared>) -> Self {
@@ -370,6 +391,12 @@ impl Device {
         let Opened { device, queue, info, downlevel } = opened;
         let lost = Arc::new(Lost::default());
         let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
+        let first = gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie first"),
+            size: 4,
+            usage: wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
         let counters = Arc::new(Counters::default());
         let groups = Arc::new(GroupCache::new(counters.clone()));
         let pool = {
@@ -383,14 +410,21 @@ impl Device {
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
         let policy = options.policy.or(tuning.policy()).unwrap_or_default();
         let costs = Arc::new(Costs::new(guess(info.kind)));
-        let submitter = Submitter::start(line, policy.in_flight, lost.clone(), counters.clone(), costs.clone())?;
+        let submitter = Submitter::start(
+            line,
+            policy.in_flight,
+            lost.clone(),
+            counters.clone(),
+            costs.clone(),
+            options.memory_budget,
+        )?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
         let pipelines = if guest { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let device = Self::share(Shared {
             id: next_id(),
             info,
             options,
-            link: Some(Link { gpu, queue, downlevel, pipelines }),
+            link: Some(Link { gpu, queue, downlevel, pipelines, first }),
             pool,
             executor,
             submitter,
@@ -491,6 +525,11 @@ impl Shared {
         &self.link().queue
     }
 
+    /// The buffer that goes first when the device is destroyed.
+    pub(crate) fn first_buffer(&self) -> &wgpu::Buffer {
+        &self.link().first
+    }
+
     pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
         self.link().downlevel
     }
@@ -511,6 +550,22 @@ impl Shared {
 
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
+    }
+
+    /// Memory out of the pool. Where writes that the device has not taken are in its way, they are submitted first.
+    pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<Raw> {
+        self.pool.take(bytes, preferred).or_else(|error| {
+            if self.submitter.staged_bytes() == 0 || !matches!(error.kind(), ErrorKind::OutOfMemory { .. }) {
+                return Err(error);
+            }
+            self.submitter.flush();
+            self.pool.take(bytes, preferred)
+        })
+    }
+
+    /// The calling thread is about to use the driver. Once the process exits this does not return.
+    pub(crate) fn enter(&self) -> Option<Inside> {
+        self.link.as_ref().map(|_| exit::enter())
     }
 
     pub(crate) fn executor(&self) -> &Executor {

@@ -10,21 +10,17 @@
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
 use ash::vk;
-use parking_lot::Mutex;
 
-use crate::error::{Error, ErrorKind, Result};
-
-/// Says when a run is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fence(vk::Fence);
+use crate::{
+    device::Timeline,
+    error::{Error, ErrorKind, Result},
+};
 
 pub(super) struct Direct {
     device: ash::Device,
     queue: vk::Queue,
     /// One for each submission.
     primaries: Vec<vk::CommandBuffer>,
-    /// Those that no run uses.
-    idle: Mutex<Vec<Fence>>,
 }
 
 impl Direct {
@@ -51,47 +47,23 @@ impl Direct {
             }
             primaries
         };
-        Ok(Self { device: device.clone(), queue, primaries, idle: Mutex::default() })
+        Ok(Self { device: device.clone(), queue, primaries })
     }
 
-    /// Submits one of its submissions. The caller has the turn, and knows that nobody else has the queue.
-    pub(super) fn launch(&self, part: usize) -> Result<Fence> {
-        let idle = self.idle.lock().pop();
-        let buffers = [self.primaries[part]];
-        let submit = vk::SubmitInfo::default().command_buffers(&buffers);
-        // SAFETY: the fence is nobody else's and not pending; nobody else uses the queue, which is this device's; the commands are executable, may be pending more than
-        // once at a time, and are held, with all they touch, until the fence is signaled.
-        let outcome = unsafe {
-            let fence = match idle {
-                Some(Fence(fence)) => self.device.reset_fences(&[fence]).map(|()| fence),
-                None => self.device.create_fence(&vk::FenceCreateInfo::default(), None),
-            };
-            fence.and_then(|fence| {
-                let submitted = self.device.queue_submit(self.queue, &[submit], fence);
-                submitted.map(|()| Fence(fence)).inspect_err(|_| self.idle.lock().push(Fence(fence)))
-            })
-        };
-        outcome.map_err(failed)
-    }
-
-    /// Waits until a run is done. Vulkan ends that when the device is lost.
-    pub(super) fn wait(&self, fence: Fence) -> Result<()> {
-        // SAFETY: the fence is this device's, and nobody destroys or resets it before it has been given back.
-        unsafe { self.device.wait_for_fences(&[fence.0], true, u64::MAX) }.map_err(failed)
-    }
-
-    /// The run is done. What says so may have been a later submission's fence, and its own not be signaled yet.
-    pub(super) fn give_back(&self, fence: Fence) {
-        if self.wait(fence).is_ok() {
-            self.idle.lock().push(fence);
-        }
-    }
-}
-
-impl Drop for Direct {
-    fn drop(&mut self) {
-        // SAFETY: whoever has a fence holds this too, so all of them have been given back or belong to runs of a lost device.
-        self.idle.get_mut().iter().for_each(|fence| unsafe { self.device.destroy_fence(fence.0, None) });
+    /// Submits one of its submissions, and returns the value of the timeline that says when it is done. The caller has the turn, and knows that nobody else
+    /// has the queue.
+    pub(super) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+        let (semaphore, value) = timeline.next();
+        let (buffers, semaphores, values) = ([self.primaries[part]], [semaphore], [value]);
+        let mut signals = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
+        let submit = vk::SubmitInfo::default()
+            .command_buffers(&buffers)
+            .signal_semaphores(&semaphores)
+            .push_next(&mut signals);
+        // SAFETY: nobody else uses the queue, which is this device's, as is the semaphore, whose values grow from submission to submission; the commands are executable, may be
+        // pending more than once at a time, and are held, with all they touch, until the value is reached.
+        unsafe { self.device.queue_submit(self.queue, &[submit], vk::Fence::null()) }.map_err(failed)?;
+        Ok(value)
     }
 }
 

@@ -27,7 +27,6 @@ use sortie_plan::Part;
 
 use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, stamps::Stamps, vulkan::Secondary};
 pub(crate) use self::{
-    direct::Fence,
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     frozen::{Errand, Frozen, Ports},
     groups::GroupCache,
@@ -396,7 +395,7 @@ impl Wgpu {
         let plan = &planned.plan;
         let mut physical = Vec::with_capacity(plan.physical.len());
         for (index, bytes) in plan.physical.iter().enumerate() {
-            let raw = shared.pool().take(*bytes, resolved.scratch.get(index).copied())?;
+            let raw = shared.take_memory(*bytes, resolved.scratch.get(index).copied())?;
             physical.push(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)));
         }
         resolved.scratch.clear();
@@ -454,7 +453,7 @@ fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) 
     match u64::from(planned.plan.params_bytes) {
         0 => Ok(None),
         bytes => {
-            Ok(Some(Block::owned(shared.clone(), shared.pool().take(bytes, preferred)?, bytes.next_multiple_of(4))))
+            Ok(Some(Block::owned(shared.clone(), shared.take_memory(bytes, preferred)?, bytes.next_multiple_of(4))))
         }
     }
 }

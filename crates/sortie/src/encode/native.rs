@@ -5,12 +5,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{
-    Commands, Encoded, Errand, Fence, Frozen, Leave, Wgpu,
-    direct::Direct,
+    Commands, Encoded, Errand, Frozen, Leave, Wgpu,
     frozen::{Laid, Port},
     vulkan::{Secondary, is_gone},
 };
 use crate::{
+    device::Timeline,
     error::{Error, Result},
     memory::{Returning, Staged},
     metrics::Count,
@@ -126,7 +126,7 @@ impl Wgpu {
                 leave(Commands::Native(std::mem::take(&mut commands)), &frozen.payload.blocks);
             }
             let mut middle = encoder();
-            secondary.execute(part, &mut middle);
+            secondary.execute(part, &mut middle)?;
             commands.push(middle.finish());
         }
         if let Some(readback) = readback {
@@ -163,33 +163,22 @@ impl Wgpu {
 }
 
 impl Frozen {
-    /// Has Vulkan run a part. The caller has the turn of the submit line, and knows that nobody else has the queue.
-    pub(crate) fn launch(&self, part: usize) -> Result<Fence> {
-        self.with_direct(|direct| direct.launch(part))
-    }
-
-    /// Waits for what was launched.
-    pub(crate) fn wait(&self, fence: Fence) -> Result<()> {
-        self.with_direct(|direct| direct.wait(fence))
-    }
-
-    /// What was launched is done.
-    pub(crate) fn give_back(&self, fence: Fence) {
-        self.with_direct(|direct| direct.give_back(fence));
+    /// Has Vulkan run a part, and returns the value of the timeline that says when it is done. The caller has the turn of the submit line, and knows that nobody else has the queue.
+    pub(crate) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+        match self.native.as_ref().and_then(Secondary::direct) {
+            Some(direct) => direct.launch(part, timeline),
+            None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
+        }
     }
 
     /// The same for wgpu.
-    pub(crate) fn commands(&self, device: &wgpu::Device, part: usize) -> wgpu::CommandBuffer {
+    pub(crate) fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
         let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        if let Some(secondary) = &self.native {
-            secondary.execute(part, &mut encoder);
+        match &self.native {
+            Some(secondary) => secondary.execute(part, &mut encoder)?,
+            None => return Err(Error::internal("a replay that is not native was submitted as one")),
         }
-        encoder.finish()
-    }
-
-    fn with_direct<R>(&self, of: impl FnOnce(&Direct) -> R) -> R {
-        let direct = self.native.as_ref().and_then(Secondary::direct);
-        of(direct.unwrap_or_else(|| unreachable!("only those that have it are asked")))
+        Ok(encoder.finish())
     }
 }
 

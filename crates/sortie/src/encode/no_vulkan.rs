@@ -27,7 +27,7 @@ impl Secondary {
         match *self {}
     }
 
-    pub(super) fn execute(&self, _: usize, _: &mut wgpu::CommandEncoder) {
+    pub(super) fn execute(&self, _: usize, _: &mut wgpu::CommandEncoder) -> Result<()> {
         match *self {}
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     device::Shared,
     error::{Error, Result},
     kernel::{GRID_BLOCK, Kernel, Layout, SignatureKind},
-    memory::Block,
+    memory::{Block, BufferId},
 };
 
 type Api = wgpu::hal::api::Vulkan;
@@ -87,17 +87,24 @@ impl Secondary {
             direct: None,
             _gpu: gpu.clone(),
         };
-        Writer {
+        let mut writer = Writer {
             shared,
             frozen,
             target,
             into: &mut secondary,
             commands: vk::CommandBuffer::null(),
+            buffers: FxHashMap::default(),
             kernels: FxHashMap::default(),
             sets: FxHashMap::default(),
-        }
-        .write()?;
-        if !shared.gpu().guest() && frozen.imported.is_empty() {
+        };
+        writer.find_buffers()?;
+        writer.compile_all()?;
+        // A destroyed device frees its buffers, and Vulkan must not be given what is freed. Not while this one is held.
+        // SAFETY: nothing is destroyed through the guard.
+        let Some(held) = (unsafe { shared.first_buffer().as_hal::<Api>() }) else { return Err(gone()) };
+        writer.write()?;
+        drop(held);
+        if !shared.gpu().guest() && frozen.imported.is_empty() && shared.submitter().has_timeline() {
             let direct = Direct::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
             secondary.direct = Some(direct);
         }
@@ -114,22 +121,22 @@ impl Secondary {
         [self.dispatches, self.transfers]
     }
 
-    /// Has an encoder, to which nothing else has been or will be given, execute one of its submissions.
-    pub(super) fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) {
+    /// Has an encoder, to which nothing else has been or will be given, execute one of its submissions. Fails where the encoder is none of Vulkan's any more: the device was destroyed.
+    pub(super) fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
         // SAFETY: nothing else is done with this encoder; its command buffer is being recorded and is not ended here. The secondary is
         // executable, may be pending more than once at a time, and is of the same device and queue family.
-        unsafe {
+        let recorded = unsafe {
             encoder.as_hal_mut::<Api, _, _>(|encoder| {
-                let encoder = encoder.unwrap_or_else(|| unreachable!("frozen on this device"));
-                self.device.cmd_execute_commands(encoder.raw_handle(), &[self.commands[part]]);
-            });
-        }
+                let raw = encoder.map(|encoder| encoder.raw_handle());
+                raw.map(|raw| self.device.cmd_execute_commands(raw, &[self.commands[part]]))
+            })
+        };
+        recorded.ok_or_else(|| Error::internal("wgpu gave no command buffer for a native replay"))
     }
 }
 
 impl Drop for Secondary {
     fn drop(&mut self) {
-        self.direct = None;
         // SAFETY: all of it was made by this device, which lives; whoever submitted the commands held this until they were done.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);
@@ -219,11 +226,37 @@ struct Writer<'a> {
     into: &'a mut Secondary,
     /// What is being written.
     commands: vk::CommandBuffer,
+    buffers: FxHashMap<BufferId, vk::Buffer>,
     kernels: FxHashMap<(u64, bool), Compiled>,
     sets: FxHashMap<SetKey, vk::DescriptorSet>,
 }
 
 impl Writer<'_> {
+    /// Asks wgpu for all buffers: it cannot be asked while one of them is held.
+    fn find_buffers(&mut self) -> Result<()> {
+        let frozen = self.frozen;
+        let scratch = frozen.physical.iter().chain(&frozen.params);
+        for block in frozen.payload.blocks.iter().flatten().chain(scratch) {
+            match raw(block) {
+                buffer if buffer == vk::Buffer::null() => return Err(gone()),
+                buffer => self.buffers.insert(block.id(), buffer),
+            };
+        }
+        Ok(())
+    }
+
+    fn compile_all(&mut self) -> Result<()> {
+        let frozen = self.frozen;
+        for (kernel, wrapped) in &frozen.planned.variants {
+            self.compiled(&frozen.payload.kernels[*kernel as usize], *wrapped)?;
+        }
+        Ok(())
+    }
+
+    fn buffer(&self, block: &Block) -> vk::Buffer {
+        self.buffers.get(&block.id()).copied().unwrap_or_else(|| unreachable!("asked for before"))
+    }
+
     fn write(mut self) -> Result<()> {
         let parts = self.frozen.parts();
         let info = vk::CommandBufferAllocateInfo::default()
@@ -311,7 +344,7 @@ impl Writer<'_> {
         self.into.transfers += 1;
         let bytes = bytes.next_multiple_of(4);
         // SAFETY: the buffer has the usage for it, is alive as long as the commands are used, and the range lies within.
-        unsafe { self.into.device.cmd_fill_buffer(self.commands, raw(block), start, bytes, 0) };
+        unsafe { self.into.device.cmd_fill_buffer(self.commands, self.buffer(block), start, bytes, 0) };
     }
 
     fn transfer(&mut self, op: &Op, accesses: &[Access]) {
@@ -319,7 +352,7 @@ impl Writer<'_> {
             (OpKind::Copy, [from, to]) => {
                 self.into.transfers += 1;
                 let region = vk::BufferCopy { src_offset: from.start, dst_offset: to.start, size: to.end - to.start };
-                let (from, to) = (raw(self.block(from.slot)), raw(self.block(to.slot)));
+                let (from, to) = (self.buffer(self.block(from.slot)), self.buffer(self.block(to.slot)));
                 // SAFETY: both are alive as long as the commands are used, have the usage, and hold the region.
                 unsafe { self.into.device.cmd_copy_buffer(self.commands, from, to, &[region]) };
             }
@@ -350,7 +383,7 @@ impl Writer<'_> {
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, &frozen.params) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
             let places = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, raw(params)));
+                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, self.buffer(params)));
             let set = self.set(&hidden.layout, compiled.sets[hidden.number as usize], &places.collect())?;
             let [immediates, grid] = frozen.planned.plan.params[index];
             let offsets = hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid));
@@ -386,7 +419,7 @@ impl Writer<'_> {
             OpKind::Fill => access.start - access.start % u64::from(self.shared.limits().slice_alignment),
             _ => access.start,
         };
-        (Bound { buffer: block.id(), offset, bytes: access.end - offset }, raw(block))
+        (Bound { buffer: block.id(), offset, bytes: access.end - offset }, self.buffer(block))
     }
 
     fn block(&self, slot: SlotId) -> &Block {
@@ -526,6 +559,10 @@ impl Writer<'_> {
         self.into.pipelines.push(pipeline);
         Ok(Compiled { pipeline, layout, sets: sets.into() })
     }
+}
+
+fn gone() -> Error {
+    Error::internal("a buffer of a native replay is gone")
 }
 
 fn descriptor(kind: SignatureKind, dynamic: bool) -> vk::DescriptorType {

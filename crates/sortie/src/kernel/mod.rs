@@ -142,6 +142,7 @@ impl Device {
 
     fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
         let shared = self.shared();
+        let _inside = shared.enter();
         shared.lost().check()?;
         let kernel = Kernel::get(shared, source, options)?;
         self.ready(&kernel)?;

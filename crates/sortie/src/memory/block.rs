@@ -7,7 +7,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -30,8 +30,13 @@ pub(crate) struct Block {
     /// Bytes visible to the user, rounded up to 4; the buffer itself may be longer.
     bytes: u64,
     stale: AtomicBool,
+    /// The newest full overwrite that was asked for, by its sequence.
+    claimed: AtomicU64,
+    /// The newest full overwrite that has left for the device, by its place in the order.
+    overwritten: AtomicU64,
+    /// Whether there is a `poison`, so that asking costs no lock.
     poisoned: AtomicBool,
-    poison: Mutex<Option<Error>>,
+    poison: Mutex<Option<Poison>>,
     /// The slot it had in the recording that last asked for it: a hint, to be checked.
     hint: AtomicU32,
 }
@@ -56,6 +61,8 @@ impl Block {
             owned,
             bytes,
             stale: AtomicBool::new(false),
+            claimed: AtomicU64::new(0),
+            overwritten: AtomicU64::new(0),
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
             hint: AtomicU32::new(0),
@@ -137,29 +144,81 @@ impl Block {
         self.bytes
     }
 
-    /// What lies in it is what a failed submission left behind.
-    pub(crate) fn poison(&self, error: &Error) {
-        // The earliest failure is the one worth knowing.
-        self.poison.lock().get_or_insert_with(|| error.clone());
-        self.poisoned.store(true, Ordering::Release);
+    /// A full overwrite has been asked for: what fails before it does not matter to what comes after it.
+    pub(crate) fn claim(&self, sequence: Sequence) {
+        self.claimed.fetch_max(sequence.0, Ordering::Relaxed);
     }
 
-    /// Lifts the poison and returns it, so that it can be put back if what lifted it fails.
-    pub(crate) fn cleanse(&self) -> Option<Error> {
+    /// That overwrite will not happen.
+    pub(crate) fn unclaim(&self, sequence: Sequence) {
+        let _newer = self.claimed.compare_exchange(sequence.0, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// A full overwrite has left for the device. The caller has the turn of the submit line.
+    pub(crate) fn overwrite(&self, order: u64) {
+        // Sequentially consistent, as in `poison`: of two threads that do both at a time, one sees the other.
+        self.overwritten.store(order, Ordering::SeqCst);
+        if self.poisoned.load(Ordering::SeqCst) {
+            self.lift();
+        }
+    }
+
+    /// What lies in it is what a submission left behind that failed, unless it has been overwritten since.
+    pub(crate) fn poison(&self, error: &Error, sequence: Sequence, order: u64) {
+        // The earliest failure is the one worth knowing.
+        self.poison.lock().get_or_insert_with(|| Poison { error: error.clone(), sequence, order });
+        self.poisoned.store(true, Ordering::SeqCst);
+        self.lift();
+    }
+
+    /// Forgets a failure that came before the newest full overwrite.
+    fn lift(&self) {
+        let mut poison = self.poison.lock();
+        if poison.as_ref().is_some_and(|poison| poison.order < self.overwritten.load(Ordering::SeqCst)) {
+            *poison = None;
+            self.poisoned.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// The failure that a batch submitted now would see, should all that is queued go well.
+    pub(crate) fn poisoned(&self) -> Option<Error> {
+        let claimed = self.claimed.load(Ordering::Relaxed);
+        self.poison_if(|poison| poison.sequence.0 >= claimed)
+    }
+
+    /// The failure that a submission which leaves now would see.
+    pub(crate) fn poisoned_now(&self) -> Option<Error> {
+        self.poison_if(|_| true)
+    }
+
+    fn poison_if(&self, matters: impl FnOnce(&Poison) -> bool) -> Option<Error> {
         if !self.poisoned.load(Ordering::Acquire) {
             return None;
         }
-        let mut poison = self.poison.lock();
-        self.poisoned.store(false, Ordering::Release);
-        poison.take()
-    }
-
-    pub(crate) fn poisoned(&self) -> Option<Error> {
-        if self.poisoned.load(Ordering::Acquire) { self.poison.lock().clone() } else { None }
+        self.poison.lock().as_ref().filter(|poison| matters(poison)).map(|poison| poison.error.clone())
     }
 
     fn raw(&self) -> &Raw {
         self.raw.as_ref().unwrap_or_else(|| unreachable!("a block's buffer is taken only in drop"))
+    }
+}
+
+/// A failure that left something behind.
+#[derive(Debug)]
+struct Poison {
+    error: Error,
+    sequence: Sequence,
+    order: u64,
+}
+
+/// Numbers batches and writes in the order in which they were handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sequence(u64);
+
+impl Sequence {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -73,6 +73,7 @@ impl Device {
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
+        let _inside = self.shared().enter();
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
         if let Some(block) = &buffer.block {
@@ -95,6 +96,7 @@ impl Device {
     #[track_caller]
     pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let here = Location::caller();
+        let _inside = self.shared().enter();
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
         if let Some(block) = &buffer.block {
@@ -211,7 +213,7 @@ impl<T: Pod> Buffer<T> {
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
             0 => None,
-            _ => Some(Block::owned(shared.clone(), shared.pool().take(bytes, None)?, bytes.next_multiple_of(4))),
+            _ => Some(Block::owned(shared.clone(), shared.take_memory(bytes, None)?, bytes.next_multiple_of(4))),
         };
         Ok(Self { block, device: shared.id(), len, elements: PhantomData })
     }
@@ -252,16 +254,14 @@ impl<'a, T: Pod> Slice<'a, T> {
         if range.is_empty() {
             return Ok(());
         }
+        let _inside = block.shared().enter();
         block.shared().lost().check()?;
         if !block.allows(Use::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
-        host::write(block, range.start, bytemuck::cast_slice(data))
-            .map_err(|error| Block::blame([block], block.shared().explain(error)))?;
-        if range == (0..block.bytes()) {
-            block.cleanse();
-        }
-        Ok(())
+        let whole = range == (0..block.bytes());
+        host::write(block, range.start, bytemuck::cast_slice(data), whole)
+            .map_err(|error| Block::blame([block], block.shared().explain(error)))
     }
 
     pub(crate) fn stretch(&self) -> Stretch {

@@ -8,17 +8,23 @@ use std::sync::Arc;
 use super::{block::Block, raw::Store};
 use crate::{
     device::Gpu,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
 };
 
 /// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
 /// on the device by a submission of its own, because the zeros would have to be copied there.
 const ZEROED_BY_WRITE: u64 = 64 << 10;
 
+/// Bytes of an upload that are staged at a time.
+const PIECE: usize = 4 << 20;
+
 /// Puts data into memory that nobody has seen yet.
 pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
     match block.store() {
-        Store::Wgpu(buffer) => queue_write(block, buffer, 0, data),
+        // Piece by piece: nobody can see half of it.
+        Store::Wgpu(buffer) => (0_u64..).step_by(PIECE).zip(data.chunks(PIECE)).try_for_each(|(start, piece)| {
+            queue_write(block, buffer, start, piece, false)
+        }),
         Store::Cpu(words) => {
             words.write(0, data);
             Ok(())
@@ -26,14 +32,11 @@ pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
     }
 }
 
-/// Overwrites memory in order with the flights, padded with zeros to 4 bytes.
-pub(super) fn write(block: &Arc<Block>, start: u64, data: &[u8]) -> Result<()> {
+/// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
+pub(super) fn write(block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
     match block.store() {
-        Store::Wgpu(buffer) => queue_write(block, buffer, start, data),
-        Store::Cpu(words) => {
-            block.shared().submitter().store(block, words, start, data);
-            Ok(())
-        }
+        Store::Wgpu(buffer) => queue_write(block, buffer, start, data, whole),
+        Store::Cpu(words) => block.shared().submitter().store(block, words, start, data, whole),
     }
 }
 
@@ -45,7 +48,7 @@ pub(super) fn zero(block: &Arc<Block>) -> Result<()> {
     match block.store() {
         Store::Wgpu(buffer) if block.bytes() <= ZEROED_BY_WRITE => {
             static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
-            queue_write(block, buffer, 0, &ZEROS[..usize::try_from(block.bytes()).unwrap_or(ZEROS.len())])
+            queue_write(block, buffer, 0, &ZEROS[..usize::try_from(block.bytes()).unwrap_or(ZEROS.len())], false)
         }
         Store::Wgpu(buffer) => clear(block, buffer),
         Store::Cpu(words) => {
@@ -55,10 +58,11 @@ pub(super) fn zero(block: &Arc<Block>) -> Result<()> {
     }
 }
 
-fn queue_write(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8]) -> Result<()> {
+fn queue_write(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8], whole: bool) -> Result<()> {
     let shared = block.shared();
     let padded = (data.len() as u64).next_multiple_of(4);
     let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
+    shared.submitter().make_room(padded);
     let scopes = shared.gpu().scopes();
     let view = shared.queue().write_buffer_with(buffer, start, size);
     scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
@@ -71,7 +75,7 @@ fn queue_write(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8
     for pad in data.len()..view.len() {
         view.slice(pad..=pad).copy_from_slice(&[0]);
     }
-    shared.submitter().write(view, block)
+    shared.submitter().write(view, block, whole)
 }
 
 fn clear(block: &Arc<Block>, buffer: &wgpu::Buffer) -> Result<()> {
@@ -83,4 +87,37 @@ fn clear(block: &Arc<Block>, buffer: &wgpu::Buffer) -> Result<()> {
     scopes.pop(|| "the zeroing of recycled memory".into(), 0)?;
     block.shared().submitter().clear(commands);
     Ok(())
+}
+
+/// A copy on the host, or an error where there is no memory for it: what users choose the size of must not end the process.
+pub(crate) fn copy<T: bytemuck::Pod>(data: &[T]) -> Result<Vec<T>> {
+    let mut copied = with_capacity(data.len())?;
+    copied.extend_from_slice(data);
+    Ok(copied)
+}
+
+/// Elements out of bytes, which need not be aligned.
+pub(crate) fn collect<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
+    if let Ok(elements) = bytemuck::try_cast_slice(bytes) {
+        return copy(elements);
+    }
+    let mut elements = with_capacity(bytes.len() / size_of::<T>().max(1))?;
+    elements.extend(bytes.chunks_exact(size_of::<T>().max(1)).map(bytemuck::pod_read_unaligned::<T>));
+    Ok(elements)
+}
+
+/// An empty list with room for so many elements.
+pub(crate) fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    reserve(&mut list, len)?;
+    Ok(list)
+}
+
+/// Gives a list room for so many elements more.
+pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+    list.try_reserve(more).map_err(|error| {
+        let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);
+        let message = format!("the host has no {wanted} bytes of memory");
+        Error::new(ErrorKind::OutOfMemory { wanted, budget: 0 }, message).caused_by(error)
+    })
 }

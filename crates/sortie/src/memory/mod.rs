@@ -2,7 +2,7 @@
 
 mod block;
 mod buffer;
-mod host;
+pub(crate) mod host;
 mod pool;
 mod raw;
 mod returns;
@@ -13,7 +13,7 @@ mod words;
 
 pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
-    block::{Block, Use},
+    block::{Block, Sequence, Use},
     buffer::bytes_of,
     pool::{Maker, Pool},
     raw::{BufferId, Raw, Store},

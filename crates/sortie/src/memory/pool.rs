@@ -22,6 +22,7 @@ use super::{
 use crate::{
     device::{DeviceOptions, Gpu},
     error::{Error, ErrorKind, Result},
+    exit,
     metrics::{Count, Counters},
 };
 
@@ -96,13 +97,13 @@ impl Pool {
         self.counters.pool_bytes_live.sub(bytes);
         self.counters.pool_bytes_wasted.sub(bytes - raw.asked);
         let gone = self.with_idle(|idle| idle.put(bytes, Raw { fresh: false, ..raw }));
-        self.free(&gone);
+        self.free(gone);
     }
 
     /// Frees all that lies idle.
     pub(crate) fn trim(&self) {
         let gone = self.with_idle(Shelf::drain);
-        self.free(&gone);
+        self.free(gone);
     }
 
     pub(crate) fn idle_bytes(&self) -> u64 {
@@ -130,13 +131,16 @@ impl Pool {
         outcome
     }
 
-    fn free(&self, gone: &[Raw]) {
+    fn free(&self, gone: Vec<Raw>) {
         if gone.is_empty() {
             return;
         }
+        let _inside = matches!(self.maker, Maker::Wgpu(_)).then(exit::enter);
         let ids: Vec<_> = gone.iter().map(|raw| raw.id).collect();
         (self.evict)(&ids);
         self.live.fetch_sub(gone.iter().map(Raw::bytes).sum(), Ordering::Relaxed);
+        // Before the thread leaves the driver.
+        drop(gone);
     }
 
     fn reserve(&self, class: u64) -> Result<()> {
@@ -144,7 +148,11 @@ impl Pool {
             self.live.fetch_add(class, Ordering::Relaxed);
             return Ok(());
         };
-        let fits = |live: u64| live.checked_add(class).filter(|total| *total <= budget);
+        let staged = self.counters.staged_bytes.load(Ordering::Relaxed);
+        let fits = |live: u64| {
+            let total = live.checked_add(class)?;
+            (total.saturating_add(staged) <= budget).then_some(total)
+        };
         if self.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use parking_lot::Mutex;
 
+use super::host;
 use crate::error::{Error, Result};
 
 /// Filled while the batch runs, by the place that each read was given when it was recorded.
@@ -39,7 +40,7 @@ pub(crate) struct Returned {
 impl Returned {
     /// Another copy of one read.
     pub(super) fn copy<T: bytemuck::Pod>(&self, place: u64, bytes: usize) -> Result<Vec<T>> {
-        self.with(place, |words| elements(words, bytes))
+        self.with(place, |words| elements(words, bytes))?
     }
 
     /// One read for good: moved, where elements lie like words.
@@ -49,9 +50,9 @@ impl Returned {
         }
         let words = self.with(place, std::mem::take)?;
         if words.len() * 4 != bytes {
-            return Ok(elements(&words, bytes));
+            return elements(&words, bytes);
         }
-        Ok(bytemuck::try_cast_vec(words).unwrap_or_else(|(_, words)| elements(&words, bytes)))
+        bytemuck::try_cast_vec(words).or_else(|(_, words)| elements(&words, bytes))
     }
 
     fn with<R>(&self, place: u64, then: impl FnOnce(&mut Vec<u32>) -> R) -> Result<R> {
@@ -63,8 +64,8 @@ impl Returned {
     }
 }
 
-fn elements<T: bytemuck::Pod>(words: &[u32], bytes: usize) -> Vec<T> {
-    bytemuck::pod_collect_to_vec(&bytemuck::cast_slice::<u32, u8>(words)[..bytes])
+fn elements<T: bytemuck::Pod>(words: &[u32], bytes: usize) -> Result<Vec<T>> {
+    host::collect(&bytemuck::cast_slice::<u32, u8>(words)[..bytes])
 }
 
 #[cfg(test)]

@@ -4,19 +4,17 @@
 //! upload buffer on its shelf is mapped and ready to fill; a read-back buffer on its shelf is unmapped. Both are mapped again by
 //! the submission that uses them (`map_buffer_on_submit`), so a warm loop makes no buffers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, Ordering},
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 
 use super::{
+    host,
     returns::{Returned, Returns},
     shelf::{self, Shelf},
 };
 use crate::{
-    device::{Gpu, Lost, PoolLimits},
+    device::{Gpu, Lost, PoolLimits, Signal},
     error::{Error, Result},
     metrics::{Count, Counters},
 };
@@ -133,8 +131,15 @@ impl Returning {
     /// Whether it can be read; `None` until that is known.
     pub(crate) fn mapped(&self) -> Option<bool> {
         match self {
-            Self::Staged(staged) => staged.mapped(),
+            Self::Staged(staged) => staged.mapped.get(),
             Self::Words(_) => Some(true),
+        }
+    }
+
+    /// Waits until that is known, but no longer than `limit`.
+    pub(crate) fn wait_mapped(&self, limit: Duration) {
+        if let Self::Staged(staged) = self {
+            staged.mapped.wait(limit);
         }
     }
 
@@ -152,27 +157,16 @@ impl Returning {
 pub(crate) struct Staged {
     buffer: wgpu::Buffer,
     staging: Arc<Staging>,
-    /// 0 until wgpu's callback has come, then 1 for mapped and 2 for failed.
-    state: Arc<AtomicU8>,
+    /// Whether it was mapped.
+    mapped: Arc<Signal>,
 }
 
 impl Staged {
     /// The buffer is to be mapped by the submission of `last`.
     pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
-        let state = Arc::new(AtomicU8::new(0));
-        let told = state.clone();
-        last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| {
-            told.store(if result.is_ok() { 1 } else { 2 }, Ordering::Release);
-        });
-        Self { buffer, staging, state }
-    }
-
-    /// Whether it has been mapped; `None` until wgpu has said so.
-    fn mapped(&self) -> Option<bool> {
-        match self.state.load(Ordering::Acquire) {
-            0 => None,
-            state => Some(state == 1),
-        }
+        let (mapped, guard) = Signal::new();
+        last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| guard.set(result.is_ok()));
+        Self { buffer, staging, mapped }
     }
 
     fn land(&self) -> Mapped {
@@ -223,7 +217,7 @@ impl Mapped {
             .get_mapped_range(start..start + bytes.next_multiple_of(4))
             .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))
             .map_err(|error| self.staging.lost.explain(&self.staging.gpu, error))?;
-        Ok(bytemuck::pod_collect_to_vec(&view[..narrow(bytes)?]))
+        host::collect(&view[..narrow(bytes)?])
     }
 }
 

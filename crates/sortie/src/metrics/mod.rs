@@ -210,6 +210,10 @@ figures! {
         pool_bytes_peak,
         /// Bytes of device memory in use that nobody asked for: memory is taken by size class.
         pool_bytes_wasted,
+        /// Bytes of writes outside of batches (`Device::upload`, `Buffer::write`) that the device has not taken yet.
+        staged_bytes,
+        /// Bytes of device memory that a lost device's driver may still use. They are freed when the driver has finished the work that it was given before the loss.
+        retained_bytes,
     }
 }
 

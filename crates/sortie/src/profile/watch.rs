@@ -20,7 +20,7 @@ use super::Profile;
 use crate::{
     device::Device,
     error::{Error, Result},
-    submit::{begin, see_off},
+    exit::{begin, see_off},
 };
 
 /// What may wait to be told. Whoever tells does not wait: past it, what comes is only counted.

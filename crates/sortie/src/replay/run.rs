@@ -10,7 +10,7 @@ use crate::{
     batch::check_poison,
     encode::Errand,
     error::{Error, ErrorKind, Result},
-    memory::{Block, index},
+    memory::{Block, host, index},
     profile::{Log, Profile, StageKind},
     submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket},
     tensor::{Element, Tensor},
@@ -55,10 +55,18 @@ impl Run {
         let inputs = &parts.frozen.inputs;
         // One without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
-        let errand = Errand { data: vec![0; index(inputs.bytes())], ..Errand::default() };
+        let bytes = index(inputs.bytes());
+        let (data, mistakes) = match host::with_capacity(bytes) {
+            Ok(mut data) => {
+                data.resize(bytes, 0);
+                (data, Vec::new())
+            }
+            Err(error) => (Vec::new(), vec![error]),
+        };
+        let errand = Errand { data, ..Errand::default() };
         let completion = Arc::new(Completion::new());
         let watched = parts.shared.notes().is_on();
-        let mut run = Self { parts, errand, given, mistakes: Vec::new(), completion, landing: None, submitted: false };
+        let mut run = Self { parts, errand, given, mistakes, completion, landing: None, submitted: false };
         if watched {
             run.log();
         }
@@ -114,7 +122,10 @@ impl Run {
         };
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let start = inputs.iter().nth(at).map_or(0, |port| index(port.start));
-        self.errand.data[start..start + bytes.len()].copy_from_slice(bytes);
+        // Without room for the data the run has its mistake already.
+        if let Some(room) = self.errand.data.get_mut(start..start + bytes.len()) {
+            room.copy_from_slice(bytes);
+        }
         self.given[at] = true;
         Ok(())
     }
@@ -142,6 +153,7 @@ impl Run {
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
+        let _inside = self.parts.shared.enter();
         let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
         let rehearsal = Rehearsal::of(&self, here)?;
         let outbound = self.outbound(here)?;
@@ -156,6 +168,7 @@ impl Run {
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
+        let _inside = self.parts.shared.enter();
         let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
         let rehearsal = Rehearsal::of(&self, here)?;
         let outbound = self.outbound(here)?;
@@ -193,7 +206,7 @@ impl Run {
         }
         let (shared, frozen) = (&self.parts.shared, &self.parts.frozen);
         shared.lost().check()?;
-        let heirs = check_poison(&frozen.payload, &frozen.planned)?;
+        check_poison(&frozen.payload, &frozen.planned)?;
         let errand = std::mem::take(&mut self.errand);
         let brought = frozen.inputs.iter().filter(|port| port.bytes > 0).count();
         let moved = [brought, errand.reads.len()];
@@ -205,7 +218,7 @@ impl Run {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
             hold.logged = Some(Logged::new(log.clone(), landing.clone(), shared.notes().watchers()));
         }
-        let mut departure = Departure::new(shared.submitter(), &route, hold, heirs);
+        let mut departure = Departure::new(shared.submitter(), &route, hold);
         let leave = &mut |commands, _: &[_]| departure.leave(commands, Vec::new);
         let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
             shared.executor().replay(shared, frozen, &route.parts, errand, leave)

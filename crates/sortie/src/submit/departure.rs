@@ -6,13 +6,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sortie_plan::{Part, SlotId};
+use sortie_plan::Part;
 
 use super::{
-    Item, Mark, Submitter,
+    Item, Submitter,
     flight::{Flight, Hold, Leg},
     line::Reservation,
     ticket::Landing,
+    wait_point::WaitPoint,
 };
 use crate::{
     encode::{Commands, Encoded, Route},
@@ -40,18 +41,16 @@ pub(crate) struct Departure<'a> {
     own: Option<Hold>,
     /// From then on.
     shared: Option<Arc<Hold>>,
-    /// Slots whose poison it lifts.
-    heirs: Vec<SlotId>,
-    reserved: Option<Reservation<'a, Item, Leg, Mark>>,
+    reserved: Option<Reservation<'a, Item, Leg, WaitPoint>>,
     waiting: Vec<Flight>,
     /// Submissions so far.
     count: usize,
 }
 
 impl<'a> Departure<'a> {
-    pub(crate) fn new(submitter: &'a Submitter, route: &'a Route, hold: Hold, heirs: Vec<SlotId>) -> Self {
+    pub(crate) fn new(submitter: &'a Submitter, route: &'a Route, hold: Hold) -> Self {
         let own = Some(hold);
-        Self { submitter, route, own, shared: None, heirs, reserved: None, waiting: Vec::new(), count: 0 }
+        Self { submitter, route, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
     }
 
     /// A submission that is not the last.
@@ -117,12 +116,12 @@ impl<'a> Departure<'a> {
         }
     }
 
-    /// What all submissions hold; the first one pins the blocks and lifts the poison.
+    /// What all submissions hold; the first one pins the blocks.
     fn hold(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<Hold> {
         match (self.shared.take(), self.own.take()) {
             (Some(hold), _) => hold,
             (None, Some(mut hold)) => {
-                hold.pin(blocks(), std::mem::take(&mut self.heirs));
+                hold.pin(blocks());
                 Arc::new(hold)
             }
             (None, None) => unreachable!("let go only at the end"),
@@ -148,7 +147,7 @@ impl<'a> Departure<'a> {
             effort: self.route.efforts.get(number).cloned(),
             budget: self.route.budget.map(Duration::from_nanos),
             left: None,
-            fence: None,
+            order: 0,
         };
         Flight { commands, leg }
     }

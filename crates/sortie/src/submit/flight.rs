@@ -17,9 +17,9 @@ use super::{
     ticket::Landing,
 };
 use crate::{
-    encode::{Commands, Fence, Frozen},
+    encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Returning},
+    memory::{Block, Returning, Sequence},
     policy::Effort,
     profile::{Log, Profile, StageKind, Watchers},
 };
@@ -47,8 +47,8 @@ pub(crate) struct Leg {
     pub(crate) budget: Option<Duration>,
     /// When it left.
     pub(crate) left: Option<Instant>,
-    /// Of a run that went past wgpu.
-    pub(crate) fence: Option<Fence>,
+    /// Its place in the order in which submissions and writes reach the device. Given when its turn has come.
+    pub(crate) order: u64,
 }
 
 /// What a whole batch keeps alive until its last submission has landed.
@@ -59,8 +59,8 @@ pub(crate) struct Hold {
     pub(crate) touches: Arc<[Touch]>,
     /// Where it was submitted.
     at: &'static Location<'static>,
-    /// Poison that this batch's full overwrites lifted, put back should it fail.
-    lifted: Vec<(SlotId, Error)>,
+    /// When it was handed over.
+    sequence: Sequence,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
     readback: OnceLock<(Returning, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
@@ -120,7 +120,7 @@ impl Hold {
             pins: Pins::default(),
             touches,
             at,
-            lifted: Vec::new(),
+            sequence: Sequence::next(),
             readback: OnceLock::new(),
             keeps: None,
             logged: None,
@@ -128,11 +128,17 @@ impl Hold {
         }
     }
 
-    /// Keeps the blocks, by slot and then others, and lifts the poison of some, to be put back should the batch fail.
-    pub(crate) fn pin(&mut self, blocks: Vec<Option<Arc<Block>>>, heirs: Vec<SlotId>) {
+    /// Keeps the blocks, by slot and then others, and claims those that it overwrites.
+    pub(crate) fn pin(&mut self, blocks: Vec<Option<Arc<Block>>>) {
         self.pins.blocks = blocks;
-        let lifted = |slot: SlotId| Some((slot, self.block(slot)?.cleanse()?));
-        self.lifted = heirs.into_iter().filter_map(lifted).collect();
+        self.overwritten(None).for_each(|block| block.claim(self.sequence));
+    }
+
+    /// Blocks of which nothing is left that was there before the batch, after one of its submissions or all of them.
+    fn overwritten(&self, submission: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
+        let of = move |touch: &&Touch| submission.is_none_or(|submission| touch.submission == submission);
+        let overwrites = self.touches.iter().filter(of).filter(|touch| touch.writes && !touch.needed);
+        overwrites.filter_map(|touch| self.block(touch.slot))
     }
 
     /// What it reads back. Once, before the last submission leaves.
@@ -164,7 +170,7 @@ impl Flight {
         let hold = Arc::new(hold);
         Self {
             commands,
-            leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None, fence: None },
+            leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None, order: 0 },
         }
     }
 }
@@ -227,20 +233,16 @@ impl Leg {
             Some(_) => error.clone(),
             None => error.clone().at(self.hold.at),
         };
-        let poison = |slot: SlotId, cause: &Error| {
-            if let Some(block) = self.hold.block(slot) {
-                block.poison(cause);
-            }
-        };
-        for (slot, earlier) in &self.hold.lifted {
-            poison(*slot, earlier);
-        }
         drop(self.hold.logged.as_ref().map(Logged::let_go));
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
             for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.submission) {
-                poison(touch.slot, error);
+                if let Some(block) = self.hold.block(touch.slot) {
+                    block.poison(error, self.hold.sequence, self.order);
+                }
             }
+        } else {
+            self.hold.overwritten(None).for_each(|block| block.unclaim(self.hold.sequence));
         }
         self.hold.completion.end(Err(error.clone()))
     }
@@ -275,11 +277,16 @@ impl Leg {
         if self.last { self.hold.readback.get().map(|(returning, _)| returning) } else { None }
     }
 
+    /// It is on its way to the device: what it overwrites is no longer what others left behind.
+    pub(crate) fn overwrite(&self) {
+        self.hold.overwritten(Some(self.submission)).for_each(|block| block.overwrite(self.order));
+    }
+
     /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
     pub(crate) fn check(&self) -> Result<()> {
         let needed = self.hold.touches.iter().filter(|touch| touch.submission == self.submission && touch.needed);
         for touch in needed {
-            if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned()) {
+            if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned_now()) {
                 return Err(poisoned(cause));
             }
         }

@@ -10,17 +10,19 @@
 
 mod completion;
 mod departure;
-mod exit;
 mod flight;
 mod line;
+mod retained;
+mod staged;
 mod sync;
 mod ticket;
+mod wait_point;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, ThreadId},
     time::{Duration, Instant},
@@ -28,7 +30,6 @@ use std::{
 
 pub(crate) use completion::Completion;
 pub(crate) use departure::{Departure, Outbound};
-pub(crate) use exit::{begin, see_off};
 pub(crate) use flight::{Flight, Hold, Leg, Logged, Pins, poisoned};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -38,32 +39,46 @@ pub use ticket::{Readable, Reading, Ticket};
 use self::{
     completion::Wakers,
     line::{Line, Queued, Turn},
+    retained::Retained,
+    staged::Staged,
+    wait_point::{WaitPoint, Waited},
 };
 use crate::{
-    device::{Gpu, Lost, Polled},
-    encode::{Commands, Fence, Frozen},
+    device::{Gpu, Lost, Signal, SignalGuard, Timeline},
+    encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Words},
+    exit::{self, Quit},
+    memory::{Block, Sequence, Words, host},
     metrics::{Count, Counters},
     policy::{Costs, Effort},
 };
 
-/// How long one `poll` sleeps before it looks for a lost device or a closed line; no effect on the latency of completion.
-const POLL: Duration = Duration::from_millis(100);
+/// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.
+const SLICE: Duration = Duration::from_millis(100);
+/// Between two looks for a mapping whose callback another thread's poll is about to run.
+const MAPPING: Duration = Duration::from_millis(1);
 
 /// The one way to a device's queue.
 #[derive(Debug)]
 pub(crate) struct Submitter {
     queue: Queue,
-    line: Line<Item, Leg, Mark>,
+    /// What submissions signal, on Vulkan.
+    timeline: Option<Arc<Timeline>>,
+    /// What a lost device may still use; `None` on the built-in CPU.
+    retained: Option<Arc<Retained>>,
+    line: Line<Item, Leg, WaitPoint>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
     exiting: AtomicBool,
-    /// Whether somebody else has the queue, too. Locked while it is used past wgpu.
-    shared: Mutex<bool>,
-    /// Whether wgpu has writes that it has not submitted.
-    writes: AtomicBool,
+    /// Who else has the queue. Locked while it is used past wgpu.
+    sharing: Mutex<Sharing>,
+    /// Writes that wgpu keeps, or that wait for their turn.
+    staged: Staged,
+    /// What the built-in CPU runs.
+    running: Mutex<Option<Arc<Completion>>>,
+    /// Numbers what reaches the device. Whoever has the turn counts.
+    order: AtomicU64,
     /// The submit thread.
     runner: OnceLock<ThreadId>,
     /// Whether a flight has landed.
@@ -81,18 +96,19 @@ pub(crate) enum Queue {
     Cpu,
 }
 
-/// What a flight under way is known by.
-#[derive(Clone, Debug)]
-enum Mark {
-    Wgpu(wgpu::SubmissionIndex),
-    /// Past wgpu.
-    Direct(Arc<Frozen>, Fence),
+/// Who uses a queue besides the submitter.
+#[derive(Debug, Default)]
+struct Sharing {
+    /// Others may submit to it: it is an application's, or was given away.
+    others: bool,
+    /// Something went past wgpu.
+    direct: bool,
 }
 
 /// What has become of a flight that left.
 enum Departed {
     /// It is under way.
-    Flying(Mark, u64),
+    Flying(WaitPoint, u64),
     /// It is over, well or not.
     Over(Wakers),
 }
@@ -102,20 +118,59 @@ enum Departed {
 enum Item {
     Flight(Flight),
     /// A write that takes effect when the view is dropped.
-    Write(wgpu::QueueWriteBufferView, Arc<Block>),
+    Write(wgpu::QueueWriteBufferView, Target),
     /// A write to the host's own memory.
     Store {
-        block: Arc<Block>,
+        target: Target,
         start: u64,
         data: Box<[u8]>,
     },
+    /// Writes are to be submitted without waiting for the next flight. Dropped when they are.
+    Flush(SignalGuard),
     /// Commands that nobody waits for: the zeroing of recycled memory.
     Clear(wgpu::CommandBuffer),
+}
+
+/// What a write is for.
+#[derive(Debug)]
+struct Target {
+    block: Arc<Block>,
+    /// It overwrites all of it.
+    whole: bool,
+    sequence: Sequence,
 }
 
 impl Queued for Item {
     fn flies(&self) -> bool {
         matches!(self, Self::Flight(_))
+    }
+}
+
+impl Target {
+    fn new(block: &Arc<Block>, whole: bool) -> Self {
+        let sequence = Sequence::next();
+        if whole {
+            block.claim(sequence);
+        }
+        Self { block: block.clone(), whole, sequence }
+    }
+
+    /// The write has taken effect.
+    fn written(&self, order: u64) {
+        if self.whole {
+            self.block.overwrite(order);
+        }
+    }
+}
+
+impl Quit for Submitter {
+    /// What is queued is not to start any more, what the built-in CPU runs is canceled, and what is under way elsewhere ends by itself.
+    fn quit(&self) {
+        self.exiting.store(true, Ordering::SeqCst);
+        if let Some(running) = &*self.running.lock() {
+            running.cancel();
+        }
+        self.line.close();
     }
 }
 
@@ -127,18 +182,36 @@ impl Submitter {
         lost: Arc<Lost>,
         counters: Arc<Counters>,
         costs: Arc<Costs>,
+        budget: Option<u64>,
     ) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
-        let waits = matches!(queue, Queue::Wgpu { .. });
+        let staged = Staged::new(counters.clone(), budget);
+        let (mut timeline, mut retained, mut others) = (None, None, false);
+        if let Queue::Wgpu { gpu, .. } = &queue {
+            others = gpu.guest();
+            timeline = Timeline::new(gpu).map(Arc::new);
+            retained = Some(Arc::new(Retained {
+                gpu: gpu.clone(),
+                timeline: timeline.clone(),
+                lost: lost.clone(),
+                counters: counters.clone(),
+                state: Mutex::default(),
+            }));
+        }
+        let waits = retained.is_some();
         let submitter = Arc::new(Self {
             queue,
+            timeline,
+            retained,
             line,
             lost,
             counters,
             costs,
             exiting: AtomicBool::new(false),
-            shared: Mutex::new(false),
-            writes: AtomicBool::new(false),
+            sharing: Mutex::new(Sharing { others, direct: false }),
+            staged,
+            running: Mutex::default(),
+            order: AtomicU64::new(1),
             runner: OnceLock::new(),
             landed: AtomicBool::new(false),
         });
@@ -147,16 +220,17 @@ impl Submitter {
             thread::Builder::new()
                 .name(name.into())
                 .spawn(move || {
-                    exit::begin();
+                    exit::begin_exempt();
                     run(&submitter);
                 })
                 .map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
         };
+        let quit: Weak<dyn Quit> = Arc::<Self>::downgrade(&submitter);
         // Enlisted one by one: should the second not start, closing the line ends the first.
         let started = [("sortie-submit", Self::submit_loop as fn(&Self)), ("sortie-wait", Self::wait_loop)]
             .into_iter()
             .take(1 + usize::from(waits))
-            .try_for_each(|(name, run)| spawn(name, run).map(|thread| exit::enlist(&submitter, thread)));
+            .try_for_each(|(name, run)| spawn(name, run).map(|thread| exit::enlist(quit.clone(), thread)));
         started.inspect_err(|_| submitter.close())?;
         Ok(submitter)
     }
@@ -228,21 +302,98 @@ impl Submitter {
         completion.wait()
     }
 
+    /// Makes room for a write: submits what is staged when that would be too much, and waits until the device has taken it.
+    pub(crate) fn make_room(&self, bytes: u64) {
+        if self.staged.is_full(bytes) {
+            self.reap();
+            if self.staged.is_full(bytes) {
+                self.flush();
+            }
+        }
+    }
+
+    /// Submits all writes and waits until the device has taken them; on the built-in CPU, until they have been made. A waker of ours, which others wait for, does not wait.
+    pub(crate) fn flush(&self) {
+        let own = exit::is_own();
+        match self.line.take_turn(false) {
+            Some(_turn) => self.submit_writes(),
+            None => {
+                let (done, guard) = Signal::new();
+                self.line.push([Item::Flush(guard)]);
+                while !own && done.get().is_none() {
+                    done.wait(SLICE);
+                }
+            }
+        }
+        while let Some(oldest) = self.staged.oldest().filter(|_| !own && self.lost.check().is_ok()) {
+            oldest.wait(self.wgpu().0, self.timeline.as_deref(), &self.lost, SLICE);
+            self.reap();
+        }
+    }
+
+    /// Bytes of writes that are kept, or wait for their turn.
+    pub(crate) fn staged_bytes(&self) -> u64 {
+        self.reap();
+        self.counters.staged_bytes.load(Ordering::Relaxed)
+    }
+
+    fn reap(&self) {
+        if let Queue::Wgpu { gpu, .. } = &self.queue {
+            self.staged.reap(|point| point.is_over(gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO));
+        }
+    }
+
+    /// The caller has the turn.
+    fn submit_writes(&self) {
+        if !self.staged.pending() {
+            return;
+        }
+        if let Err(error) = self.submit_unattended(None, "writes") {
+            self.lost.set(format!("writes could not be submitted: {error}"));
+        }
+    }
+
+    /// Submits what nobody waits for, and all writes with it. The caller has the turn.
+    fn submit_unattended(&self, commands: Option<wgpu::CommandBuffer>, what: &str) -> Result<()> {
+        let (gpu, queue) = self.wgpu();
+        let others = self.sharing.lock().others;
+        let scopes = gpu.scopes();
+        let point = WaitPoint::submit(queue, self.timeline.as_deref(), others, commands);
+        self.staged.left(point.as_ref());
+        scopes.pop(|| what.into(), 0).map_err(|error| self.lost.explain(gpu, error))
+    }
+
     /// Writes to a buffer, in order with the flights. What is refused only after it was queued poisons the buffer.
-    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>) -> Result<()> {
+    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>, whole: bool) -> Result<()> {
+        let target = Target::new(block, whole);
+        self.staged.add(view.len() as u64);
         let Some(_turn) = self.line.take_turn(false) else {
-            self.line.push([Item::Write(view, block.clone())]);
+            self.line.push([Item::Write(view, target)]);
             return Ok(());
         };
-        self.apply(view)
+        self.apply(view, &target)
     }
 
     /// Writes to the host's own memory, in order with the flights.
-    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8]) {
+    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        let target = Target::new(block, whole);
         match self.line.take_turn(false) {
-            Some(_turn) => words.write(start, data),
-            None => self.line.push([Item::Store { block: block.clone(), start, data: data.into() }]),
+            Some(_turn) => {
+                words.write(start, data);
+                target.written(self.next_order());
+            }
+            None => {
+                self.make_room(data.len() as u64);
+                let data = host::copy(data)?.into_boxed_slice();
+                self.staged.add(data.len() as u64);
+                self.line.push([Item::Store { target, start, data }]);
+            }
         }
+        Ok(())
+    }
+
+    fn next_order(&self) -> u64 {
+        self.order.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Runs commands that nobody waits for, in order with the flights.
@@ -255,12 +406,6 @@ impl Submitter {
         self.line.close();
     }
 
-    /// The process is exiting: what is queued is not to start any more, and what is under way lands.
-    fn abandon(&self) {
-        self.exiting.store(true, Ordering::Relaxed);
-        self.line.close();
-    }
-
     fn submit_loop(&self) {
         self.runner.get_or_init(|| thread::current().id());
         while let Some((item, turn)) = self.line.next() {
@@ -268,7 +413,7 @@ impl Submitter {
         }
     }
 
-    fn attend_turn(&self, item: Item, turn: Turn<'_, Item, Leg, Mark>) {
+    fn attend_turn(&self, item: Item, turn: Turn<'_, Item, Leg, WaitPoint>) {
         let over = self.guarded(|| self.turn(item));
         drop(turn);
         if let Some(wakers) = over {
@@ -283,13 +428,23 @@ impl Submitter {
                 Departed::Over(wakers) => return wakers,
                 Departed::Flying(..) => {}
             },
-            Item::Write(view, block) => {
-                if let Err(error) = self.apply(view) {
+            Item::Write(view, target) => {
+                if let Err(error) = self.apply(view, &target) {
                     // Nobody waits for it, so the buffer remembers.
-                    block.poison(&Block::blame([&block], error));
+                    let error = Block::blame([&target.block], error);
+                    target.block.poison(&error, target.sequence, self.next_order());
                 }
             }
-            Item::Store { block, start, data } => block.words().write(start, &data),
+            Item::Store { target, start, data } => {
+                target.block.words().write(start, &data);
+                target.written(self.next_order());
+                self.staged.sub(data.len() as u64);
+            }
+            Item::Flush(_done) => {
+                if let Queue::Wgpu { .. } = self.queue {
+                    self.submit_writes();
+                }
+            }
             Item::Clear(commands) => self.zero(commands),
         }
         Wakers::default()
@@ -305,19 +460,19 @@ impl Submitter {
     }
 
     /// Lets a write take effect. The caller has the turn.
-    fn apply(&self, view: wgpu::QueueWriteBufferView) -> Result<()> {
+    fn apply(&self, view: wgpu::QueueWriteBufferView, target: &Target) -> Result<()> {
         let (gpu, _) = self.wgpu();
+        let bytes = view.len() as u64;
         let scopes = gpu.scopes();
         drop(view);
-        self.writes.store(true, Ordering::Relaxed);
-        scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(gpu, error))
+        self.staged.applied(bytes);
+        scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(gpu, error))?;
+        target.written(self.next_order());
+        Ok(())
     }
 
     fn zero(&self, commands: wgpu::CommandBuffer) {
-        let (gpu, queue) = self.wgpu();
-        let scopes = gpu.scopes();
-        queue.submit([commands]);
-        if let Err(error) = scopes.pop(|| "the zeroing of recycled memory".into(), 0) {
+        if let Err(error) = self.submit_unattended(Some(commands), "the zeroing of recycled memory") {
             // Old data could show: nothing on this device can be trusted any more.
             self.lost.set(format!("recycled memory could not be zeroed: {error}"));
         }
@@ -327,10 +482,11 @@ impl Submitter {
     fn depart(&self, flight: Flight, attended: bool) -> Departed {
         let Flight { commands, leg } = flight;
         let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
-        let leg = match leg.begin() {
+        let mut leg = match leg.begin() {
             Ok(leg) => leg,
             Err(wakers) => return Departed::Over(wakers),
         };
+        leg.order = self.next_order();
         if let Err(error) = self.open().and_then(|()| leg.check()) {
             return Departed::Over(leg.fail(&error, false));
         }
@@ -341,12 +497,19 @@ impl Submitter {
             Commands::Refused(error) => Departed::Over(leg.fail(&error, false)),
             Commands::Cpu(work) => {
                 self.counters.submissions.add(1);
-                let (blocks, canceled) = (leg.hold.blocks(), leg.hold.completion.canceled());
+                leg.overwrite();
+                let (blocks, completion) = (leg.hold.blocks(), &leg.hold.completion);
+                *self.running.lock() = Some(completion.clone());
+                // Whoever exits either sees it running, or is seen here.
+                if self.exiting.load(Ordering::SeqCst) {
+                    completion.cancel();
+                }
                 let start = Instant::now();
                 // It may be the caller's own thread, which a defect of ours must not take down.
                 self.counters.in_flight.add(1);
-                let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, canceled)));
+                let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, completion.canceled())));
                 self.counters.in_flight.sub(1);
+                drop(self.running.lock().take());
                 let ran = ran.unwrap_or_else(|_| Err(Error::internal("the built-in CPU panicked; please report it")));
                 // Its locks are free by now. What it leaves behind is settled before the next one's turn.
                 Departed::Over(match ran {
@@ -375,57 +538,98 @@ impl Submitter {
         attended: bool,
     ) -> Departed {
         let (gpu, queue) = self.wgpu();
+        let others = self.sharing.lock().others;
         let scopes = gpu.scopes();
         leg.left = Some(Instant::now());
-        self.writes.store(false, Ordering::Relaxed);
-        let index = Mark::Wgpu(queue.submit(commands));
-        if let Err(error) = scopes.pop(|| "a submission".into(), 0) {
-            let error = Block::blame(leg.hold.blocks().iter().flatten(), self.lost.explain(gpu, error));
-            return Departed::Over(leg.fail(&error, false));
+        let point = WaitPoint::submit(queue, self.timeline.as_deref(), others, commands);
+        self.staged.left(point.as_ref());
+        let refused = scopes.pop(|| "a submission".into(), 0).err();
+        let error = match (&point, refused) {
+            (Some(_), None) => None,
+            (None, None) => {
+                self.lost.set("it was destroyed");
+                self.lost.check().err()
+            }
+            (_, Some(error)) => Some(self.lost.explain(gpu, error)),
+        };
+        match (point, error) {
+            (Some(point), None) => self.left(leg, point, attended),
+            (point, error) => {
+                let error = error.unwrap_or_else(|| Error::internal("a submission was refused without a reason"));
+                let error = Block::blame(leg.hold.blocks().iter().flatten(), error);
+                // wgpu has reported an error after it had submitted.
+                let started = self.timeline.is_some() && point.is_some();
+                if let (true, Some(point), Some(retained)) = (started, point, &self.retained) {
+                    retained.keep(point, leg.hold.clone());
+                }
+                Departed::Over(leg.fail(&error, started))
+            }
         }
+    }
+
+    /// A submission is on its way.
+    fn left(&self, leg: Leg, point: WaitPoint, attended: bool) -> Departed {
+        leg.overwrite();
         self.counters.submissions.add(1);
         leg.left.inspect(|left| leg.log_left(*left));
         self.counters.in_flight.add(1);
-        let serial = self.line.departed(leg, index.clone(), attended);
-        Departed::Flying(index, serial)
+        let serial = self.line.departed(leg, point.clone(), attended);
+        Departed::Flying(point, serial)
     }
 
-    /// From now on somebody else may use the queue.
+    /// From now on others may use the queue. wgpu does not know of what went past it, and would free the buffers of a destroyed device under it: an empty submission, which ends after all
+    /// that came before, keeps it from that.
     pub(crate) fn share_queue(&self) {
-        *self.shared.lock() = true;
+        let mut sharing = self.sharing.lock();
+        sharing.others = true;
+        if std::mem::take(&mut sharing.direct) {
+            let (gpu, queue) = self.wgpu();
+            let scopes = gpu.scopes();
+            queue.submit([]);
+            if let Err(error) = scopes.pop(|| "an empty submission".into(), 0) {
+                tracing::warn!(%error, "the queue is shared while work that wgpu does not know of is under way");
+            }
+        }
     }
 
-    /// Submits a part of a replay past wgpu, unless somebody else may be using the queue.
+    /// Whether submissions past wgpu can be waited for.
+    pub(crate) fn has_timeline(&self) -> bool {
+        self.timeline.is_some()
+    }
+
+    /// Submits a part of a replay past wgpu, unless others may be using the queue.
     fn launch(&self, frozen: &Arc<Frozen>, part: usize, mut leg: Leg, attended: bool) -> Departed {
         let (gpu, queue) = self.wgpu();
-        let shared = self.shared.lock();
-        if *shared {
-            drop(shared);
-            return self.submit([frozen.commands(gpu, part)], leg, attended);
-        }
-        let flushed = match self.writes.swap(false, Ordering::Relaxed) {
+        let mut sharing = self.sharing.lock();
+        let timeline = self.timeline.as_ref().filter(|_| !sharing.others);
+        let Some(timeline) = timeline else {
+            drop(sharing);
+            let scopes = gpu.scopes();
+            let commands = frozen.commands(gpu, part);
+            let commands = scopes.pop(|| "a run".into(), 0).and(commands);
+            return match commands {
+                Ok(commands) => self.submit([commands], leg, attended),
+                Err(error) => Departed::Over(leg.fail(&self.lost.explain(gpu, error), false)),
+            };
+        };
+        let flushed = match self.staged.pending() {
             true => {
                 let scopes = gpu.scopes();
-                queue.submit([]);
+                let point = WaitPoint::submit(queue, Some(timeline), false, None);
+                self.staged.left(point.as_ref());
                 scopes.pop(|| "writes".into(), 0).map_err(|error| self.lost.explain(gpu, error))
             }
             false => Ok(()),
         };
         leg.left = Some(Instant::now());
-        let launched = flushed.and_then(|()| frozen.launch(part));
-        drop(shared);
+        let launched = flushed.and_then(|()| frozen.launch(part, timeline));
+        sharing.direct |= launched.is_ok();
+        drop(sharing);
         match launched {
-            Ok(fence) => {
-                self.counters.submissions.add(1);
-                self.counters.in_flight.add(1);
-                leg.fence = Some(fence);
-                let mark = Mark::Direct(frozen.clone(), fence);
-                let serial = self.line.departed(leg, mark.clone(), attended);
-                Departed::Flying(mark, serial)
-            }
+            Ok(value) => self.left(leg, WaitPoint::direct(value), attended),
             Err(error) => {
                 if *error.kind() == ErrorKind::DeviceLost {
-                    self.lost.set(error.to_string());
+                    self.lost.set_by_driver();
                 }
                 Departed::Over(leg.fail(&error, false))
             }
@@ -454,64 +658,48 @@ impl Submitter {
         }
     }
 
-    /// Sleeps in `poll` until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
-    fn attend(&self, mark: &Mark, serial: u64) -> bool {
-        let mut pending = false;
-        let outcome = match self.poll(mark) {
-            Polled::Done => Ok(()),
-            Polled::Dropped => Err(Error::internal("wgpu dropped the submission without saying why")),
-            Polled::Pending if self.lost.check().is_ok() => return false,
-            Polled::Pending => {
-                pending = true;
-                Ok(())
+    /// Sleeps until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
+    fn attend(&self, point: &WaitPoint, serial: u64) -> bool {
+        let (gpu, _) = self.wgpu();
+        match point.wait(gpu, self.timeline.as_deref(), &self.lost, SLICE) {
+            Waited::Done => {}
+            Waited::Dropped => self.lost.set("it was destroyed"),
+            Waited::Pending => {
+                self.lost.probe(gpu);
+                if self.lost.check().is_ok() {
+                    return false;
+                }
             }
-        };
+        }
         let lost = self.lost.check();
+        // A lost device reports nothing that can be believed: all hear of it.
         let through = if lost.is_ok() { serial } else { u64::MAX };
         let now = Instant::now();
-        let legs = self.line.landed(through);
-        self.counters.in_flight.sub(legs.len() as u64);
-        if let Some(left) = legs.first().and_then(|leg| leg.left).filter(|_| lost.is_ok() && outcome.is_ok()) {
-            let efforts: SmallVec<[&Effort; 2]> = legs.iter().filter_map(|leg| leg.effort.as_deref()).collect();
-            let logged = legs.iter().any(|leg| leg.hold.logged.is_some());
+        let landed = self.line.landed(through);
+        self.counters.in_flight.sub(landed.len() as u64);
+        if let Some(left) = landed.first().and_then(|(leg, _)| leg.left).filter(|_| lost.is_ok()) {
+            let efforts: SmallVec<[&Effort; 2]> = landed.iter().filter_map(|(leg, _)| leg.effort.as_deref()).collect();
+            let logged = landed.iter().any(|(leg, _)| leg.hold.logged.is_some());
             let time = self.costs.landed(left, now, &efforts, logged);
-            legs.first().filter(|_| legs.len() == 1).inspect(|leg| self.watch(leg, time));
+            landed.first().filter(|_| landed.len() == 1).inspect(|(leg, _)| self.watch(leg, time));
         }
-        for mut leg in legs {
+        for (leg, point) in landed {
             leg.log_landed(now);
-            // Of a lost device nobody knows whether it is done with it.
-            if let (Some(fence), Some(frozen), Ok(())) = (leg.fence.take(), &leg.hold.keeps, &lost) {
-                frozen.give_back(fence);
-            }
-            if pending {
-                // Nobody knows whether a lost device still runs it: what it uses stays for good.
-                std::mem::forget(leg.hold.clone());
-            }
-            match lost.clone().and_then(|()| outcome.clone()) {
+            match &lost {
                 Ok(()) => self.land(leg),
-                Err(error) => leg.fail(&error, true).wake(),
+                Err(error) => {
+                    // Before anybody hears of it: the metrics are not behind.
+                    if let Some(retained) = &self.retained {
+                        retained.keep(point, leg.hold.clone());
+                    }
+                    leg.fail(error, true).wake();
+                }
             }
         }
-        if lost.is_err() || outcome.is_err() {
+        if lost.is_err() {
             self.counters.publish();
         }
         true
-    }
-
-    fn poll(&self, mark: &Mark) -> Polled {
-        match mark {
-            Mark::Wgpu(index) => {
-                let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(POLL) };
-                self.lost.poll(self.wgpu().0, wait)
-            }
-            Mark::Direct(frozen, fence) => match frozen.wait(*fence) {
-                Ok(()) => Polled::Done,
-                Err(error) => {
-                    self.lost.set(error.to_string());
-                    Polled::Pending
-                }
-            },
-        }
     }
 
     /// Counts what took longer than it was cut to take.
@@ -533,10 +721,12 @@ impl Submitter {
             && self.lost.check().is_ok()
         {
             self.lost.poll(self.wgpu().0, wgpu::PollType::Poll);
-            thread::yield_now();
+            returning.wait_mapped(MAPPING);
         }
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {
-            self.lost.set("what a batch read could not be mapped");
+            let error = Error::internal("what a batch read could not be mapped");
+            let error = self.lost.explain(self.wgpu().0, error);
+            return leg.fail(&error, true).wake();
         }
         match self.lost.check() {
             // Before anybody hears of it: a recorder is not behind what a caller sees.

@@ -59,7 +59,7 @@ impl Submitter {
             queue.under_way.drain(..=at);
         }
         drop(queue);
-        for leg in self.line.landed(serial) {
+        for (leg, _) in self.line.landed(serial) {
             leg.completion.finish(Ok(()));
         }
     }

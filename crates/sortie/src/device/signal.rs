@@ -1,0 +1,67 @@
+//! What wgpu has called back, or that it never will.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Tells a thread that waits whether a callback was called.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    state: Mutex<Option<bool>>,
+    changed: Condvar,
+}
+
+/// The other end of a [`Signal`]. Dropped without a call, it says `false`: wgpu drops callbacks when one before them panics, and when commands are never submitted.
+#[derive(Debug)]
+pub(crate) struct SignalGuard(Arc<Signal>);
+
+impl Signal {
+    pub(crate) fn new() -> (Arc<Self>, SignalGuard) {
+        let signal = Arc::<Self>::default();
+        (signal.clone(), SignalGuard(signal))
+    }
+
+    /// What was called back; `None` until then.
+    pub(crate) fn get(&self) -> Option<bool> {
+        *self.state.lock()
+    }
+
+    /// Waits for the call, but no longer than `limit`.
+    pub(crate) fn wait(&self, limit: Duration) {
+        let mut state = self.state.lock();
+        if state.is_none() {
+            self.changed.wait_for(&mut state, limit);
+        }
+    }
+}
+
+impl SignalGuard {
+    /// Whether it went well.
+    pub(crate) fn set(self, well: bool) {
+        self.0.state.lock().get_or_insert(well);
+    }
+}
+
+impl Drop for SignalGuard {
+    fn drop(&mut self) {
+        self.0.state.lock().get_or_insert(false);
+        self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callback_that_is_dropped_instead_of_called_says_so() {
+        let (called, guard) = Signal::new();
+        assert_eq!(called.get(), None);
+        guard.set(true);
+        assert_eq!(called.get(), Some(true));
+        let (dropped, guard) = Signal::new();
+        drop(guard);
+        dropped.wait(Duration::MAX);
+        assert_eq!(dropped.get(), Some(false));
+    }
+}

@@ -1,0 +1,175 @@
+//! Leaving the process only when no thread is inside a driver.
+//!
+//! A driver whose library is being torn down by `exit` while a thread still uses it crashes the program after its last line. So this crate registers a function with the C runtime that
+//! cancels what is queued, lets what is in flight finish, ends the device threads, and waits until the application's threads have left the calls that they are in. From then on a thread that
+//! calls into this crate sleeps: it ends with the process.
+//!
+//! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used: the function is registered anew before and after drivers are
+//! loaded, when a device has been opened, and when its first submission is done.
+//!
+//! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
+
+use std::{
+    cell::Cell,
+    sync::{
+        Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle, ThreadId},
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+
+/// What ends its threads when the process exits.
+pub(crate) trait Quit: Send + Sync {
+    /// Starts nothing more, cancels what can be canceled, and has the threads end. Never waits.
+    fn quit(&self);
+}
+
+/// A thread that may use a driver.
+struct Member {
+    owner: Option<Weak<dyn Quit>>,
+    thread: JoinHandle<()>,
+}
+
+static THREADS: Mutex<Vec<Member>> = Mutex::new(Vec::new());
+/// Threads that are inside calls which may reach a driver.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Set once the process exits, and never reset.
+static EXITING: AtomicBool = AtomicBool::new(false);
+/// Threads that sleep because the process exits.
+static ASLEEP: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+
+/// A kernel that hangs must not keep the process from ending.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+thread_local! {
+    /// Set on our own threads.
+    static OWN: Cell<Option<ThreadId>> = const { Cell::new(None) };
+    /// Calls of this thread that are inside each other.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// This thread may use drivers while the process exits: it ends what is under way, or runs the exit itself.
+    static EXEMPT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the process is exiting.
+pub(crate) fn exiting() -> bool {
+    EXITING.load(Ordering::SeqCst)
+}
+
+/// Called by each of our threads when it starts.
+pub(crate) fn begin() {
+    OWN.set(Some(thread::current().id()));
+}
+
+/// As [`begin`], for threads that finish what is under way when the process exits.
+pub(crate) fn begin_exempt() {
+    begin();
+    EXEMPT.set(true);
+}
+
+/// The calling thread is inside a call that may reach a driver, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Inside(());
+
+/// Enters a call that may reach a driver. Once the process exits this does not return. The caller holds no lock.
+pub(crate) fn enter() -> Inside {
+    let depth = DEPTH.get();
+    DEPTH.set(depth + 1);
+    if depth == 0 {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        if exiting() && !EXEMPT.get() {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+            ASLEEP.lock().push(thread::current().id());
+            loop {
+                thread::park();
+            }
+        }
+    }
+    Inside(())
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let depth = DEPTH.get() - 1;
+        DEPTH.set(depth);
+        if depth == 0 {
+            INSIDE.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Remembers a thread, and what ends it.
+pub(crate) fn enlist(owner: Weak<dyn Quit>, thread: JoinHandle<()>) {
+    register();
+    remember(Member { owner: Some(owner), thread });
+}
+
+/// Remembers a thread that is about to end, and lets go of a device when it does; the device has registered what waits for it.
+pub(crate) fn see_off(thread: JoinHandle<()>) {
+    remember(Member { owner: None, thread });
+}
+
+fn remember(member: Member) {
+    let mut members = THREADS.lock();
+    members.retain(|member| !member.thread.is_finished());
+    members.push(member);
+}
+
+/// Has the exit wait before anything that was loaded or made until now goes.
+#[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
+pub(crate) fn register() {
+    unsafe extern "C" {
+        fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
+    }
+    // Enough for all drivers of a process: they register when they are loaded and first used, not each time that a device is opened.
+    const MOST: usize = 1000;
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    if COUNT.fetch_add(1, Ordering::Relaxed) >= MOST {
+        return;
+    }
+    // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
+    // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
+    let refused = unsafe { atexit(settle) };
+    if refused != 0 {
+        tracing::warn!(
+            "the C runtime takes no more exit functions: exiting with work in flight may crash in the driver"
+        );
+    }
+}
+
+extern "C" fn settle() {
+    EXEMPT.set(true);
+    EXITING.store(true, Ordering::SeqCst);
+    let members = std::mem::take(&mut *THREADS.lock());
+    for owner in members.iter().filter_map(|member| member.owner.as_ref()?.upgrade()) {
+        owner.quit();
+        // wgpu cannot be let go of here, where thread-locals are gone already: our threads do that, or nobody.
+        std::mem::forget(owner);
+    }
+    let begin = Instant::now();
+    let wait = |over: &dyn Fn() -> bool| {
+        while !over() && begin.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_micros(200));
+        }
+    };
+    // A waker may call `exit` inside a call of ours, or on one of our threads, which would then wait for itself.
+    let own = usize::from(DEPTH.get() > 0);
+    wait(&|| INSIDE.load(Ordering::SeqCst) <= own);
+    for Member { thread, .. } in members.into_iter().filter(|member| !is_current(&member.thread)) {
+        wait(&|| thread.is_finished() || ASLEEP.lock().contains(&thread.thread().id()));
+        if thread.is_finished() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Whether this is one of our threads, which others wait for.
+pub(crate) fn is_own() -> bool {
+    OWN.get().is_some()
+}
+
+fn is_current(other: &JoinHandle<()>) -> bool {
+    OWN.get() == Some(other.thread().id())
+}

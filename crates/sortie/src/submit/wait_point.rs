@@ -1,0 +1,131 @@
+//! How the completion of one submission is observed.
+//!
+//! On Vulkan a submission signals a value of the device's [`Timeline`], which is waited for in slices. Elsewhere wgpu calls back from within `poll`, which is called at intervals.
+//! Either way wgpu has the last word: once a submission seems done, wgpu is asked to wait for it without a limit, which then takes no time and runs its callbacks.
+//!
+//! wgpu's `poll` is never given a timeout: see [`Timeline`].
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::device::{Gpu, Lost, Polled, Signal, Timeline};
+
+/// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
+const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+
+/// What one submission is waited for by.
+#[derive(Clone, Debug)]
+pub(super) struct WaitPoint {
+    /// Never given twice.
+    id: u64,
+    /// The value of the timeline that it signals.
+    value: Option<u64>,
+    /// wgpu's own word, where the timeline is not enough: there is none, or others use the queue too.
+    done: Option<Arc<Signal>>,
+    /// Of a submission through wgpu.
+    index: Option<wgpu::SubmissionIndex>,
+}
+
+/// What a wait has found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    Done,
+    Pending,
+    /// wgpu has not submitted it.
+    Dropped,
+}
+
+impl WaitPoint {
+    /// Submits commands through wgpu. `None` when wgpu has dropped them: the device was destroyed. The caller has the turn of the submit line.
+    pub(super) fn submit(
+        queue: &wgpu::Queue,
+        timeline: Option<&Timeline>,
+        shared: bool,
+        commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+    ) -> Option<Self> {
+        let value = timeline.map(|timeline| timeline.attach(queue));
+        let index = queue.submit(commands);
+        if timeline.is_some_and(|timeline| timeline.detach(queue)) {
+            return None;
+        }
+        let done = (shared || value.is_none()).then(|| {
+            let (done, guard) = Signal::new();
+            queue.on_submitted_work_done(move || guard.set(true));
+            done
+        });
+        Some(Self { id: next_id(), value, done, index: Some(index) })
+    }
+
+    /// Of a submission past wgpu.
+    pub(super) fn direct(value: u64) -> Self {
+        Self { id: next_id(), value: Some(value), done: None, index: None }
+    }
+
+    /// Waits until the submission is done, but no longer than about `limit`.
+    pub(super) fn wait(&self, gpu: &Gpu, timeline: Option<&Timeline>, lost: &Lost, limit: Duration) -> Waited {
+        let seen = match (self.value, timeline) {
+            (Some(value), Some(timeline)) => timeline.wait(value, limit).unwrap_or_else(|_| {
+                lost.set_by_driver();
+                // A driver that has lost its device is through with everything.
+                true
+            }),
+            _ => self.poll_until(gpu, lost, limit),
+        };
+        if !seen {
+            return Waited::Pending;
+        }
+        match &self.index {
+            Some(_) if lost.by_driver() => Waited::Done,
+            Some(index) => match lost.poll(gpu, wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
+                Polled::Done => Waited::Done,
+                Polled::Dropped => Waited::Dropped,
+                Polled::Failed => Waited::Pending,
+            },
+            None => Waited::Done,
+        }
+    }
+
+    /// Whether the driver is through with the submission, within `limit`. It may belong to a device that is lost.
+    pub(super) fn is_over(&self, gpu: &Gpu, timeline: Option<&Timeline>, lost: &Lost, limit: Duration) -> bool {
+        let reached = match (self.value, timeline) {
+            (Some(value), Some(timeline)) => timeline.wait(value, limit).unwrap_or(true),
+            _ => true,
+        };
+        let Some(done) = self.done.as_ref().filter(|_| reached && !lost.by_driver()) else { return reached };
+        lost.poll(gpu, wgpu::PollType::Poll);
+        done.get().is_some()
+    }
+
+    fn poll_until(&self, gpu: &Gpu, lost: &Lost, limit: Duration) -> bool {
+        let Some(done) = &self.done else { return true };
+        let begin = Instant::now();
+        let [mut interval, longest] = INTERVALS;
+        loop {
+            lost.poll(gpu, wgpu::PollType::Poll);
+            if done.get().is_some() {
+                return true;
+            }
+            if begin.elapsed() >= limit || lost.check().is_err() {
+                return false;
+            }
+            done.wait(interval);
+            interval = (2 * interval).min(longest);
+        }
+    }
+}
+
+impl PartialEq for WaitPoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
