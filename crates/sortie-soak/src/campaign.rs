@@ -106,7 +106,7 @@ impl Outcome {
     }
 
     /// Adds a failure of all processes together.
-    pub fn fail(&mut self, what: String) {
+    pub fn fail(&mut self, what: &str) {
         self.failed += 1;
         self.failures.push(format!("{} on {}: {what}", self.part, self.device));
     }

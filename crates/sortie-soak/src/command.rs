@@ -108,7 +108,7 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
             let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some() || !options.device.is_empty();
             let mut missing = Outcome { part: part.name, device: format!("{device} (missing)"), ..Outcome::default() };
             if required {
-                missing.fail("there is no such device".into());
+                missing.fail("there is no such device");
             }
             outcomes.push(missing);
             continue;

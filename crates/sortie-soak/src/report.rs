@@ -36,6 +36,7 @@ const MOST_FAULTS: u64 = 20;
 impl Report {
     /// Names what comes next.
     pub fn at(&self, what: impl Display) {
+        send(&Event::Operations(self.operations));
         send(&Event::At(what.to_string()));
     }
 
