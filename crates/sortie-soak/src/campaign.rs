@@ -36,12 +36,14 @@ pub struct Outcome {
     pub failed: u64,
     /// What failed, and how to repeat it. The first few only.
     pub failures: Vec<String>,
+    /// Lines for the reader.
+    pub notes: Vec<String>,
     /// The largest value of each figure.
     pub figures: BTreeMap<String, f64>,
 }
 
 /// Failures that are described; more are only counted.
-const DESCRIBED: usize = 5;
+const DESCRIBED: usize = 12;
 
 /// Runs one part on one device. `task` is the first; the seed of each following one is one more.
 #[must_use]
@@ -79,6 +81,7 @@ impl Outcome {
             let largest = self.figures.entry(name).or_insert(value);
             *largest = largest.max(value);
         }
+        self.notes.extend(ended.notes);
         if ended.failures.is_empty() {
             return;
         }

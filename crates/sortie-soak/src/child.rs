@@ -23,6 +23,8 @@ pub struct Ended {
     pub failures: Vec<String>,
     /// Figures that it reported.
     pub figures: Vec<(String, f64)>,
+    /// Lines for the reader.
+    pub notes: Vec<String>,
     /// The end of its standard error.
     pub stderr: String,
 }
@@ -80,6 +82,7 @@ fn watch(part: &Part, mut child: Child) -> Ended {
             Event::Operations(count) => ended.operations = count,
             Event::Fault(what) => ended.failures.push(what),
             Event::Figure(name, value) => ended.figures.push((name, value)),
+            Event::Note(what) => ended.notes.push(what),
             Event::Exiting(time) => exiting = Some(time),
         }
     }

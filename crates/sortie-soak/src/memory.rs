@@ -10,6 +10,12 @@ pub fn resident() -> u64 {
     status("VmRSS:")
 }
 
+/// The most bytes that were resident at once so far.
+#[must_use]
+pub fn peak() -> u64 {
+    status("VmHWM:")
+}
+
 /// Bytes of address space of this process.
 #[must_use]
 pub fn address_space() -> u64 {

@@ -58,8 +58,16 @@ impl Task {
 }
 
 /// All parts, in the order in which a campaign runs them.
-pub const ALL: &[Part] =
-    &[parts::loss::PART, parts::loss_baseline::PART, parts::waiting::PART, parts::growth::PART, parts::exits::PART];
+pub const ALL: &[Part] = &[
+    parts::loss::PART,
+    parts::loss_baseline::PART,
+    parts::waiting::PART,
+    parts::growth::PART,
+    parts::overload::PART,
+    parts::exits::PART,
+    parts::memory_limit::PART,
+    parts::kernels::PART,
+];
 
 /// The part of this name.
 #[must_use]

@@ -26,6 +26,8 @@ pub enum Event {
     Fault(String),
     /// A measured figure. The largest of all children is shown.
     Figure(String, f64),
+    /// A line for the reader, printed below the table.
+    Note(String),
     /// It is about to exit, at this time of the monotonic clock in nanoseconds.
     Exiting(u64),
 }
@@ -63,6 +65,11 @@ impl Report {
     /// Reports a measured figure, with its unit in the name.
     pub fn figure(&self, name: &str, value: f64) {
         send(&Event::Figure(name.into(), value));
+    }
+
+    /// Tells the reader something that is no failure.
+    pub fn note(&self, what: impl Display) {
+        send(&Event::Note(what.to_string()));
     }
 
     /// Operations so far.
@@ -115,6 +122,7 @@ impl Event {
             Self::Operations(count) => format!("operations {count}"),
             Self::Fault(what) => format!("fault {}", one_line(what)),
             Self::Figure(name, value) => format!("figure {value} {name}"),
+            Self::Note(what) => format!("note {}", one_line(what)),
             Self::Exiting(time) => format!("exiting {time}"),
         }
     }
@@ -131,6 +139,7 @@ impl Event {
                 let (value, name) = rest.split_once(' ')?;
                 Some(Self::Figure(name.into(), value.parse().ok()?))
             }
+            "note" => Some(Self::Note(rest.into())),
             "exiting" => rest.parse().ok().map(Self::Exiting),
             _ => None,
         }
@@ -154,6 +163,7 @@ mod tests {
             Event::Operations(7),
             Event::Fault("a b".into()),
             Event::Figure("growth MB".into(), -1.5),
+            Event::Note("c".into()),
             Event::Exiting(9),
         ];
         for event in events {

@@ -42,6 +42,10 @@ impl fmt::Display for Summary<'_> {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        writeln!(f, "{table}")
+        writeln!(f, "{table}")?;
+        for outcome in self.0 {
+            outcome.notes.iter().try_for_each(|note| writeln!(f, "{} on {}: {note}", outcome.part, outcome.device))?;
+        }
+        Ok(())
     }
 }

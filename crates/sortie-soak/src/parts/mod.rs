@@ -2,7 +2,11 @@
 
 pub mod exits;
 pub mod growth;
+pub mod kernels;
 pub mod loss;
 pub mod loss_baseline;
+pub mod memory_limit;
+pub mod overload;
 pub mod waiting;
+mod wgsl;
 mod work;
