@@ -1,0 +1,133 @@
+//! Parts run on devices for a given time.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    child,
+    part::{Part, Task},
+};
+
+/// How long to go on.
+#[derive(Clone, Copy, Debug)]
+pub enum Until {
+    /// At least one process, and no new one after this time.
+    Elapsed(Duration),
+    /// This many processes.
+    Runs(u64),
+}
+
+/// What came of one part on one device.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The part.
+    pub part: &'static str,
+    /// The device.
+    pub device: String,
+    /// Processes.
+    pub runs: u64,
+    /// Operations of all of them.
+    pub operations: u64,
+    /// Processes that failed.
+    pub failed: u64,
+    /// What failed, and how to repeat it. The first few only.
+    pub failures: Vec<String>,
+    /// Lines for the reader.
+    pub notes: Vec<String>,
+    /// The largest value of each figure.
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// Failures that are described; more are only counted.
+const DESCRIBED: usize = 12;
+
+/// Runs one part on one device. `task` is the first; the seed of each following one is one more.
+#[must_use]
+pub fn run(part: &Part, task: &Task, until: Until) -> Outcome {
+    let mut outcome = Outcome { part: part.name, device: task.device.clone(), ..Outcome::default() };
+    let progress = progress(part, task, until);
+    let begin = Instant::now();
+    let mut task = task.clone();
+    loop {
+        let ended = child::run(part, &task);
+        outcome.add(part, &task, ended);
+        progress.inc(1);
+        progress.set_message(format!("{} failed", outcome.failed));
+        task.seed += 1;
+        let over = match until {
+            Until::Elapsed(time) => begin.elapsed() >= time,
+            Until::Runs(runs) => outcome.runs >= runs,
+        };
+        if over {
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    if let Some(conclude) = part.conclude {
+        conclude(&task, &mut outcome);
+    }
+    outcome
+}
+
+impl Outcome {
+    fn add(&mut self, part: &Part, task: &Task, ended: child::Ended) {
+        self.runs += 1;
+        self.operations += ended.operations;
+        for (name, value) in ended.figures {
+            let largest = self.figures.entry(name).or_insert(value);
+            *largest = largest.max(value);
+        }
+        self.notes.extend(ended.notes);
+        if ended.failures.is_empty() {
+            return;
+        }
+        self.failed += 1;
+        if self.failures.len() >= DESCRIBED {
+            return;
+        }
+        let repeat = repeat(part, task);
+        let mut text = format!(
+            "{} on {}, seed {}: {}\n  repeat: {repeat}",
+            part.name,
+            task.device,
+            task.seed,
+            ended.failures.join("\n  ")
+        );
+        let stderr = ended.stderr.trim();
+        if !stderr.is_empty() {
+            text.push_str("\n  standard error ends with:");
+            for line in stderr.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev() {
+                text.push_str("\n    | ");
+                text.extend(line.chars().take(300));
+            }
+        }
+        self.failures.push(text);
+    }
+
+    /// Adds a failure of all processes together.
+    pub fn fail(&mut self, what: &str) {
+        self.failed += 1;
+        self.failures.push(format!("{} on {}: {what}", self.part, self.device));
+    }
+}
+
+/// The command that repeats a task.
+fn repeat(part: &Part, task: &Task) -> String {
+    let quick = if task.quick { " --quick" } else { "" };
+    format!("soak {} --device {} --seed {} --size {} --runs 1{quick}", part.name, task.device, task.seed, task.size)
+}
+
+fn progress(part: &Part, task: &Task, until: Until) -> ProgressBar {
+    let bar = match until {
+        Until::Runs(runs) => ProgressBar::new(runs),
+        Until::Elapsed(_) => ProgressBar::no_length(),
+    };
+    let style = ProgressStyle::with_template("{prefix} {pos} runs, {msg} ({elapsed})");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.set_prefix(format!("{} on {}:", part.name, task.device));
+    bar
+}

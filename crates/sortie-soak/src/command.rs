@@ -1,0 +1,149 @@
+//! The command line.
+
+#![expect(clippy::print_stdout, reason = "a command prints its result")]
+
+use std::{process::ExitCode, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    campaign::{self, Outcome, Until},
+    devices, panics,
+    part::{self, Part, Task},
+    report::Report,
+    summary::Summary,
+};
+
+/// Attacks the library and reports what failed.
+#[derive(Debug, Parser)]
+#[command(name = "soak", subcommand_precedence_over_arg = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Action>,
+    /// The parts to run; all of them if none is named.
+    parts: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Lists the parts.
+    List,
+    /// Runs one task in this process. The parent starts it.
+    #[command(hide = true)]
+    Child {
+        part: String,
+        #[arg(long)]
+        device: String,
+        #[arg(long)]
+        seed: u64,
+        #[arg(long)]
+        size: u64,
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+struct Options {
+    /// Device to run on; may be given more than once. All devices of the part if none is given.
+    #[arg(long)]
+    device: Vec<String>,
+    /// Seconds for all parts on all devices together.
+    #[arg(long, default_value_t = 600.0, conflicts_with = "quick")]
+    seconds: f64,
+    /// The short version that runs in `scripts/test`.
+    #[arg(long)]
+    quick: bool,
+    /// The seed of the first process. Each further process has the next one.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Number of processes per part and device, instead of a time.
+    #[arg(long)]
+    runs: Option<u64>,
+    /// Operations of one process; what an operation is depends on the part.
+    #[arg(long)]
+    size: Option<u64>,
+}
+
+/// Runs the command.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Action::List) => {
+            for part in part::ALL {
+                println!("{:14} {}", part.name, part.about);
+            }
+            ExitCode::SUCCESS
+        }
+        Some(Action::Child { part, device, seed, size, quick }) => child(&part, &Task { device, seed, size, quick }),
+        None => parent(&cli.parts, &cli.options),
+    }
+}
+
+fn child(name: &str, task: &Task) -> ExitCode {
+    let Some(part) = part::find(name) else { return unknown(name) };
+    panics::watch();
+    let mut report = Report::default();
+    (part.run)(task, &mut report);
+    if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn parent(names: &[String], options: &Options) -> ExitCode {
+    let mut parts = Vec::new();
+    for name in names {
+        let Some(part) = part::find(name) else { return unknown(name) };
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        parts.extend(part::ALL.iter().filter(|part| part.weight > 0));
+    }
+    let lots = lots(&parts, &options.device);
+    let weights: u32 = lots.iter().map(|(part, _)| part.weight.max(1)).sum();
+    let mut outcomes = Vec::new();
+    for (part, device) in lots {
+        if !devices::exists(&device) {
+            let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some() || !options.device.is_empty();
+            let mut missing = Outcome { part: part.name, device: format!("{device} (missing)"), ..Outcome::default() };
+            if required {
+                missing.fail("there is no such device");
+            }
+            outcomes.push(missing);
+            continue;
+        }
+        let size = options.size.unwrap_or(if options.quick { part.size.quick } else { part.size.full });
+        let task = Task { device, seed: options.seed, size, quick: options.quick };
+        let share = options.seconds * f64::from(part.weight.max(1)) / f64::from(weights.max(1));
+        let until = match options.runs {
+            Some(runs) => Until::Runs(runs.max(1)),
+            None if options.quick => Until::Runs(part.quick_runs),
+            None => Until::Elapsed(Duration::from_secs_f64(share.max(0.0))),
+        };
+        outcomes.push(campaign::run(part, &task, until));
+    }
+    let summary = Summary(&outcomes);
+    println!("{summary}");
+    if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Every part with each of its devices.
+fn lots(parts: &[&'static Part], devices: &[String]) -> Vec<(&'static Part, String)> {
+    let mut lots = Vec::new();
+    for part in parts {
+        if devices.is_empty() {
+            lots.extend(part.devices.iter().map(|device| (*part, (*device).to_owned())));
+        } else {
+            let able = devices.iter().filter(|device| part.devices.contains(&device.as_str()));
+            lots.extend(able.map(|device| (*part, device.clone())));
+        }
+    }
+    lots
+}
+
+fn unknown(name: &str) -> ExitCode {
+    let names: Vec<_> = part::ALL.iter().map(|part| part.name).collect();
+    println!("there is no part {name:?}; there are {}", names.join(", "));
+    ExitCode::FAILURE
+}

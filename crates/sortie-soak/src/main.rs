@@ -1,0 +1,5 @@
+//! `soak`: see the library's documentation.
+
+fn main() -> std::process::ExitCode {
+    sortie_soak::command::main()
+}

@@ -1,0 +1,36 @@
+//! Memory of this process.
+
+use std::fs;
+
+const MB: f64 = 1e6;
+
+/// Bytes of memory of this process that are resident.
+#[must_use]
+pub fn resident() -> u64 {
+    status("VmRSS:")
+}
+
+/// The most bytes that were resident at once so far.
+#[must_use]
+pub fn peak() -> u64 {
+    status("VmHWM:")
+}
+
+/// Bytes of address space of this process.
+#[must_use]
+pub fn address_space() -> u64 {
+    status("VmSize:")
+}
+
+/// Growth of the resident memory from `before` to now in megabytes; negative when memory was given back.
+#[must_use]
+pub fn growth(before: u64) -> f64 {
+    (resident() as f64 - before as f64) / MB
+}
+
+/// A figure of the kernel's about this process; 0 where there is no such file.
+fn status(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().map_or(0, |kib| kib << 10)
+}

@@ -1,0 +1,141 @@
+//! Adversarial and mutated WGSL: every source compiles within its limits or is refused with an error that says why.
+
+use std::time::Duration;
+
+use rustix::{
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+    time::{ClockId, clock_gettime},
+};
+use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result};
+
+use super::wgsl::{self, ADVERSARIES};
+use crate::{
+    devices, memory,
+    part::{Part, Size, Task},
+    report::Report,
+};
+
+pub(crate) const PART: Part = Part {
+    name: "kernels",
+    about: "adversarial WGSL, one source per process, then mutated WGSL; size: mutated sources per process",
+    devices: devices::ALL,
+    weight: 3,
+    size: Size { quick: 60, full: 300 },
+    quick_runs: ADVERSARIES.len() as u64 + 2,
+    patience: Duration::from_secs(300),
+    run,
+    conclude: None,
+};
+
+/// Megabytes that one source may take.
+const MEMORY: f64 = 512.0;
+
+/// Seconds of processor time that one source may take; more in a build without optimisation.
+const SECONDS: f64 = if cfg!(debug_assertions) { 15.0 } else { 5.0 };
+
+/// Seconds of processor time after which a child is killed.
+const MOST_SECONDS: u64 = 120;
+
+/// Bytes of address space beyond what is in use after which allocations fail.
+const MOST_BYTES: u64 = 3 << 30;
+
+fn run(task: &Task, report: &mut Report) {
+    let budget = Some(Duration::from_millis(200));
+    let device =
+        match devices::open_with(&task.device, DeviceOptions { kernel_budget: budget, ..DeviceOptions::default() }) {
+            Ok(device) => device,
+            Err(error) => return report.fault(format!("open: {error}")),
+        };
+    limit(Resource::As, memory::address_space() + MOST_BYTES);
+    limit(Resource::Cpu, MOST_SECONDS);
+    match ADVERSARIES.get(task.seed as usize) {
+        Some(adversary) => {
+            let source = (adversary.source)(adversary.size);
+            adversarial(&device, adversary.name, &source, task, report);
+        }
+        None => mutations(&device, task, report),
+    }
+}
+
+/// One source, with what it costs.
+fn adversarial(device: &Device, name: &str, source: &str, task: &Task, report: &mut Report) {
+    report.at(name);
+    report.count(1);
+    let (before, begin) = (memory::resident(), processor_time());
+    let compiled = device.kernel(source);
+    let (peak, seconds) = ((memory::peak().saturating_sub(before)) as f64 / 1e6, processor_time() - begin);
+    let outcome = match &compiled {
+        Ok(_) => "compiles".to_owned(),
+        Err(error) => {
+            refused(error, report);
+            format!("{:?}: {}", error.kind(), error.to_string().lines().next().unwrap_or_default())
+        }
+    };
+    report.note(format!("{name} ({} bytes): {seconds:.1} s, {peak:.0} MB, {outcome}", source.len()));
+    report.figure("most MB", peak);
+    report.figure("most CPU s", seconds);
+    report.check(peak <= MEMORY, || format!("{name}: {peak:.0} MB"));
+    // Times are never checked in `scripts/test`.
+    report.check(task.quick || seconds <= SECONDS, || format!("{name}: {seconds:.1} s of processor time"));
+}
+
+fn mutations(device: &Device, task: &Task, report: &mut Report) {
+    let (corpus, mut random) = (wgsl::corpus(), task.random());
+    report.check(!corpus.is_empty(), || "there are no sources to mutate".into());
+    let before = memory::resident();
+    let mut compiled = 0;
+    for number in 0..task.size {
+        let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
+        report.at(format!("mutation {number}"));
+        report.count(1);
+        match device.kernel(&source) {
+            Ok(kernel) => {
+                compiled += 1;
+                // Endless loops are stopped on the built-in CPU only.
+                if task.device == "cpu"
+                    && let Err(error) = dispatch(device, &kernel)
+                {
+                    refused(&error, report);
+                }
+            }
+            Err(error) => refused(&error, report),
+        }
+    }
+    report.figure("mutations compiled", f64::from(compiled));
+    let growth = (memory::peak().saturating_sub(before)) as f64 / 1e6;
+    report.figure("mutations MB", growth);
+    report.check(growth <= MEMORY, || format!("mutations grew by {growth:.0} MB"));
+}
+
+/// Runs a kernel with buffers that may or may not suit it.
+fn dispatch(device: &Device, kernel: &Kernel) -> Result<()> {
+    let buffers: Vec<Buffer<u32>> = (0..kernel.num_bindings()).map(|_| device.zeros(1024)).collect::<Result<_>>()?;
+    let bindings: Vec<&dyn sortie::Bind> = buffers.iter().map(|buffer| buffer as &dyn sortie::Bind).collect();
+    let mut batch = device.batch();
+    batch.dispatch(kernel, &bindings, Grid::groups(2));
+    batch.submit()
+}
+
+/// Every error is of a kind that a source may cause, and short.
+fn refused(error: &Error, report: &mut Report) {
+    let fitting = match error.kind() {
+        ErrorKind::Internal | ErrorKind::DeviceLost | ErrorKind::NoDevice | ErrorKind::Canceled => false,
+        // A source is refused before it needs all memory.
+        ErrorKind::OutOfMemory { .. } => false,
+        _ => true,
+    };
+    report.check(fitting, || format!("{error:?}"));
+    let length = error.to_string().len();
+    report.check(length <= 16 << 10, || format!("an error of {length} bytes: {error:.200}"));
+}
+
+fn limit(resource: Resource, to: u64) {
+    let hard = getrlimit(resource).maximum;
+    setrlimit(resource, Rlimit { current: Some(to), maximum: hard }).expect("a limit below the hard one");
+}
+
+/// Seconds of processor time that this process has used.
+fn processor_time() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+}

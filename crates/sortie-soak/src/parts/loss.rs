@@ -1,0 +1,398 @@
+//! The device is destroyed with everything in flight.
+//!
+//! Every ticket and reading that was pending resolves as `DeviceLost`, within a second; the batcher answers what was
+//! queued after it has reopened the device; nothing crashes, panics or keeps memory that the metrics do not show.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fastrand::Rng;
+use sortie::{
+    BatchConfig, Batcher, Calling, Device, Error, ErrorKind, Grid, Kernel, Profile, Reading, Replay, Result, Rows,
+    Sink, Source, Stream, Ticket,
+};
+
+use super::{
+    loss_baseline,
+    work::{SLOW, SLOW_ROWS, advanced},
+};
+use crate::{
+    campaign::Outcome,
+    child, devices, memory,
+    part::{Part, Size, Task},
+    report::Report,
+};
+
+pub(crate) const PART: Part = Part {
+    name: "loss",
+    about: "the device is destroyed with replays, batches, readings, a batcher and a stream in flight; size: losses",
+    devices: devices::DRIVERS,
+    weight: 4,
+    size: Size { quick: 6, full: 200 },
+    quick_runs: 2,
+    patience: Duration::from_secs(900),
+    run,
+    conclude: Some(conclude),
+};
+
+/// Elements of the buffers that slow dispatches work on.
+const ITEMS: usize = 1 << 12;
+
+/// A ticket or reading that takes longer than this to resolve is a failure.
+const SOON: Duration = Duration::from_secs(1);
+
+/// One that takes longer than this is not waited for.
+const NEVER: Duration = Duration::from_secs(60);
+
+/// Losses before memory is first measured.
+pub(super) const WARM_UP: u64 = 5;
+
+fn run(task: &Task, report: &mut Report) {
+    let mut random = task.random();
+    let mut device = match devices::open(&task.device) {
+        Ok(device) => device,
+        Err(error) => return report.fault(format!("open: {error}")),
+    };
+    let mut tally = Tally::default();
+    let mut before = memory::resident();
+    for loss in 0..task.size {
+        if loss == WARM_UP.min(task.size / 2) {
+            before = memory::resident();
+        }
+        report.at(format!("loss {loss}"));
+        if let Err(error) = lose(&device, &mut random, &mut tally, report) {
+            report.fault(format!("loss {loss}, before it: {error:?}"));
+        }
+        report.count(1);
+        device = match device.reopen() {
+            Ok(device) => device,
+            Err(error) => return report.fault(format!("loss {loss}, reopen: {error:?}")),
+        };
+        if let Err(error) = works(&device) {
+            report.fault(format!("loss {loss}, after reopening: {error:?}"));
+        }
+    }
+    report.figure("growth MB", memory::growth(before));
+    report.figure("retained MB", tally.retained as f64 / 1e6);
+    report.figure("longest to resolve ms", tally.longest.as_secs_f64() * 1e3);
+    report.figure("resolved late", f64::from(tally.late));
+    report.figure("pending at the loss", f64::from(tally.lost));
+    report.figure("done before the loss", f64::from(tally.done));
+}
+
+/// The growth of a plain wgpu program is subtracted from ours.
+fn conclude(task: &Task, outcome: &mut Outcome) {
+    const ALLOWED: f64 = 10.0;
+    let baseline = child::run(&loss_baseline::PART, task);
+    let grown =
+        |name: &str, figures: &[(String, f64)]| figures.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
+    let plain = grown("growth MB", &baseline.figures).unwrap_or_default();
+    outcome.figures.insert("plain wgpu growth MB".into(), plain);
+    for failure in baseline.failures {
+        outcome.fail(&format!("plain wgpu: {failure}"));
+    }
+    let ours = outcome.figures.get("growth MB").copied().unwrap_or_default();
+    let retained = outcome.figures.get("retained MB").copied().unwrap_or_default();
+    if !task.quick && ours - plain.max(retained) > ALLOWED {
+        outcome.fail(&format!("grew by {ours:.1} MB; plain wgpu by {plain:.1} MB, retained {retained:.1} MB"));
+    }
+}
+
+/// What has been seen of tickets, readings and calls.
+#[derive(Default)]
+struct Tally {
+    longest: Duration,
+    late: u32,
+    lost: u32,
+    done: u32,
+    retained: u64,
+}
+
+/// What is in flight when the device goes.
+#[derive(Default)]
+struct InFlight {
+    tickets: Vec<(&'static str, Ticket)>,
+    readings: Vec<(&'static str, Reading<u32>)>,
+    profiles: Vec<Reading<Profile>>,
+    replays: Vec<Replay>,
+    calls: Vec<Calling<Rows<u32, u32>>>,
+}
+
+impl InFlight {
+    fn ticket(&mut self, of: &'static str, ticket: Ticket, random: &mut Rng) {
+        // A dropped one detaches.
+        if random.u8(..) > 16 {
+            self.tickets.push((of, ticket));
+        }
+    }
+}
+
+fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Report) -> Result<()> {
+    let slow = device.kernel(SLOW)?;
+    let rows = device.kernel(SLOW_ROWS)?;
+    let mut flying = InFlight::default();
+    // Direct submissions end with the first call of `Device::wgpu`: they go first.
+    direct_replays(device, &slow, random, &mut flying)?;
+    let batcher = Batcher::new(
+        device,
+        Rows::<u32, u32>::new([1, 1], SLOW_ROWS),
+        BatchConfig { max_batch_size: 256, in_flight: 2, queue_capacity: Some(1 << 20), ..BatchConfig::latency() },
+    )?;
+    let destroyed = AtomicBool::new(false);
+    let kinds = thread::scope(|scope| {
+        let stream = scope.spawn(|| stream(device, &rows, &destroyed));
+        let user = scope.spawn(|| user(device, &destroyed));
+        flying.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).begin()));
+        let filled = match random.u8(..4) {
+            0 => Ok(()),
+            1 => live_batches(device, &slow, random, &mut flying),
+            2 => replays(device, &slow, random, &mut flying),
+            _ => replays(device, &slow, random, &mut flying)
+                .and_then(|()| live_batches(device, &slow, random, &mut flying)),
+        };
+        thread::sleep(Duration::from_micros(random.u64(..20_000)));
+        let Some((gpu, _)) = device.wgpu() else { unreachable!("a driver is wgpu's") };
+        if random.bool() {
+            flying.replays.clear();
+        }
+        let begin = Instant::now();
+        destroyed.store(true, Ordering::SeqCst);
+        let elsewhere = random.bool().then(|| scope.spawn(|| gpu.destroy()));
+        match elsewhere {
+            Some(thread) => {
+                resolve(&mut flying, begin, tally, report);
+                drop(thread.join());
+            }
+            None => {
+                gpu.destroy();
+                resolve(&mut flying, begin, tally, report);
+            }
+        }
+        refuses(device, &slow, &flying.replays, report);
+        (filled, stream.join(), user.join())
+    });
+    answered(std::mem::take(&mut flying.calls), &batcher, report);
+    tally.retained += retained(device);
+    let (filled, stream, user) = kinds;
+    for (of, outcome) in [("stream", stream), ("another thread", user)] {
+        match outcome {
+            Ok(error) => is_loss(of, &error, report),
+            Err(_) => report.fault(format!("{of} panicked")),
+        }
+    }
+    filled
+}
+
+/// Native replays that bring nothing and read nothing.
+fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+    for _ in 0..random.usize(..3) {
+        let state = device.zeros::<u32>(ITEMS)?;
+        let mut batch = device.batch();
+        for _ in 0..random.usize(1..6) {
+            batch.dispatch(slow, &[&state], Grid::items(ITEMS));
+        }
+        let replay = batch.freeze()?;
+        for _ in 0..random.usize(1..6) {
+            flying.ticket("a direct replay", replay.run().submit_async()?, random);
+        }
+        if random.bool() {
+            flying.replays.push(replay);
+        }
+    }
+    Ok(())
+}
+
+/// Replays with inputs and outputs; some of their runs are encoded, because they are profiled.
+fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+    let mut batch = device.batch();
+    let x = batch.input::<u32>([ITEMS]);
+    let sum = batch.add(x, x);
+    let state = batch.scratch::<u32>(ITEMS);
+    batch.store(sum, state);
+    for _ in 0..random.usize(1..6) {
+        batch.dispatch(slow, &[&state], Grid::items(ITEMS));
+    }
+    let out = batch.output(state);
+    let replay = batch.freeze()?;
+    for _ in 0..random.usize(1..8) {
+        let mut run = replay.run();
+        run.write(x, &[7; ITEMS]);
+        let of = if random.bool() {
+            flying.profiles.push(run.profile());
+            "an encoded replay"
+        } else {
+            "a native replay"
+        };
+        flying.readings.push((of, run.read(out)));
+        flying.ticket(of, run.submit_async()?, random);
+    }
+    flying.replays.push(replay);
+    Ok(())
+}
+
+fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+    for _ in 0..random.usize(1..6) {
+        let state = device.upload(&[5_u32; ITEMS])?;
+        let mut batch = device.batch();
+        for _ in 0..random.usize(1..6) {
+            batch.dispatch(slow, &[&state], Grid::items(ITEMS));
+            if random.bool() {
+                batch.split();
+            }
+        }
+        let copy = batch.scratch::<u32>(ITEMS);
+        batch.copy(&state, copy);
+        batch.fill(&state, 3);
+        flying.readings.push(("a live batch", batch.read(copy)));
+        flying.ticket("a live batch", batch.submit_async()?, random);
+    }
+    Ok(())
+}
+
+/// Runs until the device is lost. Returns the error that it ends with.
+fn stream(device: &Device, rows: &Kernel, destroyed: &AtomicBool) -> Error {
+    loop {
+        let took = |_: &[u32]| Ok::<(), std::io::Error>(());
+        let stream = Stream::<u32, u32>::kernel(device, rows).window(4096);
+        let outcome = stream.run(Source::items(0..1 << 20), Sink::each(took));
+        if let Err(error) = outcome {
+            return error;
+        }
+        if destroyed.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A thread that makes buffers, kernels, replays and batches until one of them fails.
+fn user(device: &Device, destroyed: &AtomicBool) -> Error {
+    let once = || -> Result<()> {
+        let kernel = device.kernel(SLOW)?;
+        let x = device.upload(&[1_u32; 1024])?;
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x], Grid::items(1024));
+        batch.freeze()?.run().submit()?;
+        x.write(&[2; 1024])?;
+        x.download().map(drop)
+    };
+    loop {
+        if let Err(error) = once() {
+            return error;
+        }
+        if destroyed.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Waits for everything, and checks how it ends and when.
+fn resolve(flying: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mut Report) {
+    let mut ended = |of: &str, outcome: Result<()>| {
+        let took = begin.elapsed();
+        match outcome {
+            Ok(()) => tally.done += 1,
+            Err(error) if error.kind() == &ErrorKind::DeviceLost => {
+                tally.lost += 1;
+                tally.longest = tally.longest.max(took);
+                if took > SOON {
+                    tally.late += 1;
+                    report.fault(format!("{of}: resolved {:.1} s after the loss", took.as_secs_f64()));
+                }
+            }
+            Err(error) if error.kind() == &ErrorKind::Timeout => report.fault(format!("{of}: never resolved")),
+            Err(error) => report.fault(format!("{of}: ended with {error:?}")),
+        }
+    };
+    for (of, ticket) in flying.tickets.drain(..) {
+        ended(of, ticket.wait_timeout(NEVER));
+    }
+    for (of, reading) in flying.readings.drain(..) {
+        ended(&format!("the reading of {of}"), reading.wait_timeout(NEVER).map(drop));
+    }
+    for profile in flying.profiles.drain(..) {
+        ended("a profile", profile.wait_timeout(NEVER).map(drop));
+    }
+}
+
+/// A lost device refuses everything, as lost.
+fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Report) {
+    let batch = || -> Result<()> {
+        let mut batch = device.batch();
+        let x = batch.scratch::<u32>(64);
+        batch.dispatch(slow, &[&x], Grid::items(64));
+        batch.submit()
+    };
+    let freeze = || {
+        let mut batch = device.batch();
+        let x = batch.scratch::<u32>(64);
+        batch.dispatch(slow, &[&x], Grid::items(64));
+        batch.freeze().map(drop)
+    };
+    // wgpu tells of the loss when it is next polled: the batch comes first.
+    let mut calls = vec![
+        ("a batch", batch()),
+        ("an upload", device.upload(&[1_u32]).map(drop)),
+        ("zeros", device.zeros::<u32>(16).map(drop)),
+        ("freezing", freeze()),
+    ];
+    calls.extend(replays.iter().map(|replay| ("a run", replay.run().submit_async().and_then(|ticket| ticket.wait()))));
+    for (of, outcome) in calls {
+        match outcome {
+            Ok(()) => report.fault(format!("{of} succeeds on a lost device")),
+            // A replay with inputs complains of those first.
+            Err(error) if error.kind() == &ErrorKind::Bindings => {}
+            Err(error) => is_loss(of, &error, report),
+        }
+    }
+}
+
+/// Every call is answered: those whose batch was in flight as lost, those queued after the batcher has reopened.
+fn answered(calls: Vec<Calling<Rows<u32, u32>>>, batcher: &Batcher<Rows<u32, u32>>, report: &mut Report) {
+    let (all, mut failed) = (calls.len(), 0);
+    for (call, value) in calls.into_iter().zip(0_u32..) {
+        match call.wait() {
+            Ok(answer) => report.check(answer == [advanced(value); 256], || "a call has a wrong answer".into()),
+            Err(error) => {
+                failed += 1;
+                is_loss("a call", &error, report);
+            }
+        }
+    }
+    // At most what was under way, and one batch that meets the loss when it is submitted.
+    report.check(failed <= 3, || format!("{failed} of {all} queued calls failed"));
+    match batcher.call_blocking(vec![1; 256]) {
+        Ok(answer) => report.check(answer == [advanced(1); 256], || "a call after the loss has a wrong answer".into()),
+        // Idle when the device went: the first call finds out.
+        Err(error) => {
+            is_loss("the first call after the loss", &error, report);
+            let again = batcher.call_blocking(vec![1; 256]);
+            report.check(again.is_ok(), || format!("the batcher does not come back: {again:?}"));
+        }
+    }
+}
+
+fn is_loss(of: &str, error: &Error, report: &mut Report) {
+    report.check(error.kind() == &ErrorKind::DeviceLost, || format!("{of}: ended with {error:?}"));
+}
+
+/// Bytes that the device keeps for a driver that has not said that it is done with them. Read from the printed metrics,
+/// because a version of the library without that figure retains nothing.
+fn retained(device: &Device) -> u64 {
+    let printed = format!("{:?}", device.metrics());
+    let figure = printed.split_once("retained_bytes: ").map_or("", |(_, rest)| rest);
+    figure.split(|char: char| !char.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
+}
+
+/// A fresh device works.
+fn works(device: &Device) -> Result<()> {
+    let kernel = device.kernel(SLOW)?;
+    let x = device.upload(&[3_u32; 256])?;
+    let mut batch = device.batch();
+    batch.dispatch(&kernel, &[&x], Grid::items(256));
+    let read = batch.read(&x);
+    batch.submit()?;
+    if read.wait()? == [advanced(3); 256] { Ok(()) } else { Err(Error::input("a wrong answer")) }
+}

@@ -1,0 +1,30 @@
+//! Work that takes a while and whose result is known.
+
+/// Advances every element by a linear congruential generator, 512 steps per dispatch. lavapipe stops an invocation after
+/// 65,535 iterations, so a long dispatch has many items, not many steps.
+pub(super) const SLOW: &str = "
+    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x >= arrayLength(&x) { return; }
+        var value = x[id.x];
+        for (var i = 0u; i < 512u; i++) { value = value * 1664525u + 1013904223u; }
+        x[id.x] = value;
+    }
+";
+
+/// The same from one buffer to another, for streams and batchers.
+pub(super) const SLOW_ROWS: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x >= arrayLength(&y) { return; }
+        var value = x[id.x];
+        for (var i = 0u; i < 512u; i++) { value = value * 1664525u + 1013904223u; }
+        y[id.x] = value;
+    }
+";
+
+/// What one dispatch makes of an element.
+pub(super) fn advanced(value: u32) -> u32 {
+    (0..512).fold(value, |value, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+}
