@@ -4,15 +4,16 @@
 //! cancels what is queued, lets what is in flight finish, ends the device threads, and waits until the application's threads have left the calls that they are in. From then on a thread that
 //! calls into this crate sleeps: it ends with the process.
 //!
-//! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used: the function is registered anew before and after drivers are
-//! loaded, when a device has been opened, and when its first submission is done.
+//! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used. So the function is registered anew before and after drivers are
+//! loaded, when a device has been opened, and when its first submission is done; and again and again while a driver may be doing so, because another thread may exit just then. The runtime calls a
+//! function that is registered while it exits next.
 //!
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
 
 use std::{
     cell::Cell,
     sync::{
-        Weak,
+        OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle, ThreadId},
@@ -117,29 +118,73 @@ fn remember(member: Member) {
     members.push(member);
 }
 
-/// Has the exit wait before anything that was loaded or made until now goes.
-#[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
+/// Has the exit wait before anything that was loaded or made until now goes. Not more often than drivers of a process can make it necessary: they register when they are loaded and first used, not each
+/// time that a device is opened.
 pub(crate) fn register() {
-    unsafe extern "C" {
-        fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
-    }
-    // Enough for all drivers of a process: they register when they are loaded and first used, not each time that a device is opened.
     const MOST: usize = 1000;
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    if COUNT.fetch_add(1, Ordering::Relaxed) >= MOST {
-        return;
-    }
-    // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
-    // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
-    let refused = unsafe { atexit(settle) };
-    if refused != 0 {
+    if COUNT.fetch_add(1, Ordering::Relaxed) < MOST && !at_exit() {
         tracing::warn!(
             "the C runtime takes no more exit functions: exiting with work in flight may crash in the driver"
         );
     }
 }
 
+/// A driver may be loaded, or used for the first time, until this is dropped. Meanwhile the exit function is registered again and again.
+#[derive(Debug)]
+pub(crate) struct Loading(());
+
+/// How many of them there are.
+static LOADING: AtomicUsize = AtomicUsize::new(0);
+
+impl Loading {
+    pub(crate) fn begin() -> Self {
+        LOADING.fetch_add(1, Ordering::SeqCst);
+        keep_registering();
+        Self(())
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        LOADING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn keep_registering() {
+    /// Two seconds, and 640 KB of the C runtime's memory.
+    const MOST: usize = 20_000;
+    const INTERVAL: Duration = Duration::from_micros(100);
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    static RUNNING: AtomicBool = AtomicBool::new(false);
+    if COUNT.load(Ordering::Relaxed) >= MOST || RUNNING.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let run = || {
+        while LOADING.load(Ordering::SeqCst) > 0 && COUNT.fetch_add(1, Ordering::Relaxed) < MOST && at_exit() {
+            thread::sleep(INTERVAL);
+        }
+        RUNNING.store(false, Ordering::SeqCst);
+    };
+    if thread::Builder::new().name("sortie-exit".into()).spawn(run).is_err() {
+        RUNNING.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Has the C runtime call [`settle`] at exit, before all that it was asked to call so far. False if it refuses.
+#[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
+fn at_exit() -> bool {
+    unsafe extern "C" {
+        fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
+    }
+    // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
+    // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
+    unsafe { atexit(settle) == 0 }
+}
+
 extern "C" fn settle() {
+    /// When it was first called.
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
     EXEMPT.set(true);
     EXITING.store(true, Ordering::SeqCst);
     let members = std::mem::take(&mut *THREADS.lock());
@@ -148,7 +193,7 @@ extern "C" fn settle() {
         // wgpu cannot be let go of here, where thread-locals are gone already: our threads do that, or nobody.
         std::mem::forget(owner);
     }
-    let begin = Instant::now();
+    let begin = BEGIN.get_or_init(Instant::now);
     let wait = |over: &dyn Fn() -> bool| {
         while !over() && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_micros(200));

@@ -15,9 +15,10 @@ struct Layer {
 
 const LAYERS: &[Layer] = &[
     Layer { module: "error", may: &[], crates: &[] },
+    Layer { module: "exit", may: &[], crates: &[] },
     Layer { module: "metrics", may: &["policy"], crates: &[] },
     Layer { module: "policy", may: &[], crates: &["sortie_plan"] },
-    Layer { module: "memory", may: &["device", "error", "metrics"], crates: &["wgpu"] },
+    Layer { module: "memory", may: &["device", "error", "exit", "metrics"], crates: &["wgpu"] },
     Layer {
         module: "kernel",
         may: &["device", "error", "metrics"],
@@ -25,7 +26,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "submit",
-        may: &["device", "encode", "error", "memory", "metrics", "policy", "profile"],
+        may: &["device", "encode", "error", "exit", "memory", "metrics", "policy", "profile"],
         crates: &["wgpu", "sortie_plan"],
     },
     Layer {
@@ -41,7 +42,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "device",
-        may: &["encode", "error", "memory", "metrics", "policy", "profile", "submit", "tune"],
+        may: &["encode", "error", "exit", "memory", "metrics", "policy", "profile", "submit", "tune"],
         crates: &["wgpu"],
     },
     Layer {
@@ -56,7 +57,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "batcher",
-        may: &["batch", "device", "error", "fleet", "kernel", "replay", "submit", "tensor"],
+        may: &["batch", "device", "error", "exit", "fleet", "kernel", "replay", "submit", "tensor"],
         crates: &[],
     },
     Layer { module: "fleet", may: &["device", "error"], crates: &[] },
@@ -68,7 +69,7 @@ const LAYERS: &[Layer] = &[
         crates: &["sortie_plan"],
     },
     // What is told to it is plain data; whoever watches asks a device for that.
-    Layer { module: "profile", may: &["device", "error", "submit"], crates: &[] },
+    Layer { module: "profile", may: &["device", "error", "exit", "submit"], crates: &[] },
 ];
 
 /// Crates whose use is a matter of layers.

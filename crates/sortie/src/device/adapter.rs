@@ -5,7 +5,7 @@ use std::{sync::LazyLock, thread};
 use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME};
 use crate::{
     error::{Error, ErrorKind, Result},
-    exit,
+    exit::{self, Loading},
 };
 
 /// What we use when the adapter has it.
@@ -130,6 +130,7 @@ fn candidates() -> Vec<(Option<wgpu::Adapter>, DeviceInfo)> {
 
 /// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
 fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
+    let _loading = Loading::begin();
     let found = adapters_of(&PRIMARY, wgpu::Backends::PRIMARY);
     if !found.is_empty() {
         return found;
@@ -182,6 +183,7 @@ fn none_found<'a>(named: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> E
 }
 
 fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
+    let _loading = Loading::begin();
     let features = adapter.features() & WANTED;
     let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("sortie"),

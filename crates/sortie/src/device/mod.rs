@@ -48,7 +48,7 @@ use crate::{
     metrics::{Counters, Metrics},
     policy::{Costs, SubmitPolicy},
     profile::Notes,
-    exit::{self, Inside},
+    exit::{self, Inside, Loading},
     submit::{Queue, Submitter},
     tune::Tuning,
 };
@@ -388,6 +388,7 @@ impl Device {
             let message = format!("{info} cannot check for races: open the built-in CPU for that", info = opened.info);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
+        let _loading = Loading::begin();
         let Opened { device, queue, info, downlevel } = opened;
         let lost = Arc::new(Lost::default());
         let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };

@@ -2,6 +2,7 @@
 
 mod block;
 mod buffer;
+mod heap;
 pub(crate) mod host;
 mod pool;
 mod raw;
@@ -15,6 +16,7 @@ pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
     block::{Block, Sequence, Use},
     buffer::bytes_of,
+    heap::give_back,
     pool::{Maker, Pool},
     raw::{BufferId, Raw, Store},
     returns::Returns,

@@ -47,8 +47,8 @@ use crate::{
     device::{Gpu, Lost, Signal, SignalGuard, Timeline},
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
-    exit::{self, Quit},
-    memory::{Block, Sequence, Words, host},
+    exit::{self, Loading, Quit},
+    memory::{self, Block, Sequence, Words, host},
     metrics::{Count, Counters},
     policy::{Costs, Effort},
 };
@@ -81,8 +81,10 @@ pub(crate) struct Submitter {
     order: AtomicU64,
     /// The submit thread.
     runner: OnceLock<ThreadId>,
-    /// Whether a flight has landed.
-    landed: AtomicBool,
+    /// From the first submission until it has landed: a driver may load its compiler only then.
+    loading: Mutex<Option<Loading>>,
+    /// Whether there was a first submission, and whether it has landed.
+    first: [AtomicBool; 2],
 }
 
 /// Where flights go.
@@ -213,7 +215,8 @@ impl Submitter {
             running: Mutex::default(),
             order: AtomicU64::new(1),
             runner: OnceLock::new(),
-            landed: AtomicBool::new(false),
+            loading: Mutex::default(),
+            first: [AtomicBool::new(false), AtomicBool::new(false)],
         });
         let spawn = |name: &str, run: fn(&Self)| {
             let submitter = submitter.clone();
@@ -222,6 +225,12 @@ impl Submitter {
                 .spawn(move || {
                     exit::begin_exempt();
                     run(&submitter);
+                    let lost = submitter.lost.clone();
+                    drop(submitter);
+                    if lost.check().is_err() {
+                        // A service that loses devices must not grow: what a device of many threads had lies in pieces.
+                        memory::give_back();
+                    }
                 })
                 .map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
         };
@@ -569,6 +578,9 @@ impl Submitter {
 
     /// A submission is on its way.
     fn left(&self, leg: Leg, point: WaitPoint, attended: bool) -> Departed {
+        if !self.first[0].swap(true, Ordering::Relaxed) {
+            *self.loading.lock() = Some(Loading::begin());
+        }
         leg.overwrite();
         self.counters.submissions.add(1);
         leg.left.inspect(|left| leg.log_left(*left));
@@ -711,9 +723,10 @@ impl Submitter {
     }
 
     fn land(&self, leg: Leg) {
-        if !self.landed.swap(true, Ordering::Relaxed) {
+        if !self.first[1].swap(true, Ordering::Relaxed) {
             // By now the driver has made what it makes at first use.
             exit::register();
+            drop(self.loading.lock().take());
         }
         // Another thread's poll may be running the callback right now.
         while let Some(returning) = leg.returning()

@@ -1,9 +1,9 @@
 //! A program that exits with work in flight crashed in the driver: its library was torn down while a kernel ran, or while our own thread
 //! let go of the device.
 
-use std::process::Command;
+use std::{process::Command, sync::OnceLock};
 
-use sortie::{Device, DeviceInfo, DeviceOptions, Grid, Result};
+use sortie::{Device, DeviceInfo, DeviceOptions, Grid, Result, Ticket};
 
 /// Names the driver to the child process.
 const DRIVER: &str = "SORTIE_TEST_EXIT_ON";
@@ -58,6 +58,80 @@ fn opens_a_driver_late() -> Result<()> {
     let mut batch = device.batch();
     batch.dispatch(&slow, &[&busy], Grid::items(1 << 10));
     batch.submit()
+}
+
+/// The process waited ten seconds for a kernel of the built-in CPU that hangs.
+#[test]
+fn a_kernel_of_the_built_in_cpu_that_hangs_is_canceled_at_exit() {
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "exit::leaves_a_hung_kernel", "--nocapture"]).env(DRIVER, "cpu");
+    let output = child.output().expect("the child runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("the kernel has ended: true"), "{:?}: {said}", output.status);
+}
+
+/// A child: does nothing unless it was asked to.
+#[test]
+fn leaves_a_hung_kernel() -> Result<()> {
+    static TICKET: OnceLock<Ticket> = OnceLock::new();
+    extern "C" fn report() {
+        eprintln!("the kernel has ended: {}", TICKET.get().is_some_and(Ticket::is_ready));
+    }
+    if std::env::var_os(DRIVER).is_none() {
+        return Ok(());
+    }
+    // Registered before the device registers anything, so called after that.
+    #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
+    // SAFETY: a function of this program, which does not unwind.
+    unsafe {
+        libc::atexit(report);
+    }
+    let device = Device::cpu()?;
+    let endless = device.kernel(
+        "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(1) fn main() { loop { x[0] += 1u; if x[0] == 0u { x[1] = 1u; } } }",
+    )?;
+    let x = device.zeros::<u32>(2)?;
+    let mut batch = device.batch();
+    batch.dispatch(&endless, &[&x], Grid::groups([1, 1, 1]));
+    TICKET.get_or_init(|| batch.submit_async().expect("it is handed over"));
+    while device.metrics().in_flight == 0 {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Exiting while another thread opened a device, or was inside `submit`, crashed in the driver.
+#[test]
+fn exiting_while_another_thread_uses_a_driver_does_not_crash() {
+    ends_well("exit::leaves_threads_at_work");
+}
+
+/// A child: does nothing unless it was asked to.
+#[test]
+fn leaves_threads_at_work() -> Result<()> {
+    let Ok(driver) = std::env::var(DRIVER) else { return Ok(()) };
+    let options = DeviceOptions { device: Some(driver), ..DeviceOptions::default() };
+    let device = Device::open_with(options.clone())?;
+    let slow = device.kernel(SLOW)?;
+    let (started, at_work) = std::sync::mpsc::channel();
+    for number in 0..4 {
+        let (device, slow, options, started) = (device.clone(), slow.clone(), options.clone(), started.clone());
+        std::thread::spawn(move || -> Result<()> {
+            let x = device.zeros::<u32>(1 << 8)?;
+            drop(started.send(()));
+            loop {
+                if number == 0 {
+                    Device::open_with(options.clone())?;
+                }
+                let mut batch = device.batch();
+                batch.dispatch(&slow, &[&x], Grid::items(1 << 8));
+                batch.submit()?;
+            }
+        });
+    }
+    (0..4).for_each(|_| at_work.recv().expect("the thread has started"));
+    Ok(())
 }
 
 /// The child: does nothing unless it was asked to.
