@@ -44,11 +44,11 @@ pub(crate) use self::{
 use crate::{
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
+    exit::{self, Inside, Loading},
     memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
     policy::{Costs, SubmitPolicy},
     profile::Notes,
-    exit::{self, Inside, Loading},
     submit::{Queue, Submitter},
     tune::Tuning,
 };

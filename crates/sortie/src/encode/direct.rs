@@ -56,10 +56,8 @@ impl Direct {
         let (semaphore, value) = timeline.next();
         let (buffers, semaphores, values) = ([self.primaries[part]], [semaphore], [value]);
         let mut signals = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
-        let submit = vk::SubmitInfo::default()
-            .command_buffers(&buffers)
-            .signal_semaphores(&semaphores)
-            .push_next(&mut signals);
+        let submit =
+            vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&semaphores).push_next(&mut signals);
         // SAFETY: nobody else uses the queue, which is this device's, as is the semaphore, whose values grow from submission to submission; the commands are executable, may be
         // pending more than once at a time, and are held, with all they touch, until the value is reached.
         unsafe { self.device.queue_submit(self.queue, &[submit], vk::Fence::null()) }.map_err(failed)?;

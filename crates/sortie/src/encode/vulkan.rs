@@ -382,8 +382,9 @@ impl Writer<'_> {
         }
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, &frozen.params) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
-            let places = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, self.buffer(params)));
+            let places = sizes.map(|bytes| {
+                (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, self.buffer(params))
+            });
             let set = self.set(&hidden.layout, compiled.sets[hidden.number as usize], &places.collect())?;
             let [immediates, grid] = frozen.planned.plan.params[index];
             let offsets = hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid));

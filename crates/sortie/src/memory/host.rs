@@ -22,9 +22,10 @@ const PIECE: usize = 4 << 20;
 pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
     match block.store() {
         // Piece by piece: nobody can see half of it.
-        Store::Wgpu(buffer) => (0_u64..).step_by(PIECE).zip(data.chunks(PIECE)).try_for_each(|(start, piece)| {
-            queue_write(block, buffer, start, piece, false)
-        }),
+        Store::Wgpu(buffer) => (0_u64..)
+            .step_by(PIECE)
+            .zip(data.chunks(PIECE))
+            .try_for_each(|(start, piece)| queue_write(block, buffer, start, piece, false)),
         Store::Cpu(words) => {
             words.write(0, data);
             Ok(())

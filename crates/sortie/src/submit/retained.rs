@@ -74,9 +74,8 @@ impl Retained {
                 continue;
             }
             let kept = std::mem::take(&mut self.state.lock().kept);
-            let is_over = |point: &WaitPoint| {
-                point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO)
-            };
+            let is_over =
+                |point: &WaitPoint| point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO);
             // Outside the lock: wgpu runs callbacks, and blocks go back to their pool, and with the last of them the device itself.
             let (over, pending): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(point, _)| is_over(point));
             let mut state = self.state.lock();

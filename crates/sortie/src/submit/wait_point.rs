@@ -81,11 +81,13 @@ impl WaitPoint {
         }
         match &self.index {
             Some(_) if lost.by_driver() => Waited::Done,
-            Some(index) => match lost.poll(gpu, wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
-                Polled::Done => Waited::Done,
-                Polled::Dropped => Waited::Dropped,
-                Polled::Failed => Waited::Pending,
-            },
+            Some(index) => {
+                match lost.poll(gpu, wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
+                    Polled::Done => Waited::Done,
+                    Polled::Dropped => Waited::Dropped,
+                    Polled::Failed => Waited::Pending,
+                }
+            }
             None => Waited::Done,
         }
     }

@@ -119,7 +119,7 @@ fn leaves_threads_at_work() -> Result<()> {
         let (device, slow, options, started) = (device.clone(), slow.clone(), options.clone(), started.clone());
         std::thread::spawn(move || -> Result<()> {
             let x = device.zeros::<u32>(1 << 8)?;
-            drop(started.send(()));
+            started.send(()).expect("the main thread listens");
             loop {
                 if number == 0 {
                     Device::open_with(options.clone())?;

@@ -25,7 +25,8 @@ fn on_drivers(test: impl Fn(&Device) -> Result<()>) {
 /// Runs a test on the built-in CPU and on each Vulkan driver, opened with options.
 fn on_all_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
     let cpu = Device::cpu_with(options.clone()).ok();
-    let drivers = ["llvmpipe", "swiftshader"].into_iter().filter_map(|driver| drivers::open_with(driver, options.clone()));
+    let drivers =
+        ["llvmpipe", "swiftshader"].into_iter().filter_map(|driver| drivers::open_with(driver, options.clone()));
     for device in cpu.into_iter().chain(drivers) {
         test(&device).unwrap_or_else(|error| panic!("on {}: {error}", device.info()));
     }
