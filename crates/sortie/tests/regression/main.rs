@@ -2,8 +2,10 @@
 
 mod exit;
 mod foreign;
+mod mistakes;
 mod scopes;
 mod threads;
+mod tickets;
 
 use sortie::{Device, DeviceOptions};
 
