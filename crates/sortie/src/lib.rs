@@ -79,6 +79,7 @@
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
+//! | `file` | files that one process leaves for the next |
 //! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
 //! | `metrics` | [`Metrics`]: what a device has done |
 //!
@@ -96,6 +97,7 @@ mod cpu;
 mod device;
 mod encode;
 mod error;
+mod file;
 mod fleet;
 mod kernel;
 mod memory;
