@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_written_is_escaped() {
         let mut out = Escaping(Vec::new());
-        write!(out, "a\tb\n{}c", "\u{1b}]0;title\u{7}\u{9b}").expect("a vector takes anything");
+        write!(out, "a\tb\n\u{1b}]0;title\u{7}\u{9b}c").expect("a vector takes anything");
         out.write_all(b"\xff\xc3").expect("a vector takes anything");
         assert_eq!(String::from_utf8(out.0).as_deref(), Ok("a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}c\\xff\\xc3"));
     }
