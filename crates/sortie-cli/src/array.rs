@@ -2,6 +2,8 @@
 
 use std::{fmt, io::Read, str::FromStr};
 
+use crate::terminal;
+
 /// Every file of NumPy's begins so.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
@@ -99,7 +101,9 @@ impl Array {
 
     /// A Python dictionary of three entries, as NumPy writes it.
     fn parsed(header: &str) -> Result<Self, String> {
-        let unread = |what: &str| format!("its header has no {what} that can be understood: {}", header.trim());
+        let unread = |what: &str| {
+            format!("its header has no {what} that can be understood: {}", terminal::quoted(header.trim()))
+        };
         let entry = |key: &str| {
             let after = ["'", "\""].iter().find_map(|quote| header.split_once(&format!("{quote}{key}{quote}")));
             after.and_then(|(_, rest)| rest.trim_start().strip_prefix(':')).map(str::trim_start)
@@ -112,7 +116,9 @@ impl Array {
         };
         let descr = descr.ok_or_else(|| unread("plain descr"))?;
         let kind = [Kind::F32, Kind::I32, Kind::U32].into_iter().find(|kind| kind.descr() == descr);
-        let kind = kind.ok_or_else(|| format!("its elements are {descr:?}; only '<f4', '<i4' and '<u4' are known"))?;
+        let kind = kind.ok_or_else(|| {
+            format!("its elements are \"{}\"; only '<f4', '<i4' and '<u4' are known", terminal::quoted(descr))
+        })?;
         let order = entry("fortran_order").ok_or_else(|| unread("fortran_order"))?;
         let shape = entry("shape").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).map(|(shape, _)| shape);
         let shape = shape.ok_or_else(|| unread("shape"))?;
@@ -155,7 +161,8 @@ impl Array {
         let fits = self.shape.len() <= 64
             && self.shape.iter().try_fold(4_u64, |all, len| all.checked_mul((*len).max(1))).is_some();
         if !fits {
-            return Err(format!("a shape of {:?} is more than a file can have", self.shape));
+            let shape = terminal::quoted(&format!("{:?}", self.shape));
+            return Err(format!("a shape of {shape} is more than a file can have"));
         }
         Ok(4 * self.elements())
     }

@@ -9,6 +9,7 @@ use crate::{
     contest::Pace,
     curve::{self, Contender, Curve},
     draft::Draft,
+    input,
     json::Json,
     machine::Machine,
     number,
@@ -108,7 +109,7 @@ impl Bench {
         }
         if let (Some(mut draft), Some(path)) = (svg, &self.svg) {
             let text = self.picture(&Machine::here(info), &curves);
-            draft.write_all(text.as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+            draft.write_all(text.as_bytes()).map_err(|error| input::named(path, &error))?;
             draft.keep()?;
         }
         Ok(())

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::{input, terminal};
+
 /// A file under another name beside its own, which it gets when it is kept. Dropped before that, it is gone.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -17,7 +19,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn beside(name: &Path) -> Result<Self, String> {
-        let told = |error: &dyn std::fmt::Display| format!("{}: {error}", name.display());
+        let told = |error: &dyn std::fmt::Display| input::named(name, error);
         let last = name.file_name().ok_or_else(|| told(&"it has no name"))?.to_string_lossy();
         let path = name.with_file_name(format!(".{last}.{}.part", std::process::id()));
         let file = File::create_new(&path).map_err(|error| told(&error))?;
@@ -30,7 +32,7 @@ impl Draft {
         drop(self.file.take());
         fs::rename(&self.path, &self.name).map_err(|error| {
             drop(fs::remove_file(&self.path));
-            format!("{}: {error}", self.name.display())
+            format!("{}: {error}", terminal::name(&self.name))
         })
     }
 

@@ -9,6 +9,7 @@ mod curve;
 mod demo;
 mod devices;
 mod draft;
+mod input;
 mod json;
 mod lap;
 mod machine;
@@ -20,11 +21,12 @@ mod profile;
 mod progress;
 mod report;
 mod size;
+mod terminal;
 mod tune;
 mod warm;
 mod wrong;
 
 fn main() -> std::process::ExitCode {
     let command = <command::Sortie as clap::Parser>::parse();
-    report::exit_code(command.run(&mut std::io::stdout().lock()))
+    report::exit_code(command.run(&mut terminal::Escaping(std::io::stdout().lock())))
 }

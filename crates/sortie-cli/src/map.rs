@@ -15,8 +15,9 @@ use sortie::{Device, DeviceKind, DeviceOptions, KernelOptions, Progress, Sink, S
 use crate::{
     array::{Array, Kind},
     draft::Draft,
+    input::{self, named},
     size::{self, Row},
-    warm,
+    terminal, warm,
 };
 
 /// Run a file through a kernel, window by window, into another file.
@@ -62,7 +63,7 @@ impl Map {
         self.refuse_overwriting()?;
         let (mut file, array) = self.open()?;
         let result = self.result(&array)?;
-        let source = fs::read_to_string(&self.kernel).map_err(|error| named(&self.kernel, &error))?;
+        let source = input::source(&self.kernel)?;
         let device = Device::open_with(DeviceOptions { device: self.device.clone(), ..Default::default() })?;
         if device.info().kind == DeviceKind::Noop {
             return Err("the noop device runs nothing: there is nothing to write".into());
@@ -87,7 +88,7 @@ impl Map {
         let done = done.map_err(|error| self.explained(error))?;
         if done.elements_in != array.elements() {
             let (found, said) = (done.elements_in, array.elements());
-            return Err(format!("{}: it had {said} elements and now has {found}", self.input.display()).into());
+            return Err(format!("{}: it had {said} elements and now has {found}", terminal::name(&self.input)).into());
         }
         draft.keep()?;
         writeln!(out, "{}", told(&done, &device))?;
@@ -96,19 +97,17 @@ impl Map {
 
     /// The input, and what it says that it is.
     fn open(&self) -> Result<(File, Array), Box<dyn Error>> {
-        let mut file = File::open(&self.input).map_err(|error| named(&self.input, &error))?;
-        let about = file.metadata().map_err(|error| named(&self.input, &error))?;
-        if !about.is_file() {
-            return Err(format!("{}: it is no file, and has no length", self.input.display()).into());
-        }
+        let (mut file, bytes) = input::data(&self.input)?;
         let array = if is_npy(&self.input)? {
-            Array::read(&mut file, about.len())
+            Array::read(&mut file, bytes)
         } else {
-            Array::plain(self.kind.unwrap_or(Kind::F32), about.len())
+            Array::plain(self.kind.unwrap_or(Kind::F32), bytes)
         };
-        let array = array.map_err(|error| format!("{}: {error}", self.input.display()))?;
+        let array = array.map_err(|error| format!("{}: {error}", terminal::name(&self.input)))?;
         if let Some(kind) = self.kind.filter(|kind| *kind != array.kind) {
-            return Err(format!("{}: it has elements of type {}, not {kind}", self.input.display(), array.kind).into());
+            return Err(
+                format!("{}: it has elements of type {}, not {kind}", terminal::name(&self.input), array.kind).into()
+            );
         }
         Ok((file, array))
     }
@@ -118,7 +117,7 @@ impl Map {
         let Row { width, out } = self.row;
         let (elements, kind) = (array.elements(), self.out_type.unwrap_or(array.kind));
         if !elements.is_multiple_of(width as u64) {
-            let input = self.input.display();
+            let input = terminal::name(&self.input);
             return Err(format!("{input}: {elements} elements are no whole number of rows of {width}"));
         }
         let rows = elements / width as u64;
@@ -139,7 +138,7 @@ impl Map {
             let same = fs::canonicalize(&self.output)
                 .is_ok_and(|output| fs::canonicalize(read).is_ok_and(|read| read == output));
             if same || *read == self.output {
-                return Err(format!("--out is {option}: {}", read.display()).into());
+                return Err(format!("--out is {option}: {}", terminal::name(read)).into());
             }
         }
         Ok(())
@@ -148,8 +147,8 @@ impl Map {
     /// An error of the library in terms of the command.
     fn explained(&self, error: sortie::Error) -> Box<dyn Error> {
         match error.kind() {
-            sortie::ErrorKind::Source => format!("{}: {}", self.input.display(), chain(&error)).into(),
-            sortie::ErrorKind::Sink => format!("{}: {}", self.output.display(), chain(&error)).into(),
+            sortie::ErrorKind::Source => format!("{}: {}", terminal::name(&self.input), chain(&error)).into(),
+            sortie::ErrorKind::Sink => format!("{}: {}", terminal::name(&self.output), chain(&error)).into(),
             sortie::ErrorKind::Bindings => warm::in_file(&self.kernel, &error).into(),
             _ => error.into(),
         }
@@ -166,12 +165,8 @@ fn is_npy(path: &Path) -> Result<bool, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("npy") => Ok(true),
         Some("bin") => Ok(false),
-        _ => Err(format!("{}: only .npy and .bin are known", path.display())),
+        _ => Err(format!("{}: only .npy and .bin are known", terminal::name(path))),
     }
-}
-
-fn named(path: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}", path.display())
 }
 
 fn bar(bytes: u64) -> ProgressBar {

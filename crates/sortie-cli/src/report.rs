@@ -2,6 +2,8 @@
 
 use std::{error::Error, io, process::ExitCode};
 
+use crate::terminal;
+
 #[expect(clippy::print_stderr, reason = "this is where the command reports its failure")]
 pub(crate) fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
@@ -9,7 +11,7 @@ pub(crate) fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
         // Whoever reads our output has seen enough (`sortie devices | head -1`).
         Err(error) if is_closed_pipe(error.as_ref()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", chain(error.as_ref()));
+            eprintln!("error: {}", terminal::report(&chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }

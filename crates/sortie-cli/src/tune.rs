@@ -5,6 +5,8 @@ use std::{error::Error, io::Write, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use sortie::{Device, DeviceOptions, Findings};
 
+use crate::terminal;
+
 /// Measure how this device is best given its work, and keep that for programs that open it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tune {
@@ -36,7 +38,7 @@ impl Tune {
         if self.dry_run {
             return Ok(());
         }
-        writeln!(out, "Kept in {}", findings.save()?.display())?;
+        writeln!(out, "Kept in {}", terminal::name(&findings.save()?))?;
         Ok(())
     }
 }

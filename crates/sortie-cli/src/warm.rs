@@ -4,7 +4,6 @@
 
 use std::{
     error::Error,
-    fs,
     io::Write,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -12,7 +11,7 @@ use std::{
 
 use sortie::{Device, DeviceOptions, Kernel, KernelOptions};
 
-use crate::progress::Progress;
+use crate::{input, progress::Progress, terminal};
 
 /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster.
 #[derive(Debug, clap::Args)]
@@ -41,10 +40,10 @@ impl Warm {
         let mut progress = Progress::new();
         let mut compiled = 0;
         for path in &self.kernels {
-            let source = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let source = input::source(path)?;
             for entry in self.entries(path, &source)? {
                 let time = self.compile(&device, &source, &entry).map_err(|error| in_file(path, &error))?;
-                writeln!(out, "{:>9.3} ms  {}: {entry}", time.as_secs_f64() * 1e3, path.display())?;
+                writeln!(out, "{:>9.3} ms  {}: {entry}", time.as_secs_f64() * 1e3, terminal::name(path))?;
                 compiled += 1;
                 progress.tick(|| format!("{compiled} kernels compiled"));
             }
@@ -54,7 +53,7 @@ impl Warm {
             out,
             "{compiled} compiled; {} bytes more, {after} in all, in {}",
             after.saturating_sub(before),
-            file.display()
+            terminal::name(file)
         )?;
         if after == before {
             writeln!(
@@ -72,7 +71,7 @@ impl Warm {
         }
         let entries = Kernel::entries(source).map_err(|error| in_file(path, &error))?;
         if entries.is_empty() {
-            return Err(format!("{}: the module has no compute entry point", path.display()));
+            return Err(format!("{}: the module has no compute entry point", terminal::name(path)));
         }
         Ok(entries)
     }
@@ -100,7 +99,7 @@ pub(crate) fn in_file(path: &Path, error: &sortie::Error) -> String {
     let ours = error.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
     let text = text.strip_suffix(&ours).unwrap_or(&text).trim_end_matches(['\n', ' ', ';', ',']);
     // naga knows no file and writes this in its place.
-    format!("{0}: {1}", path.display(), text.replace("┌─ wgsl:", &format!("┌─ {}:", path.display())))
+    format!("{0}: {1}", terminal::name(path), text.replace("┌─ wgsl:", &format!("┌─ {}:", terminal::name(path))))
 }
 
 pub(crate) fn constant(text: &str) -> Result<(String, f64), String> {

@@ -3,16 +3,21 @@
 //! An error knows what went wrong ([`ErrorKind`]), which recorded op it concerns, and the line of the *user's* source that
 //! recorded it. It is cheap to clone, because a ticket and all readings of one batch report the same first error.
 //!
-//! Invariant: `Display` prints one level; the cause is in `source()`.
+//! Invariants: `Display` prints one level; the cause is in `source()`. What is printed is a few kilobytes at most and has no control characters.
+
+mod text;
 
 use std::{fmt, panic::Location, sync::Arc};
+
+pub(crate) use self::text::printable;
 
 /// What every fallible call of this crate returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure, with the op and the source line it belongs to.
 ///
-/// A batch that is refused carries *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints one per line.
+/// A batch that is refused carries *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints the first ten, one per line, and how
+/// many more there are.
 ///
 /// ```
 /// use sortie::ErrorKind;
@@ -40,6 +45,13 @@ struct Inner {
     /// All mistakes of a refused batch, this one first; empty when there is only one.
     mistakes: Vec<Error>,
 }
+
+/// Mistakes that `Display` prints: a loop that records the same mistake a thousand times must not fill a log.
+const MISTAKES_SHOWN: usize = 10;
+
+/// Bytes that `Display` prints of the message of each of several mistakes, and of the label of an op.
+const MISTAKE_SHOWN: usize = 512;
+const LABEL_SHOWN: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpName {
@@ -93,8 +105,10 @@ pub enum ErrorKind {
     /// It was not done in the time given. Waiting for it may go on; a kernel that passed the
     /// [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
     Timeout,
-    /// The batch was dropped, never submitted, or [canceled](crate::Ticket::cancel).
+    /// The batch was dropped before it was submitted, or [canceled](crate::Ticket::cancel).
     Canceled,
+    /// A reading was waited for before its batch was submitted. It can be waited for again once the batch is.
+    NotSubmitted,
     /// The deadline had passed.
     Expired,
     /// The queue was full.
@@ -164,7 +178,7 @@ impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,
-            message: message.into(),
+            message: printable(message.into()),
             op: None,
             location: None,
             source: None,
@@ -191,7 +205,7 @@ impl Error {
     /// Says what it happened in, before all else.
     pub(crate) fn within(self, what: &str) -> Self {
         self.with(|inner| {
-            inner.message = format!("{what}: {}", inner.message);
+            inner.message = printable(format!("{what}: {}", inner.message));
             inner.mistakes = std::mem::take(&mut inner.mistakes).into_iter().map(|own| own.within(what)).collect();
         })
     }
@@ -228,14 +242,14 @@ impl Error {
         Self(Arc::new(inner))
     }
 
-    fn line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.message)?;
+    fn line(&self, f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
+        f.write_str(&text::elided(&self.0.message, most))?;
         // naga's messages are pictures of the source; nothing may stand at the end of their last line.
         let mut separator = if self.0.message.contains('\n') { "\n" } else { "; " };
         if let Some(op) = &self.0.op {
             write!(f, "{separator}op {}", op.index)?;
             if !op.label.is_empty() {
-                write!(f, " {:?}", op.label)?;
+                write!(f, " {:?}", text::elided(&op.label, LABEL_SHOWN))?;
             }
             separator = ", ";
         }
@@ -248,13 +262,17 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, mistake) in self.mistakes().iter().enumerate() {
+        let most = if self.mistakes().len() > 1 { MISTAKE_SHOWN } else { text::MOST_BYTES };
+        for (index, mistake) in self.mistakes().iter().take(MISTAKES_SHOWN).enumerate() {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            mistake.line(f)?;
+            mistake.line(f, most)?;
         }
-        Ok(())
+        match self.mistakes().len() {
+            all if all > MISTAKES_SHOWN => write!(f, "\n… {} more", all - MISTAKES_SHOWN),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -263,7 +281,7 @@ impl fmt::Debug for Error {
         let mut debug = f.debug_struct("Error");
         debug.field("kind", &self.0.kind).field("message", &self.to_string());
         if let Some(source) = &self.0.source {
-            debug.field("source", source);
+            debug.field("source", &format_args!("{}", printable(format!("{source:?}"))));
         }
         debug.finish()
     }
@@ -299,10 +317,36 @@ mod tests {
     }
 
     #[test]
+    fn only_ten_mistakes_are_printed_and_the_rest_counted() {
+        let of = |count: usize| {
+            let mistakes = (0..count).map(|number| Error::new(ErrorKind::Shape, format!("mistake {number}")));
+            Error::all(mistakes.collect()).expect("mistakes make an error")
+        };
+        let ten = of(10).to_string();
+        assert_eq!((ten.lines().count(), ten.lines().last()), (10, Some("mistake 9")));
+        let eleven = of(11);
+        assert_eq!((eleven.mistakes().len(), eleven.to_string()), (11, format!("{ten}\n… 1 more")));
+    }
+
+    #[test]
     fn what_it_happened_in_comes_first_on_every_line() {
         let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
         let all = all.expect("two mistakes make an error").within("window 3");
         assert_eq!(all.to_string(), "window 3: one\nwindow 3: two");
+    }
+
+    #[test]
+    fn whatever_is_quoted_an_error_prints_a_few_kilobytes_without_control_characters() {
+        let giant = "\u{1b}[2Jgiant ".repeat(1 << 18);
+        let name = OpName { index: 0, label: giant.clone() };
+        let one = Error::internal(&giant).on(name).caused_by(std::io::Error::other(giant.clone())).within(&giant);
+        let many = Error::all(vec![one.clone(); 1000]).expect("mistakes make an error");
+        for error in [one, many] {
+            for text in [error.to_string(), format!("{error:?}")] {
+                assert!(text.len() < 16 << 10, "{} bytes", text.len());
+                assert!(!text.contains(|character: char| character.is_control() && character != '\n'));
+            }
+        }
     }
 
     #[test]

@@ -52,7 +52,9 @@ impl Fleet {
     pub fn open_with(options: &DeviceOptions) -> Result<Self> {
         let open = |at: usize, info: &dyn std::fmt::Display| {
             let options = DeviceOptions { device: Some(at.to_string()), ..options.clone() };
-            Device::open_with(options).inspect_err(|error| tracing::warn!("{info} is passed over: {error}")).ok()
+            Device::open_with(options)
+                .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is passed over: {error}"))
+                .ok()
         };
         let all = Device::list();
         Self::new(all.iter().enumerate().filter_map(|(at, info)| open(at, info)))

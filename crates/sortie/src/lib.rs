@@ -79,6 +79,7 @@
 //! | `tune` | [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
+//! | `file` | files that one process leaves for the next |
 //! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
 //! | `metrics` | [`Metrics`]: what a device has done |
 //!
@@ -97,6 +98,7 @@ mod device;
 mod encode;
 mod error;
 mod exit;
+mod file;
 mod fleet;
 mod kernel;
 mod memory;

@@ -5,6 +5,7 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use sortie::{Batch, Device, DeviceOptions, Grid};
@@ -19,8 +20,15 @@ const ADD: &str = "
     }
 ";
 
+/// The lists that are used again belong to the process: a test beside this one would take them away.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()> {
+    let _turn = turn();
     let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })?;
     let kernel = device.kernel(ADD)?;
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
@@ -50,6 +58,7 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
 
 #[test]
 fn a_warm_batch_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result<()> {
+    let _turn = turn();
     let device = Device::cpu()?;
     let kernel = device.kernel(ADD)?;
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);

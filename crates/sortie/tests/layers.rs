@@ -16,6 +16,7 @@ struct Layer {
 const LAYERS: &[Layer] = &[
     Layer { module: "error", may: &[], crates: &[] },
     Layer { module: "exit", may: &[], crates: &[] },
+    Layer { module: "file", may: &[], crates: &[] },
     Layer { module: "metrics", may: &["policy"], crates: &[] },
     Layer { module: "policy", may: &[], crates: &["sortie_plan"] },
     Layer { module: "memory", may: &["device", "error", "exit", "metrics"], crates: &["wgpu"] },
@@ -42,7 +43,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "device",
-        may: &["encode", "error", "exit", "memory", "metrics", "policy", "profile", "submit", "tune"],
+        may: &["encode", "error", "exit", "file", "memory", "metrics", "policy", "profile", "submit", "tune"],
         crates: &["wgpu"],
     },
     Layer {
@@ -52,7 +53,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "tune",
-        may: &["batch", "device", "error", "kernel", "memory", "policy", "submit"],
+        may: &["batch", "device", "error", "file", "kernel", "memory", "policy", "submit"],
         crates: &["sortie_plan"],
     },
     Layer {

@@ -2,14 +2,16 @@
 
 use std::{
     fmt::{self, Write},
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         Arc, LazyLock, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-use sortie::{Device, DeviceKind, DeviceOptions, ErrorKind, Split};
+use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Findings, Split};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -159,6 +161,11 @@ fn warnings(test: &str, set: impl FnOnce(&mut Command)) -> Vec<String> {
 /// In a child process: does something twice, and prints what was logged.
 fn twice(run: impl Fn()) {
     if std::env::var_os(CHILD).is_some() {
+        // What blocks for ever is a failure.
+        std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(300));
+            std::process::abort();
+        });
         let log = Log::default();
         set_global_default(log.clone()).expect("the first");
         run();
@@ -228,6 +235,104 @@ fn a_kernel_is_told_once_and_how_long_it_took() {
         let told: Vec<_> = told.collect();
         assert!(told.len() == 1 && told[0].contains(" time="), "{said:?}");
     }
+}
+
+/// What may lie in the place of a file, and what becomes of it.
+#[cfg(unix)]
+const ODD: [(&str, fn(&Path)); 3] = [
+    ("a FIFO", |path| {
+        let made = Command::new("mkfifo").arg(path).status().expect("mkfifo is there");
+        assert!(made.success());
+    }),
+    ("a folder", |path| std::fs::create_dir(path).expect("a folder")),
+    ("a file of 1 TiB", |path| {
+        std::fs::File::create(path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    }),
+];
+
+#[cfg(unix)]
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("sortie-traces-{}-{name}", std::process::id()));
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir(&folder).expect("a folder");
+    folder
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_no_tuning_file_is_ignored_with_one_warning_and_left_alone() {
+    let folder = folder("tuning");
+    for (what, make) in ODD {
+        let path = folder.join(what);
+        make(&path);
+        let kind =
+            |path: &Path| std::fs::metadata(path).map(|about| (about.file_type(), about.len())).expect("it is there");
+        let before = kind(&path);
+        let said = warnings("saves_findings_twice", |child| {
+            without_drivers(child);
+            child.env("SORTIE_TUNING", &path);
+        });
+        assert_eq!(said.len(), 1, "{what}: {said:?}");
+        assert!(said[0].starts_with("WARN the tuning file is ignored path="), "{what}: {said:?}");
+        assert_eq!(kind(&path), before, "{what}");
+    }
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+/// A child: saving fails each time, and both times it is a plain error.
+#[test]
+fn saves_findings_twice() {
+    let options = DeviceOptions { device: Some("cpu".into()), ..DeviceOptions::default() };
+    let findings = LazyLock::new(|| Findings::measure(&options, Duration::from_millis(1), |_| {}).expect("it runs"));
+    twice(|| {
+        let error = findings.save().expect_err("it is no tuning file");
+        assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    });
+}
+
+#[test]
+#[cfg(unix)]
+fn what_is_no_pipeline_cache_is_ignored_with_one_warning() {
+    let list = Device::list();
+    let Some(index) = list.iter().position(|info| info.backend == "vulkan") else {
+        let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
+        assert!(!required, "SORTIE_REQUIRE_GPU is set, but there is no Vulkan driver");
+        return;
+    };
+    let folder = folder("cache");
+    let options = DeviceOptions {
+        device: Some(index.to_string()),
+        cache: CacheDir::At(folder.clone()),
+        ..DeviceOptions::default()
+    };
+    let device = Device::open_with(options).expect("it is listed");
+    device.save_cache().expect("a file");
+    let path = device.cache_file().expect("it was written").to_owned();
+    drop(device);
+    std::fs::remove_file(&path).expect("it is ours");
+    for (what, make) in ODD {
+        make(&path);
+        let mut said = warnings("compiles_on_a_new_device_twice", |child| {
+            child.env("SORTIE_DEVICE", index.to_string()).env("SORTIE_CACHE", &folder);
+        });
+        said.retain(|line| line.contains("cache"));
+        assert_eq!(said.len(), 1, "{what}: {said:?}");
+        assert!(said[0].starts_with("WARN the pipeline cache is ignored path="), "{what}: {said:?}");
+        let about = std::fs::metadata(&path).expect("it is there");
+        // Of ours only what is a file is replaced.
+        assert_eq!(about.is_file(), what == "a file of 1 TiB", "{what}");
+        drop(if about.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) });
+    }
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
+
+/// A child: each device is dropped, which writes the cache.
+#[test]
+fn compiles_on_a_new_device_twice() {
+    twice(|| {
+        let device = Device::open().expect("a device");
+        device.kernel("@compute @workgroup_size(1) fn once() {}").expect("a kernel");
+    });
 }
 
 /// A child.

@@ -20,7 +20,8 @@ use self::{
     work::{Finding, Work},
 };
 use crate::{
-    chain::Chain, contest::Pace, curve, draft::Draft, machine::Machine, number, pair::Pair, progress::Progress,
+    chain::Chain, contest::Pace, curve, draft::Draft, input, machine::Machine, number, pair::Pair, progress::Progress,
+    terminal,
 };
 
 /// Do the same work one submission at a time, batched, fused and replayed, and check the answers.
@@ -102,10 +103,10 @@ impl Demo {
                 curve_note: &curve_note,
                 machine: &machine,
             };
-            report.write_all(page.html().as_bytes()).map_err(|error| format!("{}: {error}", path.display()))?;
+            report.write_all(page.html().as_bytes()).map_err(|error| input::named(path, &error))?;
             report.keep()?;
             drop(progress);
-            writeln!(out, "report: {}", path.display())?;
+            writeln!(out, "report: {}", terminal::name(path))?;
         } else {
             drop(progress);
         }

@@ -3,7 +3,6 @@
 use std::{
     error::Error,
     fmt,
-    fs::{self, File},
     io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
@@ -12,7 +11,7 @@ use sortie::{BindingInfo, Buffer, Device, Scalar, bytemuck, half::f16};
 
 use crate::{
     array::{Array, Kind},
-    number, size,
+    input, number, size, terminal,
 };
 
 /// What was said about a buffer.
@@ -39,11 +38,11 @@ impl Argument {
                 if given.elements.is_some() {
                     return Err(format!(
                         "{name}: --len is for buffers without a file; {} has its own length",
-                        path.display()
+                        terminal::name(path)
                     )
                     .into());
                 }
-                (read(path, binding)?, format!("from {}", path.display()))
+                (read(path, binding, device)?, format!("from {}", terminal::name(path)))
             }
             None => {
                 let bytes = bytes(device, binding, given)?;
@@ -108,7 +107,7 @@ fn npy(path: &Path) -> Result<bool, String> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("npy") => Ok(true),
         Some("bin") => Ok(false),
-        _ => Err(format!("{}: only .npy and .bin are known", path.display())),
+        _ => Err(format!("{}: only .npy and .bin are known", terminal::name(path))),
     }
 }
 
@@ -133,14 +132,13 @@ fn bytes(device: &Device, binding: &BindingInfo, given: Given<'_>) -> Result<u64
     })
 }
 
-/// What a file has for a buffer.
-fn read(path: &Path, binding: &BindingInfo) -> Result<Vec<u32>, String> {
-    let told = |what: &dyn fmt::Display| format!("{}: {what}", path.display());
+/// What a file has for a buffer. It is read only if the device can have as much.
+fn read(path: &Path, binding: &BindingInfo, device: &Device) -> Result<Vec<u32>, String> {
+    let told = |what: &dyn fmt::Display| input::named(path, what);
     let name = name(binding);
-    let bytes = if npy(path)? {
-        let mut file = File::open(path).map_err(|error| told(&error))?;
-        let length = file.metadata().map_err(|error| told(&error))?.len();
-        let array = Array::read(&mut file, length).map_err(|error| told(&error))?;
+    let (mut file, all) = input::data(path)?;
+    let (start, length) = if npy(path)? {
+        let array = Array::read(&mut file, all).map_err(|error| told(&error))?;
         let kind = match array.kind {
             Kind::F32 => Scalar::F32,
             Kind::I32 => Scalar::I32,
@@ -149,14 +147,18 @@ fn read(path: &Path, binding: &BindingInfo) -> Result<Vec<u32>, String> {
         if let Some(scalar) = binding.scalar.filter(|scalar| *scalar != kind) {
             return Err(told(&format!("its elements are {}, but {name} takes {scalar}", array.kind)));
         }
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(array.start))
-            .and_then(|_| file.read_to_end(&mut bytes))
-            .map_err(|error| told(&error))?;
-        bytes
+        (array.start, all - array.start)
     } else {
-        fs::read(path).map_err(|error| told(&error))?
+        (0, all)
     };
+    let limit = device.info().limits.buffer_bytes;
+    if length > limit {
+        let [length, limit] = [length, limit].map(size::shown);
+        return Err(told(&format!("it has {length}, where a buffer of {} has {limit} at most", device.info())));
+    }
+    let mut bytes = Vec::new();
+    let read = file.seek(SeekFrom::Start(start)).and_then(|_| file.take(length).read_to_end(&mut bytes));
+    read.map_err(|error| told(&error))?;
     let length = bytes.len() as u64;
     let fits = match binding.stride {
         Some(stride) => length >= binding.least_bytes && (length - binding.fixed_bytes).is_multiple_of(stride),

@@ -5,7 +5,7 @@
 mod argument;
 mod immediates;
 
-use std::{error::Error, fs, io::Write, path::PathBuf};
+use std::{error::Error, io::Write, path::PathBuf};
 
 use sortie::{Batch, Bind, BindingInfo, Device, DeviceKind, DeviceOptions, Grid, Kernel, KernelOptions};
 
@@ -13,7 +13,7 @@ use self::{
     argument::{Argument, Given},
     immediates::Immediates,
 };
-use crate::{number, warm};
+use crate::{input, number, terminal, warm};
 
 /// After these its cost is known well enough not to be cut without need.
 const WARM_UP: usize = 3;
@@ -56,7 +56,7 @@ pub(crate) struct Profile {
 
 impl Profile {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-        let source = fs::read_to_string(&self.kernel).map_err(|error| format!("{}: {error}", self.kernel.display()))?;
+        let source = input::source(&self.kernel)?;
         let device = Device::open_with(DeviceOptions { device: self.device.clone(), ..Default::default() })?;
         if device.info().kind == DeviceKind::Noop {
             return Err("the noop device runs nothing: there is nothing to time".into());
@@ -66,7 +66,7 @@ impl Profile {
         let (takes, given) =
             (kernel.immediate_bytes(), self.immediates.as_ref().map_or(0, |given| given.bytes().len()));
         if takes != given && (takes == 0 || given == 0) {
-            let kernel = self.kernel.display();
+            let kernel = terminal::name(&self.kernel);
             return Err(format!("{kernel} takes {takes} bytes of immediates, but --immediates gives {given}").into());
         }
         let arguments = self.arguments(&device, &kernel)?;
@@ -83,14 +83,14 @@ impl Profile {
         self.recorded(batch, &kernel, &arguments).submit().map_err(told)?;
         let profile = reading.wait()?;
 
-        writeln!(out, "{}: {}, {}", self.kernel.display(), kernel.entry(), self.extent(&kernel))?;
+        writeln!(out, "{}: {}, {}", terminal::name(&self.kernel), kernel.entry(), self.extent(&kernel))?;
         for argument in &arguments {
             writeln!(out, "  {argument}")?;
         }
         writeln!(out, "{profile}")?;
         if let Some(path) = &self.trace {
             profile.write_trace(path)?;
-            writeln!(out, "trace: {}", path.display())?;
+            writeln!(out, "trace: {}", terminal::name(path))?;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Profile {
 }
 
 fn no_such(kernel: &std::path::Path, bindings: &[BindingInfo]) -> String {
-    let kernel = kernel.display();
+    let kernel = terminal::name(kernel);
     if bindings.is_empty() {
         return format!("{kernel} takes no buffers");
     }

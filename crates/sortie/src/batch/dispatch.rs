@@ -85,9 +85,17 @@ impl Recorder<'_> {
             return Err(wrong_count(kernel, bindings.len()));
         }
         let first = self.tape.recording.accesses.len();
+        let mut nothing = false;
         // On a mistake, what was bound before it stays behind unused: the batch is refused anyway.
         for (takes, bound) in interface.bindings.iter().zip(bindings) {
-            self.bind(takes, &bound.place())?;
+            let place = bound.place();
+            if let Err(mistake) = self.bind(takes, &place) {
+                // A grid of zero touches no memory, so there may be none. All other mistakes still count.
+                if !(grid.is_zero() && self.is_empty(&place)) {
+                    return Err(mistake);
+                }
+                nothing = true;
+            }
         }
         let (groups, wrapped) = match &grid.0 {
             Size::Indirect(place) => {
@@ -101,8 +109,10 @@ impl Recorder<'_> {
         }
         let tape = &mut *self.tape;
         if let Some((one, other)) = aliased(&tape.recording.accesses[first..]) {
-            return Err(aliasing(kernel, one, other));
+            return Err(aliasing(kernel, bindings, one, other));
         }
+        // With a binding missing, accesses and bindings would no longer correspond.
+        let accesses = if nothing { Span::EMPTY } else { Span::new(first..tape.recording.accesses.len()) };
         let data = match &interface.immediates {
             None => Span::EMPTY,
             Some(own) => {
@@ -117,7 +127,7 @@ impl Recorder<'_> {
             kind: OpKind::Dispatch,
             lane: Lane::Compute,
             kernel: tape.kernel(kernel),
-            accesses: Span::new(first..tape.recording.accesses.len()),
+            accesses,
             grid: groups,
             share: Span::EMPTY,
             indirect: matches!(grid.0, Size::Indirect(_)),
@@ -154,6 +164,11 @@ impl Recorder<'_> {
             Of::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
             Of::Block { .. } | Of::Slot { .. } => None,
         }
+    }
+
+    /// Whether a place is valid and has no elements.
+    fn is_empty(&mut self, place: &Place<'_>) -> bool {
+        place.stretch.exact() == 0 && matches!(self.spot("", place, Use::Storage), Ok(None))
     }
 
     fn indirect(&mut self, place: &Place<'_>) -> Result<()> {
@@ -277,8 +292,11 @@ fn clash(one: &Access, other: &Access) -> bool {
 }
 
 #[cold]
-fn aliasing(kernel: &Kernel, one: usize, other: usize) -> Error {
-    let name = |index: usize| kernel.interface().bindings.get(index).map_or("the indirect grid".into(), describe);
+fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -> Error {
+    // Empty bindings have no access.
+    let bound = kernel.interface().bindings.iter().zip(bindings).filter(|(_, bound)| bound.place().stretch.exact() > 0);
+    let bound: Vec<_> = bound.map(|(takes, _)| takes).collect();
+    let name = |index: usize| bound.get(index).map_or("the indirect grid".into(), |takes| describe(takes));
     let message = format!(
         "{} and {} are bound to one buffer and at least one of them writes it: a kernel cannot read and write one buffer through two bindings",
         name(one),

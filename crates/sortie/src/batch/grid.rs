@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a kernel to run.
 ///
-/// A grid of zero is a no-op. A grid of more groups than the device takes in one dimension is folded, and the kernel sees the ids it
+/// A grid of zero is a no-op, and its bindings may be buffers of length 0. A grid of more groups than the device takes in one dimension is folded, and the kernel sees the ids it
 /// would have seen.
 ///
 /// ```
@@ -61,6 +61,14 @@ impl<'a> Grid<'a> {
     #[must_use]
     pub fn indirect(counts: &'a dyn Bind) -> Self {
         Self(Size::Indirect(counts.place()))
+    }
+
+    /// Whether it is known to run nothing.
+    pub(super) fn is_zero(&self) -> bool {
+        match &self.0 {
+            Size::Items(extent) | Size::Groups(extent) => extent.contains(&0),
+            Size::Indirect(_) | Size::Invalid(_) => false,
+        }
     }
 }
 

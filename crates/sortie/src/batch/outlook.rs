@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Batch, Lane};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What running a batch will take.
 ///
@@ -94,10 +94,10 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// The first mistake made while recording.
+    /// All mistakes made while recording, the same that [`Batch::submit`] returns.
     pub fn plan(&mut self) -> Result<Outlook> {
-        if let Some(mistake) = self.tape().first_mistake() {
-            return Err(mistake);
+        if let Some(mistakes) = Error::all(self.tape().mistakes()) {
+            return Err(mistakes);
         }
         let caps = self.caps(self.recording());
         let shared = self.shared.clone();

@@ -182,13 +182,7 @@ impl Tape {
         self.mistakes.push((op, error));
     }
 
-    /// The first of the mistakes so far, with its op, label and line.
-    pub(super) fn first_mistake(&self) -> Option<Error> {
-        let (op, error) = self.mistakes.iter().min_by_key(|(op, _)| *op)?;
-        Some(self.payload.names.place(*op, error.clone()))
-    }
-
-    /// All mistakes in order, each with its op, label and line.
+    /// All mistakes so far in order, each with its op, label and line. They stay on the tape.
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
         while let Some(op) = self.owed.pop() {
             let op = op as usize;
@@ -196,9 +190,8 @@ impl Tape {
             let message = format!("the kernel takes {size} bytes of immediates, but none were given");
             self.mistake(op, Error::new(ErrorKind::Bindings, message));
         }
-        let mut mistakes = std::mem::take(&mut self.mistakes);
-        mistakes.sort_by_key(|(op, _)| *op);
-        mistakes.into_iter().map(|(op, error)| self.payload.names.place(op, error)).collect()
+        self.mistakes.sort_by_key(|(op, _)| *op);
+        self.mistakes.iter().map(|(op, error)| self.payload.names.place(*op, error.clone())).collect()
     }
 
     /// Ops as the user counts them.

@@ -77,7 +77,7 @@ fn first_that_opens(candidates: &[(Option<wgpu::Adapter>, DeviceInfo)]) -> Found
         let Some(adapter) = adapter else { break };
         match request(adapter, adapter.limits()) {
             Ok(opened) => return Found::Wgpu(Box::new(opened)),
-            Err(error) => tracing::warn!("{info} is passed over: {error}"),
+            Err(error) => tracing::warn!(target: "sortie", "{info} is passed over: {error}"),
         }
     }
     Found::Cpu { instead: true }

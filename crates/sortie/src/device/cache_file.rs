@@ -15,13 +15,14 @@
 //! Invariant: what is read was written by this user, whole, with the same key.
 
 use std::{
-    collections::hash_map::RandomState,
     ffi::OsStr,
-    fs::{self, DirBuilder, File, Metadata, OpenOptions},
-    hash::{BuildHasher, Hasher},
-    io::{self, Read, Write},
+    fs::{self, DirBuilder, Metadata},
+    io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
 };
+
+use crate::file::{self, Access};
 
 const MAGIC: [u8; 8] = *b"sortiepl";
 
@@ -33,6 +34,16 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// Every driver and every version has a file of its own, and most of those are never asked for again.
 const MOST_FILES: usize = 16;
+
+/// What there is in the place of a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Data(Vec<u8>),
+    /// Nothing that is of use: a file is to be written.
+    Nothing,
+    /// A folder, a FIFO or the like, which is left alone.
+    Obstacle,
+}
 
 /// A file for what belongs to one key.
 #[derive(Debug)]
@@ -53,13 +64,17 @@ impl CacheFile {
     }
 
     /// What was written last. That it is not there, or not to be believed, is no failure.
-    pub(super) fn read(&self) -> Option<Vec<u8>> {
+    pub(super) fn read(&self) -> Found {
         match self.try_read() {
-            Ok(data) => Some(data),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(data) => Found::Data(data),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the pipeline cache is ignored");
-                None
+                // Once in a process: a service that opens devices all day must not fill its log.
+                static SAID: AtomicBool = AtomicBool::new(false);
+                if !SAID.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(target: "sortie", path = %self.path.display(), %error, "the pipeline cache is ignored");
+                }
+                if file::is_no_file(&error) { Found::Obstacle } else { Found::Nothing }
             }
         }
     }
@@ -72,27 +87,14 @@ impl CacheFile {
         }
         private_folder().create(&self.folder)?;
         check_private(&fs::metadata(&self.folder)?, "its folder")?;
-        // Random, because a process id may come back while what a crash left behind is still there.
-        let beside = self.path.with_extension(format!("{:016x}.tmp", RandomState::new().build_hasher().finish()));
-        let written = self.write_whole(&beside, data).and_then(|()| fs::rename(&beside, &self.path));
-        if written.is_err() {
-            drop(fs::remove_file(&beside));
-        }
-        written.and_then(|()| self.tidy())
+        file::replace(&self.path, Access::Private, &[&self.head(data), data])?;
+        self.tidy()
     }
 
     fn try_read(&self) -> io::Result<Vec<u8>> {
         check_private(&fs::metadata(&self.folder)?, "its folder")?;
-        let file = File::open(&self.path)?;
-        let metadata = file.metadata()?;
-        check_private(&metadata, "it")?;
-        let head = self.head(&[]).len() as u64;
-        if metadata.len() > MOST_BYTES + head {
-            return Err(broken("it has grown too large"));
-        }
-        let mut bytes = Vec::new();
-        file.take(MOST_BYTES + head).read_to_end(&mut bytes)?;
-        self.decode(bytes)
+        let most = MOST_BYTES + self.head(&[]).len() as u64;
+        self.decode(file::read(&self.path, most, |metadata| check_private(metadata, "it"))?)
     }
 
     fn decode(&self, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
@@ -122,13 +124,6 @@ impl CacheFile {
             &hash(data).to_le_bytes(),
         ]
         .concat()
-    }
-
-    fn write_whole(&self, path: &Path, data: &[u8]) -> io::Result<()> {
-        let mut file = private_file().open(path)?;
-        file.write_all(&self.head(data))?;
-        file.write_all(data)?;
-        file.sync_all()
     }
 
     /// Removes the files that were not written for longest.
@@ -170,13 +165,6 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-#[cfg(unix)]
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
-    options
-}
-
 /// Whether nobody else can have put there what is there.
 #[cfg(unix)]
 fn check_private(metadata: &Metadata, what: &str) -> io::Result<()> {
@@ -196,13 +184,6 @@ fn private_folder() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true);
     builder
-}
-
-#[cfg(not(unix))]
-fn private_file() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    options
 }
 
 /// Elsewhere what lies in a user's own folders is the user's by inheritance.
@@ -258,7 +239,7 @@ mod tests {
     fn of_several_writers_one_is_read_whole_at_any_time() {
         let folder = std::env::temp_dir().join(format!("sortie-cache-file-{}", std::process::id()));
         let file = CacheFile::new(folder.clone(), "a key".into());
-        assert_eq!(file.read(), None);
+        assert_eq!(file.read(), Found::Nothing);
         let contents = [1_u8, 2, 3].map(|byte| vec![byte; 100_000 * usize::from(byte)]);
         file.write(&contents[0]).expect("a file");
         std::thread::scope(|scope| {
@@ -266,7 +247,7 @@ mod tests {
                 scope.spawn(|| (0..10).for_each(|_| file.write(data).expect("a file")));
             }
             for _ in 0..30 {
-                assert!(contents.contains(&file.read().expect("a file is there")));
+                assert!(matches!(file.read(), Found::Data(data) if contents.contains(&data)));
             }
         });
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);

@@ -16,7 +16,10 @@ use std::{
 use etcetera::BaseStrategy;
 use parking_lot::Mutex;
 
-use super::{Gpu, cache_file::CacheFile};
+use super::{
+    Gpu,
+    cache_file::{CacheFile, Found},
+};
 use crate::metrics::{Count, Counters};
 
 /// Part of the key, though wgpu looks after its own data too.
@@ -92,17 +95,20 @@ impl PipelineCache {
             return None;
         }
         let file = CacheFile::new(at.folder()?, key(&gpu.adapter_info())?);
-        let data = file.read();
+        let found = file.read();
+        // What has been warned about once is not tried again.
+        let failed = found == Found::Obstacle;
+        let data = if let Found::Data(data) = found { Some(data) } else { None };
         let scopes = gpu.scopes();
         let raw = create(gpu, data.as_deref());
         if let Err(error) = scopes.pop(|| "the pipeline cache".into(), 0) {
-            tracing::warn!(path = %file.path().display(), %error, "there is no pipeline cache");
+            tracing::warn!(target: "sortie", path = %file.path().display(), %error, "there is no pipeline cache");
             return None;
         }
         counters.cache_bytes_loaded.add(data.as_ref().map_or(0, |data| data.len() as u64));
         // Asked of the driver: SwiftShader puts a header of its own in front of what it is given, every time.
         let bytes = data.and_then(|_| raw.get_data()).map(|data| data.len());
-        let saved = Saved { compiled: 0, bytes, failed: false };
+        let saved = Saved { compiled: 0, bytes, failed };
         Some(Self { raw, file, compiled: AtomicU64::new(0), saved: Mutex::new(saved), counters })
     }
 
@@ -154,7 +160,7 @@ impl PipelineCache {
             Ok(()) => self.note(saved, compiled, &data),
             Err(error) => {
                 saved.failed = true;
-                tracing::warn!(path = %self.path().display(), %error, "the pipeline cache cannot be written");
+                tracing::warn!(target: "sortie", path = %self.path().display(), %error, "the pipeline cache cannot be written");
             }
         }
     }

@@ -183,5 +183,5 @@ pub(crate) fn canceled() -> Error {
 }
 
 fn not_submitted() -> Error {
-    Error::new(ErrorKind::Canceled, "the batch has not been submitted yet: submit it before waiting")
+    Error::new(ErrorKind::NotSubmitted, "the batch has not been submitted yet: submit it before waiting")
 }

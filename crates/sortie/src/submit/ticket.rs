@@ -22,7 +22,7 @@ use crate::{
 /// Completion of a submitted batch.
 ///
 /// A `Future` on any executor, and a handle to wait on from any thread. It wakes when *its* submission is done, not a later one.
-/// Dropping it detaches: the batch runs on.
+/// Dropping it detaches: the batch runs on, and its readings still report how it ended. So `batch.submit_async()?;` is fine as a statement.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -34,7 +34,6 @@ use crate::{
 /// assert!(ticket.is_ready());
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[must_use = "a dropped ticket detaches: nobody will hear whether the batch succeeded"]
 pub struct Ticket {
     completion: Arc<Completion>,
     key: u64,
@@ -166,7 +165,7 @@ impl Landing {
 /// Data to come: what [`Batch::read`](crate::Batch::read) or [`Batch::profile`](crate::Batch::profile) asked for, there when the batch is done.
 ///
 /// A `Future` on any executor, and a handle to wait on. Of a batch that was dropped or refused it resolves with that error; waiting
-/// before the batch was submitted is an error at once.
+/// before the batch was submitted is [`NotSubmitted`](crate::ErrorKind::NotSubmitted) at once.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;

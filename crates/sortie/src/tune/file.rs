@@ -1,6 +1,7 @@
 //! The tuning file.
 
 use std::{
+    fmt::Display,
     fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -9,8 +10,16 @@ use std::{
 use parking_lot::Mutex;
 use toml::{Table, Value};
 
+use crate::{
+    error::printable,
+    file::{self, Access},
+};
+
 const HEADING: &str =
     "# What sortie has measured about devices. Delete it, or a part of it, to have that measured again.\n\n";
+
+/// A device takes about a hundred bytes. Anything larger is not this file.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// The table of one device in a file.
 #[derive(Debug)]
@@ -26,7 +35,11 @@ impl File {
 
     /// What the file says about the device.
     pub(super) fn get(&self) -> Table {
-        match read(&self.path).remove(&self.device) {
+        let mut table = read(&self.path).unwrap_or_else(|error| {
+            self.unusable(&error);
+            Table::new()
+        });
+        match table.remove(&self.device) {
             Some(Value::Table(own)) => own,
             _ => Table::new(),
         }
@@ -36,12 +49,12 @@ impl File {
         &self.path
     }
 
-    /// Writes lines, and leaves the others as they are.
+    /// Writes lines, and leaves the others as they are. What is no tuning file, by its size or its kind, is left alone.
     pub(super) fn set(&self, lines: &[(&str, &str)]) -> io::Result<()> {
         // Of several devices of a process one after the other: each keeps what the others wrote.
         static WRITING: Mutex<()> = Mutex::new(());
         let _turn = WRITING.lock();
-        let mut table = read(&self.path);
+        let mut table = read(&self.path)?;
         let own = table.entry(self.device.clone()).or_insert_with(|| Value::Table(Table::new()));
         if !own.is_table() {
             *own = Value::Table(Table::new());
@@ -52,37 +65,46 @@ impl File {
         write(&self.path, &table)
     }
 
-    /// Says, once, that the file is not as it should be.
-    pub(super) fn unusable(&self, error: &dyn std::fmt::Display) {
-        unusable(&self.path, error);
+    /// Warns that the file is not as it should be.
+    pub(super) fn unusable(&self, error: &dyn Display) {
+        warn(&self.path, error, "the tuning file is ignored");
+    }
+
+    /// Warns that the file could not be written.
+    pub(super) fn unwritable(&self, error: &io::Error) {
+        warn(&self.path, error, "the tuning file cannot be written");
     }
 }
 
 /// An empty table for a file that is not there or broken.
-fn read(path: &Path) -> Table {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Table::new(),
-        Err(error) => return unusable(path, &error),
+fn read(path: &Path) -> io::Result<Table> {
+    let bytes = match file::read(path, MOST_BYTES, |_| Ok(())) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
+        bytes => bytes?,
     };
-    text.parse().unwrap_or_else(|error: toml::de::Error| unusable(path, &error.message()))
+    let broken = |error: &dyn Display| {
+        warn(path, error, "the tuning file is ignored");
+        Table::new()
+    };
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => text.parse().unwrap_or_else(|error: toml::de::Error| broken(&error.message())),
+        Err(error) => broken(&error),
+    })
 }
 
-/// Says so, once.
-fn unusable(path: &Path, error: &dyn std::fmt::Display) -> Table {
+/// Once in a process, whatever is wrong: a service that opens devices all day must not fill its log.
+fn warn(path: &Path, error: &dyn Display, what: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
-        tracing::warn!(path = %path.display(), %error, "the tuning file is ignored");
+        // It may quote the file.
+        let error = printable(error.to_string());
+        tracing::warn!(target: "sortie", path = %path.display(), %error, "{what}");
     }
-    Table::new()
 }
 
-/// In one step, so that nobody reads half a file.
 fn write(path: &Path, table: &Table) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    fs::write(&beside, format!("{HEADING}{table}"))?;
-    fs::rename(&beside, path)
+    file::replace(path, Access::Usual, &[HEADING.as_bytes(), table.to_string().as_bytes()])
 }

@@ -33,7 +33,7 @@ pub(crate) fn product_way(shared: &Arc<Shared>, recording: &Recording) -> Produc
             match fastest(&Device::of(shared)) {
                 Ok(way) => {
                     if let Err(error) = file.set(&[("product", way.name())]) {
-                        tracing::warn!(path = %file.path().display(), %error, "the tuning file cannot be written");
+                        file.unwritable(&error);
                     }
                     way
                 }

@@ -61,24 +61,27 @@ fn all_devices_of_a_fleet_give_the_same_answers() {
     let fleet = Fleet::new(all).expect("some");
     let batcher = Batcher::new(&fleet, Triple::default(), BatchConfig { max_batch_size: 16, ..BatchConfig::default() });
     let batcher = batcher.expect("a batcher");
-    std::thread::scope(|scope| {
-        for thread in 0..16_u32 {
-            let batcher = batcher.clone();
-            scope.spawn(move || {
-                for number in thread * 1000..thread * 1000 + 50 {
-                    assert_eq!(batcher.call_blocking(one(number)).expect("an answer"), tripled(&[number]));
-                }
-            });
-        }
-    });
+    let mut rounds = 0;
+    // Which device has a batch is a matter of which ones are busy: until each has had one.
+    while rounds == 0 || batcher.shares().iter().any(|share| share.batches == 0) {
+        assert!(rounds < 1000, "{:?}", batcher.shares());
+        rounds += 1;
+        std::thread::scope(|scope| {
+            for thread in 0..16_u32 {
+                let batcher = batcher.clone();
+                scope.spawn(move || {
+                    for number in thread * 1000..thread * 1000 + 50 {
+                        assert_eq!(batcher.call_blocking(one(number)).expect("an answer"), tripled(&[number]));
+                    }
+                });
+            }
+        });
+    }
     let (metrics, shares) = (batcher.metrics(), batcher.shares());
-    assert_eq!((metrics.requests, metrics.failed), (800, 0), "{metrics:?}");
+    assert_eq!((metrics.requests, metrics.failed), (800 * rounds, 0), "{metrics:?}");
     let (rows, batches) = (shares.iter().map(|share| share.rows).sum(), shares.iter().map(|share| share.batches).sum());
     assert_eq!((metrics.rows, metrics.batches), (rows, batches), "{shares:?}");
-    assert!(
-        shares.len() == fleet.devices().len() && shares.iter().all(|share| share.up && share.batches > 0),
-        "{shares:?}"
-    );
+    assert!(shares.len() == fleet.devices().len() && shares.iter().all(|share| share.up), "{shares:?}");
 }
 
 #[test]

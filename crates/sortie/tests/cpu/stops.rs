@@ -38,11 +38,15 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
         assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
         assert_eq!(x.download().expect_err("half done").kind(), &ErrorKind::Poisoned);
         assert_eq!(other.download()?, [5]);
-        x.write(&[0, 1])?;
-        let mut batch = device.batch();
-        batch.dispatch(&spin, &[&x], Grid::items(64));
-        batch.submit()?;
-        assert_eq!(x.download()?, [1, 1], "within its budget it runs as ever");
+        // A busy machine may take longer over nothing than the budget is.
+        let ends = (0..100).any(|_| {
+            x.write(&[0, 1]).expect("it is overwritten");
+            let mut batch = device.batch();
+            batch.dispatch(&spin, &[&x], Grid::items(64));
+            batch.submit().map_err(|error| assert_eq!(error.kind(), &ErrorKind::Timeout)).is_ok()
+        });
+        assert!(ends, "within its budget it runs as ever");
+        assert_eq!(x.download()?, [1, 1]);
     }
     Ok(())
 }

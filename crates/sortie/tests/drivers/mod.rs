@@ -1,30 +1,54 @@
-//! The devices that kernels are compared on, for the tests `cache`, `corpus`, `expressions` and `tensor`, and those of `sortie-states`.
+//! The software drivers that tests run on.
+//!
+//! They are Vulkan's lavapipe and SwiftShader, or with `WGPU_BACKEND=gl` llvmpipe through EGL. Without a driver a test says so and passes; with `SORTIE_REQUIRE_GPU=1`, which
+//! `scripts/test` sets, it fails.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use sortie::{Device, DeviceOptions};
+use sortie::{Device, DeviceOptions, Split, SubmitPolicy};
 
 /// The built-in CPU device.
 pub(crate) fn cpu() -> Option<Device> {
-    Some(Device::cpu().unwrap_or_else(|error| panic!("the built-in CPU does not open: {error}")))
+    Some(Device::cpu_with(uncut()).unwrap_or_else(|error| panic!("the built-in CPU does not open: {error}")))
 }
 
-/// A Vulkan driver. The same name may answer through GL where there is none.
+/// A driver, by a part of its name.
 pub(crate) fn open(driver: &str) -> Option<Device> {
-    open_with(driver, DeviceOptions::default())
+    open_with(driver, uncut())
+}
+
+/// Options of a device that cuts no batch by itself. On a busy machine every batch seems to take long; cut by that, it would be more submissions than a test counts.
+pub(crate) fn uncut() -> DeviceOptions {
+    let policy = SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() };
+    DeviceOptions { policy: Some(policy), ..DeviceOptions::default() }
 }
 
 /// The same, with options.
 pub(crate) fn open_with(driver: &str, options: DeviceOptions) -> Option<Device> {
-    let list = Device::list();
-    let index = list.iter().position(|info| info.backend == "vulkan" && info.name.to_lowercase().contains(driver));
-    let Some(index) = index else {
-        let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
-        assert!(!required, "SORTIE_REQUIRE_GPU is set, but there is no Vulkan driver called {driver}");
-        say(&format!("SKIPPED on {driver}: there is no Vulkan driver of that name"));
-        return None;
-    };
-    let options = DeviceOptions { device: Some(index.to_string()), ..options };
+    let options = DeviceOptions { device: Some(find(driver)?.to_string()), ..options };
     Some(Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}")))
+}
+
+/// Where a driver stands in the list of devices.
+pub(crate) fn find(driver: &str) -> Option<usize> {
+    let is = |info: &sortie::DeviceInfo| info.backend == backend() && info.name.to_lowercase().contains(driver);
+    let index = Device::list().iter().position(is);
+    // Debian has SwiftShader for Vulkan alone.
+    if index.is_none() && !(is_gl() && driver == "swiftshader") {
+        let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
+        let missing = format!("there is no {} driver called {driver}", backend());
+        assert!(!required, "SORTIE_REQUIRE_GPU is set, but {missing}");
+        say(&format!("SKIPPED on {driver}: {missing}"));
+    }
+    index
+}
+
+/// Whether the drivers are asked through GL.
+pub(crate) fn is_gl() -> bool {
+    std::env::var("WGPU_BACKEND").is_ok_and(|backend| backend == "gl")
+}
+
+fn backend() -> &'static str {
+    if is_gl() { "gl" } else { "vulkan" }
 }
 
 /// Straight to the terminal: the harness hides what a passing test prints.

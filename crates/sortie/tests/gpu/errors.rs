@@ -1,6 +1,6 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{Buffer, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions};
+use sortie::{Buffer, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions, Result};
 
 use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 
@@ -136,7 +136,7 @@ const SLOW: &str = "
 ";
 
 /// Runs for about a second over 65,536 items: 60,000 iterations stay under lavapipe's limit.
-fn slow(device: &Device) -> sortie::Result<Kernel> {
+fn slow(device: &Device) -> Result<Kernel> {
     let rounds = if device.info().kind == DeviceKind::Cpu { 6_000.0 } else { 60_000.0 };
     device.kernel_with(SLOW, &KernelOptions { constants: vec![("rounds".into(), rounds)], ..KernelOptions::default() })
 }
@@ -144,59 +144,83 @@ fn slow(device: &Device) -> sortie::Result<Kernel> {
 #[test]
 fn nothing_that_is_asynchronous_waits_for_the_device() {
     on_all(|device| {
-        let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
-        let busy = device.zeros::<u32>(1 << 16)?;
-        let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
-        let mut batch = device.batch();
-        batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
-        let first = batch.submit_async()?;
-        let mut last = None;
-        for value in 0..5 {
-            x.write(&[value; 64])?;
-            let mut batch = device.batch();
-            batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
-            last = Some(batch.read(&y));
-            drop(batch.submit_async()?);
-        }
-        let upload = device.upload(&[7_u32; 64])?;
-        let reading = upload.download_async()?;
-        assert!(!first.is_ready(), "the device is still at the first batch");
-        let error = first.wait_timeout(std::time::Duration::from_millis(1)).expect_err("not done yet");
-        assert_eq!(error.kind(), &ErrorKind::Timeout);
-        assert_eq!(last.expect("five batches").wait()?, [step(4); 64]);
-        assert_eq!(reading.wait()?, [7; 64]);
-        assert!(first.is_ready(), "earlier work is done earlier");
+        let in_time = (0..20).any(|_| asked_in_time(device).unwrap_or_else(|error| panic!("{error:?}")));
+        assert!(in_time, "either it waits, or this thread was held up every time");
         Ok(())
     });
+}
+
+/// Asks for many things while the device is busy. False when it was no longer busy at the end.
+fn asked_in_time(device: &Device) -> Result<bool> {
+    let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
+    let busy = device.zeros::<u32>(1 << 16)?;
+    let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
+    let mut batch = device.batch();
+    batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
+    let first = batch.submit_async()?;
+    let mut last = None;
+    for value in 0..5 {
+        x.write(&[value; 64])?;
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
+        last = Some(batch.read(&y));
+        batch.submit_async()?;
+    }
+    let upload = device.upload(&[7_u32; 64])?;
+    let reading = upload.download_async()?;
+    let in_time = match first.wait_timeout(std::time::Duration::from_millis(1)) {
+        Ok(()) => false,
+        Err(error) => {
+            assert_eq!(error.kind(), &ErrorKind::Timeout);
+            true
+        }
+    };
+    assert_eq!(last.expect("five batches").wait()?, [step(4); 64]);
+    assert_eq!(reading.wait()?, [7; 64]);
+    assert!(first.is_ready(), "earlier work is done earlier");
+    Ok(in_time)
 }
 
 #[test]
 fn a_canceled_batch_stops_between_its_submissions_at_the_latest() {
     on_all_with(&DeviceOptions { policy: Some(ONE_IN_FLIGHT), ..DeviceOptions::default() }, |device| {
-        let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
-        let busy = device.zeros::<u32>(1 << 16)?;
-        let (x, late, other) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?, device.upload(&[1_u32; 64])?);
-        let before = device.metrics().submissions;
-        let mut batch = device.batch();
-        batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
-        batch.split();
-        batch.dispatch(&kernel, &[&x, &late], Grid::items(64));
-        let reading = batch.read(&late);
-        let ticket = batch.submit_async()?;
-        let mut batch = device.batch();
-        batch.dispatch(&kernel, &[&x, &other], Grid::items(64));
-        let behind = batch.submit_async()?;
-        while device.metrics().submissions == before {
-            std::thread::yield_now();
-        }
-        behind.cancel();
-        assert_eq!(behind.wait().expect_err("it had not started").kind(), &ErrorKind::Canceled);
-        ticket.cancel();
-        assert_eq!(ticket.wait().expect_err("half of it had").kind(), &ErrorKind::Canceled);
-        assert_eq!(reading.wait().expect_err("the same").kind(), &ErrorKind::Canceled);
-        assert_eq!(late.download().expect_err("never written").kind(), &ErrorKind::Poisoned);
-        assert_eq!(other.download()?, [1; 64], "what never started has had no effect");
-        assert_eq!(device.metrics().submissions - before, 2, "the first one, and the download");
+        let in_time = (0..20).any(|_| canceled_in_time(device).unwrap_or_else(|error| panic!("{error:?}")));
+        // There a submission returns when its work is done, and nobody can come between.
+        assert!(in_time || device.info().backend == "gl", "the device was faster every time");
         Ok(())
     });
+}
+
+/// Cancels a batch of two submissions while the first one runs. False when that was over before it could be canceled.
+fn canceled_in_time(device: &Device) -> Result<bool> {
+    let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
+    let busy = device.zeros::<u32>(1 << 16)?;
+    let (x, late, other) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?, device.upload(&[1_u32; 64])?);
+    let before = device.metrics().submissions;
+    let mut batch = device.batch();
+    batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
+    batch.split();
+    batch.dispatch(&kernel, &[&x, &late], Grid::items(64));
+    let reading = batch.read(&late);
+    let ticket = batch.submit_async()?;
+    let mut batch = device.batch();
+    batch.dispatch(&kernel, &[&x, &other], Grid::items(64));
+    let behind = batch.submit_async()?;
+    while device.metrics().submissions == before {
+        std::thread::yield_now();
+    }
+    behind.cancel();
+    ticket.cancel();
+    let (behind, ended) = (behind.wait(), ticket.wait());
+    let Err(error) = ended else {
+        assert_eq!(reading.wait()?, [step(0); 64], "too late, and done");
+        return Ok(false);
+    };
+    assert_eq!(error.kind(), &ErrorKind::Canceled, "half of it had started");
+    assert_eq!(behind.expect_err("it had not started").kind(), &ErrorKind::Canceled);
+    assert_eq!(reading.wait().expect_err("the same").kind(), &ErrorKind::Canceled);
+    assert_eq!(late.download().expect_err("never written").kind(), &ErrorKind::Poisoned);
+    assert_eq!(other.download()?, [1; 64], "what never started has had no effect");
+    assert_eq!(device.metrics().submissions - before, 2, "the first one, and the download");
+    Ok(true)
 }

@@ -8,7 +8,8 @@ use crate::{ONE_IN_FLIGHT, STEP, on_drivers, step};
 fn theirs(device: &Device) -> (wgpu::Device, wgpu::Queue) {
     // Opened by name on an instance of its own, the way a stranger would.
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
-    let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
+    let backend = if device.info().backend == "gl" { wgpu::Backends::GL } else { wgpu::Backends::VULKAN };
+    let adapters = pollster::block_on(instance.enumerate_adapters(backend));
     let adapter =
         adapters.into_iter().find(|adapter| adapter.get_info().name == device.info().name).expect("the adapter");
     pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor::default())).expect("a device")

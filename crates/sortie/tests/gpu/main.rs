@@ -1,7 +1,7 @@
-//! Every op and feature on the built-in CPU and on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent.
-//!
-//! Without a driver the tests say so and pass on the CPU alone; with `SORTIE_REQUIRE_GPU=1`, which `scripts/test` sets, they fail.
+//! Every op and feature on the built-in CPU and on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent, or llvmpipe through GL.
 
+#[path = "../drivers/mod.rs"]
+mod drivers;
 mod errors;
 mod grids;
 mod immediates;
@@ -35,7 +35,7 @@ const DRIVERS: [&str; 2] = ["llvmpipe", "swiftshader"];
 
 /// Runs a test on the built-in CPU and on a fresh device of each driver there is.
 fn on_all(test: impl Fn(&Device) -> Result<()>) {
-    on_all_with(&DeviceOptions::default(), test);
+    on_all_with(&drivers::uncut(), test);
 }
 
 fn on_all_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
@@ -46,35 +46,19 @@ fn on_all_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
 
 /// For tests of what only wgpu has.
 fn on_drivers(test: impl Fn(&Device) -> Result<()>) {
-    on_drivers_with(&DeviceOptions::default(), test);
+    on_drivers_with(&drivers::uncut(), test);
 }
 
 fn on_drivers_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>) {
     watch::begin();
     for driver in DRIVERS {
-        let Some(index) = vulkan(driver) else {
-            skip(driver);
-            continue;
-        };
+        let Some(index) = drivers::find(driver) else { continue };
         let options = DeviceOptions { device: Some(index.to_string()), ..options.clone() };
         let device =
             Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}"));
         test(&device).unwrap_or_else(|error| panic!("on {}: {error:?}", device.info()));
     }
     watch::assert_silent();
-}
-
-/// Where a Vulkan driver stands in the list. The same name may answer through GL where there is none.
-fn vulkan(driver: &str) -> Option<usize> {
-    Device::list().iter().position(|info| info.backend == "vulkan" && info.name.to_lowercase().contains(driver))
-}
-
-fn skip(driver: &str) {
-    let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some();
-    assert!(!required, "SORTIE_REQUIRE_GPU is set, but there is no Vulkan driver called {driver}");
-    let skipped = format!("SKIPPED on {driver}: there is no Vulkan driver of that name\n");
-    // Straight to the terminal: the harness hides what a passing test prints.
-    drop(std::io::Write::write_all(&mut std::io::stderr(), skipped.as_bytes()));
 }
 
 /// How many cases a long test runs: the full count, or a tenth of it.

@@ -92,7 +92,9 @@ fn a_dropped_buffer_that_had_been_bound_is_freed() {
         let during = live();
         drop((x, y));
         let after = live();
-        assert!(during.0 - after.0 >= 8 << 20, "{} bytes became {}", during.0, after.0);
+        // Of GL wgpu does not count them.
+        let counted = device.info().backend != "gl";
+        assert!(!counted || during.0 - after.0 >= 8 << 20, "{} bytes became {}", during.0, after.0);
         assert!(after.1 < during.1, "{} bind groups became {}", during.1, after.1);
         Ok(())
     });

@@ -59,7 +59,9 @@ fn check(name: &str, device: &Device) -> sortie::Result<()> {
         assert_eq!((seen.download()?, count.download()?), expected(), "{name}");
         if budget == 1 {
             assert_eq!(submissions, GROUPS, "{name}");
-            assert_eq!(made.pieces, GROUPS as u64 - 1, "{name}");
+            // A replay that is not native, as none is but on Vulkan, does not divide in its runs.
+            let divides = !native || made.native_runs > 0;
+            assert_eq!(made.pieces, if divides { GROUPS as u64 - 1 } else { 0 }, "{name}");
         }
     }
     Ok(())

@@ -91,6 +91,26 @@ fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> 
 }
 
 #[test]
+#[cfg(unix)]
+fn a_link_that_was_put_where_the_file_is_written_is_not_followed() -> sortie::Result<()> {
+    let scratch = Scratch::new("link");
+    let findings = Findings::measure(&scratch.options(), Duration::from_millis(1), |_| {})?;
+    let precious = Scratch::new("precious");
+    fs::write(&precious.0, "precious").expect("a writable folder");
+    // Names that can be guessed: the file itself, and the one that it was once written to first.
+    let guessed = Scratch(scratch.0.with_extension(format!("{}.tmp", std::process::id())));
+    for link in [&scratch, &guessed] {
+        drop(fs::remove_file(&link.0));
+        std::os::unix::fs::symlink(&precious.0, &link.0).expect("a link");
+    }
+    findings.save()?;
+    assert_eq!(fs::read_to_string(&precious.0).expect("it is there"), "precious");
+    assert!(fs::symlink_metadata(&scratch.0).is_ok_and(|about| about.is_file()));
+    assert_eq!(scratch.policy()?, findings.policy());
+    Ok(())
+}
+
+#[test]
 fn there_is_nothing_to_measure_on_a_device_that_runs_nothing() {
     let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
     let error = Findings::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");

@@ -21,7 +21,7 @@ fn devices() -> Vec<(&'static str, Device)> {
 }
 
 fn noop() -> Device {
-    Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })
+    Device::open_with(DeviceOptions { device: Some("noop".into()), ..drivers::uncut() })
         .unwrap_or_else(|error| panic!("noop does not open: {error}"))
 }
 

@@ -282,7 +282,7 @@ fn a_profile_of_a_batch_that_fails_is_that_error() -> sortie::Result<()> {
         let profile = batch.profile();
         assert_eq!(
             profile.wait_timeout(std::time::Duration::ZERO).expect_err("not submitted").kind(),
-            &sortie::ErrorKind::Canceled
+            &sortie::ErrorKind::NotSubmitted
         );
         drop(batch);
         assert_eq!(profile.wait().expect_err("dropped").kind(), &sortie::ErrorKind::Canceled);

@@ -6,9 +6,11 @@ mod exit;
 mod foreign;
 mod loss;
 mod memory;
+mod mistakes;
 mod poison;
 mod scopes;
 mod threads;
+mod tickets;
 mod waiting;
 
 use sortie::{Device, DeviceOptions, Result};

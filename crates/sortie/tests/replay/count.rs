@@ -2,10 +2,10 @@
 
 use sortie::{Device, DeviceOptions, Grid};
 
-use crate::ADD;
+use crate::{ADD, drivers};
 
 fn open(name: &str) -> Device {
-    let options = DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() };
+    let options = DeviceOptions { device: Some(name.into()), ..drivers::uncut() };
     Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

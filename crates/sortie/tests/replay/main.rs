@@ -201,7 +201,9 @@ fn freezing_with_a_buffer_that_is_gone_or_foreign_is_an_error() {
     for driver in ["llvmpipe", "swiftshader"] {
         let (Some(device), Some(other)) = (drivers::open(driver), drivers::open(driver)) else { continue };
         let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{driver}: {error}"));
-        for what in 0..8 {
+        // Devices of GL have instances of their own, and wgpu panics over a handle of another instance.
+        let kinds = if device.info().backend == "gl" { 4 } else { 8 };
+        for what in 0..kinds {
             let owner = if what < 4 { &device } else { &other };
             let (raw, _) = owner.wgpu().expect("a wgpu device");
             let usage = BufferUsages::STORAGE | BufferUsages::COPY_DST | BufferUsages::COPY_SRC;

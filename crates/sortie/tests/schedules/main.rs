@@ -14,6 +14,7 @@ mod error {
         DeviceLost,
         Expired,
         Internal,
+        NotSubmitted,
         Overloaded,
         Shape,
         Timeout,

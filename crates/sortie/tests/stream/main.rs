@@ -26,7 +26,7 @@ fn on_all(test: impl Fn(&str, &Device) -> sortie::Result<()>) {
 }
 
 fn noop() -> Device {
-    let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let options = DeviceOptions { device: Some("noop".into()), ..installed::uncut() };
     Device::open_with(options).unwrap_or_else(|error| panic!("noop: {error}"))
 }
 

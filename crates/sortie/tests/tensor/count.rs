@@ -3,7 +3,7 @@
 use sortie::{Batch, Buffer, Device, DeviceOptions, Planning, Tensor};
 
 fn noop(planning: Planning) -> Device {
-    let options = DeviceOptions { device: Some("noop".into()), planning, ..DeviceOptions::default() };
+    let options = DeviceOptions { device: Some("noop".into()), planning, ..crate::drivers::uncut() };
     Device::open_with(options).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -50,7 +50,7 @@ fn every_wrong_shape_is_refused() {
     let scalar = batch.sum(scalar, &[0, 1]);
     batch.softmax(scalar);
     let error = batch.submit().expect_err("mistakes");
-    let text = error.to_string();
+    let text = error.mistakes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let wanted = [
         "upload: 6 elements do not make a tensor of shape [7]",
         "upload: [1, 1, 1, 1, 1, 1, 1] is no shape",
