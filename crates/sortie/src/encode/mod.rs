@@ -282,7 +282,7 @@ impl Wgpu {
         // wgpu's own checks of what is somebody else's come first: Vulkan has none.
         let first = self.initialise(&frozen).map_err(|error| Block::blame(&frozen.imported, error))?;
         // Whatever else is in the way of it, replays can be encoded.
-        frozen.native = Secondary::record(shared, &frozen).unwrap_or_else(|error| {
+        frozen.native = Secondary::record(shared, &frozen, None).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
             None
         });
