@@ -11,6 +11,7 @@ mod lost;
 mod notice;
 mod options;
 mod pipelines;
+mod recorder;
 mod scopes;
 
 use std::{
@@ -34,6 +35,7 @@ pub use self::{
 pub(crate) use self::{
     lost::{Lost, Polled},
     pipelines::PipelineCache,
+    recorder::Recorder,
     scopes::Gpu,
 };
 use crate::{
@@ -78,6 +80,8 @@ pub(crate) struct Shared {
     costs: Arc<Costs>,
     /// Who watches it.
     notes: Notes,
+    /// Records native replays anew.
+    recorder: Recorder,
 }
 
 /// The wgpu side of a device.
@@ -186,6 +190,7 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
+            recorder: Recorder::default(),
         });
         device.opened();
         Ok(device)
@@ -401,6 +406,7 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
+            recorder: Recorder::default(),
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
@@ -457,6 +463,10 @@ impl Shared {
 
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {

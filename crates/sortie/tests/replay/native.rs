@@ -1,6 +1,6 @@
 //! Native replays on Vulkan: the same bits as when every run is encoded.
 
-use sortie::{Device, DeviceOptions, Grid, Replay};
+use sortie::{Device, DeviceOptions, Grid, Replay, Split, SubmitPolicy};
 
 use crate::{ADD, drivers};
 
@@ -8,7 +8,9 @@ use crate::{ADD, drivers};
 fn triples() -> Vec<(&'static str, [Device; 3])> {
     let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
     let open = |driver: &str, native_replay| {
-        let options = DeviceOptions { device: Some(driver.into()), native_replay, ..DeviceOptions::default() };
+        // However long a run takes, the next one is native again.
+        let policy = Some(SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });
+        let options = DeviceOptions { device: Some(driver.into()), native_replay, policy, ..DeviceOptions::default() };
         Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
     };
     let all = |driver: &'static str| {
