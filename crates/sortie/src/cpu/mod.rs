@@ -103,7 +103,7 @@ impl Cpu {
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<Frozen> {
-        let physical = place(shared, &planned)?;
+        let physical = place(shared, route.planned(&planned))?;
         physical.iter().for_each(|block| block.stale());
         payload.blocks.extend(physical.iter().cloned().map(Some));
         Ok(Frozen::new(planned, route, payload, physical, None, ports))

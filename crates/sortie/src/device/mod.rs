@@ -11,6 +11,7 @@ mod lost;
 mod notice;
 mod options;
 mod pipelines;
+mod recorder;
 mod scopes;
 mod signal;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
@@ -37,6 +38,7 @@ pub use self::{
 pub(crate) use self::{
     lost::{Lost, Polled},
     pipelines::PipelineCache,
+    recorder::Recorder,
     scopes::Gpu,
     signal::{Signal, SignalGuard},
     timeline::Timeline,
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     costs: Arc<Costs>,
     /// Who watches it.
     notes: Notes,
+    /// Records native replays anew.
+    recorder: Recorder,
 }
 
 /// The wgpu side of a device.
@@ -202,6 +206,7 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
+            recorder: Recorder::default(),
         });
         device.opened();
         Ok(device)
@@ -436,6 +441,7 @@ impl Device {
             policy,
             costs,
             notes: Notes::default(),
+            recorder: Recorder::default(),
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;
@@ -492,6 +498,10 @@ impl Shared {
 
     pub(crate) fn notes(&self) -> &Notes {
         &self.notes
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {

@@ -1,6 +1,9 @@
 //! A plan with all that its runs need, and one run of it.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 use sortie_plan::{Part, Rule, SlotId, Touch};
@@ -13,18 +16,23 @@ use super::{
 use crate::{device::Shared, error::Result, memory::Block, profile::Log};
 
 /// A planned recording that keeps its memory: every run uses the same, one after the other.
+///
+/// It does not change. A native one that is recorded anew is another, with the same ports and buffers; runs under way keep the one they began with.
 #[derive(Debug)]
 pub(crate) struct Frozen {
+    /// The plan without divided dispatches.
+    base: Arc<Planned>,
+    /// The plan that runs.
     pub(crate) planned: Arc<Planned>,
-    /// As it was when it was frozen.
+    /// Where it is cut, if it is native.
     route: Arc<Route>,
     /// Complete, with a block for every slot in use.
-    pub(crate) payload: Payload,
+    pub(crate) payload: Arc<Payload>,
     /// Scratch memory by physical id. None of it counts as fresh: a run finds what the last one left.
     pub(crate) physical: Vec<Arc<Block>>,
     pub(crate) params: Option<Arc<Block>>,
-    pub(crate) inputs: Ports,
-    pub(crate) outputs: Ports,
+    pub(crate) inputs: Arc<Ports>,
+    pub(crate) outputs: Arc<Ports>,
     /// How the recording uses what is there before and after it. Inputs are neither: every run brings them.
     pub(crate) touches: Arc<[Touch]>,
     /// The same as Vulkan has it, where it can be.
@@ -33,21 +41,56 @@ pub(crate) struct Frozen {
     pub(super) imported: Vec<Arc<Block>>,
     /// Taken out while a run uses it.
     pub(super) resolved: Mutex<Resolved>,
+    /// The version of the costs that its cuts were last compared with.
+    compared: AtomicU64,
+    /// Whether a submission has taken longer than its budget.
+    overran: AtomicBool,
+    /// Native runs so far.
+    runs: AtomicU64,
+}
+
+/// Runs after which it is believed that a recording takes longer than its budget: the first one may have the driver's compilation in it.
+const TELLING: u64 = 2;
+
+/// How the cuts of a native recording compare with those that the estimates ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Good,
+    /// It is cut into more submissions than it needs.
+    TooMany,
+    /// A submission would take longer than its budget.
+    TooFew,
 }
 
 impl Frozen {
+    /// What the runs of `base` need, cut by `route`, which is of that plan.
     pub(crate) fn new(
-        planned: Arc<Planned>,
+        base: Arc<Planned>,
         route: Arc<Route>,
         payload: Payload,
         physical: Vec<Arc<Block>>,
         params: Option<Arc<Block>>,
         [inputs, outputs]: [Ports; 2],
     ) -> Self {
+        let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
+        let ports = [Arc::new(inputs), Arc::new(outputs)];
+        Self::of(base, route, Arc::new(payload), physical, params, ports, imported)
+    }
+
+    fn of(
+        base: Arc<Planned>,
+        route: Arc<Route>,
+        payload: Arc<Payload>,
+        physical: Vec<Arc<Block>>,
+        params: Option<Arc<Block>>,
+        [inputs, outputs]: [Arc<Ports>; 2],
+        imported: Vec<Arc<Block>>,
+    ) -> Self {
+        let planned = route.planned(&base).clone();
         let brought = |touch: &&Touch| inputs.iter().any(|port| port.slot == touch.slot);
         let touches = planned.touches.iter().filter(|touch| !brought(touch)).copied().collect();
-        let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
         Self {
+            base,
             planned,
             route,
             payload,
@@ -59,15 +102,91 @@ impl Frozen {
             native: None,
             imported,
             resolved: Mutex::default(),
+            compared: AtomicU64::new(u64::MAX),
+            overran: AtomicBool::new(false),
+            runs: AtomicU64::new(0),
         }
     }
 
-    /// Where a run is cut. One that is recorded for the device stays as it was recorded.
-    pub(crate) fn route(&self, shared: &Shared, rule: Rule, native: bool) -> Arc<Route> {
-        match self.native {
-            Some(_) if native => self.route.clone(),
-            _ => self.planned.route(shared, &self.payload, rule, false),
+    /// The same with other cuts: another route of the plan that runs.
+    pub(super) fn cut_by(&self, route: Arc<Route>) -> Self {
+        let (payload, physical, params) = (self.payload.clone(), self.physical.clone(), self.params.clone());
+        self.again(route, payload, physical, params)
+    }
+
+    /// The same with another plan, which divides other dispatches and has scratch memory and parameters of its own.
+    pub(super) fn planned_by(
+        &self,
+        route: Arc<Route>,
+        payload: Payload,
+        physical: Vec<Arc<Block>>,
+        params: Option<Arc<Block>>,
+    ) -> Self {
+        self.again(route, Arc::new(payload), physical, params)
+    }
+
+    fn again(
+        &self,
+        route: Arc<Route>,
+        payload: Arc<Payload>,
+        physical: Vec<Arc<Block>>,
+        params: Option<Arc<Block>>,
+    ) -> Self {
+        let ports = [self.inputs.clone(), self.outputs.clone()];
+        Self::of(self.base.clone(), route, payload, physical, params, ports, self.imported.clone())
+    }
+
+    /// The plan that a route of it, as [`Frozen::wanted`] gives it, runs.
+    pub(super) fn planned_of(&self, route: &Route) -> Arc<Planned> {
+        route.planned(&self.base).clone()
+    }
+
+    /// Whether the device has a recording of it.
+    pub(crate) fn is_native(&self) -> bool {
+        self.native.is_some()
+    }
+
+    /// Where the device's recording is cut.
+    pub(crate) fn recorded_route(&self) -> &Arc<Route> {
+        &self.route
+    }
+
+    /// Where an encoded run is cut.
+    pub(crate) fn encoded_route(&self, shared: &Shared, rule: Rule) -> Arc<Route> {
+        self.planned.route(shared, &self.payload, rule, false)
+    }
+
+    /// Where the device's recording would be cut, were it made now.
+    pub(crate) fn wanted(&self, shared: &Shared, rule: Rule) -> Arc<Route> {
+        self.base.route(shared, &self.payload, rule, true)
+    }
+
+    /// Whether the cuts of the device's recording suit what is known of costs. They do not when their number is more than twice, or less than half, of what the
+    /// estimates ask for; or when a submission has exceeded its budget, and the estimates ask for more.
+    ///
+    /// Asked before each run. Costs next to nothing while the estimates stay as they are.
+    pub(crate) fn fit(&self, shared: &Shared, rule: Rule) -> Fit {
+        let Rule::Within(_) = rule else { return Fit::Good };
+        let (runs, version) = (self.runs.fetch_add(1, Ordering::Relaxed), shared.costs().version());
+        // Estimates may also drift, too little at a time for another version.
+        if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
+            return Fit::Good;
         }
+        let (have, want) = (self.route.cuts(), self.wanted(shared, rule).cuts());
+        let far = have.max(want) > 2 * have.min(want);
+        if want < have && far {
+            return Fit::TooMany;
+        }
+        if want > have && (far || self.overran.load(Ordering::Relaxed)) {
+            return if runs >= TELLING { Fit::TooFew } else { Fit::Good };
+        }
+        self.compared.store(version, Ordering::Relaxed);
+        Fit::Good
+    }
+
+    /// A submission has taken longer than its budget.
+    pub(crate) fn set_overran(&self) {
+        self.overran.store(true, Ordering::Relaxed);
     }
 
     /// The parts that it was recorded for the device in.

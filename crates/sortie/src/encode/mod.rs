@@ -28,7 +28,7 @@ use sortie_plan::Part;
 use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, stamps::Stamps, vulkan::Secondary};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
-    frozen::{Errand, Frozen, Ports},
+    frozen::{Errand, Fit, Frozen, Ports},
     groups::GroupCache,
     names::Names,
     outline::Described,
@@ -183,12 +183,24 @@ impl Executor {
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
-        let planned = route.planned(planned).clone();
         planned.complete(&mut payload);
         ports.iter().try_for_each(|ports| ports.place(shared, &mut payload))?;
         match self {
-            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned, route, payload, ports),
-            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned, route, payload, ports)?, None)),
+            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned.clone(), route, payload, ports),
+            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned.clone(), route, payload, ports)?, None)),
+        }
+    }
+
+    /// Records a native replay anew, cut by a route that it [wants](Frozen::wanted). What comes with it must have run before the first run. `None` where no replay is native.
+    pub(crate) fn refreeze(
+        &self,
+        shared: &Arc<Shared>,
+        frozen: &Frozen,
+        route: Arc<Route>,
+    ) -> Result<Option<(Frozen, Option<Commands>)>> {
+        match self {
+            Self::Wgpu(wgpu) => wgpu.refreeze(shared, frozen, route),
+            Self::Cpu(_) => Ok(None),
         }
     }
 
@@ -263,30 +275,55 @@ impl Wgpu {
     fn freeze(
         &self,
         shared: &Arc<Shared>,
-        planned: Arc<Planned>,
+        base: Arc<Planned>,
         route: Arc<Route>,
         mut payload: Payload,
         ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
+        let planned = route.planned(&base).clone();
         let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
         physical.iter().for_each(|block| block.stale());
         compile(shared, &planned, &payload)?;
         let params = params(shared, &planned, None)?;
-        let mut frozen = Frozen::new(planned, route, payload, physical, params, ports);
+        let mut frozen = Frozen::new(base, route, payload, physical, params, ports);
         let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
         let native = shared.options().native_replay && Secondary::suits(shared, &frozen);
         if !native || !frozen.payload.blocks.iter().flatten().all(known) {
             return Ok((frozen, None));
         }
         // wgpu's own checks of what is somebody else's come first: Vulkan has none.
-        let first = self.initialise(&frozen).map_err(|error| Block::blame(&frozen.imported, error))?;
+        let first = self.initialise(&frozen, None).map_err(|error| Block::blame(&frozen.imported, error))?;
         // Whatever else is in the way of it, replays can be encoded.
-        frozen.native = Secondary::record(shared, &frozen).unwrap_or_else(|error| {
+        frozen.native = Secondary::record(shared, &frozen, None).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
             None
         });
         let native = frozen.native.is_some();
         Ok((frozen, native.then_some(first)))
+    }
+
+    fn refreeze(
+        &self,
+        shared: &Arc<Shared>,
+        frozen: &Frozen,
+        route: Arc<Route>,
+    ) -> Result<Option<(Frozen, Option<Commands>)>> {
+        let planned = frozen.planned_of(&route);
+        let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
+            true => (frozen.cut_by(route), None),
+            false => {
+                let mut payload = Payload::clone(&frozen.payload);
+                let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
+                physical.iter().for_each(|block| block.stale());
+                compile(shared, &planned, &payload)?;
+                let params = params(shared, &planned, None)?;
+                let next = frozen.planned_by(route, payload, physical, params);
+                let first = self.initialise(&next, Some(frozen))?;
+                (next, Some(first))
+            }
+        };
+        next.native = Secondary::record(shared, &next, frozen.native.as_ref())?;
+        Ok(next.native.is_some().then_some((next, first)))
     }
 
     fn replay(

@@ -18,8 +18,8 @@ use crate::{
 
 impl Wgpu {
     /// Lets wgpu know that all memory of a native replay is initialised: it cannot see what the replay writes, and would zero it later. Also
-    /// fills the hidden parameters, which no run changes.
-    pub(super) fn initialise(&self, frozen: &Frozen) -> Result<Commands> {
+    /// fills the hidden parameters, which no run changes. Leaves alone what an `earlier` recording has, which runs may be using.
+    pub(super) fn initialise(&self, frozen: &Frozen, earlier: Option<&Frozen>) -> Result<Commands> {
         /// Bytes copied at a time, to be thrown away.
         const CHUNK: u64 = 4 << 20;
         let laid = Laid {
@@ -44,6 +44,10 @@ impl Wgpu {
         });
         for (slot, block) in (0_u32..).zip(&frozen.payload.blocks) {
             let Some(block) = block else { continue };
+            let known = earlier.and_then(|earlier| earlier.payload.blocks[slot as usize].as_ref());
+            if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
+                continue;
+            }
             if ports.contains(&slot) || frozen.planned.plan.placement[slot as usize].is_some() {
                 encoder.clear_buffer(block.buffer(), 0, None);
                 continue;

@@ -15,7 +15,7 @@ impl Secondary {
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as on Vulkan")]
-    pub(super) fn record(_: &Arc<Shared>, _: &Frozen) -> Result<Option<Self>> {
+    pub(super) fn record(_: &Arc<Shared>, _: &Frozen, _: Option<&Self>) -> Result<Option<Self>> {
         Ok(None)
     }
 

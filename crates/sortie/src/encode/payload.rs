@@ -6,7 +6,7 @@ use super::Names;
 use crate::{kernel::Kernel, memory::Block};
 
 /// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Payload {
     /// By slot; `None` for scratch until it is placed.
     pub(crate) blocks: Vec<Option<Arc<Block>>>,

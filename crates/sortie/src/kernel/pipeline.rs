@@ -7,7 +7,10 @@ use std::{
     time::Instant,
 };
 
-use naga::{back::spv, valid::Capabilities};
+use naga::{
+    back::{pipeline_constants::process_overrides, spv},
+    valid::Capabilities,
+};
 use parking_lot::Mutex;
 
 use super::{
@@ -245,6 +248,10 @@ impl Kernel {
             let wrong = |error: String| Error::internal(format!("kernel {:?} as SPIR-V: {error}", self.entry()));
             let info = validate("", &module, capabilities(shared)).map_err(|error| wrong(error.to_string()))?;
             let stage = naga::ShaderStage::Compute;
+            // As wgpu does it: of several entry points one is left.
+            let constants = naga::back::PipelineConstants::default();
+            let (module, info) = process_overrides(&module, &info, Some((stage, self.entry())), &constants)
+                .map_err(|error| wrong(error.to_string()))?;
             let entry = spv::PipelineOptions { shader_stage: stage, entry_point: self.entry().into() };
             spv::write_vec(&module, &info, options, Some(&entry)).map_err(|error| wrong(error.to_string()))
         })?

@@ -159,6 +159,8 @@ figures! {
         overrun_us,
         /// Runs of replays that went to the device as one command, recorded once.
         native_runs,
+        /// Replays recorded anew for the device because their cuts no longer suited what their ops are known to cost.
+        replays_rerecorded,
         /// Compute passes encoded; on the built-in CPU, which has none, as many as there would be.
         passes,
         /// Dispatches encoded, those of fills included.

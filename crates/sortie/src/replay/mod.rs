@@ -1,6 +1,7 @@
 //! Batches that run over and over: planned, compiled and given memory once.
 
 mod rehearsal;
+mod rerecord;
 mod run;
 
 use std::{
@@ -10,11 +11,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use parking_lot::Mutex;
+
+use self::rerecord::Rerecord;
 pub use self::run::Run;
 use crate::{
     batch::{Batch, Typed},
     device::Shared,
-    encode::Frozen,
+    encode::{Frozen, Ports},
     error::Result,
     policy::Split,
     tensor::{Element, Tensor},
@@ -55,9 +59,13 @@ struct Parts {
     shared: Arc<Shared>,
     /// The batch it was.
     batch: u64,
-    frozen: Arc<Frozen>,
+    /// What its next run uses; those under way hold what they use.
+    frozen: Mutex<Arc<Frozen>>,
+    /// What each run brings.
+    inputs: Arc<Ports>,
     /// Where its runs are cut.
     split: Split,
+    rerecord: Rerecord,
     /// Set once a run has been compared with a live one, where that is asked for.
     first: OnceLock<()>,
 }
@@ -153,7 +161,10 @@ impl Batch {
         let here = Location::caller();
         let (shared, batch) = (self.shared().clone(), self.id());
         let (frozen, split) = self.frozen(here)?;
-        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen: Arc::new(frozen), split, first: OnceLock::new() }) })
+        let inputs = frozen.inputs.clone();
+        let frozen = Mutex::new(Arc::new(frozen));
+        let (rerecord, first) = (Rerecord::default(), OnceLock::new());
+        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen, inputs, split, rerecord, first }) })
     }
 }
 
@@ -167,6 +178,6 @@ impl Replay {
 
 impl fmt::Debug for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("inputs", &self.parts.frozen.inputs.len()).finish_non_exhaustive()
+        f.debug_struct("Replay").field("inputs", &self.parts.inputs.len()).finish_non_exhaustive()
     }
 }

@@ -55,11 +55,11 @@ impl Rehearsal {
 
 /// All memory that a run leaves something in, as far as it can be looked at.
 fn written(parts: &Arc<Parts>) -> Vec<Buffer<u32>> {
-    let mut slots: Vec<_> =
-        parts.frozen.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
+    let frozen = parts.frozen();
+    let mut slots: Vec<_> = frozen.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
-    let blocks = slots.iter().filter_map(|slot| parts.frozen.payload.blocks[*slot as usize].clone());
+    let blocks = slots.iter().filter_map(|slot| frozen.payload.blocks[*slot as usize].clone());
     let open = blocks.filter(|block| block.allows(Use::CopyFrom) && block.allows(Use::CopyTo));
     open.map(Buffer::of).collect()
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{Output, Parts, rehearsal::Rehearsal};
 use crate::{
     batch::check_poison,
-    encode::Errand,
+    encode::{Errand, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, host, index},
     profile::{Log, Profile, StageKind},
@@ -52,7 +52,7 @@ pub struct Run {
 
 impl Run {
     pub(super) fn new(parts: Arc<Parts>) -> Self {
-        let inputs = &parts.frozen.inputs;
+        let inputs = &parts.inputs;
         // One without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
         let bytes = index(inputs.bytes());
@@ -116,7 +116,7 @@ impl Run {
             let message = format!("write: {} elements into an input of shape {:?}", data.len(), input.shape());
             return wrong(ErrorKind::Shape, message);
         }
-        let (slot, inputs) = (input.slot_of(self.parts.batch), &self.parts.frozen.inputs);
+        let (slot, inputs) = (input.slot_of(self.parts.batch), &self.parts.inputs);
         let Some(at) = inputs.iter().position(|port| Some(port.slot) == slot) else {
             return wrong(ErrorKind::Bindings, "write: the tensor is no input of this replay".into());
         };
@@ -187,15 +187,15 @@ impl Run {
             self.log();
         }
         let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
-        let blocks = self.parts.frozen.clone();
-        let outcome = self.encode(here).map_err(|error| match error.location() {
+        let frozen = self.parts.frozen();
+        let outcome = self.encode(&frozen, here).map_err(|error| match error.location() {
             Some(_) => error,
-            None => Block::blame(blocks.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
+            None => Block::blame(frozen.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
         });
         shared.submitter().announce(outcome, &completion)
     }
 
-    fn encode(&mut self, here: &'static Location<'static>) -> Result<Outbound> {
+    fn encode(&mut self, frozen: &Arc<Frozen>, here: &'static Location<'static>) -> Result<Outbound> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
@@ -204,13 +204,13 @@ impl Run {
         if let Some(mistakes) = Error::all(std::mem::take(&mut self.mistakes)) {
             return Err(mistakes);
         }
-        let (shared, frozen) = (&self.parts.shared, &self.parts.frozen);
+        let shared = &self.parts.shared;
         shared.lost().check()?;
         check_poison(&frozen.payload, &frozen.planned)?;
-        let errand = std::mem::take(&mut self.errand);
+        let mut errand = std::mem::take(&mut self.errand);
         let brought = frozen.inputs.iter().filter(|port| port.bytes > 0).count();
         let moved = [brought, errand.reads.len()];
-        let route = frozen.route(shared, self.parts.split.rule(), !errand.encoded);
+        let route = self.parts.route(frozen, &mut errand, here);
         let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
         hold.keeps = Some(frozen.clone());
         let log = errand.log.clone();

@@ -718,6 +718,7 @@ impl Submitter {
     fn watch(&self, leg: &Leg, time: Duration) {
         if let Some(over) = leg.budget.and_then(|budget| time.checked_sub(budget)) {
             self.counters.overruns.add(1);
+            leg.hold.keeps.iter().for_each(|frozen| frozen.set_overran());
             self.counters.overrun_us.add(u64::try_from(over.as_micros()).unwrap_or(u64::MAX));
         }
     }

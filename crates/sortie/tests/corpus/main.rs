@@ -9,7 +9,11 @@ mod devices;
 mod dice;
 #[path = "../drivers/mod.rs"]
 mod drivers;
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+mod hooks;
 mod run;
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+mod same_words;
 mod tolerance;
 mod word;
 

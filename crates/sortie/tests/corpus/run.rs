@@ -66,21 +66,21 @@ fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
     for step in &case.steps {
         let options = KernelOptions { entry: Some(step.entry.into()), constants: case.constants.clone() };
         let kernel = device.kernel_with(&case.source, &options)?;
-        dispatch(&mut batch, &kernel, step, &buffers);
+        let grid = match step.size {
+            Size::Items(items) => Grid::items(items),
+            Size::Groups(groups) => Grid::groups(groups),
+        };
+        dispatch(&mut batch, &kernel, step, &buffers, grid);
     }
     let readings: Vec<_> = buffers.iter().map(|buffer| batch.read(buffer)).collect();
     batch.submit()?;
     readings.into_iter().map(sortie::Reading::wait).collect()
 }
 
-fn dispatch(batch: &mut Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>]) {
+pub(crate) fn dispatch(batch: &mut Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>], grid: Grid<'_>) {
     let bound: Vec<&dyn Bind> = match &step.binds {
         None => buffers.iter().map(|buffer| buffer as &dyn Bind).collect(),
         Some(binds) => binds.iter().map(|index| &buffers[*index] as &dyn Bind).collect(),
-    };
-    let grid = match step.size {
-        Size::Items(items) => Grid::items(items),
-        Size::Groups(groups) => Grid::groups(groups),
     };
     let recorded = batch.dispatch(kernel, &bound, grid).label(step.entry);
     // Immediates are a value of a plain type, so each length is a type.

@@ -8,6 +8,7 @@ mod immediates;
 mod mistakes;
 mod native;
 mod random;
+mod rerecord;
 
 use sortie::{Device, Grid};
 

@@ -10,10 +10,14 @@
 //! `cpu_us_per_op`: CPU time of the whole process on noop; of the calling thread on a real driver, whose own threads run the kernels.
 //! `allocs_per_op`: heap allocations beyond those of `wgpu-best`; `total_allocs_per_op`: all of them.
 //!
-//! `cargo bench -p sortie --bench record [-- --quick] [--json]`
+//! `work.rs` then has larger kernels, with workgroup memory, loads and arithmetic: native replays against encoded ones, until done.
+//!
+//! `cargo bench -p sortie --bench record [-- --quick] [--json] [--work]`: with `--work` only those.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
 #![expect(unsafe_code, reason = "counting allocations takes a global allocator, reading CPU time a system call")]
+
+mod work;
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -317,21 +321,29 @@ fn measure(contender: &mut dyn Contender, n: usize, clock: libc::clockid_t) -> S
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let (quick, json) = (has("--quick"), has("--json"));
+    let (quick, json, work_only) = (has("--quick"), has("--json"), has("--work"));
     // Small ops on lavapipe are all futex with its thread pool on (facts.md): measure without it.
     // SAFETY: nothing else runs yet in this process.
     unsafe { std::env::set_var("LP_NUM_THREADS", "0") };
+    let list = Device::list();
+    let there = |driver: &str| {
+        let there = list.iter().any(|info| info.name.to_lowercase().contains(driver) && info.backend == "vulkan");
+        if !there {
+            eprintln!("no {driver} on this machine (scripts/drivers installs it)");
+        }
+        there
+    };
     // Name in the report, and name to open it by.
-    let mut devices = vec![("noop", "noop")];
-    if Device::list().iter().any(|info| info.name.contains("llvmpipe") && info.backend == "vulkan") {
-        devices.push(("lavapipe", "llvmpipe"));
-    } else {
-        eprintln!("no lavapipe on this machine (scripts/drivers installs it): noop only");
-    }
-    for (name, device) in devices {
+    let drivers = [("lavapipe", "llvmpipe"), ("swiftshader", "swiftshader")];
+    let drivers: Vec<_> = drivers.into_iter().filter(|(_, driver)| there(driver)).collect();
+    let small = [("noop", "noop")].into_iter().chain(drivers.iter().copied().filter(|(name, _)| *name == "lavapipe"));
+    for (name, device) in small.filter(|_| !work_only) {
         for case in [Case::Chain, Case::Immediates] {
             bench(name, device, case, quick, json);
         }
+    }
+    for (name, device) in drivers {
+        work::bench(name, device, quick, json);
     }
 }
 

@@ -1,0 +1,97 @@
+//! Where native replays are recorded anew: a thread of the device that is there while there is something to record.
+//!
+//! Bound: one thread for each device, and a queue with one job at most for each replay (see `replay/rerecord.rs`).
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    thread,
+};
+
+use parking_lot::Mutex;
+
+use crate::submit::{begin, see_off};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Runs jobs one after the other, off the calling thread.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Whether there is a thread, which looks for more before it ends.
+    running: bool,
+}
+
+impl Recorder {
+    /// Queues a job. It is dropped where no thread starts.
+    pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.lock();
+        state.jobs.push_back(Box::new(job));
+        if std::mem::replace(&mut state.running, true) {
+            return;
+        }
+        drop(state);
+        let shared = self.state.clone();
+        let started = thread::Builder::new().name("sortie-record".into()).spawn(move || {
+            begin();
+            while let Some(job) = next(&shared) {
+                // A defect of ours: the replay stays as it is.
+                drop(catch_unwind(AssertUnwindSafe(job)));
+            }
+        });
+        match started {
+            Ok(thread) => see_off(thread),
+            Err(error) => {
+                tracing::warn!(target: "sortie", %error, "the thread sortie-record did not start");
+                let mut state = self.state.lock();
+                state.running = false;
+                let jobs = std::mem::take(&mut state.jobs);
+                drop(state);
+                drop(jobs);
+            }
+        }
+    }
+}
+
+/// The next job; without one the thread ends.
+fn next(state: &Mutex<State>) -> Option<Job> {
+    let mut state = state.lock();
+    let job = state.jobs.pop_front();
+    state.running = job.is_some();
+    job
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").field("jobs", &self.state.lock().jobs.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn jobs_run_in_order_after_a_panic_too() {
+        let recorder = Recorder::default();
+        let (send, receive) = mpsc::channel();
+        for number in 0..10 {
+            let send = send.clone();
+            recorder.push(move || {
+                assert_ne!(number, 3, "a defect");
+                drop(send.send(number));
+            });
+        }
+        drop(send);
+        assert_eq!(receive.into_iter().collect::<Vec<_>>(), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    }
+}

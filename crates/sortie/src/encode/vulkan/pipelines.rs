@@ -1,0 +1,129 @@
+//! Kernels as Vulkan has them. wgpu does not show its pipelines, so a native replay has its own, compiled from the same words for an equal layout.
+//!
+//! What differs from wgpu's: the pipeline cache, whose handle wgpu does not show either. Pipelines are kept by the recording that uses them and
+//! passed on to the next one of the same replay, so recording anew compiles nothing that has been compiled.
+
+use std::{ffi::CString, sync::Arc};
+
+use ash::vk;
+use naga::back::spv;
+use rustc_hash::FxHashMap;
+
+use super::{refused, target::Target};
+use crate::{
+    device::Shared,
+    error::{Error, Result},
+    kernel::{Kernel, Layout, SignatureKind},
+};
+
+/// Stages that immediates are declared for: wgpu names all of them.
+pub(super) const IMMEDIATE_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::ALL;
+
+/// A variant of a kernel. Everything in it is destroyed with it.
+pub(super) struct Pipeline {
+    device: ash::Device,
+    pub(super) raw: vk::Pipeline,
+    pub(super) layout: vk::PipelineLayout,
+    /// By number of the group.
+    pub(super) sets: Vec<vk::DescriptorSetLayout>,
+}
+
+/// Variants by kernel, and whether they are wrapped.
+pub(super) type Pipelines = FxHashMap<(u64, bool), Arc<Pipeline>>;
+
+impl Pipeline {
+    /// Compiles a variant, which wgpu has compiled before.
+    pub(super) fn new(
+        device: &ash::Device,
+        target: &Target,
+        shared: &Shared,
+        kernel: &Kernel,
+        wrapped: bool,
+    ) -> Result<Self> {
+        let known = kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
+        let groups = kernel.groups().iter().map(|group| (group.number, &group.layout));
+        let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
+        let numbered: FxHashMap<u32, &Arc<Layout>> = groups.chain(hidden).collect();
+        let count = numbered.keys().max().map_or(0, |last| last + 1);
+        // Complete or not, what is there goes with it.
+        let mut made = Self {
+            device: device.clone(),
+            raw: vk::Pipeline::null(),
+            layout: vk::PipelineLayout::null(),
+            sets: Vec::new(),
+        };
+        for number in 0..count {
+            let signature = numbered.get(&number).map_or(&[][..], |layout| layout.signature());
+            let bindings: Vec<_> = (0..)
+                .zip(signature)
+                .map(|(binding, one)| {
+                    vk::DescriptorSetLayoutBinding::default()
+                        .binding(binding)
+                        .descriptor_type(descriptor(one.kind, one.dynamic))
+                        .descriptor_count(1)
+                        .stage_flags(vk::ShaderStageFlags::COMPUTE)
+                })
+                .collect();
+            let info = vk::DescriptorSetLayoutCreateInfo::default().bindings(&bindings);
+            // SAFETY: the device is alive.
+            made.sets.push(unsafe { device.create_descriptor_set_layout(&info, None) }.map_err(refused)?);
+        }
+        let size = kernel.native_immediate_bytes().next_multiple_of(4);
+        let ranges = [vk::PushConstantRange { stage_flags: IMMEDIATE_STAGES, offset: 0, size }];
+        let ranges = if known.immediates { &ranges[..] } else { &[] };
+        let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&made.sets).push_constant_ranges(ranges);
+        // SAFETY: the set layouts are this device's.
+        made.layout = unsafe { device.create_pipeline_layout(&info, None) }.map_err(refused)?;
+
+        let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
+        let words = kernel.spirv(shared, wrapped, &options)?;
+        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        let entry =
+            CString::new(kernel.entry()).map_err(|_| Error::internal("an entry point with a zero in its name"))?;
+        // SAFETY: naga wrote the module from what it has validated; it is destroyed once the pipeline is there.
+        made.raw = unsafe {
+            let module = device.create_shader_module(&info, None).map_err(refused)?;
+            let stage = vk::PipelineShaderStageCreateInfo::default()
+                .flags(target.flags)
+                .stage(vk::ShaderStageFlags::COMPUTE)
+                .module(module)
+                .name(&entry);
+            let info = vk::ComputePipelineCreateInfo::default().stage(stage).layout(made.layout);
+            let pipelines = device.create_compute_pipelines(vk::PipelineCache::null(), &[info], None);
+            device.destroy_shader_module(module, None);
+            pipelines.map_err(|(_, error)| refused(error))?[0]
+        };
+        Ok(made)
+    }
+}
+
+impl Drop for Pipeline {
+    fn drop(&mut self) {
+        // SAFETY: all of it was made by this device, which its holder keeps alive, as it keeps this while commands that use it may run.
+        unsafe {
+            self.device.destroy_pipeline(self.raw, None);
+            self.device.destroy_pipeline_layout(self.layout, None);
+            self.sets.iter().for_each(|layout| self.device.destroy_descriptor_set_layout(*layout, None));
+        }
+    }
+}
+
+/// wgpu numbers the bindings of a group anew, without gaps, in the order of their numbers. Signatures are in that order.
+fn bindings(numbered: &FxHashMap<u32, &Arc<Layout>>) -> spv::BindingMap {
+    let each = numbered.iter().flat_map(|(group, layout)| {
+        (0..).zip(layout.signature()).map(|(binding, one)| {
+            let from = naga::ResourceBinding { group: *group, binding: one.binding };
+            (from, spv::BindingInfo { descriptor_set: *group, binding, binding_array_size: None })
+        })
+    });
+    each.collect()
+}
+
+pub(super) fn descriptor(kind: SignatureKind, dynamic: bool) -> vk::DescriptorType {
+    match (kind, dynamic) {
+        (SignatureKind::Read | SignatureKind::ReadWrite, false) => vk::DescriptorType::STORAGE_BUFFER,
+        (SignatureKind::Read | SignatureKind::ReadWrite, true) => vk::DescriptorType::STORAGE_BUFFER_DYNAMIC,
+        (SignatureKind::Uniform, false) => vk::DescriptorType::UNIFORM_BUFFER,
+        (SignatureKind::Uniform, true) => vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
+    }
+}
