@@ -6,7 +6,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
     time::{ClockId, clock_gettime},
 };
-use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result};
+use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, KernelOptions, Result};
 
 use super::wgsl::{self, ADVERSARIES};
 use crate::{
@@ -85,10 +85,15 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let before = memory::resident();
     let mut compiled = 0;
     for number in 0..task.size {
-        let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
+        let source = match random.u8(..16) {
+            0 => wgsl::adversarial(&mut random),
+            _ => wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random),
+        };
+        // Most of the corpus has several entry points.
+        let entry = random.choice(wgsl::entries(&source)).map(str::to_owned);
         report.at(format!("mutation {number}"));
         report.count(1);
-        match device.kernel(&source) {
+        match device.kernel_with(&source, &KernelOptions { entry, ..KernelOptions::default() }) {
             Ok(kernel) => {
                 compiled += 1;
                 // Endless loops are stopped on the built-in CPU only.
