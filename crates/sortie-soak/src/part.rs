@@ -67,6 +67,7 @@ pub const ALL: &[Part] = &[
     parts::exits::PART,
     parts::memory_limit::PART,
     parts::kernels::PART,
+    parts::programs::PART,
 ];
 
 /// The part of this name.

@@ -53,6 +53,10 @@ fn run(task: &Task, report: &mut Report) {
             let source = (adversary.source)(adversary.size);
             adversarial(&device, adversary.name, &source, task, report);
         }
+        None if task.seed.is_multiple_of(2) => {
+            let (name, source) = wgsl::adversarial(&mut task.random());
+            adversarial(&device, &name, &source, task, report);
+        }
         None => mutations(&device, task, report),
     }
 }
@@ -60,6 +64,7 @@ fn run(task: &Task, report: &mut Report) {
 /// One source, with what it costs.
 fn adversarial(device: &Device, name: &str, source: &str, task: &Task, report: &mut Report) {
     report.at(name);
+    dump(source);
     report.count(1);
     let (before, begin) = (memory::resident(), processor_time());
     let compiled = device.kernel(source);
@@ -85,13 +90,11 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let before = memory::resident();
     let mut compiled = 0;
     for number in 0..task.size {
-        let source = match random.u8(..16) {
-            0 => wgsl::adversarial(&mut random),
-            _ => wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random),
-        };
+        let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
         // Most of the corpus has several entry points.
         let entry = random.choice(wgsl::entries(&source)).map(str::to_owned);
         report.at(format!("mutation {number}"));
+        dump(&source);
         report.count(1);
         match device.kernel_with(&source, &KernelOptions { entry, ..KernelOptions::default() }) {
             Ok(kernel) => {
@@ -110,6 +113,13 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let growth = (memory::peak().saturating_sub(before)) as f64 / 1e6;
     report.figure("mutations MB", growth);
     report.check(growth <= MEMORY, || format!("mutations grew by {growth:.0} MB"));
+}
+
+/// Writes the source to the file that `SOAK_DUMP` names, if it is set: what is in it after a crash is the cause.
+fn dump(source: &str) {
+    if let Some(path) = std::env::var_os("SOAK_DUMP") {
+        drop(std::fs::write(path, source));
+    }
 }
 
 /// Runs a kernel with buffers that may or may not suit it.

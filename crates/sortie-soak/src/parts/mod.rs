@@ -7,6 +7,7 @@ pub mod loss;
 pub mod loss_baseline;
 pub mod memory_limit;
 pub mod overload;
+pub mod programs;
 pub mod waiting;
 mod wgsl;
 mod work;

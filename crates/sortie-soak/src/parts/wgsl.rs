@@ -140,9 +140,10 @@ fn long_name(length: u32) -> String {
 }
 
 /// Any of them in a random size, up to twice that at which it hurts.
-pub(crate) fn adversarial(random: &mut Rng) -> String {
-    let adversary = &ADVERSARIES[random.usize(..ADVERSARIES.len())];
-    (adversary.source)(random.u32(1..=adversary.size.saturating_mul(2)))
+pub(crate) fn adversarial(random: &mut Rng) -> (String, String) {
+    let Adversary { name, size, source } = &ADVERSARIES[random.usize(..ADVERSARIES.len())];
+    let size = random.u32(1..=2 * size);
+    (format!("{name}, {size} of them"), source(size))
 }
 
 /// The entry points that a source seems to have.
