@@ -1,7 +1,7 @@
 //! A child process: started, watched and judged.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -46,7 +46,7 @@ pub fn run(part: &Part, task: &Task) -> Ended {
     }
 }
 
-fn start(part: &Part, task: &Task) -> std::io::Result<Child> {
+fn start(part: &Part, task: &Task) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("child").arg(part.name);
     command.args(["--device", &task.device, "--seed", &task.seed.to_string(), "--size", &task.size.to_string()]);
@@ -68,7 +68,7 @@ fn watch(part: &Part, mut child: Child) -> Ended {
         let lines = BufReader::new(stdout).lines().map_while(Result::ok);
         lines.filter_map(|line| Event::parse(&line)).try_for_each(|event| send.send(event))
     });
-    let errors = thread::spawn(move || tail(&mut stderr));
+    let errors = thread::spawn(move || tail(&mut stderr, KEPT));
 
     let deadline = Instant::now() + part.patience;
     let status = wait(&mut child, deadline);
@@ -101,6 +101,34 @@ fn watch(part: &Part, mut child: Child) -> Ended {
     ended
 }
 
+/// How a command ended, and what it printed.
+#[derive(Debug)]
+pub struct Output {
+    /// `None` when it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs a command, and kills it when it takes too long.
+///
+/// # Errors
+/// When it does not start.
+pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let read = |from: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || from.map(|mut from| tail(&mut from, 1 << 20)).unwrap_or_default())
+    };
+    let stdout = read(stdout.map(|pipe| Box::new(pipe) as _));
+    let stderr = read(stderr.map(|pipe| Box::new(pipe) as _));
+    let status = wait(&mut child, Instant::now() + patience);
+    let [stdout, stderr] = [stdout, stderr].map(|thread| thread.join().unwrap_or_default());
+    Ok(Output { status, stdout, stderr })
+}
+
 /// `None` when it had to be killed.
 fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     loop {
@@ -118,12 +146,18 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 
 /// What is wrong with how it ended. A child that has reported faults ends with an exit code of 1.
 fn judge(status: ExitStatus, clean: bool) -> Option<String> {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => Some(format!("killed by {}", signal_name(signal))),
+    match (signal(status), status.code()) {
+        (Some(killed), _) => Some(killed),
         (None, Some(0)) => None,
         (None, Some(_)) if !clean => None,
         (None, code) => Some(format!("exit code {}", code.unwrap_or(-1))),
     }
+}
+
+/// The signal that ended it, if one did.
+#[must_use]
+pub fn signal(status: ExitStatus) -> Option<String> {
+    status.signal().map(|signal| format!("killed by {}", signal_name(signal)))
 }
 
 fn signal_name(signal: i32) -> String {
@@ -140,11 +174,11 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// Reads to the end and keeps the last bytes.
-fn tail(from: &mut impl Read) -> String {
+fn tail(from: &mut impl Read, most: usize) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = from.read(&mut piece) {
         kept.extend_from_slice(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(KEPT));
+        kept.drain(..kept.len().saturating_sub(most));
     }
     String::from_utf8_lossy(&kept).into_owned()
 }

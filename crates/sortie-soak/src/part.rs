@@ -68,6 +68,7 @@ pub const ALL: &[Part] = &[
     parts::memory_limit::PART,
     parts::kernels::PART,
     parts::programs::PART,
+    parts::files::PART,
 ];
 
 /// The part of this name.

@@ -1,6 +1,7 @@
 //! The parts of the campaign, one file each.
 
 pub mod exits;
+pub mod files;
 pub mod growth;
 pub mod kernels;
 pub mod loss;
