@@ -69,6 +69,7 @@ pub const ALL: &[Part] = &[
     parts::kernels::PART,
     parts::programs::PART,
     parts::files::PART,
+    parts::self_check::PART,
 ];
 
 /// The part of this name.

@@ -23,6 +23,18 @@ impl Choose for fastrand::Rng {
     }
 }
 
+/// Choices read from bytes; the first of each once they are used up.
+#[derive(Clone, Copy, Debug)]
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl Choose for Bytes<'_> {
+    fn below(&mut self, n: usize) -> usize {
+        let Some((two, rest)) = self.0.split_first_chunk() else { return 0 };
+        self.0 = rest;
+        usize::from(u16::from_le_bytes(*two)) % n
+    }
+}
+
 /// What must not happen.
 pub type Fault = String;
 

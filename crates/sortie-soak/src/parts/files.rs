@@ -83,8 +83,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a message.
 const LONGEST: usize = 16 << 10;
 
-/// What nobody may write to.
-const VICTIM: &str = "this is somebody else's\n";
+/// Contents of a file that no command may write to.
+const VICTIM: &str = "not yours\n";
 
 const KERNEL: &str = "
     @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -198,7 +198,7 @@ impl Scene {
 /// Terminal sequences in the middle of a good file. In the header of an `.npy` they are in what a message would quote.
 fn control(good: &[u8]) -> Vec<u8> {
     const SEQUENCE: &[u8] = b"\x1b[2J\x1b]0;owned\x07\x08\x00\r";
-    match good.windows(3).position(|window| window == b"<f4") {
+    match good.windows(5).position(|window| window == b"shape") {
         Some(at) => {
             let mut data = good.to_vec();
             let end = (at + SEQUENCE.len()).min(data.len());
@@ -210,12 +210,19 @@ fn control(good: &[u8]) -> Vec<u8> {
 }
 
 fn input(scene: &Scene, random: &mut Rng, kind: Kind) -> io::Result<Vec<String>> {
+    // A pipe may be meant: the command waits for data.
+    if kind == Kind::Pipe {
+        return Ok(Vec::new());
+    }
     scene.put(&scene.path("in.npy"), &npy(&[1.0, 2.0, 3.0]), kind, random)?;
     // A mutation may leave it as good as it was.
     ends(&mut scene.map("good.wgsl", "in.npy", "out.npy")?, false)
 }
 
 fn kernel(scene: &Scene, random: &mut Rng, kind: Kind) -> io::Result<Vec<String>> {
+    if kind == Kind::Pipe {
+        return Ok(Vec::new());
+    }
     scene.put(&scene.path("in.wgsl"), KERNEL.as_bytes(), kind, random)?;
     ends(&mut scene.map("in.wgsl", "good.npy", "out.npy")?, false)
 }

@@ -9,6 +9,7 @@ pub mod loss_baseline;
 pub mod memory_limit;
 pub mod overload;
 pub mod programs;
+pub mod self_check;
 pub mod waiting;
 mod wgsl;
 mod work;
