@@ -17,7 +17,7 @@ pub(crate) const PART: Part = Part {
     about: "plain wgpu opens and destroys devices with work in flight, for comparison; size: losses",
     devices: devices::DRIVERS,
     weight: 0,
-    size: Size { quick: 6, full: 200 },
+    size: Size { quick: 15, full: 200 },
     quick_runs: 1,
     patience: Duration::from_secs(900),
     run,
