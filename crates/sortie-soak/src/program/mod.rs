@@ -2,41 +2,24 @@
 //!
 //! The choices come from a [`Choose`]: a random generator in the part `programs`, the bytes of a fuzzer in `fuzz/`.
 
+mod choose;
+mod draft;
+mod expect;
+mod work;
+
 use std::time::Duration;
 
-use sortie::{Batch, Buffer, Device, Error, ErrorKind, Grid, Kernel, Reading, Result, Slot, Split, Ticket};
+use sortie::{Buffer, Device, ErrorKind, Grid, Kernel, Result, Slot, Split, Ticket};
 
-/// Makes the choices of a program.
-pub trait Choose {
-    /// A number below `n`, which is at least 1.
-    fn below(&mut self, n: usize) -> usize;
-
-    /// True once in `n` times.
-    fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == n - 1
-    }
-}
-
-impl Choose for fastrand::Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.usize(..n)
-    }
-}
-
-/// Choices read from bytes; the first of each once they are used up.
-#[derive(Clone, Copy, Debug)]
-pub struct Bytes<'a>(pub &'a [u8]);
-
-impl Choose for Bytes<'_> {
-    fn below(&mut self, n: usize) -> usize {
-        let Some((two, rest)) = self.0.split_first_chunk() else { return 0 };
-        self.0 = rest;
-        usize::from(u16::from_le_bytes(*two)) % n
-    }
-}
-
-/// What must not happen.
-pub type Fault = String;
+pub use self::{
+    choose::{Bytes, Choose},
+    expect::Fault,
+};
+use self::{
+    draft::{Draft, Verdict},
+    expect::{Readings, check, differs, expect_error, mistake, refused},
+    work::{AFFINE, COMBINE, SHIFT, affine},
+};
 
 /// A device with buffers whose contents are known.
 pub struct Program<'a, C> {
@@ -62,57 +45,6 @@ struct Held {
 struct Pending {
     ticket: Ticket,
     readings: Readings,
-}
-
-type Readings = Vec<(Reading<u32>, Vec<u32>)>;
-
-/// A batch being recorded.
-struct Draft {
-    batch: Batch,
-    /// What the buffers hold after what has been recorded.
-    after: Vec<Vec<u32>>,
-    readings: Readings,
-    verdict: Verdict,
-}
-
-/// Whether a batch has to be accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
-    Right,
-    /// Depends on the device.
-    Either,
-    Wrong,
-}
-
-const AFFINE: &str = "
-    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { x[id.x] = x[id.x] * 3u + 1u; }
-    }
-";
-const COMBINE: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&y) { y[id.x] = y[id.x] ^ (x[id.x % arrayLength(&x)] + id.x); }
-    }
-";
-const SHIFT: &str = "
-    var<immediate> by: u32;
-    @group(0) @binding(0) var<storage, read_write> x: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { x[id.x] += by; }
-    }
-";
-
-fn affine(data: &mut [u32]) {
-    data.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(1));
-}
-
-fn combine(x: &[u32], y: &mut [u32]) {
-    for (at, y) in y.iter_mut().enumerate() {
-        *y ^= x[at % x.len()].wrapping_add(at as u32);
-    }
 }
 
 /// Most elements of a buffer.
@@ -292,119 +224,6 @@ impl<'a, C: Choose> Program<'a, C> {
         self.held.iter_mut().zip(after).for_each(|(held, data)| held.data = data);
     }
 
-    /// Records one op, mostly a right one.
-    fn record(&mut self, draft: &mut Draft) {
-        let [at, other] = [(); 2].map(|()| self.choose.below(self.held.len()));
-        let (buffer, len) = (self.held[at].buffer.clone(), self.held[at].data.len());
-        let [start, end] = self.range(len);
-        let inside = start <= end && end <= len;
-        let grid = Grid::items(len);
-        match self.choose.below(14) {
-            0 => {
-                let value = self.value();
-                draft.batch.fill(buffer.slice(start..end), value);
-                draft.unless(!inside);
-                if inside {
-                    draft.after[at][start..end].fill(value);
-                }
-            }
-            1 => {
-                let more = usize::from(self.choose.once_in(10));
-                let data = self.data(end.saturating_sub(start) + more);
-                draft.batch.write(buffer.slice(start..end), &data);
-                draft.unless(!inside || data.len() != end - start);
-                if inside && data.len() == end - start {
-                    draft.after[at][start..end].copy_from_slice(&data);
-                }
-            }
-            2 => self.record_copy(draft, [at, other], [start, end]),
-            3 | 4 => {
-                draft.unless(!inside);
-                let expected = if inside { draft.after[at][start..end].to_vec() } else { Vec::new() };
-                draft.readings.push((draft.batch.read(buffer.slice(start..end)), expected));
-            }
-            5 | 6 => {
-                draft.batch.dispatch(&self.kernels[0], &[&buffer], grid).label("affine");
-                draft.maybe(len == 0);
-                affine(&mut draft.after[at]);
-            }
-            7 => {
-                let y = self.held[other].buffer.clone();
-                draft.batch.dispatch(&self.kernels[1], &[&buffer, &y], Grid::items(y.len()));
-                draft.maybe(len == 0 || y.is_empty());
-                draft.unless(at == other && len > 0);
-                if at != other && len > 0 {
-                    let x = draft.after[at].clone();
-                    combine(&x, &mut draft.after[other]);
-                }
-            }
-            8 => {
-                let by = self.value();
-                draft.batch.dispatch(&self.kernels[2], &[&buffer], grid).immediates(&by);
-                draft.maybe(len == 0);
-                draft.after[at].iter_mut().for_each(|x| *x = x.wrapping_add(by));
-            }
-            9 => self.record_tensor(draft, [at, other]),
-            10 => {
-                let room = draft.batch.scratch::<u32>(1 + len);
-                draft.batch.dispatch(&self.kernels[0], &[&room], Grid::items(1 + len));
-                draft.readings.push((draft.batch.read(room), vec![1; 1 + len]));
-            }
-            11 => draft.batch.barrier(),
-            12 => draft.batch.split(),
-            _ => self.record_misuse(draft, &buffer),
-        }
-    }
-
-    fn record_copy(&mut self, draft: &mut Draft, [from, to]: [usize; 2], [start, end]: [usize; 2]) {
-        let [source, target] = [from, to].map(|at| self.held[at].buffer.clone());
-        let begin = self.choose.below(target.len() + 1);
-        let stop = begin + end.saturating_sub(start) + usize::from(self.choose.once_in(10));
-        draft.batch.copy(source.slice(start..end), target.slice(begin..stop));
-        let fits = start <= end && end <= source.len() && stop <= target.len();
-        let right = fits && stop - begin == end - start;
-        draft.unless(!right);
-        if right {
-            let data = draft.after[from][start..end].to_vec();
-            draft.after[to][begin..stop].copy_from_slice(&data);
-        }
-    }
-
-    /// Sums and products of whole buffers, stored to one of them.
-    fn record_tensor(&mut self, draft: &mut Draft, [at, to]: [usize; 2]) {
-        let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
-        let batch = &mut draft.batch;
-        let x = batch.tensor(&source, [source.len()]);
-        let y = batch.add(x, x);
-        let y = batch.mul(y, x);
-        batch.store(y, &target);
-        draft.maybe(source.is_empty() || target.is_empty());
-        draft.unless(source.len() != target.len());
-        if source.len() == target.len() {
-            draft.after[to] = draft.after[at].iter().map(|x| x.wrapping_add(*x).wrapping_mul(*x)).collect();
-        }
-    }
-
-    /// What is always a mistake.
-    fn record_misuse(&mut self, draft: &mut Draft, buffer: &Buffer<u32>) {
-        let (foreign, kernel) = &self.foreign;
-        let one = Grid::items(1);
-        match self.choose.below(8) {
-            0 => drop(draft.batch.dispatch(&self.kernels[0], &[], one)),
-            1 => drop(draft.batch.dispatch(&self.kernels[0], &[foreign], one)),
-            2 => drop(draft.batch.dispatch(kernel, &[buffer], one)),
-            3 => drop(draft.batch.dispatch(&self.kernels[2], &[buffer], one)),
-            4 => drop(draft.batch.dispatch(&self.kernels[2], &[buffer], one).immediates(&[1_u32; 5])),
-            5 => draft.batch.fill(foreign, 3),
-            6 => drop(draft.batch.dispatch(&self.kernels[0], &[buffer], Grid::items(-1))),
-            _ => match self.stale {
-                Some(stale) => draft.batch.fill(stale, 1),
-                None => draft.readings.push((draft.batch.read(foreign), Vec::new())),
-            },
-        }
-        draft.verdict = Verdict::Wrong;
-    }
-
     /// A batch that is canceled runs, or does nothing, or leaves its buffer poisoned until that is written again.
     fn cancel(&mut self) -> Result<(), Fault> {
         let at = self.choose.below(self.held.len());
@@ -542,62 +361,4 @@ impl<'a, C: Choose> Program<'a, C> {
     fn data(&mut self, len: usize) -> Vec<u32> {
         (0..len).map(|_| self.value()).collect()
     }
-}
-
-impl Draft {
-    fn unless(&mut self, wrong: bool) {
-        if wrong {
-            self.verdict = Verdict::Wrong;
-        }
-    }
-
-    fn maybe(&mut self, depends: bool) {
-        if depends {
-            self.verdict = self.verdict.max(Verdict::Either);
-        }
-    }
-}
-
-fn check(readings: Readings) -> Result<(), Fault> {
-    for (reading, expected) in readings {
-        match reading.wait() {
-            Ok(found) if found == expected => {}
-            Ok(found) => return Err(differs("a reading", &found, &expected)),
-            Err(error) => return Err(format!("a reading: {error:?}")),
-        }
-    }
-    Ok(())
-}
-
-/// A batch was refused: by a mistake, and its readings fail too.
-fn refused(error: &Error, readings: Readings) -> Result<(), Fault> {
-    mistake(error)?;
-    readings
-        .into_iter()
-        .try_for_each(|(reading, _)| expect_error("a reading of a refused batch", reading.wait().map(drop)))
-}
-
-/// The error is one of a caller's mistakes.
-fn mistake(error: &Error) -> Result<(), Fault> {
-    let is_mistake = |error: &Error| {
-        use ErrorKind::{Bindings, Grid, Shader, Shape, TooLarge, Unsupported};
-        matches!(error.kind(), Bindings | Grid | Shader | Shape | TooLarge { .. } | Unsupported)
-    };
-    if error.mistakes().iter().all(is_mistake) { Ok(()) } else { Err(format!("a mistake ends with {error:?}")) }
-}
-
-/// An error, but not one of the library's own.
-fn expect_error(of: &str, outcome: Result<()>) -> Result<(), Fault> {
-    match outcome {
-        Ok(()) => Err(format!("{of} succeeds")),
-        Err(error) if error.kind() == &ErrorKind::Internal => Err(format!("{of}: {error:?}")),
-        Err(_) => Ok(()),
-    }
-}
-
-fn differs(what: &str, found: &[u32], expected: &[u32]) -> Fault {
-    let at = found.iter().zip(expected).position(|(found, expected)| found != expected).unwrap_or_default();
-    let show = |data: &[u32]| data.get(at).copied().unwrap_or_default();
-    let lengths = [found.len(), expected.len()];
-    format!("{what} is wrong at {at}: {} instead of {} (lengths {lengths:?})", show(found), show(expected))
 }
