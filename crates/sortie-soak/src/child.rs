@@ -53,6 +53,9 @@ fn start(part: &Part, task: &Task) -> io::Result<Child> {
     if task.quick {
         command.arg("--quick");
     }
+    if let Some(time) = task.time {
+        command.args(["--time", &time.to_string()]);
+    }
     // Neither what is on this machine already nor the validation layer, which is not thread-safe, has a say.
     let environment =
         [("SORTIE_TUNING", "off"), ("SORTIE_CACHE", "off"), ("WGPU_DEBUG", "0"), ("WGPU_VALIDATION", "0")];

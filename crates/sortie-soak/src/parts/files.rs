@@ -28,6 +28,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 1,
     size: Size { quick: 1, full: 2 },
+    cases: PLACES.len() as u64,
     quick_runs: PLACES.len() as u64,
     patience: Duration::from_secs(1200),
     run,

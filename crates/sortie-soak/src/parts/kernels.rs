@@ -21,6 +21,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 60, full: 300 },
+    cases: ADVERSARIES.len() as u64 + 2,
     quick_runs: ADVERSARIES.len() as u64 + 2,
     patience: Duration::from_secs(300),
     run,
@@ -90,6 +91,9 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let before = memory::resident();
     let mut compiled = 0;
     for number in 0..task.size {
+        if task.is_over() {
+            break;
+        }
         let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
         // Most of the corpus has several entry points.
         let entry = random.choice(wgsl::entries(&source)).map(str::to_owned);

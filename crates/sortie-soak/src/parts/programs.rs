@@ -18,6 +18,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 60, full: 400 },
+    cases: 1,
     quick_runs: 2,
     patience: Duration::from_secs(600),
     run,
@@ -41,6 +42,9 @@ fn programs(task: &Task, report: &mut Report) -> Result<()> {
     let other = Device::cpu()?;
     let mut device = devices::open_with(&task.device, options(&mut random))?;
     for number in 0..task.size {
+        if task.is_over() {
+            break;
+        }
         report.at(format!("program {number}"));
         if number % PER_DEVICE == PER_DEVICE - 1 {
             device = devices::open_with(&task.device, options(&mut random))?;

@@ -13,6 +13,7 @@ pub(crate) const PART: Part = Part {
     devices: &["cpu"],
     weight: 0,
     size: Size { quick: 1, full: 1 },
+    cases: 1,
     quick_runs: 6,
     patience: Duration::from_secs(10),
     run,
