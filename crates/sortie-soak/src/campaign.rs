@@ -15,7 +15,7 @@ use crate::{
 /// How long to go on.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// At least one process, and no new one after this time.
+    /// Every case once, and no new process after this time. Processes get what is left of it.
     Elapsed(Duration),
     /// This many processes.
     Runs(u64),
@@ -45,6 +45,9 @@ pub struct Outcome {
 /// Failures that are described; more are only counted.
 const DESCRIBED: usize = 12;
 
+/// Seconds that a process gets at least.
+const LEAST: f64 = 1.0;
+
 /// Runs one part on one device. `task` is the first; the seed of each following one is one more.
 #[must_use]
 pub fn run(part: &Part, task: &Task, until: Until) -> Outcome {
@@ -53,13 +56,18 @@ pub fn run(part: &Part, task: &Task, until: Until) -> Outcome {
     let begin = Instant::now();
     let mut task = task.clone();
     loop {
+        if let Until::Elapsed(time) = until {
+            let left = time.saturating_sub(begin.elapsed()).as_secs_f64();
+            let cases = part.cases.saturating_sub(outcome.runs).max(1);
+            task.time = Some((left / cases as f64).max(LEAST));
+        }
         let ended = child::run(part, &task);
         outcome.add(part, &task, ended);
         progress.inc(1);
         progress.set_message(format!("{} failed", outcome.failed));
         task.seed += 1;
         let over = match until {
-            Until::Elapsed(time) => begin.elapsed() >= time,
+            Until::Elapsed(time) => begin.elapsed() >= time && outcome.runs >= part.cases,
             Until::Runs(runs) => outcome.runs >= runs,
         };
         if over {

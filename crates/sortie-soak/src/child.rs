@@ -1,7 +1,7 @@
 //! A child process: started, watched and judged.
 
 use std::{
-    io::{BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
@@ -39,19 +39,22 @@ const LONGEST_EXIT: Duration = Duration::from_secs(2);
 #[must_use]
 pub fn run(part: &Part, task: &Task) -> Ended {
     match start(part, task) {
-        Ok(child) => watch(part, child),
+        Ok(child) => watch(part, task, child),
         Err(error) => {
             Ended { failures: vec![format!("the child process does not start: {error}")], ..Ended::default() }
         }
     }
 }
 
-fn start(part: &Part, task: &Task) -> std::io::Result<Child> {
+fn start(part: &Part, task: &Task) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("child").arg(part.name);
     command.args(["--device", &task.device, "--seed", &task.seed.to_string(), "--size", &task.size.to_string()]);
     if task.quick {
         command.arg("--quick");
+    }
+    if let Some(time) = task.time {
+        command.args(["--time", &time.to_string()]);
     }
     // Neither what is on this machine already nor the validation layer, which is not thread-safe, has a say.
     let environment =
@@ -60,7 +63,7 @@ fn start(part: &Part, task: &Task) -> std::io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-fn watch(part: &Part, mut child: Child) -> Ended {
+fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
     let stdout = child.stdout.take().expect("standard output is a pipe");
     let mut stderr = child.stderr.take().expect("standard error is a pipe");
     let (send, events) = mpsc::channel();
@@ -68,7 +71,7 @@ fn watch(part: &Part, mut child: Child) -> Ended {
         let lines = BufReader::new(stdout).lines().map_while(Result::ok);
         lines.filter_map(|line| Event::parse(&line)).try_for_each(|event| send.send(event))
     });
-    let errors = thread::spawn(move || tail(&mut stderr));
+    let errors = thread::spawn(move || tail(&mut stderr, KEPT));
 
     let deadline = Instant::now() + part.patience;
     let status = wait(&mut child, deadline);
@@ -94,11 +97,40 @@ fn watch(part: &Part, mut child: Child) -> Ended {
     if let (Some(exiting), Some(_)) = (exiting, status) {
         let took = Duration::from_nanos(end.saturating_sub(exiting));
         ended.figures.push(("longest exit ms".into(), took.as_secs_f64() * 1e3));
-        if took > LONGEST_EXIT {
+        // Times are never checked in `scripts/test`.
+        if took > LONGEST_EXIT && !task.quick {
             ended.failures.push(format!("the exit took {:.1} s{at}", took.as_secs_f64()));
         }
     }
     ended
+}
+
+/// How a command ended, and what it printed.
+#[derive(Debug)]
+pub struct Output {
+    /// `None` when it had to be killed.
+    pub status: Option<ExitStatus>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs a command, and kills it when it takes too long.
+///
+/// # Errors
+/// When it does not start.
+pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let read = |from: Option<Box<dyn Read + Send>>| {
+        thread::spawn(move || from.map(|mut from| tail(&mut from, 1 << 20)).unwrap_or_default())
+    };
+    let stdout = read(stdout.map(|pipe| Box::new(pipe) as _));
+    let stderr = read(stderr.map(|pipe| Box::new(pipe) as _));
+    let status = wait(&mut child, Instant::now() + patience);
+    let [stdout, stderr] = [stdout, stderr].map(|thread| thread.join().unwrap_or_default());
+    Ok(Output { status, stdout, stderr })
 }
 
 /// `None` when it had to be killed.
@@ -118,12 +150,18 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 
 /// What is wrong with how it ended. A child that has reported faults ends with an exit code of 1.
 fn judge(status: ExitStatus, clean: bool) -> Option<String> {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => Some(format!("killed by {}", signal_name(signal))),
+    match (signal(status), status.code()) {
+        (Some(killed), _) => Some(killed),
         (None, Some(0)) => None,
         (None, Some(_)) if !clean => None,
         (None, code) => Some(format!("exit code {}", code.unwrap_or(-1))),
     }
+}
+
+/// The signal that ended it, if one did.
+#[must_use]
+pub fn signal(status: ExitStatus) -> Option<String> {
+    status.signal().map(|signal| format!("killed by {}", signal_name(signal)))
 }
 
 fn signal_name(signal: i32) -> String {
@@ -140,11 +178,11 @@ fn signal_name(signal: i32) -> String {
 }
 
 /// Reads to the end and keeps the last bytes.
-fn tail(from: &mut impl Read) -> String {
+fn tail(from: &mut impl Read, most: usize) -> String {
     let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = from.read(&mut piece) {
         kept.extend_from_slice(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(KEPT));
+        kept.drain(..kept.len().saturating_sub(most));
     }
     String::from_utf8_lossy(&kept).into_owned()
 }

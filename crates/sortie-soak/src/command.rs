@@ -2,7 +2,10 @@
 
 #![expect(clippy::print_stdout, reason = "a command prints its result")]
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -42,6 +45,8 @@ enum Action {
         size: u64,
         #[arg(long)]
         quick: bool,
+        #[arg(long)]
+        time: Option<f64>,
     },
 }
 
@@ -78,7 +83,9 @@ pub fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Some(Action::Child { part, device, seed, size, quick }) => child(&part, &Task { device, seed, size, quick }),
+        Some(Action::Child { part, device, seed, size, quick, time }) => {
+            child(&part, &Task { device, seed, size, quick, time, began: Instant::now() })
+        }
         None => parent(&cli.parts, &cli.options),
     }
 }
@@ -114,7 +121,8 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
             continue;
         }
         let size = options.size.unwrap_or(if options.quick { part.size.quick } else { part.size.full });
-        let task = Task { device, seed: options.seed, size, quick: options.quick };
+        let (seed, quick) = (options.seed, options.quick);
+        let task = Task { device, seed, size, quick, time: None, began: Instant::now() };
         let share = options.seconds * f64::from(part.weight.max(1)) / f64::from(weights.max(1));
         let until = match options.runs {
             Some(runs) => Until::Runs(runs.max(1)),

@@ -12,6 +12,7 @@
 //! | [`campaign`] | parts run on devices for a given time |
 //! | [`summary`] | the table at the end |
 //! | [`memory`], [`panics`], [`devices`] | resident memory, a panic counter, opening devices |
+//! | [`program`] | a random program and what it must result in, for the part `programs` and for `fuzz/` |
 //! | [`parts`] | one file per part |
 
 pub mod campaign;
@@ -22,5 +23,6 @@ pub mod memory;
 pub mod panics;
 pub mod part;
 pub mod parts;
+pub mod program;
 pub mod report;
 pub mod summary;

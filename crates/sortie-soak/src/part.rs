@@ -1,6 +1,6 @@
 //! A part of the campaign: one way to attack the library.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::{campaign::Outcome, parts, report::Report};
 
@@ -17,6 +17,8 @@ pub struct Part {
     pub weight: u32,
     /// Operations of one process; what an operation is depends on the part.
     pub size: Size,
+    /// Processes that it takes to see every case once: which case it is depends on the seed.
+    pub cases: u64,
     /// Processes of a quick run.
     pub quick_runs: u64,
     /// A process that takes longer than this hangs.
@@ -47,6 +49,10 @@ pub struct Task {
     pub size: u64,
     /// Short, for `scripts/test`.
     pub quick: bool,
+    /// Seconds after which it ends with fewer operations.
+    pub time: Option<f64>,
+    /// When this process began.
+    pub began: Instant,
 }
 
 impl Task {
@@ -54,6 +60,12 @@ impl Task {
     #[must_use]
     pub fn random(&self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed)
+    }
+
+    /// Whether its time is up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.time.is_some_and(|time| self.began.elapsed().as_secs_f64() > time)
     }
 }
 
@@ -67,6 +79,9 @@ pub const ALL: &[Part] = &[
     parts::exits::PART,
     parts::memory_limit::PART,
     parts::kernels::PART,
+    parts::programs::PART,
+    parts::files::PART,
+    parts::self_check::PART,
 ];
 
 /// The part of this name.

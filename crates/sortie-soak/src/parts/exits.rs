@@ -23,6 +23,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 2,
     size: Size { quick: 1, full: 1 },
+    cases: 1,
     quick_runs: 16,
     patience: Duration::from_secs(120),
     run,

@@ -17,6 +17,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 20, full: 1000 },
+    cases: CASES.len() as u64,
     quick_runs: CASES.len() as u64,
     patience: Duration::from_secs(900),
     run,
@@ -146,7 +147,7 @@ fn ops(task: &Task, report: &mut Report) -> Result<()> {
     let device = devices::open(&task.device)?;
     let kernel = device.kernel(SLOW)?;
     let x = device.zeros::<u32>(64)?;
-    steady("ops", times(task, 1_000_000) / BATCH, report, |report| {
+    steady("ops", task, times(task, 1_000_000) / BATCH, report, |report| {
         let mut batch = device.batch();
         for op in 0..BATCH {
             match op % 4 {
@@ -168,7 +169,7 @@ fn buffers(task: &Task, report: &mut Report) -> Result<()> {
     let device = devices::open(&task.device)?;
     let mut random = task.random();
     let mut kept = Vec::new();
-    steady("buffers", times(task, 100_000) / 100, report, |report| {
+    steady("buffers", task, times(task, 100_000) / 100, report, |report| {
         for _ in 0..100 {
             kept.push(device.upload(&vec![1_u32; random.usize(1..4096)])?);
         }
@@ -188,7 +189,7 @@ fn replays(task: &Task, report: &mut Report) -> Result<()> {
     let kernel = device.kernel(SLOW)?;
     let state = device.zeros::<u32>(64)?;
     let mut random = task.random();
-    steady("replays", times(task, 10_000) / 10, report, |report| {
+    steady("replays", task, times(task, 10_000) / 10, report, |report| {
         for _ in 0..10 {
             let mut batch = device.batch();
             let x = batch.input::<u32>([64]);
@@ -218,6 +219,7 @@ fn replays(task: &Task, report: &mut Report) -> Result<()> {
 /// Runs `round` often and measures what the process grows by after the first tenth.
 fn steady(
     name: &str,
+    task: &Task,
     rounds: u64,
     report: &mut Report,
     mut round: impl FnMut(&mut Report) -> Result<()>,
@@ -225,6 +227,9 @@ fn steady(
     let rounds = rounds.max(10);
     let mut before = memory::resident();
     for done in 0..rounds {
+        if task.is_over() && done > rounds / 10 {
+            break;
+        }
         if done == rounds / 10 {
             before = memory::resident();
         }

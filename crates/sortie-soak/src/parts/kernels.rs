@@ -6,7 +6,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
     time::{ClockId, clock_gettime},
 };
-use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result};
+use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, KernelOptions, Result};
 
 use super::wgsl::{self, ADVERSARIES};
 use crate::{
@@ -21,6 +21,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 60, full: 300 },
+    cases: ADVERSARIES.len() as u64 + 2,
     quick_runs: ADVERSARIES.len() as u64 + 2,
     patience: Duration::from_secs(300),
     run,
@@ -53,6 +54,10 @@ fn run(task: &Task, report: &mut Report) {
             let source = (adversary.source)(adversary.size);
             adversarial(&device, adversary.name, &source, task, report);
         }
+        None if task.seed.is_multiple_of(2) => {
+            let (name, source) = wgsl::adversarial(&mut task.random());
+            adversarial(&device, &name, &source, task, report);
+        }
         None => mutations(&device, task, report),
     }
 }
@@ -60,6 +65,7 @@ fn run(task: &Task, report: &mut Report) {
 /// One source, with what it costs.
 fn adversarial(device: &Device, name: &str, source: &str, task: &Task, report: &mut Report) {
     report.at(name);
+    dump(source);
     report.count(1);
     let (before, begin) = (memory::resident(), processor_time());
     let compiled = device.kernel(source);
@@ -85,10 +91,16 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let before = memory::resident();
     let mut compiled = 0;
     for number in 0..task.size {
+        if task.is_over() {
+            break;
+        }
         let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
+        // Most of the corpus has several entry points.
+        let entry = random.choice(wgsl::entries(&source)).map(str::to_owned);
         report.at(format!("mutation {number}"));
+        dump(&source);
         report.count(1);
-        match device.kernel(&source) {
+        match device.kernel_with(&source, &KernelOptions { entry, ..KernelOptions::default() }) {
             Ok(kernel) => {
                 compiled += 1;
                 // Endless loops are stopped on the built-in CPU only.
@@ -105,6 +117,13 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     let growth = (memory::peak().saturating_sub(before)) as f64 / 1e6;
     report.figure("mutations MB", growth);
     report.check(growth <= MEMORY, || format!("mutations grew by {growth:.0} MB"));
+}
+
+/// Writes the source to the file that `SOAK_DUMP` names, if it is set: what is in it after a crash is the cause.
+fn dump(source: &str) {
+    if let Some(path) = std::env::var_os("SOAK_DUMP") {
+        drop(std::fs::write(path, source));
+    }
 }
 
 /// Runs a kernel with buffers that may or may not suit it.

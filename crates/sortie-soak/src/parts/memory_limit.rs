@@ -19,6 +19,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 1,
     size: Size { quick: 1, full: 1 },
+    cases: 2 * CASES.len() as u64,
     quick_runs: 2 * CASES.len() as u64,
     patience: Duration::from_secs(300),
     run,

@@ -24,6 +24,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 2,
     size: Size { quick: 1, full: 10 },
+    cases: 1,
     quick_runs: 1,
     patience: Duration::from_secs(600),
     run,
@@ -59,9 +60,10 @@ fn run(task: &Task, report: &mut Report) {
         Ok(device) => device,
         Err(error) => return report.fault(format!("open: {error}")),
     };
+    let seconds = (task.size as f64).min(task.time.unwrap_or(f64::INFINITY) / configs.len() as f64);
     for (name, config) in configs {
         report.at(name);
-        if let Err(error) = overload(&device, name, config, Duration::from_secs(task.size), report) {
+        if let Err(error) = overload(&device, name, config, Duration::from_secs_f64(seconds), report) {
             report.fault(format!("{name}: {error:?}"));
         }
     }

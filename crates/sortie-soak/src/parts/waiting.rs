@@ -20,6 +20,7 @@ pub(crate) const PART: Part = Part {
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 3, full: 60 },
+    cases: 2,
     quick_runs: 1,
     patience: Duration::from_secs(600),
     run,
@@ -48,7 +49,7 @@ fn wait(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
     let (begin, seconds) = (Instant::now(), Duration::from_secs(task.size));
     let mut items = 1 << 14;
-    while begin.elapsed() < seconds {
+    while begin.elapsed() < seconds && !task.is_over() {
         report.at(format!("round {}, {items} items", report.operations()));
         let dispatches = if task.seed.is_multiple_of(2) { 2 } else { 1 };
         let took = round(&device, &slow, items, dispatches)?;

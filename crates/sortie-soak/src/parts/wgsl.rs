@@ -83,7 +83,7 @@ fn large_temporary(elements: u32) -> String {
 }
 
 fn statements(count: u32) -> String {
-    kernel("", &"x[i] = x[i] + 1u;\n".repeat(count as usize))
+    kernel("", &"x[i] += 1u;\n".repeat(count as usize))
 }
 
 fn ifs(count: u32) -> String {
@@ -137,6 +137,20 @@ fn parentheses(depth: u32) -> String {
 fn long_name(length: u32) -> String {
     let name = "a".repeat(length as usize);
     kernel("", &format!("let {name} = i; x[0] = {name};"))
+}
+
+/// Any of them in a random size, up to twice that at which it hurts.
+pub(crate) fn adversarial(random: &mut Rng) -> (String, String) {
+    let Adversary { name, size, source } = &ADVERSARIES[random.usize(..ADVERSARIES.len())];
+    let size = random.u32(1..=2 * size);
+    (format!("{name}, {size} of them"), source(size))
+}
+
+/// The entry points that a source seems to have.
+pub(crate) fn entries(source: &str) -> Vec<&str> {
+    let name = |text: &'_ str| -> Option<usize> { text.find(|char: char| !char.is_alphanumeric() && char != '_') };
+    let functions = source.split("@compute").skip(1).filter_map(|text| text.split_once("fn "));
+    functions.filter_map(|(_, text)| Some(&text[..name(text)?])).collect()
 }
 
 /// Good sources to mutate: the library's kernels and the corpus of its tests.

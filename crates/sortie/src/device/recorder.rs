@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::submit::{begin, see_off};
+use crate::exit::{begin, see_off};
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -102,6 +102,7 @@ impl Parts {
     /// False where there is no need any more.
     fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
         let (shared, frozen) = (&self.shared, self.frozen());
+        let _inside = shared.enter();
         shared.lost().check()?;
         // The estimates may have come back meanwhile.
         let wanted = frozen.wanted(shared, self.split.rule());
