@@ -15,8 +15,10 @@ use crate::{
 /// on the device by a submission of its own, because the zeros would have to be copied there.
 const ZEROED_BY_WRITE: u64 = 64 << 10;
 
+/// More than this is copied by a submission of its own, out of a buffer of ours: one that cannot be had is an error, where wgpu would lose the device for want of its own.
+const QUEUED: usize = 1 << 20;
 /// Bytes of an upload that are staged at a time.
-const PIECE: usize = 4 << 20;
+const PIECE: usize = 8 << 20;
 
 /// Puts data into memory that nobody has seen yet.
 pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
@@ -25,7 +27,7 @@ pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
         Store::Wgpu(buffer) => (0_u64..)
             .step_by(PIECE)
             .zip(data.chunks(PIECE))
-            .try_for_each(|(start, piece)| queue_write(block, buffer, start, piece, false)),
+            .try_for_each(|(start, piece)| write_through(block, buffer, start, piece, false)),
         Store::Cpu(words) => {
             words.write(0, data);
             Ok(())
@@ -36,7 +38,7 @@ pub(super) fn upload(block: &Arc<Block>, data: &[u8]) -> Result<()> {
 /// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
 pub(super) fn write(block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
     match block.store() {
-        Store::Wgpu(buffer) => queue_write(block, buffer, start, data, whole),
+        Store::Wgpu(buffer) => write_through(block, buffer, start, data, whole),
         Store::Cpu(words) => block.shared().submitter().store(block, words, start, data, whole),
     }
 }
@@ -57,6 +59,40 @@ pub(super) fn zero(block: &Arc<Block>) -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn write_through(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8], whole: bool) -> Result<()> {
+    match data.len() {
+        ..=QUEUED => queue_write(block, buffer, start, data, whole),
+        _ => copy_in(block, buffer, start, data, whole),
+    }
+}
+
+fn copy_in(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8], whole: bool) -> Result<()> {
+    let shared = block.shared();
+    let (gpu, submitter) = (shared.gpu(), shared.submitter());
+    let padded = (data.len() as u64).next_multiple_of(4);
+    submitter.make_room(padded);
+    let scopes = gpu.scopes();
+    let staging = gpu.create_buffer(&wgpu::BufferDescriptor {
+        label: Some("sortie write"),
+        size: padded,
+        usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+        mapped_at_creation: true,
+    });
+    scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
+    let mut view = staging
+        .get_mapped_range_mut(..)
+        .map_err(|error| Error::internal("wgpu gave no room to write to").caused_by(error))?;
+    view.slice(..data.len()).copy_from_slice(data);
+    drop(view);
+    let scopes = gpu.scopes();
+    staging.unmap();
+    let mut encoder = gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie write") });
+    encoder.copy_buffer_to_buffer(&staging, 0, buffer, start, padded);
+    let commands = encoder.finish();
+    scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
+    submitter.copy_in(commands, padded, block, whole)
 }
 
 fn queue_write(block: &Arc<Block>, buffer: &wgpu::Buffer, start: u64, data: &[u8], whole: bool) -> Result<()> {

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Lane, Op, OpKind, SlotId};
 
 use super::{
-    Secondary,
+    Secondary, gone,
     pipelines::{IMMEDIATE_STAGES, Pipeline, Pipelines, descriptor},
-    gone, raw, refused,
+    raw, refused,
     target::Target,
 };
 use crate::{
@@ -49,7 +49,16 @@ impl<'a> Writer<'a> {
         known: Option<&'a Pipelines>,
         into: &'a mut Secondary,
     ) -> Self {
-        Self { shared, frozen, target, into, commands: vk::CommandBuffer::null(), known, buffers: FxHashMap::default(), sets: FxHashMap::default() }
+        Self {
+            shared,
+            frozen,
+            target,
+            into,
+            commands: vk::CommandBuffer::null(),
+            known,
+            buffers: FxHashMap::default(),
+            sets: FxHashMap::default(),
+        }
     }
 
     /// Asks wgpu for all buffers: it cannot be asked while one of them is held.
@@ -203,8 +212,9 @@ impl<'a> Writer<'a> {
         }
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, &frozen.params) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
-            let places = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, self.buffer(params)));
+            let places = sizes.map(|bytes| {
+                (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, self.buffer(params))
+            });
             let set = self.set(&hidden.layout, compiled.sets[hidden.number as usize], &places.collect())?;
             let [immediates, grid] = frozen.planned.plan.params[index];
             let offsets = hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid));
