@@ -88,7 +88,7 @@ mod tests {
             let send = send.clone();
             recorder.push(move || {
                 assert_ne!(number, 3, "a defect");
-                drop(send.send(number));
+                send.send(number).expect("the test listens");
             });
         }
         drop(send);
