@@ -1,6 +1,6 @@
 //! The command line.
 
-#![expect(clippy::print_stdout, reason = "a command prints its result")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its result, and how far it is")]
 
 use std::{
     process::ExitCode,
@@ -129,7 +129,11 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
             None if options.quick => Until::Runs(part.quick_runs),
             None => Until::Elapsed(Duration::from_secs_f64(share.max(0.0))),
         };
-        outcomes.push(campaign::run(part, &task, until));
+        let begin = Instant::now();
+        let outcome = campaign::run(part, &task, until);
+        let (runs, failed, seconds) = (outcome.runs, outcome.failed, begin.elapsed().as_secs());
+        eprintln!("{} on {}: {failed} of {runs} runs failed ({seconds} s)", part.name, task.device);
+        outcomes.push(outcome);
     }
     let summary = Summary(&outcomes);
     println!("{summary}");
