@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::{
     campaign::{self, Outcome, Until},
@@ -92,6 +93,8 @@ pub fn main() -> ExitCode {
 
 fn child(name: &str, task: &Task) -> ExitCode {
     let Some(part) = part::find(name) else { return unknown(name) };
+    // A campaign that is interrupted leaves no child behind.
+    drop(set_parent_process_death_signal(Some(Signal::KILL)));
     panics::watch();
     let mut report = Report::default();
     (part.run)(task, &mut report);
