@@ -94,7 +94,7 @@ pub fn main() -> ExitCode {
 fn child(name: &str, task: &Task) -> ExitCode {
     let Some(part) = part::find(name) else { return unknown(name) };
     // A campaign that is interrupted leaves no child behind.
-    drop(set_parent_process_death_signal(Some(Signal::KILL)));
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap_or_default();
     panics::watch();
     let mut report = Report::default();
     (part.run)(task, &mut report);
