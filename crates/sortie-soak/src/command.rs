@@ -1,6 +1,6 @@
 //! The command line.
 
-#![expect(clippy::print_stdout, reason = "a command prints its result")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command prints its result, and how far it is")]
 
 use std::{
     process::ExitCode,
@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, Parser, Subcommand};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::{
     campaign::{self, Outcome, Until},
@@ -92,6 +93,8 @@ pub fn main() -> ExitCode {
 
 fn child(name: &str, task: &Task) -> ExitCode {
     let Some(part) = part::find(name) else { return unknown(name) };
+    // A campaign that is interrupted leaves no child behind.
+    set_parent_process_death_signal(Some(Signal::KILL)).unwrap_or_default();
     panics::watch();
     let mut report = Report::default();
     (part.run)(task, &mut report);
@@ -129,7 +132,11 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
             None if options.quick => Until::Runs(part.quick_runs),
             None => Until::Elapsed(Duration::from_secs_f64(share.max(0.0))),
         };
-        outcomes.push(campaign::run(part, &task, until));
+        let begin = Instant::now();
+        let outcome = campaign::run(part, &task, until);
+        let (runs, failed, seconds) = (outcome.runs, outcome.failed, begin.elapsed().as_secs());
+        eprintln!("{} on {}: {failed} of {runs} runs failed ({seconds} s)", part.name, task.device);
+        outcomes.push(outcome);
     }
     let summary = Summary(&outcomes);
     println!("{summary}");

@@ -15,6 +15,9 @@
 //! | [`program`] | a random program and what it must result in, for the part `programs` and for `fuzz/` |
 //! | [`parts`] | one file per part |
 
+// Whether a device may cross threads follows from wgpu's types, which nest deep.
+#![recursion_limit = "256"]
+
 pub mod campaign;
 pub mod child;
 pub mod command;

@@ -27,7 +27,7 @@ pub(crate) const PART: Part = Part {
     about: "hostile .npy, kernel, tuning and cache files; one place per process, with every kind of file; size: rounds",
     devices: devices::ALL,
     weight: 1,
-    size: Size { quick: 1, full: 2 },
+    size: Size { quick: 1, full: 1 },
     cases: PLACES.len() as u64,
     quick_runs: PLACES.len() as u64,
     patience: Duration::from_secs(1200),
@@ -79,7 +79,7 @@ const KINDS: &[Kind] = &[
 ];
 
 /// A command that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of a message.
 const LONGEST: usize = 16 << 10;
