@@ -38,7 +38,7 @@ struct Lives<'a> {
     lives: FxHashMap<Reg, Life>,
     /// Needed in more than one body: never shared.
     forever: FxHashMap<Reg, ()>,
-    /// Loops around the place at hand: where they start, and what was used in them.
+    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not ended.
     loops: Vec<(u32, Vec<Reg>)>,
     place: u32,
 }
@@ -147,7 +147,7 @@ impl Lives<'_> {
         let from = if matches!(self.origins[reg.0 as usize], Origin::Builtin(_)) { 0 } else { place };
         let life = self.lives.entry(reg).or_insert(Life { from, to: place });
         life.to = life.to.max(place);
-        for (_, used) in &mut self.loops {
+        if let Some((_, used)) = self.loops.last_mut() {
             used.push(reg);
         }
     }
@@ -238,15 +238,20 @@ impl Lives<'_> {
                             .for_each(|region| self.mask(region, 0));
                     }
                     let end = self.place;
-                    let Some((_, used)) = self.loops.pop() else { unreachable!("pushed above") };
-                    for reg in used {
+                    let Some((_, mut used)) = self.loops.pop() else { unreachable!("pushed above") };
+                    used.sort();
+                    used.dedup();
+                    for reg in &used {
                         let varies = self.origins[reg.0 as usize] == Origin::Variable;
-                        if let Some(life) = self.lives.get_mut(&reg)
+                        if let Some(life) = self.lives.get_mut(reg)
                             && (varies || life.from < start)
                         {
                             life.from = life.from.min(start);
                             life.to = life.to.max(end);
                         }
+                    }
+                    if let Some((_, around)) = self.loops.last_mut() {
+                        around.append(&mut used);
                     }
                 }
                 Node::Break(leave) | Node::Continue(leave) => {

@@ -74,7 +74,9 @@ enum Entry {
 pub(super) struct Mark {
     entries: usize,
     touched: usize,
-    held: FxHashMap<Reg, Reg>,
+    /// What variables held outside, where the body knows nothing of it. Otherwise it is what is held in the body, without the variables
+    /// that were touched in it: nothing is copied for each body.
+    held: Option<FxHashMap<Reg, Reg>>,
 }
 
 /// What was known outside a body that stands on its own.
@@ -155,14 +157,12 @@ impl Builder {
     /// Opens a body that is entered from here, with all that is known here.
     pub(super) fn open(&mut self) -> Mark {
         self.bodies.push(Vec::new());
-        Mark { entries: self.entries.len(), touched: self.touched.len(), held: self.held.clone() }
+        Mark { entries: self.entries.len(), touched: self.touched.len(), held: None }
     }
 
     /// As [`Builder::open`], for a body that may be entered from elsewhere too: nothing is known of variables.
     pub(super) fn open_loop(&mut self) -> Mark {
-        let mark = self.open();
-        self.held.clear();
-        mark
+        Mark { held: Some(std::mem::take(&mut self.held)), ..self.open() }
     }
 
     /// Ends a body. What was computed in it is not to be used after it.
@@ -173,7 +173,9 @@ impl Builder {
                 Entry::Load(load) => drop(self.loaded.remove(&load)),
             }
         }
-        self.held = mark.held;
+        if let Some(held) = mark.held {
+            self.held = held;
+        }
         for variable in &self.touched[mark.touched..] {
             self.held.remove(variable);
         }

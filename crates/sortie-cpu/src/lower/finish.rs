@@ -62,16 +62,20 @@ pub(super) fn finish(draft: Draft) -> Code {
 
     let (owned, by_one) = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
     let mut packs = false;
-    for body in std::iter::once(&mut body).chain(&mut shared) {
-        optimise::hoist(body, &origins, &steady);
-        peephole::run(body, &origins, &shapes);
-        pairs::run(body, &origins, &shapes);
+    {
+        let mut bodies: Vec<&mut Body> = std::iter::once(&mut body).chain(&mut shared).collect();
+        bodies.iter_mut().for_each(|body| optimise::hoist(body, &origins, &steady));
+        peephole::run(&mut bodies, &origins, &shapes);
+        pairs::run(&mut bodies, &origins, &shapes);
         let masks = zones.iter().filter_map(|zone| zone.mask).collect();
-        let (origins, shapes) = (&mut origins, &mut shapes);
-        packs |=
-            Packer { origins, shapes, locals: &local_shapes, geometry: &geometry, masks, zones: &zones }.plan(body);
-        for_each_op(body, &mut |op| spread_over_rows(op, shapes));
-        peephole::guards(body, shapes, &by_one);
+        for body in &mut bodies {
+            let (origins, shapes) = (&mut origins, &mut shapes);
+            let mut packer =
+                Packer { origins, shapes, locals: &local_shapes, geometry: &geometry, masks: &masks, zones: &zones };
+            packs |= packer.plan(body);
+            for_each_op(body, &mut |op| spread_over_rows(op, shapes));
+        }
+        peephole::guards(&mut bodies, &shapes, &by_one);
     }
     // Whoever calls a shared function writes the mask of its lanes, which may be all that is ever done with it.
     let mut always = vec![draft.entry, draft.ones];

@@ -9,6 +9,9 @@ use crate::{
     shape::Shape,
 };
 
+/// Rounds after which variables are no longer looked at: those that each depend on the next could take a round each.
+const ROUNDS: u32 = 64;
+
 /// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Linear {
@@ -50,7 +53,12 @@ pub(super) fn addresses(
         changed: true,
     };
     facts.start();
+    let mut rounds = 0;
     while std::mem::take(&mut facts.changed) {
+        rounds += 1;
+        if rounds == ROUNDS {
+            facts.give_up();
+        }
         for body in std::iter::once(&mut *body).chain(&mut *shared) {
             super::for_each_op(body, &mut |op| facts.learn(op));
         }
@@ -86,6 +94,15 @@ impl Facts<'_> {
             }
             if !self.shapes[index].has_x() {
                 self.linear[index] = Linear::By(0, 0);
+            }
+        }
+    }
+
+    /// Takes no variable for linear any more, so that the rest is found in a few rounds.
+    fn give_up(&mut self) {
+        for (index, origin) in self.origins.iter().enumerate() {
+            if *origin == Origin::Variable && self.shapes[index].has_x() {
+                self.linear[index] = Linear::No;
             }
         }
     }

@@ -21,7 +21,7 @@ mod regions;
 mod types;
 
 use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess, valid::ModuleInfo};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 pub(crate) use self::build::{Builtin, Origin};
@@ -203,21 +203,24 @@ impl<'a> Lower<'a> {
 
     /// Refuses types that have a scalar in them that is not covered.
     fn check_type(&self, handle: Handle<naga::Type>, span: Span) -> Result<()> {
-        fn check(module: &Module, ty: Ty) -> std::result::Result<(), String> {
-            match ty {
-                Ty::Scalar(_) | Ty::Vector(..) | Ty::Matrix(..) => Ok(()),
-                Ty::Array { base, .. } => check(module, Ty::of_handle(module, base)?),
-                Ty::Struct(handle) => match &module.types[handle].inner {
-                    naga::TypeInner::Struct { members, .. } => {
-                        members.iter().try_for_each(|member| check(module, Ty::of_handle(module, member.ty)?))
+        // Each type once: structs of two structs of two structs … have few types and many members.
+        let mut seen = FxHashSet::default();
+        let mut left = vec![handle];
+        while let Some(handle) = left.pop() {
+            if !seen.insert(handle) {
+                continue;
+            }
+            match Ty::of_handle(self.module, handle).map_err(|what| Unsupported { what, span })? {
+                Ty::Scalar(_) | Ty::Vector(..) | Ty::Matrix(..) => {}
+                Ty::Array { base, .. } => left.push(base),
+                Ty::Struct(handle) => {
+                    if let naga::TypeInner::Struct { members, .. } = &self.module.types[handle].inner {
+                        left.extend(members.iter().rev().map(|member| member.ty));
                     }
-                    _ => Ok(()),
-                },
+                }
             }
         }
-        Ty::of_handle(self.module, handle)
-            .and_then(|ty| check(self.module, ty))
-            .map_err(|what| Unsupported { what, span })
+        Ok(())
     }
 
     /// Variables that live as long as the invocation.

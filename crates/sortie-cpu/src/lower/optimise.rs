@@ -9,6 +9,10 @@ use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
 const SHORT: usize = 10;
 
+/// Times that all is looked through for what nobody reads. Most is gone after two; a chain of variables that are handed on round after round of
+/// a loop takes one for each, and may stay: it is only slower.
+const ROUNDS: usize = 16;
+
 pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
     let mut all = |pass: &mut dyn FnMut(&mut Body)| {
         pass(body);
@@ -19,7 +23,7 @@ pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<O
     all(&mut |body| hoist(body, origins, steady));
     let mut uses = vec![0; origins.len()];
     all(&mut |body| count_uses(body, &mut uses));
-    loop {
+    for _ in 0..ROUNDS {
         let mut removed = 0;
         all(&mut |body| removed += remove_unused(body, &mut uses));
         if removed == 0 {
@@ -229,10 +233,20 @@ fn count_uses(body: &mut Body, uses: &mut [u32]) {
     }
 }
 
+/// Calls `visit` for every list of instructions, the last one first.
+fn for_each_list_back(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
+    for node in body.iter_mut().rev() {
+        match node {
+            Node::Ops(ops) => visit(ops),
+            node => bodies_of(node).into_iter().rev().flatten().for_each(|body| for_each_list_back(body, visit)),
+        }
+    }
+}
+
 /// Removes instructions whose results nobody reads. Returns how many.
 fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
-    for_each_list(body, &mut |ops| {
+    for_each_list_back(body, &mut |ops| {
         let before = ops.len();
         // Users come after what they use, so from the end.
         ops.reverse();

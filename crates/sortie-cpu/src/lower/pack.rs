@@ -20,7 +20,7 @@ pub(super) struct Packer<'a> {
     pub(super) locals: &'a [Shape],
     pub(super) geometry: &'a Geometry,
     /// Masks of regions: made anew whenever they are needed.
-    pub(super) masks: FxHashSet<Reg>,
+    pub(super) masks: &'a FxHashSet<Reg>,
     pub(super) zones: &'a [Zone],
 }
 

@@ -12,10 +12,11 @@ use crate::{
 };
 
 /// Joins a result that is used once, as wide as what is made of it, with its only use.
-pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
-    let mut uses = vec![0_u32; origins.len()];
-    count(body, &mut uses);
-    lists(body, &mut |ops| join(ops, origins, shapes, &uses));
+pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
+    let uses = count(bodies, origins.len());
+    for body in bodies {
+        lists(body, &mut |ops| join(ops, origins, shapes, &uses));
+    }
 }
 
 /// `g(f(a, b), c)`, or `g(c, f(a, b))` if swapped.

@@ -12,18 +12,27 @@ use crate::{
 /// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
 pub(super) const NEAR: usize = 1_000;
 
-pub(super) fn run(body: &mut Body, origins: &[Origin], shapes: &[Shape]) {
-    let mut uses = vec![0_u32; origins.len()];
-    count(body, &mut uses);
-    read_through(body, origins, shapes, &mut uses);
-    lists(body, &mut |ops| {
-        read_directly(ops, origins, shapes, &mut uses);
-        write_directly(ops, origins, shapes, &uses);
-    });
+/// Over all bodies of a program.
+pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
+    let mut uses = count(bodies, origins.len());
+    read_through(bodies, origins, shapes, &mut uses);
+    for body in bodies {
+        lists(body, &mut |ops| {
+            read_directly(ops, origins, shapes, &mut uses);
+            write_directly(ops, origins, shapes, &uses);
+        });
+    }
 }
 
-pub(super) fn count(body: &mut Body, uses: &mut [u32]) {
-    for_each_op(body, &mut |op| op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {}));
+/// How often each of so many registers is read.
+pub(super) fn count(bodies: &mut [&mut Body], registers: usize) -> Vec<u32> {
+    let mut uses = vec![0_u32; registers];
+    for body in bodies {
+        for_each_op(body, &mut |op| op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {}));
+        conditions(body, &mut uses);
+    }
+    return uses;
+
     fn conditions(body: &Body, uses: &mut [u32]) {
         for node in body {
             match node {
@@ -44,7 +53,6 @@ pub(super) fn count(body: &mut Body, uses: &mut [u32]) {
             }
         }
     }
-    conditions(body, uses);
 }
 
 pub(super) fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
@@ -89,73 +97,153 @@ pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
 }
 
 /// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before the last use.
-fn read_through(body: &mut Body, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
-    for index in 0..body.len() {
-        match &mut body[index] {
-            Node::If { accept, reject, .. } => {
-                read_through(accept, origins, shapes, uses);
-                read_through(reject, origins, shapes, uses);
+fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
+    let mut copies = Copies {
+        origins,
+        shapes,
+        reads: vec![Reads::default(); origins.len()],
+        writes: FxHashMap::default(),
+        names: FxHashMap::default(),
+        gone: Vec::new(),
+        uses,
+    };
+    let mut place = 0;
+    for body in &mut *bodies {
+        for_each_op(body, &mut |op| {
+            copies.note(op, place);
+            place += 1;
+        });
+    }
+    copies.gone = vec![false; place as usize];
+    bodies.iter().fold(0, |start, body| copies.body(body, start));
+    if copies.names.is_empty() {
+        return;
+    }
+    let Copies { names, gone, .. } = copies;
+    let mut place = 0;
+    for body in bodies {
+        lists(body, &mut |ops| {
+            ops.retain_mut(|op| {
+                let stays = !gone[place];
+                place += 1;
+                op.registers(&mut |reg| *reg = renamed(&names, *reg), &mut |_| {});
+                stays
+            });
+        });
+    }
+}
+
+/// What a register goes by in the end: a copy of a copy has been given two names, one after the other.
+fn renamed(names: &FxHashMap<Reg, Reg>, mut reg: Reg) -> Reg {
+    while let Some(name) = names.get(&reg) {
+        reg = *name;
+    }
+    reg
+}
+
+/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program order.
+#[derive(Clone, Copy, Default)]
+struct Reads {
+    count: u32,
+    last: u32,
+}
+
+/// Copies that are read through. All is looked up by place, so that it takes one pass whatever the number of copies.
+struct Copies<'a> {
+    origins: &'a [Origin],
+    shapes: &'a [Shape],
+    reads: Vec<Reads>,
+    /// Where variables are written, in order.
+    writes: FxHashMap<Reg, Vec<u32>>,
+    /// What is read instead of a copy.
+    names: FxHashMap<Reg, Reg>,
+    /// By place: copies that nothing reads any more.
+    gone: Vec<bool>,
+    /// Reads by instructions and by conditions.
+    uses: &'a mut [u32],
+}
+
+impl Copies<'_> {
+    fn note(&mut self, op: &mut Op, place: u32) {
+        let Self { reads, writes, origins, .. } = self;
+        op.registers(
+            &mut |reg| {
+                let reads = &mut reads[reg.0 as usize];
+                *reads = Reads { count: reads.count + 1, last: place };
+            },
+            &mut |reg| {
+                if origins[reg.0 as usize] == Origin::Variable {
+                    writes.entry(*reg).or_default().push(place);
+                }
+            },
+        );
+    }
+
+    /// Looks at the copies of a body that starts at this place. Returns the place after it.
+    fn body(&mut self, body: &Body, start: u32) -> u32 {
+        let last_call = body.iter().rposition(|node| matches!(node, Node::Call { .. } | Node::Scope(_)));
+        let last_loop = body.iter().rposition(has_loop);
+        let mut place = start;
+        let mut lists = Vec::new();
+        for (index, node) in body.iter().enumerate() {
+            match node {
+                Node::Ops(ops) => {
+                    if last_call.is_none_or(|last| last <= index) {
+                        lists.push((index, place));
+                    }
+                    place += ops.len() as u32;
+                }
+                Node::If { accept, reject, .. } => {
+                    place = self.body(accept, place);
+                    place = self.body(reject, place);
+                }
+                Node::Loop { body, continuing, .. } => {
+                    place = self.body(body, place);
+                    place = self.body(continuing, place);
+                }
+                Node::Scope(body) => place = self.body(body, place),
+                Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
             }
-            Node::Loop { body, continuing, .. } => {
-                read_through(body, origins, shapes, uses);
-                read_through(continuing, origins, shapes, uses);
-            }
-            Node::Scope(body) => read_through(body, origins, shapes, uses),
-            _ => {}
         }
-        let Node::Ops(ops) = &body[index] else { continue };
-        if body[index + 1..].iter().any(|node| matches!(node, Node::Call { .. } | Node::Scope(_))) {
-            continue;
-        }
-        let copies: Vec<(usize, Reg, Reg)> = ops
-            .iter()
-            .enumerate()
-            .filter_map(|(at, op)| match op {
-                Op::Unary { f: Unary::Copy, d, a, .. } => Some((at, *d, *a)),
-                _ => None,
-            })
-            .filter(|(_, d, a)| {
-                origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize]
-            })
-            .collect();
-        for (at, d, a) in copies.into_iter().rev() {
-            let (mut found, mut set) = (0, false);
+        let end = place;
+        for (index, start) in lists {
+            let Node::Ops(ops) = &body[index] else { unreachable!("noted above") };
             // In a loop, what comes later may come first.
-            let before = if body[index + 1..].iter().any(has_loop) { u32::MAX } else { uses[d.0 as usize] };
-            let mut look = |op: &mut Op| {
-                found += reads(op, d);
-                set |= found < before && writes(op, a);
-            };
-            if let Node::Ops(ops) = &mut body[index] {
-                ops[at + 1..].iter_mut().for_each(&mut look);
+            let repeats = last_loop.is_some_and(|last| last > index);
+            for (at, op) in ops.iter().enumerate().rev() {
+                if let Op::Unary { f: Unary::Copy, d, a, .. } = op {
+                    self.copy(start + at as u32, *d, *a, end, repeats);
+                }
             }
-            let mut rest = body.split_off(index + 1);
-            for_each_op(&mut rest, &mut look);
-            body.append(&mut rest);
-            // Conditions are not instructions: a copy that is one stays.
-            if set || found != uses[d.0 as usize] {
-                continue;
-            }
-            let mut swap = |op: &mut Op| {
-                op.registers(
-                    &mut |reg| {
-                        if *reg == d {
-                            *reg = a;
-                        }
-                    },
-                    &mut |_| {},
-                );
-            };
-            if let Node::Ops(ops) = &mut body[index] {
-                ops[at + 1..].iter_mut().for_each(&mut swap);
-                ops.remove(at);
-            }
-            let mut rest = body.split_off(index + 1);
-            for_each_op(&mut rest, &mut swap);
-            body.append(&mut rest);
-            uses[a.0 as usize] += found;
-            uses[a.0 as usize] -= 1;
         }
+        end
+    }
+
+    /// Looks at one copy, in a body that ends at this place.
+    fn copy(&mut self, at: u32, d: Reg, a: Reg, end: u32, repeats: bool) {
+        let a = renamed(&self.names, a);
+        if self.origins[d.0 as usize] != Origin::Temporary || self.shapes[d.0 as usize] != self.shapes[a.0 as usize] {
+            return;
+        }
+        let Reads { count, last } = self.reads[d.0 as usize];
+        // Conditions are not instructions: a copy that is one stays.
+        if count != self.uses[d.0 as usize] || (count > 0 && last >= end) {
+            return;
+        }
+        let until = if repeats { end } else { last };
+        let set = self.writes.get(&a).is_some_and(|writes| {
+            let next = writes.partition_point(|write| *write <= at);
+            writes.get(next).is_some_and(|write| *write < until)
+        });
+        if set {
+            return;
+        }
+        self.names.insert(d, a);
+        self.gone[at as usize] = true;
+        let reads = &mut self.reads[a.0 as usize];
+        *reads = Reads { count: reads.count + count - 1, last: reads.last.max(last) };
+        self.uses[a.0 as usize] += count;
+        self.uses[a.0 as usize] -= 1;
     }
 }
 
@@ -239,10 +327,11 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
 }
 
 /// Finds conditions that compare an index with something uniform right before they are asked, and by nobody else.
-pub(super) fn guards(body: &mut Body, shapes: &[Shape], by_one: &[bool]) {
-    let mut uses = vec![0; shapes.len()];
-    count(body, &mut uses);
-    guard(body, shapes, by_one, &uses);
+pub(super) fn guards(bodies: &mut [&mut Body], shapes: &[Shape], by_one: &[bool]) {
+    let uses = count(bodies, shapes.len());
+    for body in bodies {
+        guard(body, shapes, by_one, &uses);
+    }
 }
 
 fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {

@@ -19,6 +19,10 @@ use crate::{
     shape::Shape,
 };
 
+/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on the next, set in an
+/// order that hides it, would take a round each.
+const ROUNDS: u32 = 64;
+
 /// A region under construction.
 #[derive(Clone, Debug)]
 pub(super) struct Area {
@@ -117,8 +121,11 @@ impl<'a> Regions<'a> {
 
     /// Finds regions and shapes.
     pub(super) fn solve(&mut self, body: &mut Body, shared: &mut [Body]) {
-        loop {
+        for round in 0.. {
             self.changed = false;
+            if round == ROUNDS {
+                self.widen();
+            }
             self.areas = vec![Area { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
@@ -139,6 +146,17 @@ impl<'a> Regions<'a> {
                 return;
             }
         }
+    }
+
+    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is then found in a few rounds.
+    fn widen(&mut self) {
+        for (shape, origin) in self.shapes.iter_mut().zip(&*self.origins) {
+            if *origin == Origin::Variable {
+                *shape |= Shape::LANE;
+            }
+        }
+        self.locals.iter_mut().chain(&mut self.shared_shapes).for_each(|shape| *shape |= Shape::LANE);
+        self.changed = true;
     }
 
     pub(super) fn shape(&self, reg: Reg) -> Shape {

@@ -41,6 +41,10 @@ pub struct DeviceOptions {
     /// [`Internal`](crate::ErrorKind::Internal) if both did not leave the same in memory. It waits for the device, and a recording whose result depends on memory that cannot
     /// be read and restored (imported without `COPY_SRC` and `COPY_DST`) fails wrongly.
     pub check_replays: bool,
+    /// The longest that a kernel may take to be parsed, checked and compiled, before the caller gets [`Timeout`](crate::ErrorKind::Timeout). The
+    /// compilation itself cannot be stopped and goes on by itself; while two such go on, no kernel is compiled
+    /// ([`Overloaded`](crate::ErrorKind::Overloaded)). Some drivers compile when a kernel first runs: that is not in it.
+    pub compile_budget: Duration,
     /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
     /// of atomic operations is the same in every run.
     pub threads: Option<usize>,
@@ -65,6 +69,7 @@ impl Default for DeviceOptions {
             native_immediates: true,
             native_replay: true,
             check_replays: false,
+            compile_budget: Duration::from_secs(10),
             threads: None,
             kernel_budget: None,
             check_races: false,

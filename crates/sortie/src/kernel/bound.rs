@@ -9,7 +9,7 @@ use super::{
     interface::{Binding, BindingKind},
     parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs},
-    stack::on_large_stack,
+    stack::{Deadline, compile},
 };
 use crate::{
     device::{Device, Shared},
@@ -69,8 +69,10 @@ impl Device {
         if let Some(bound) = kernel.inner.bound.get() {
             return Ok(bound.clone());
         }
-        let bound = on_large_stack(|| kernel.with_bound_immediates(shared))??;
-        self.ready(&bound)?;
+        let deadline = Deadline::after(shared.options().compile_budget);
+        let (theirs, parts) = (kernel.clone(), Arc::clone(shared));
+        let bound = compile(deadline, &kernel.said(), move || theirs.with_bound_immediates(&parts))??;
+        self.ready(&bound, deadline)?;
         Ok(kernel.inner.bound.get_or_init(|| bound).clone())
     }
 }
@@ -78,7 +80,7 @@ impl Device {
 impl Kernel {
     /// Must run on a large stack.
     fn with_bound_immediates(&self, shared: &Arc<Shared>) -> Result<Self> {
-        let Parsed { module, interface, .. } = &self.inner.parsed;
+        let Parsed { module, interface, size, .. } = &self.inner.parsed;
         let mut interface = interface.clone();
         let Some(immediates) = interface.immediates.take() else { unreachable!("it has some") };
         let (group, binding) = interface.bindings.last().map_or((0, 0), |last| (last.group, last.binding + 1));
@@ -95,6 +97,6 @@ impl Kernel {
             scalar: None,
         });
         let info = validate(&self.inner.source, &module, Self::capabilities(shared))?;
-        Self::of(shared, &self.inner.source, Parsed { module, info, interface })
+        Self::of(shared, &self.inner.source, Parsed { module, info, interface, size: *size })
     }
 }

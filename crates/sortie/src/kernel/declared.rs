@@ -3,6 +3,7 @@
 use std::fmt;
 
 use naga::{Handle, Module, ScalarKind, Type, TypeInner};
+use rustc_hash::FxHashSet;
 
 use super::interface::{Binding, BindingKind};
 
@@ -98,25 +99,37 @@ impl BindingInfo {
 
 /// What all numbers of a type are, if they are all the same. Types of no numbers have none.
 pub(super) fn scalar(module: &Module, ty: Handle<Type>) -> Option<Scalar> {
-    match module.types[ty].inner {
-        TypeInner::Scalar(scalar)
-        | TypeInner::Atomic(scalar)
-        | TypeInner::Vector { scalar, .. }
-        | TypeInner::Matrix { scalar, .. } => match (scalar.kind, scalar.width) {
-            (ScalarKind::Float, 4) => Some(Scalar::F32),
-            (ScalarKind::Float, 2) => Some(Scalar::F16),
-            (ScalarKind::Sint, 4) => Some(Scalar::I32),
-            (ScalarKind::Uint, 4) => Some(Scalar::U32),
-            _ => None,
-        },
-        TypeInner::Array { base, .. } => scalar(module, base),
-        TypeInner::Struct { ref members, .. } => {
-            let mut all = members.iter().map(|member| scalar(module, member.ty));
-            let first = all.next()??;
-            all.all(|other| other == Some(first)).then_some(first)
+    // Each type once: structs of two structs of two structs … have few types and many members.
+    let mut seen = FxHashSet::default();
+    let mut left = vec![ty];
+    let mut first = None;
+    while let Some(ty) = left.pop() {
+        if !seen.insert(ty) {
+            continue;
         }
-        _ => None,
+        match module.types[ty].inner {
+            TypeInner::Scalar(scalar)
+            | TypeInner::Atomic(scalar)
+            | TypeInner::Vector { scalar, .. }
+            | TypeInner::Matrix { scalar, .. } => {
+                let scalar = match (scalar.kind, scalar.width) {
+                    (ScalarKind::Float, 4) => Scalar::F32,
+                    (ScalarKind::Float, 2) => Scalar::F16,
+                    (ScalarKind::Sint, 4) => Scalar::I32,
+                    (ScalarKind::Uint, 4) => Scalar::U32,
+                    _ => return None,
+                };
+                if first.is_some_and(|first| first != scalar) {
+                    return None;
+                }
+                first = Some(scalar);
+            }
+            TypeInner::Array { base, .. } => left.push(base),
+            TypeInner::Struct { ref members, .. } => left.extend(members.iter().map(|member| member.ty)),
+            _ => return None,
+        }
     }
+    first
 }
 
 #[cfg(test)]

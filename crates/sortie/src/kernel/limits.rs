@@ -1,6 +1,9 @@
 //! What a kernel asks for, held against what the device has.
 
-use super::interface::{BindingKind, Interface};
+use super::{
+    interface::{BindingKind, Interface},
+    parse::Parsed,
+};
 use crate::{
     device::Limits,
     error::{Error, Result},
@@ -9,6 +12,33 @@ use crate::{
 /// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,
 /// hang, or (SwiftShader, at some 400 KB) end the process.
 const PRIVATE_BYTES: u64 = 64 << 10;
+
+/// Most of what a kernel may be made of once all calls are inlined, for a driver's compiler.
+struct Most {
+    instructions: u64,
+    accesses: u64,
+    loops: u64,
+}
+
+/// Hardware drivers take well to a few thousand accesses. Ten times what programs have that were captured from other libraries.
+const HARDWARE: Most = Most { instructions: 65_536, accesses: 8_192, loops: 512 };
+
+/// lavapipe's time grows with the square of accesses (800 take 6 s) and the cube of loops that depend on one another (30 take 2.5 s),
+/// SwiftShader's with the square of branches. The worst source at these counts takes each about 5 s of CPU time and 300 MB
+/// (`benches/hostile.rs`).
+const SOFTWARE: Most = Most { instructions: 10_000, accesses: 640, loops: 32 };
+
+/// What a driver is given to compile.
+pub(super) fn check_size(parsed: &Parsed, software: bool) -> Result<()> {
+    let (size, interface) = (&parsed.size, &parsed.interface);
+    let most = if software { SOFTWARE } else { HARDWARE };
+    let check = |what: &str, wanted: u64, limit: u64| check(&interface.entry, what, wanted, limit);
+    let memory = interface.private_bytes.saturating_add(size.temporary_bytes);
+    check("bytes of private and function memory, with arrays that are values", memory, PRIVATE_BYTES)?;
+    check("instructions after inlining calls", size.instructions, most.instructions)?;
+    check("accesses to memory after inlining calls", size.accesses, most.accesses)?;
+    check("loops after inlining calls", size.loops, most.loops)
+}
 
 pub(super) fn storage_buffers(interface: &Interface) -> u64 {
     interface.bindings.iter().filter(|binding| matches!(binding.kind, BindingKind::Storage { .. })).count() as u64

@@ -7,6 +7,7 @@
 mod bound;
 mod cache;
 mod declared;
+mod elements;
 mod fold;
 mod interface;
 mod layouts;
@@ -16,6 +17,7 @@ mod parse;
 mod pipeline;
 mod ready;
 mod rewrite;
+mod size;
 mod source;
 mod stack;
 mod tokens;
@@ -44,10 +46,10 @@ pub(crate) use self::{
 use self::{
     parse::{KernelError, Parsed},
     pipeline::Variants,
-    stack::on_large_stack,
+    stack::{Deadline, compile},
 };
 use crate::{
-    device::{Device, Shared},
+    device::{Device, DeviceKind, Shared},
     error::{Error, ErrorKind, Result},
     metrics::Count,
 };
@@ -123,7 +125,9 @@ impl Device {
     ///
     /// # Errors
     /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`Unsupported`](ErrorKind::Unsupported) naming what this device
-    /// does not have, [`TooLarge`](ErrorKind::TooLarge) when the source or what it asks for is over a limit.
+    /// does not have, [`TooLarge`](ErrorKind::TooLarge) when the source or what it asks for is over a limit, [`Timeout`](ErrorKind::Timeout) when
+    /// compiling takes longer than [`compile_budget`](crate::DeviceOptions::compile_budget), [`Overloaded`](ErrorKind::Overloaded) while two such
+    /// kernels are still being compiled.
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
@@ -144,16 +148,17 @@ impl Device {
         let shared = self.shared();
         let _inside = shared.enter();
         shared.lost().check()?;
-        let kernel = Kernel::get(shared, source, options)?;
-        self.ready(&kernel)?;
+        let deadline = Deadline::after(shared.options().compile_budget);
+        let kernel = Kernel::get_until(shared, source, options, deadline)?;
+        self.ready(&kernel, deadline)?;
         Ok(kernel)
     }
 
     /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
-    fn ready(&self, kernel: &Kernel) -> Result<()> {
+    fn ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         let shared = self.shared();
         if !shared.is_cpu() {
-            kernel.pipeline(shared, false).map_err(|error| shared.explain(error))?;
+            kernel.pipeline_until(shared, false, deadline).map_err(|error| shared.explain(error))?;
         }
         shared.probe();
         shared.lost().check()
@@ -174,7 +179,9 @@ impl Kernel {
     #[track_caller]
     pub fn entries(source: &str) -> Result<Vec<String>> {
         let here = Location::caller();
-        let entries = on_large_stack(|| parse::entries(source)).and_then(|entries| Ok(entries?));
+        let source = source.to_owned();
+        let deadline = Deadline::after(crate::device::DeviceOptions::default().compile_budget);
+        let entries = compile(deadline, "the source", move || parse::entries(&source)).and_then(|entries| Ok(entries?));
         entries.map_err(|error| error.at(here))
     }
 
@@ -248,14 +255,26 @@ impl Kernel {
 
     /// The kernel of this source, parsed but perhaps not compiled yet.
     pub(crate) fn get(shared: &Arc<Shared>, source: &str, options: &KernelOptions) -> Result<Self> {
+        Self::get_until(shared, source, options, Deadline::after(shared.options().compile_budget))
+    }
+
+    fn get_until(shared: &Arc<Shared>, source: &str, options: &KernelOptions, deadline: Deadline) -> Result<Self> {
         let cache = shared.executor().kernels();
         let key = KernelKey::new(source, options);
         if let Some(kernel) = cache.get(&key) {
             shared.counters().pipeline_hits.add(1);
             return Ok(kernel);
         }
-        let kernel = on_large_stack(|| Self::new(shared, source, options))??;
-        Ok(cache.insert(key, kernel))
+        let what = match &options.entry {
+            Some(entry) => format!("kernel {entry:?}"),
+            None => "the kernel".into(),
+        };
+        let (shared, source, options) = (Arc::clone(shared), source.to_owned(), options.clone());
+        // Kept by the thread that makes it: one that was late is there when it is asked for again.
+        compile(deadline, &what, move || {
+            let kernel = Self::new(&shared, &source, &options)?;
+            Ok(shared.executor().kernels().insert(key, kernel))
+        })?
     }
 
     fn new(shared: &Shared, source: &str, options: &KernelOptions) -> Result<Self> {
@@ -269,10 +288,18 @@ impl Kernel {
         if shared.is_cpu() { ready::CAPABILITIES } else { pipeline::capabilities(shared) }
     }
 
+    /// How messages call it.
+    fn said(&self) -> String {
+        format!("kernel {:?}", self.entry())
+    }
+
     /// Must run on a large stack.
     fn of(shared: &Shared, source: &str, parsed: Parsed) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         limits::check_all(&parsed.interface, shared.limits())?;
+        if !shared.is_cpu() {
+            limits::check_size(&parsed, shared.info().kind == DeviceKind::Software)?;
+        }
         let form = if shared.is_cpu() {
             let start = Instant::now();
             let ready = Ready::new(source, &parsed)?;

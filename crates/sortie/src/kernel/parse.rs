@@ -18,6 +18,7 @@ use naga::{
 use super::{
     interface::{self, Interface},
     overrides::{self, Values},
+    size::{self, Size},
     source::{self, Refusal},
 };
 
@@ -57,6 +58,7 @@ pub(crate) struct Parsed {
     pub(crate) module: Module,
     pub(crate) info: ModuleInfo,
     pub(crate) interface: Interface,
+    pub(crate) size: Size,
 }
 
 /// Parses and checks `source`, takes its entry point `entry` (`None`: the only one) and gives its `override` constants the
@@ -108,7 +110,8 @@ fn parse_checked(
     let module = overrides::resolve(source, module, &values, capabilities)?;
     let info = validate(source, &module, capabilities)?;
     interface.settle(&module, &info, 0);
-    Ok(Parsed { module, info, interface })
+    let size = size::measure(&module, &info);
+    Ok(Parsed { module, info, interface, size })
 }
 
 fn read(source: &str, capabilities: Capabilities) -> Result<Module, KernelError> {

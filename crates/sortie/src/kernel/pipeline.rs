@@ -3,7 +3,6 @@
 use std::{
     borrow::Cow,
     sync::{Arc, OnceLock},
-    thread,
     time::Instant,
 };
 
@@ -21,7 +20,7 @@ use super::{
     limits,
     parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs, Variant},
-    stack::{join, large_stack, on_large_stack},
+    stack::{Compiling, Deadline, compile, on_large_stack},
 };
 use crate::{
     device::{Limits, PipelineCache, Shared},
@@ -155,38 +154,44 @@ impl Kernel {
     }
 
     /// The pipeline of a variant, compiled now if it has not been.
-    pub(crate) fn pipeline(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
-        if let Some(pipeline) = self.compiled(wrapped) {
-            return Ok(pipeline);
+    pub(crate) fn pipeline(&self, shared: &Arc<Shared>, wrapped: bool) -> Result<&Pipeline> {
+        self.pipeline_until(shared, wrapped, Deadline::after(shared.options().compile_budget))
+    }
+
+    pub(super) fn pipeline_until(&self, shared: &Arc<Shared>, wrapped: bool, deadline: Deadline) -> Result<&Pipeline> {
+        if self.compiled(wrapped).is_none() {
+            let (kernel, parts) = (self.clone(), Arc::clone(shared));
+            compile(deadline, &self.said(), move || kernel.compile_once(&parts, wrapped))??;
+            keep(shared);
         }
-        let pipeline = on_large_stack(|| self.compile_once(shared, wrapped))?;
-        keep(shared);
-        pipeline
+        self.compiled(wrapped).ok_or_else(|| Error::internal("a pipeline that was compiled is not there"))
     }
 
     /// Compiles several variants side by side.
-    pub(crate) fn compile_all(shared: &Shared, variants: &[(&Kernel, bool)]) -> Result<()> {
-        thread::scope(|scope| {
-            let compile = |(kernel, wrapped): &(&Kernel, bool)| {
-                let (kernel, wrapped) = (Kernel::clone(kernel), *wrapped);
-                large_stack(scope, move || kernel.compile_once(shared, wrapped).map(drop))
-            };
-            let threads: Vec<_> = variants.iter().map(compile).collect();
-            threads.into_iter().try_for_each(|thread| join(thread?)?)
-        })?;
+    pub(crate) fn compile_all(shared: &Arc<Shared>, variants: &[(&Kernel, bool)]) -> Result<()> {
+        let deadline = Deadline::after(shared.options().compile_budget);
+        let start = |(kernel, wrapped): &(&Kernel, bool)| {
+            let (theirs, parts, wrapped) = (Kernel::clone(kernel), Arc::clone(shared), *wrapped);
+            (kernel.said(), Compiling::start(move || theirs.compile_once(&parts, wrapped)))
+        };
+        let under_way: Vec<_> = variants.iter().map(start).collect();
+        // All are waited for, also after one has failed.
+        let done: Vec<_> =
+            under_way.into_iter().map(|(what, one)| one.and_then(|one| one.wait(deadline, &what)?)).collect();
+        done.into_iter().collect::<Result<()>>()?;
         keep(shared);
         Ok(())
     }
 
     /// Must run on a large stack.
-    fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<&Pipeline> {
+    fn compile_once(&self, shared: &Shared, wrapped: bool) -> Result<()> {
         let _turn = self.variants().compiling.lock();
         let place = &self.variants().pipelines[usize::from(wrapped)];
-        if let Some(pipeline) = place.get() {
-            return Ok(pipeline);
+        if place.get().is_none() {
+            let pipeline = self.compile(shared, wrapped)?;
+            place.get_or_init(|| pipeline);
         }
-        let pipeline = self.compile(shared, wrapped)?;
-        Ok(place.get_or_init(|| pipeline))
+        Ok(())
     }
 
     fn compile(&self, shared: &Shared, wrapped: bool) -> Result<Pipeline> {

@@ -9,7 +9,10 @@
 
 use std::fmt;
 
-use super::tokens::{Token, Tokens};
+use super::{
+    elements,
+    tokens::{Token, Tokens},
+};
 
 /// naga's time grows with the square of a function's length (30,000 statements in 240 KB: 6 s), so longer is hardly usable.
 const SOURCE_BYTES: u64 = 1 << 20;
@@ -31,6 +34,13 @@ const TYPE_LAYERS: u32 = 1_000;
 
 /// `array(…)` of an `array(…)` of … builds types without naming them. Room for a table of 8,192 rows.
 const ARRAYS: u32 = 10_000;
+
+/// Names and numbers in all functions together. naga's time grows with the square of a function's expressions, of which each name and number
+/// makes one or two: at this many, parsing takes about 4 s unoptimised.
+const OPERANDS: u32 = 65_536;
+
+/// Elements of constants, each counted wherever it is used. An element takes naga up to 300 bytes.
+const ELEMENTS: u32 = 1 << 18;
 
 /// Why a source was not handed to naga.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +73,33 @@ pub(crate) fn check(source: &str) -> Result<(), Refusal> {
     while let Some(token) = tokens.next() {
         depths.take(token).map_err(|(what, limit)| Refusal::TooDeep { what, line: tokens.line(), limit })?;
     }
-    Ok(())
+    elements::count(source, u64::from(ELEMENTS)).map_err(|line| Refusal::TooDeep {
+        what: "elements of constants and zero values, counted at each use,",
+        line,
+        limit: ELEMENTS,
+    })
+}
+
+/// Words that make no expression.
+fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "break"
+            | "case"
+            | "const"
+            | "continue"
+            | "continuing"
+            | "default"
+            | "else"
+            | "for"
+            | "if"
+            | "let"
+            | "loop"
+            | "return"
+            | "switch"
+            | "var"
+            | "while"
+    )
 }
 
 /// What was exceeded, and its limit.
@@ -119,6 +155,7 @@ struct Depths {
     after_block: bool,
     declarations: u32,
     arrays: u32,
+    operands: u32,
     type_layers: u32,
     /// Of the declaration being read: whether it names a type, and its deepest template list.
     names_type: bool,
@@ -129,7 +166,16 @@ impl Depths {
     fn new() -> Self {
         let mut levels = Vec::with_capacity(BRACKETS as usize + 1);
         levels.push(Level { braces: true, ..Level::default() });
-        Self { levels, after_block: false, declarations: 0, arrays: 0, type_layers: 0, names_type: false, templates: 0 }
+        Self {
+            levels,
+            after_block: false,
+            declarations: 0,
+            arrays: 0,
+            operands: 0,
+            type_layers: 0,
+            names_type: false,
+            templates: 0,
+        }
     }
 
     fn take(&mut self, token: Token<'_>) -> Result<(), Excess> {
@@ -142,6 +188,17 @@ impl Depths {
             }
             level.end_chain();
         }
+        // Inside braces, those of structs included.
+        let in_braces = self.levels.get(1).is_some_and(|level| level.braces);
+        let level = self.levels.last_mut().unwrap_or_else(|| unreachable!("never empty"));
+        let is_operand = match token {
+            Token::Word(word) => !is_keyword(word),
+            token => token == Token::Number,
+        };
+        if in_braces && is_operand {
+            self.operands += 1;
+            at_most(self.operands, OPERANDS, "names and numbers in functions and structs")?;
+        }
         match token {
             Token::Word("array") => {
                 self.arrays += 1;
@@ -151,7 +208,7 @@ impl Depths {
                 self.names_type = true;
                 Ok(())
             }
-            Token::Word(_) | Token::Other => Ok(()),
+            Token::Word(_) | Token::Number | Token::Other => Ok(()),
             Token::Operator | Token::Less | Token::Greater(_) => {
                 match token {
                     Token::Less => level.angles += 1,

@@ -1,25 +1,177 @@
-//! Threads with a stack large enough for naga.
+//! Compile threads: with a stack large enough for naga, and a budget of time.
+//!
+//! A compilation cannot be stopped: naga and drivers have no way to. When the budget runs out the caller gets an error, and the thread goes on
+//! by itself with what it owns; nobody waits for it, not even the exit of the process. [`OVERDUE`] counts such threads. While there are
+//! [`MOST_OVERDUE`], no compilation is started.
 
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
-use crate::error::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// naga and the drivers recurse over the source: what [`super::source::check`] lets through fits in this, debug builds included.
 const STACK: usize = 128 << 20;
 
-/// Runs on a thread whose stack is large enough for naga, and waits for it.
+/// Threads over their budget from which on nothing is compiled: each may hold a core and hundreds of megabytes. Compilations that are under way
+/// by then may still join them.
+const MOST_OVERDUE: usize = 2;
+
+/// Compile threads whose caller has been given an error.
+static OVERDUE: AtomicUsize = AtomicUsize::new(0);
+
+/// When a compilation must be done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    budget: Duration,
+    /// `None`: never.
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    /// This long from now.
+    pub(super) fn after(budget: Duration) -> Self {
+        Self { budget, at: Instant::now().checked_add(budget) }
+    }
+}
+
+/// A compilation under way.
+pub(super) struct Compiling<T>(Arc<Shared<T>>);
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    done: Condvar,
+}
+
+enum State<T> {
+    Running,
+    Done(thread::Result<T>),
+    /// Nobody waits for it any more.
+    Abandoned,
+}
+
+impl<T: Send + 'static> Compiling<T> {
+    /// Starts a thread that runs this. It may outlive the caller, so it owns all that it uses.
+    pub(super) fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
+        if OVERDUE.load(Ordering::Relaxed) >= MOST_OVERDUE {
+            let message = format!(
+                "no kernel is compiled while {MOST_OVERDUE} that ran over their compile budget are still being compiled"
+            );
+            return Err(Error::new(ErrorKind::Overloaded, message));
+        }
+        let shared = Arc::new(Shared { state: Mutex::new(State::Running), done: Condvar::new() });
+        let theirs = Arc::clone(&shared);
+        spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(run));
+            let mut state = theirs.state.lock();
+            match *state {
+                State::Abandoned => {
+                    drop(state);
+                    drop(result);
+                    OVERDUE.fetch_sub(1, Ordering::Relaxed);
+                }
+                State::Running | State::Done(_) => {
+                    *state = State::Done(result);
+                    theirs.done.notify_all();
+                }
+            }
+        })?;
+        Ok(Self(shared))
+    }
+
+    /// Waits for what it gives. `what` names the kernel.
+    pub(super) fn wait(self, deadline: Deadline, what: &str) -> Result<T> {
+        let mut state = self.0.state.lock();
+        while matches!(*state, State::Running) {
+            let late = match deadline.at {
+                Some(at) => self.0.done.wait_until(&mut state, at).timed_out(),
+                None => {
+                    self.0.done.wait(&mut state);
+                    false
+                }
+            };
+            if late && matches!(*state, State::Running) {
+                *state = State::Abandoned;
+                OVERDUE.fetch_add(1, Ordering::Relaxed);
+                let budget = deadline.budget;
+                let message = format!("{what} was not compiled within its budget of {budget:?} (`compile_budget`)");
+                return Err(Error::new(ErrorKind::Timeout, message));
+            }
+        }
+        match std::mem::replace(&mut *state, State::Abandoned) {
+            State::Done(Ok(value)) => Ok(value),
+            _ => Err(Error::internal("the compiler panicked on this kernel; please report it")),
+        }
+    }
+}
+
+/// Runs on a compile thread and waits for it until the deadline.
+pub(super) fn compile<T: Send + 'static>(
+    deadline: Deadline,
+    what: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    Compiling::start(run)?.wait(deadline, what)
+}
+
+/// Runs on a thread whose stack is large enough for naga, and waits for it however long it takes: for what has been compiled before.
 pub(super) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
-    thread::scope(|scope| join(large_stack(scope, run)?))
+    thread::scope(|scope| {
+        let thread = builder().spawn_scoped(scope, run).map_err(not_started)?;
+        thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
+    })
 }
 
-pub(super) fn large_stack<'scope, T: Send + 'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    run: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>> {
-    let thread = thread::Builder::new().name("sortie-compile".into()).stack_size(STACK).spawn_scoped(scope, run);
-    thread.map_err(|error| Error::internal("the compile thread did not start").caused_by(error))
+fn spawn(run: impl FnOnce() + Send + 'static) -> Result<()> {
+    builder().spawn(run).map(drop).map_err(not_started)
 }
 
-pub(super) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> Result<T> {
-    thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
+fn builder() -> thread::Builder {
+    thread::Builder::new().name("sortie-compile".into()).stack_size(STACK)
+}
+
+fn not_started(error: std::io::Error) -> Error {
+    Error::internal("the compile thread did not start").caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn two_may_outlive_their_budget_and_then_none_is_started_until_one_ends() {
+        let soon = || Deadline::after(Duration::from_millis(1));
+        let (release, held): (Vec<_>, Vec<_>) = (0..2).map(|_| mpsc::channel::<()>()).unzip();
+        let held: Vec<_> = held.into_iter().map(|held| Arc::new(Mutex::new(held))).collect();
+        for held in &held {
+            let held = held.clone();
+            let late = compile(soon(), "kernel \"slow\"", move || held.lock().recv().is_ok()).expect_err("held");
+            assert_eq!(late.kind(), &ErrorKind::Timeout);
+            assert!(late.to_string().contains("\"slow\"") && late.to_string().contains("1ms"), "{late}");
+        }
+        let refused = compile(soon(), "another", || ()).expect_err("two are overdue");
+        assert_eq!(refused.kind(), &ErrorKind::Overloaded, "{refused}");
+        release[0].send(()).expect("it listens");
+        while OVERDUE.load(Ordering::Relaxed) == MOST_OVERDUE {
+            thread::yield_now();
+        }
+        assert_eq!(compile(Deadline::after(Duration::MAX), "another", || 7).expect("there is room"), 7);
+        release[1].send(()).expect("it listens");
+    }
+
+    #[test]
+    fn a_panic_is_an_error_of_ours() {
+        let error = compile(Deadline::after(Duration::MAX), "it", || panic!("on purpose")).expect_err("it panicked");
+        assert_eq!(error.kind(), &ErrorKind::Internal);
+    }
 }

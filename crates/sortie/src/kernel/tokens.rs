@@ -18,24 +18,39 @@ pub(super) enum Token<'a> {
     /// `>`, `>>`, `>=` or `>>=`, which naga may take for the end of so many template lists.
     Greater(u32),
     Operator,
-    /// Numbers, and what has no depth: `:`, `@`.
+    /// A number, without its suffix.
+    Number,
+    /// What has no depth: `:`, `@`.
     Other,
 }
 
 /// What is left of a source.
+#[derive(Clone)]
 pub(super) struct Tokens<'a> {
     rest: &'a str,
+    /// The token that came last.
+    text: &'a str,
     line: u32,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn new(source: &'a str) -> Self {
-        Self { rest: source, line: 1 }
+        Self { rest: source, text: "", line: 1 }
     }
 
     /// The line of the token that came last, counted from 1 as naga does.
     pub(super) fn line(&self) -> u32 {
         self.line
+    }
+
+    /// The token that came last, as it is written.
+    pub(super) fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// What has not been read yet.
+    pub(super) fn rest(&self) -> &'a str {
+        self.rest
     }
 
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
@@ -46,9 +61,9 @@ impl<'a> Tokens<'a> {
             ')' | ']' | '}' => (Token::Close, 1),
             ',' => (Token::Comma, 1),
             ';' => (Token::Semicolon, 1),
-            '0'..='9' => (Token::Other, number_length(self.rest.as_bytes())),
+            '0'..='9' => (Token::Number, number_length(self.rest.as_bytes())),
             '.' => match self.rest.as_bytes() {
-                [_, b'0'..=b'9', ..] => (Token::Other, number_length(self.rest.as_bytes())),
+                [_, b'0'..=b'9', ..] => (Token::Number, number_length(self.rest.as_bytes())),
                 _ => (Token::Dot, 1),
             },
             '+' | '-' | '*' | '/' | '%' | '^' | '&' | '|' | '!' | '~' | '=' | '<' | '>' => {
@@ -61,7 +76,7 @@ impl<'a> Tokens<'a> {
             }
             _ => (Token::Other, 1),
         };
-        self.rest = &self.rest[length..];
+        (self.text, self.rest) = self.rest.split_at(length);
         Some(token)
     }
 

@@ -1,0 +1,195 @@
+//! What kernel sources that are made to hurt a compiler cost, and how they end.
+//!
+//! ```sh
+//! cargo bench -p sortie --bench hostile                             # the table, for every device there is
+//! cargo bench -p sortie --bench hostile -- --quick --json           # the known cases only, one JSON object a line
+//! cargo bench -p sortie --bench hostile -- --only ifs --size 5000   # one family at another size
+//! ```
+//!
+//! Each source is compiled in a process of its own, which is charged for its CPU time and peak memory, the opening of the device included
+//! (the row `nothing`). A process that takes more than 60 s of CPU time or 8 GiB of addresses is ended by the system.
+
+#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+#![expect(unsafe_code, reason = "the standard library neither tells what a child process took nor limits it")]
+
+#[path = "../tests/hostile/sources.rs"]
+mod sources;
+
+use std::{
+    env,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use sortie::{Bind, BindingInfo, CacheDir, Device, DeviceKind, DeviceOptions, Grid, Kernel, KernelOptions};
+
+use sources::{FAMILIES, Family, START};
+
+/// Longest CPU time of one process, in seconds.
+const CPU_SECONDS: u64 = 60;
+/// Most address space of one process.
+const ADDRESSES: u64 = 8 << 30;
+
+const DEVICES: [&str; 3] = ["cpu", "llvmpipe", "swiftshader"];
+
+/// The cases that were known before there were limits.
+const KNOWN: [&str; 9] = [
+    "doubling_constants",
+    "doubling_structs",
+    "doubling_calls",
+    "doubling_statement_calls",
+    "temporary_array",
+    "statements",
+    "ifs",
+    "ifs_with_stores",
+    "early_returns",
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    if let Some(device) = value("--child") {
+        let (Some(family), Some(size)) = (value("--only"), value("--size")) else { return ExitCode::FAILURE };
+        child(&device, &family, size.parse().unwrap_or(0));
+        return ExitCode::SUCCESS;
+    }
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let (only, size, on) = (value("--only"), value("--size"), value("--device"));
+    let families = FAMILIES.iter().filter(|family| match &only {
+        Some(only) => only.split(',').any(|name| name == family.name),
+        None => !quick || KNOWN.contains(&family.name),
+    });
+    let devices: Vec<&str> = DEVICES.into_iter().filter(|name| on.as_ref().is_none_or(|on| on == name)).collect();
+    if !json {
+        println!("| source | size | bytes | device | CPU time | peak memory | outcome |\n|---|---:|---:|---|---:|---:|---|");
+    }
+    let nothing = Family { name: "nothing", compiles: &[0], refused: &[], make: |_| String::new() };
+    for family in std::iter::once(&nothing).filter(|_| only.is_none()).chain(families) {
+        let sizes: Vec<usize> = match &size {
+            Some(sizes) => sizes.split(',').filter_map(|size| size.parse().ok()).collect(),
+            None => family.compiles.iter().chain(family.refused).copied().collect(),
+        };
+        for size in sizes {
+            for device in &devices {
+                let bytes = (family.make)(size).len();
+                let Some(run) = Run::of(device, family.name, size) else { continue };
+                let (name, seconds, mib, outcome) = (family.name, run.cpu.as_secs_f64(), run.kib >> 10, &run.outcome);
+                if json {
+                    let outcome = outcome.replace('\\', "\\\\").replace('"', "\\\"");
+                    println!(
+                        "{{\"source\":\"{name}\",\"size\":{size},\"bytes\":{bytes},\"device\":\"{device}\",\"cpu_s\":{seconds:.3},\"peak_kib\":{},\"outcome\":\"{outcome}\"}}",
+                        run.kib
+                    );
+                } else {
+                    println!("| `{name}` | {size} | {bytes} | {device} | {seconds:.2} s | {mib} MiB | {outcome} |");
+                }
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Compiles one source and says how that ended.
+fn child(device: &str, family: &str, size: usize) {
+    limit();
+    // The limits are measured, not the budget.
+    let options = DeviceOptions { device: Some(device.into()), cache: CacheDir::Off, ..Default::default() };
+    let device = match Device::open_with(options) {
+        Ok(device) => device,
+        Err(error) => return println!("no device: {error}"),
+    };
+    let Some(family) = FAMILIES.iter().find(|other| other.name == family) else { return println!("compiled") };
+    let said = |error: &sortie::Error| {
+        let message = error.to_string();
+        message.lines().next().unwrap_or_default().chars().take(160).collect::<String>()
+    };
+    match compile(&device, family, size) {
+        Err(error) => println!("refused: {}", said(&error)),
+        Ok(kernel) => match run(&device, &kernel) {
+            Ok(()) => println!("compiled"),
+            Err(error) => println!("compiled, but not run: {}", said(&error)),
+        },
+    }
+}
+
+fn compile(device: &Device, family: &Family, size: usize) -> sortie::Result<Kernel> {
+    // Some drivers compile when a kernel first runs. It runs, but not for long.
+    let source = match device.info().kind {
+        DeviceKind::Cpu => (family.make)(size),
+        _ => (family.make)(size).replace(START, "if arrayLength(&o) < 64u { return; }"),
+    };
+    let entry = (family.name == "entry_points").then(|| "main".into());
+    device.kernel_with(&source, &KernelOptions { entry, ..Default::default() })
+}
+
+/// One workgroup, which returns at once.
+fn run(device: &Device, kernel: &Kernel) -> sortie::Result<()> {
+    if device.info().kind == DeviceKind::Cpu {
+        return Ok(());
+    }
+    let buffer = |info: &BindingInfo| device.zeros::<u32>(usize::try_from(info.least_bytes / 4).unwrap_or(usize::MAX));
+    let buffers = kernel.bindings().iter().map(buffer).collect::<sortie::Result<Vec<_>>>()?;
+    let bound: Vec<&dyn Bind> = buffers.iter().map(|buffer| buffer as &dyn Bind).collect();
+    let mut batch = device.batch();
+    batch.dispatch(kernel, &bound, Grid::groups([1, 1, 1]));
+    batch.submit()?;
+    Ok(())
+}
+
+struct Run {
+    cpu: Duration,
+    kib: u64,
+    outcome: String,
+}
+
+impl Run {
+    /// `None` when there is no such device.
+    fn of(device: &str, family: &str, size: usize) -> Option<Self> {
+        let program = env::current_exe().ok()?;
+        let child = Command::new(program)
+            .args(["--child", device, "--only", family, "--size", &size.to_string()])
+            .env("MESA_SHADER_CACHE_DISABLE", "true")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let pid = libc::pid_t::try_from(child.id()).ok()?;
+        let mut output = String::new();
+        if let Some(mut pipe) = child.stdout {
+            let _ = std::io::Read::read_to_string(&mut pipe, &mut output);
+        }
+        let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+        // SAFETY: the child is ours and nobody else waits for it; both pointers are to locals that live through the call.
+        let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if waited != pid || output.starts_with("no device") {
+            return None;
+        }
+        // SAFETY: zeroes are a valid `rusage`, and `wait4` has filled it.
+        let usage = unsafe { usage.assume_init() };
+        let time = |time: libc::timeval| {
+            Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+                + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+        };
+        let outcome = match libc::WIFSIGNALED(status) {
+            true => format!("killed by signal {}", libc::WTERMSIG(status)),
+            false => output.lines().next().unwrap_or("no answer").to_owned(),
+        };
+        Some(Self {
+            cpu: time(usage.ru_utime) + time(usage.ru_stime),
+            kib: u64::try_from(usage.ru_maxrss).unwrap_or(0),
+            outcome,
+        })
+    }
+}
+
+fn limit() {
+    for (resource, limit) in [(libc::RLIMIT_CPU, CPU_SECONDS), (libc::RLIMIT_AS, ADDRESSES)] {
+        let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+        // SAFETY: the pointer is to a local that lives through the call.
+        unsafe { libc::setrlimit(resource, &raw const limit) };
+    }
+}
