@@ -65,7 +65,9 @@ fn main() -> ExitCode {
     });
     let devices: Vec<&str> = DEVICES.into_iter().filter(|name| on.as_ref().is_none_or(|on| on == name)).collect();
     if !json {
-        println!("| source | size | bytes | device | CPU time | peak memory | outcome |\n|---|---:|---:|---|---:|---:|---|");
+        println!(
+            "| source | size | bytes | device | CPU time | peak memory | outcome |\n|---|---:|---:|---|---:|---:|---|"
+        );
     }
     let nothing = Family { name: "nothing", compiles: &[0], refused: &[], make: |_| String::new() };
     for family in std::iter::once(&nothing).filter(|_| only.is_none()).chain(families) {
@@ -97,7 +99,12 @@ fn main() -> ExitCode {
 fn child(device: &str, family: &str, size: usize) {
     limit();
     // The limits are measured, not the budget.
-    let options = DeviceOptions { device: Some(device.into()), cache: CacheDir::Off, ..Default::default() };
+    let options = DeviceOptions {
+        device: Some(device.into()),
+        cache: CacheDir::Off,
+        compile_budget: Duration::MAX,
+        ..Default::default()
+    };
     let device = match Device::open_with(options) {
         Ok(device) => device,
         Err(error) => return println!("no device: {error}"),

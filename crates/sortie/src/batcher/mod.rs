@@ -89,7 +89,7 @@ struct Handle<J: Job> {
 }
 
 impl<J: Job> Batcher<J> {
-    /// Starts one on a [device](crate::Device) or on a [fleet](Fleet) of them.
+    /// Starts one on a [device](crate::Device) or on a [fleet](Fleet) of them. A device that is lost already is reopened.
     ///
     /// # Errors
     /// What [`Job::prepare`] fails with; [`Internal`](ErrorKind::Internal) when the system starts no more threads.
@@ -102,8 +102,15 @@ impl<J: Job> Batcher<J> {
         let batcher =
             Self { handle: Arc::new(Handle { job: job.clone(), front: front.clone(), threads: Mutex::default() }) };
         for (who, device) in devices.iter().enumerate() {
-            let flights =
-                Flights::new(front.clone(), job.clone(), who, device.clone(), job.prepare(device)?, name.clone());
+            let (device, ready) = match job.prepare(device) {
+                Err(error) if *error.kind() == ErrorKind::DeviceLost => {
+                    let device = device.reopen()?;
+                    let ready = job.prepare(&device)?;
+                    (device, ready)
+                }
+                ready => (device.clone(), ready?),
+            };
+            let flights = Flights::new(front.clone(), job.clone(), who, device, ready, name.clone());
             let thread = thread::Builder::new().name("sortie-batcher".into()).spawn(move || {
                 exit::begin();
                 flights.run();

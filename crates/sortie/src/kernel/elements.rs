@@ -14,13 +14,20 @@ use super::tokens::{Token, Tokens};
 /// Larger than any limit: the length of an array whose length is not made of integers and constants.
 const UNKNOWN: u64 = 1 << 40;
 
-/// The elements of all constants of a source, each counted wherever it is used, and the line in which they pass `limit`.
-pub(super) fn count(source: &str, limit: u64) -> Result<(), u32> {
+/// Members of a struct, with those of its members; arrays count as one element. naga, wgpu and drivers visit each: 2^28 take 10 s.
+const MEMBERS: u32 = 1 << 16;
+
+/// What there is too much of, its limit, and the line.
+pub(super) type Excess = (&'static str, u32, u32);
+
+/// Refuses a source whose constants have more elements than `limit`, each counted wherever it is used, or a type of too many members.
+pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
     let mut elements = Elements { named: declarations(source), ..Elements::default() };
     let mut tokens = Tokens::new(source);
     let mut total = 0_u64;
     let mut depth = 0_u32;
-    let mut after_dot = false;
+    // After a dot or `const`, a word is no use of a constant.
+    let mut is_name = false;
     while let Some(token) = tokens.next() {
         match token {
             Token::Open('{') => depth += 1,
@@ -31,12 +38,19 @@ pub(super) fn count(source: &str, limit: u64) -> Result<(), u32> {
                 }
             }
             Token::Word("const") if depth > 0 => elements.declare_local(tokens.clone()),
+            Token::Word("struct" | "alias") if depth == 0 => {
+                if let Some(Token::Word(name)) = tokens.clone().next()
+                    && elements.members(name) > u64::from(MEMBERS)
+                {
+                    return Err(("members of a type, with those of its members,", MEMBERS, tokens.line()));
+                }
+            }
             _ => {}
         }
-        total = total.saturating_add(elements.token(token, &tokens, after_dot));
-        after_dot = token == Token::Dot;
-        if total > limit {
-            return Err(tokens.line());
+        total = total.saturating_add(elements.token(token, &tokens, is_name));
+        is_name = matches!(token, Token::Dot | Token::Word("const"));
+        if total > u64::from(limit) {
+            return Err(("elements of constants and zero values, counted at each use,", limit, tokens.line()));
         }
     }
     Ok(())
@@ -103,14 +117,15 @@ struct Elements<'a> {
     /// By name; 1 while it is counted, because what refers to itself is refused by naga.
     elements: FxHashMap<&'a str, u64>,
     sizes: FxHashMap<&'a str, u64>,
+    members: FxHashMap<&'a str, u64>,
     values: FxHashMap<&'a str, Option<i128>>,
 }
 
 impl<'a> Elements<'a> {
-    fn token(&mut self, token: Token<'a>, tokens: &Tokens<'a>, after_dot: bool) -> u64 {
+    fn token(&mut self, token: Token<'a>, tokens: &Tokens<'a>, is_name: bool) -> u64 {
         match token {
             Token::Number => 1,
-            Token::Word(word) if !after_dot => self.word(word).saturating_add(self.zero_value(word, tokens)),
+            Token::Word(word) if !is_name => self.word(word).saturating_add(self.zero_value(word, tokens)),
             _ => 0,
         }
     }
@@ -128,7 +143,8 @@ impl<'a> Elements<'a> {
 
     fn word(&mut self, name: &'a str) -> u64 {
         let local = self.locals.get(name).map_or(1, |local| local.elements);
-        let Some(named) = self.named.get(name).copied() else { return local };
+        // A type costs only where a value of it is made.
+        let Some(named) = self.named.get(name).copied().filter(|named| !named.is_type) else { return local };
         if let Some(known) = self.elements.get(name) {
             return local.max(*known);
         }
@@ -147,6 +163,24 @@ impl<'a> Elements<'a> {
             local.value = local.value.filter(|value| other.value == Some(*value));
         }
         self.locals.insert(name, local);
+    }
+
+    /// Members of a type, those of its members included. Their names count, too.
+    fn members(&mut self, name: &'a str) -> u64 {
+        let Some(named) = self.named.get(name).copied().filter(|named| named.is_type) else { return 1 };
+        if let Some(known) = self.members.get(name) {
+            return *known;
+        }
+        self.members.insert(name, 1);
+        let mut tokens = Tokens::new(named.text);
+        let mut sum = 0_u64;
+        while let Some(token) = tokens.next() {
+            if let Token::Word(word) = token {
+                sum = sum.saturating_add(self.members(word));
+            }
+        }
+        self.members.insert(name, sum);
+        sum
     }
 
     /// Elements of `T()`, if this is the `T` of one.
@@ -380,12 +414,12 @@ mod tests {
 
     /// The least limit that lets a source pass.
     fn elements(source: &str) -> u64 {
-        let (mut low, mut high) = (0, 1 << 30);
+        let (mut low, mut high) = (0_u32, 1 << 30);
         while low < high {
             let middle = (low + high) / 2;
             if count(source, middle).is_ok() { high = middle } else { low = middle + 1 }
         }
-        low
+        u64::from(low)
     }
 
     #[test]
@@ -429,8 +463,11 @@ mod tests {
 
     #[test]
     fn structs_of_structs_count_their_members() {
+        let structs: String = (1..12).map(|n| format!("struct S{n} {{ a: S{}, b: S{} }}", n - 1, n - 1)).collect();
+        let source = format!("struct S0 {{ a: u32 }} {structs} fn f() {{ let x = -S11(); }}");
+        assert!(elements(&source) > 1 << 11);
         let structs: String = (1..24).map(|n| format!("struct S{n} {{ a: S{}, b: S{} }}", n - 1, n - 1)).collect();
-        let source = format!("struct S0 {{ a: u32 }} {structs} fn f() {{ let x = -S23(); }}");
-        assert!(elements(&source) > 1 << 22);
+        let refused = count(&format!("struct S0 {{ a: u32 }} {structs}"), u32::MAX).expect_err("2^23 members");
+        assert!(refused.0.contains("members"), "{refused:?}");
     }
 }

@@ -232,7 +232,9 @@ mod tests {
         let functions: String =
             (1..100).map(|n| format!("fn run{n}() {{ run{}(); run{}(); }}", n - 1, n - 1)).collect();
         let with = |calls: &str| {
-            size(&format!("fn run0() {{ o[0] += 1u; }} {functions} @compute @workgroup_size(1) fn main() {{ {calls} }}"))
+            size(&format!(
+                "fn run0() {{ o[0] += 1u; }} {functions} @compute @workgroup_size(1) fn main() {{ {calls} }}"
+            ))
         };
         let (one, eight) = (with("run0();"), with("run3();"));
         assert_eq!((one.accesses, eight.accesses), (2, 16));
@@ -243,7 +245,9 @@ mod tests {
     #[test]
     fn values_that_are_indexed_at_run_time_are_memory() {
         let at = |expression: &str| {
-            size(&format!("@compute @workgroup_size(1) fn main(@builtin(local_invocation_index) i: u32) {{ o[i] = {expression}; }}"))
+            size(&format!(
+                "@compute @workgroup_size(1) fn main(@builtin(local_invocation_index) i: u32) {{ o[i] = {expression}; }}"
+            ))
         };
         assert_eq!(at("array<u32, 1000>()[i]").temporary_bytes, 4000);
         assert_eq!(at("array<u32, 1000>()[7]").temporary_bytes, 0);

@@ -40,7 +40,7 @@ const ARRAYS: u32 = 10_000;
 const OPERANDS: u32 = 65_536;
 
 /// Elements of constants, each counted wherever it is used. An element takes naga up to 300 bytes.
-const ELEMENTS: u32 = 1 << 18;
+const ELEMENTS: u32 = 1 << 20;
 
 /// Why a source was not handed to naga.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,11 +73,7 @@ pub(crate) fn check(source: &str) -> Result<(), Refusal> {
     while let Some(token) = tokens.next() {
         depths.take(token).map_err(|(what, limit)| Refusal::TooDeep { what, line: tokens.line(), limit })?;
     }
-    elements::count(source, u64::from(ELEMENTS)).map_err(|line| Refusal::TooDeep {
-        what: "elements of constants and zero values, counted at each use,",
-        line,
-        limit: ELEMENTS,
-    })
+    elements::count(source, ELEMENTS).map_err(|(what, limit, line)| Refusal::TooDeep { what, line, limit })
 }
 
 /// Words that make no expression.
@@ -156,6 +152,7 @@ struct Depths {
     declarations: u32,
     arrays: u32,
     operands: u32,
+    after_number: bool,
     type_layers: u32,
     /// Of the declaration being read: whether it names a type, and its deepest template list.
     names_type: bool,
@@ -172,6 +169,7 @@ impl Depths {
             declarations: 0,
             arrays: 0,
             operands: 0,
+            after_number: false,
             type_layers: 0,
             names_type: false,
             templates: 0,
@@ -192,9 +190,11 @@ impl Depths {
         let in_braces = self.levels.get(1).is_some_and(|level| level.braces);
         let level = self.levels.last_mut().unwrap_or_else(|| unreachable!("never empty"));
         let is_operand = match token {
-            Token::Word(word) => !is_keyword(word),
+            // What follows a number is its suffix.
+            Token::Word(word) => !is_keyword(word) && !self.after_number,
             token => token == Token::Number,
         };
+        self.after_number = token == Token::Number;
         if in_braces && is_operand {
             self.operands += 1;
             at_most(self.operands, OPERANDS, "names and numbers in functions and structs")?;

@@ -49,8 +49,7 @@ fn large_ones_are_refused(device: &Device) {
 
 #[test]
 fn small_ones_compile_on_the_cpu() {
-    let Some(device) = drivers::cpu() else { return };
-    small_ones_compile(&device);
+    small_ones_compile(&Device::cpu_with(options()).expect("always there"));
 }
 
 #[test]
@@ -101,6 +100,7 @@ fn a_refusal_names_what_there_is_too_much_of() {
     for (name, size, says) in [
         ("doubling_constants", 24, "elements of constants"),
         ("negated_zero_of_a_huge_array", 0, "zero values"),
+        ("doubling_structs", 27, "members of a type"),
         ("doubling_calls", 20, "instructions after inlining"),
         ("temporary_array", 65_536, "arrays that are values"),
         ("statements", 60_000, "names and numbers"),
