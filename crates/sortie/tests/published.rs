@@ -128,7 +128,7 @@ impl Recorder for Book {
 fn figures(metrics: &Metrics) -> Vec<(String, f64)> {
     let of = |line: &str| {
         let (name, value) = line.split_once(' ').expect("two columns");
-        let gauge = name == "in_flight" || name.starts_with("pool_bytes_");
+        let gauge = ["in_flight", "staged_bytes", "retained_bytes"].contains(&name) || name.starts_with("pool_bytes_");
         let value = value.trim().replace(',', "").parse().expect("a number");
         (if gauge { name.into() } else { format!("{name}_total") }, value)
     };
@@ -201,7 +201,8 @@ fn devices_of_the_same_name_add_up_and_take_what_they_had_with_them() -> sortie:
     assert_eq!((book.sum("batches_total", &name), book.sum("pool_bytes_live", &name)), (4.0, live));
     drop((kept, devices));
     // Their threads end by themselves, when they have seen that nobody is left.
-    for gauge in ["in_flight", "pool_bytes_live", "pool_bytes_idle", "pool_bytes_peak", "pool_bytes_wasted"] {
+    let pool = ["pool_bytes_live", "pool_bytes_idle", "pool_bytes_peak", "pool_bytes_wasted"];
+    for gauge in ["in_flight", "staged_bytes", "retained_bytes"].into_iter().chain(pool) {
         while book.sum(gauge, &name) != 0.0 {
             std::thread::yield_now();
         }

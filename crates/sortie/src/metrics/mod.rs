@@ -48,7 +48,7 @@ macro_rules! figures {
     ) => {
         /// A snapshot of what a device has done since it was opened, and of what it has in hand.
         ///
-        /// Counters only grow; the difference of two snapshots is what happened between them. Gauges (`in_flight` and `pool_bytes_…`) say how things
+        /// Counters only grow; the difference of two snapshots is what happened between them. Gauges (`in_flight` and all that count bytes which are held) say how things
         /// are: a difference has those of the later snapshot.
         ///
         /// All of them are also published through the [`metrics`](https://docs.rs/metrics) facade, with the label `device` (its name): counters as

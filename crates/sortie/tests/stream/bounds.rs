@@ -69,7 +69,8 @@ fn memory_of_the_device_is_bounded_by_the_windows_in_flight() {
         for (name, device) in [("cpu", Device::cpu().expect("the built-in CPU")), ("noop", noop())] {
             let stream = || triple(&device).in_flight(in_flight);
             let long = peak(&device, stream(), 200);
-            assert!(long <= (2 * in_flight * WINDOW) as u64, "{long} bytes, {in_flight} in flight on {name}");
+            // Input and output of each, and what its input is staged in.
+            assert!(long <= (3 * in_flight * WINDOW) as u64, "{long} bytes, {in_flight} in flight on {name}");
         }
     }
 }
