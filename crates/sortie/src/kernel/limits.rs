@@ -20,7 +20,7 @@ struct Most {
     loops: u64,
 }
 
-/// Hardware drivers take well to a few thousand accesses. Ten times what programs have that were captured from other libraries.
+/// Refuses what doubles or is unrolled by the thousand. No hardware driver has been measured against these.
 const HARDWARE: Most = Most { instructions: 65_536, accesses: 8_192, loops: 512 };
 
 /// lavapipe's time grows with the square of accesses (800 that depend on one another take 6 s) and the cube of such loops (30 take 2.5 s), SwiftShader's with the square of branches

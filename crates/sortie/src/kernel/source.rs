@@ -35,8 +35,8 @@ const TYPE_LAYERS: u32 = 1_000;
 /// `array(…)` of an `array(…)` of … builds types without naming them. Room for a table of 8,192 rows.
 const ARRAYS: u32 = 10_000;
 
-/// Names and numbers in all functions together. naga's time grows with the square of a function's expressions, of which each name and number
-/// makes one or two: at this many, parsing takes about 4 s unoptimised.
+/// Names and numbers in all functions together, and those at module scope. naga's time grows with the square of the expressions of a function or
+/// of the module, of which each name and number makes one or two: at this many, parsing takes up to 4 s unoptimised.
 const OPERANDS: u32 = 65_536;
 
 /// Elements of constants, each counted wherever it is used. An element takes naga up to 300 bytes.
@@ -151,7 +151,8 @@ struct Depths {
     after_block: bool,
     declarations: u32,
     arrays: u32,
-    operands: u32,
+    /// At module scope, and in braces.
+    operands: [u32; 2],
     after_number: bool,
     type_layers: u32,
     /// Of the declaration being read: whether it names a type, and its deepest template list.
@@ -168,7 +169,7 @@ impl Depths {
             after_block: false,
             declarations: 0,
             arrays: 0,
-            operands: 0,
+            operands: [0; 2],
             after_number: false,
             type_layers: 0,
             names_type: false,
@@ -195,9 +196,11 @@ impl Depths {
             token => token == Token::Number,
         };
         self.after_number = token == Token::Number;
-        if in_braces && is_operand {
-            self.operands += 1;
-            at_most(self.operands, OPERANDS, "names and numbers in functions and structs")?;
+        if is_operand {
+            let what = ["names and numbers at module scope", "names and numbers in functions and structs"];
+            let operands = &mut self.operands[usize::from(in_braces)];
+            *operands += 1;
+            at_most(*operands, OPERANDS, what[usize::from(in_braces)])?;
         }
         match token {
             Token::Word("array") => {

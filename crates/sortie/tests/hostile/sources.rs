@@ -506,7 +506,7 @@ families! {
     local_arrays [50], [20_000];
     atomics [100], [30_000];
     barriers [10], [12_000];
-    assertions [500], [];
+    assertions [20], [1_000];
     long_names [50], [];
     swizzles [100], [20_000];
     short_circuits [50], [15_000];
