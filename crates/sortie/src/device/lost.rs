@@ -52,7 +52,7 @@ impl Lost {
 
     /// wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when a callback of the application's does. The second time neither is there
     /// any more but the first, so a device that fails twice in a row is lost.
-    pub(crate) fn poll(&self, device: &Gpu, how: wgpu::PollType) -> Polled {
+    pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> Polled {
         debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
         for _ in 0..2 {
             match catch_unwind(AssertUnwindSafe(|| device.poll(how.clone()))) {

@@ -596,7 +596,7 @@ impl Submitter {
             && returning.mapped().is_none()
             && self.lost.check().is_ok()
         {
-            self.lost.poll(self.wgpu().0, wgpu::PollType::Poll);
+            self.lost.poll(self.wgpu().0, &wgpu::PollType::Poll);
             returning.wait_mapped(MAPPING);
         }
         if leg.returning().is_some_and(|returning| returning.mapped() == Some(false)) {

@@ -82,7 +82,7 @@ impl WaitPoint {
         match &self.index {
             Some(_) if lost.by_driver() => Waited::Done,
             Some(index) => {
-                match lost.poll(gpu, wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
+                match lost.poll(gpu, &wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
                     Polled::Done => Waited::Done,
                     Polled::Dropped => Waited::Dropped,
                     Polled::Failed => Waited::Pending,
@@ -99,7 +99,7 @@ impl WaitPoint {
             _ => true,
         };
         let Some(done) = self.done.as_ref().filter(|_| reached && !lost.by_driver()) else { return reached };
-        lost.poll(gpu, wgpu::PollType::Poll);
+        lost.poll(gpu, &wgpu::PollType::Poll);
         done.get().is_some()
     }
 
@@ -108,7 +108,7 @@ impl WaitPoint {
         let begin = Instant::now();
         let [mut interval, longest] = INTERVALS;
         loop {
-            lost.poll(gpu, wgpu::PollType::Poll);
+            lost.poll(gpu, &wgpu::PollType::Poll);
             if done.get().is_some() {
                 return true;
             }

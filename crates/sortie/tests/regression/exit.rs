@@ -75,7 +75,7 @@ fn a_kernel_of_the_built_in_cpu_that_hangs_is_canceled_at_exit() {
 fn leaves_a_hung_kernel() -> Result<()> {
     static TICKET: OnceLock<Ticket> = OnceLock::new();
     extern "C" fn report() {
-        eprintln!("the kernel has ended: {}", TICKET.get().is_some_and(Ticket::is_ready));
+        super::drivers::say(&format!("the kernel has ended: {}", TICKET.get().is_some_and(Ticket::is_ready)));
     }
     if std::env::var_os(DRIVER).is_none() {
         return Ok(());
