@@ -237,9 +237,13 @@ fn a_kernel_is_told_once_and_how_long_it_took() {
     }
 }
 
+/// What lies at a path, and how it is put there.
+#[cfg(unix)]
+type Odd = (&'static str, fn(&Path));
+
 /// What may lie in the place of a file, and what becomes of it.
 #[cfg(unix)]
-const ODD: [(&str, fn(&Path)); 3] = [
+const ODD: [Odd; 3] = [
     ("a FIFO", |path| {
         let made = Command::new("mkfifo").arg(path).status().expect("mkfifo is there");
         assert!(made.success());
