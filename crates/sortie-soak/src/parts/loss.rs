@@ -184,7 +184,7 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
         (filled, stream.join(), user.join())
     });
     answered(std::mem::take(&mut flying.calls), &batcher, report);
-    tally.retained += retained(device);
+    tally.retained += device.metrics().retained_bytes;
     let (filled, stream, user) = kinds;
     for (of, outcome) in [("stream", stream), ("another thread", user)] {
         match outcome {
@@ -382,14 +382,6 @@ fn answered(calls: Vec<Calling<Rows<u32, u32>>>, batcher: &Batcher<Rows<u32, u32
 
 fn is_loss(of: &str, error: &Error, report: &mut Report) {
     report.check(error.kind() == &ErrorKind::DeviceLost, || format!("{of}: ended with {error:?}"));
-}
-
-/// Bytes that the device keeps for a driver that has not said that it is done with them. Read from the printed metrics,
-/// because a version of the library without that figure retains nothing.
-fn retained(device: &Device) -> u64 {
-    let printed = format!("{:?}", device.metrics());
-    let figure = printed.split_once("retained_bytes: ").map_or("", |(_, rest)| rest);
-    figure.split(|char: char| !char.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or_default()
 }
 
 /// A fresh device works.
