@@ -6,12 +6,14 @@
 //!
 //! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used. So the function is registered anew before and after drivers are
 //! loaded, when a device has been opened, and when its first submission is done; and again and again while a driver may be doing so, because another thread may exit just then. The runtime calls a
-//! function that is registered while it exits next.
+//! function that is registered while it exits next. Where `exit` is called on the main thread, glibc first drops that thread's locals, before it calls any function: there one of ours waits, so nothing
+//! of a driver's goes before. What remains: another thread that exits in the milliseconds in which a driver is loaded, before the function has been registered anew.
 //!
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
 
 use std::{
     cell::Cell,
+    ops::Deref,
     sync::{
         OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -101,6 +103,53 @@ impl Drop for Inside {
     }
 }
 
+/// Drops a value that a driver has a part in while the thread counts as inside.
+#[derive(Debug)]
+pub(crate) struct Guarded<T>(Option<T>);
+
+impl<T> Guarded<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl<T> Deref for Guarded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().unwrap_or_else(|| unreachable!("taken only in drop"))
+    }
+}
+
+impl<T> Drop for Guarded<T> {
+    fn drop(&mut self) {
+        let _inside = enter();
+        drop(self.0.take());
+    }
+}
+
+/// The first field of a struct whose fields, if `true`, are to be dropped while the thread counts as inside.
+#[derive(Debug)]
+pub(crate) struct EnterOnDrop(pub(crate) bool);
+
+/// The last field of that struct.
+#[derive(Debug)]
+pub(crate) struct LeaveOnDrop(pub(crate) bool);
+
+impl Drop for EnterOnDrop {
+    fn drop(&mut self) {
+        if self.0 {
+            std::mem::forget(enter());
+        }
+    }
+}
+
+impl Drop for LeaveOnDrop {
+    fn drop(&mut self) {
+        drop(self.0.then_some(Inside(())));
+    }
+}
+
 /// Remembers a thread, and what ends it.
 pub(crate) fn enlist(owner: Weak<dyn Quit>, thread: JoinHandle<()>) {
     register();
@@ -180,6 +229,34 @@ fn at_exit() -> bool {
     // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
     // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
     unsafe { atexit(settle) == 0 }
+}
+
+/// Waits in the main thread's locals, which are dropped when it exits.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod main_thread {
+    struct AtExit;
+
+    impl Drop for AtExit {
+        fn drop(&mut self) {
+            super::settle();
+        }
+    }
+
+    thread_local! {
+        static AT_EXIT: AtExit = const { AtExit };
+    }
+
+    /// Called on the main thread before `main`.
+    #[used]
+    #[expect(unsafe_code, reason = "only code that runs before `main` is sure to run on the main thread")]
+    // SAFETY: the section holds pointers to functions of this type, which the C runtime calls once it is ready itself.
+    #[unsafe(link_section = ".init_array")]
+    static AT_START: extern "C" fn() = {
+        extern "C" fn at_start() {
+            AT_EXIT.with(|_| ());
+        }
+        at_start
+    };
 }
 
 extern "C" fn settle() {

@@ -22,7 +22,7 @@ const LAYERS: &[Layer] = &[
     Layer { module: "memory", may: &["device", "error", "exit", "metrics"], crates: &["wgpu"] },
     Layer {
         module: "kernel",
-        may: &["device", "error", "metrics"],
+        may: &["device", "error", "exit", "metrics"],
         crates: &["wgpu", "wgpu_naga_bridge", "naga", "sortie_cpu"],
     },
     Layer {
@@ -32,7 +32,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         module: "encode",
-        may: &["cpu", "device", "error", "kernel", "memory", "metrics", "policy", "profile"],
+        may: &["cpu", "device", "error", "exit", "kernel", "memory", "metrics", "policy", "profile"],
         // naga: how a native replay wants its kernels written.
         crates: &["wgpu", "naga", "sortie_plan"],
     },

@@ -46,7 +46,7 @@ pub(crate) use self::{
 use crate::{
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
-    exit::{self, Inside, Loading},
+    exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
     memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
     policy::{Costs, SubmitPolicy},
@@ -69,6 +69,7 @@ pub struct Device {
 
 /// All that the handles of one device share.
 pub(crate) struct Shared {
+    _entering: EnterOnDrop,
     id: u64,
     info: DeviceInfo,
     options: DeviceOptions,
@@ -88,6 +89,7 @@ pub(crate) struct Shared {
     notes: Notes,
     /// Records native replays anew.
     recorder: Recorder,
+    _leaving: LeaveOnDrop,
 }
 
 /// The wgpu side of a device.
@@ -192,6 +194,7 @@ impl Device {
             options.memory_budget,
         )?;
         let device = Self::share(Shared {
+            _entering: EnterOnDrop(false),
             id: next_id(),
             info,
             options,
@@ -207,6 +210,7 @@ impl Device {
             costs,
             notes: Notes::default(),
             recorder: Recorder::default(),
+            _leaving: LeaveOnDrop(false),
         });
         device.opened();
         Ok(device)
@@ -427,6 +431,7 @@ impl Device {
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
         let pipelines = if guest { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let device = Self::share(Shared {
+            _entering: EnterOnDrop(true),
             id: next_id(),
             info,
             options,
@@ -442,6 +447,7 @@ impl Device {
             costs,
             notes: Notes::default(),
             recorder: Recorder::default(),
+            _leaving: LeaveOnDrop(true),
         });
         // Ready before anything is recorded: recording never fails and never touches the device.
         device.shared.executor.fill_kernel(&device.shared)?;

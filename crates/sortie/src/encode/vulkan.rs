@@ -28,6 +28,7 @@ use super::{Frozen, direct::Direct};
 use crate::{
     device::Shared,
     error::{Error, Result},
+    exit,
     memory::Block,
 };
 
@@ -125,6 +126,7 @@ impl Secondary {
 
 impl Drop for Secondary {
     fn drop(&mut self) {
+        let _inside = exit::enter();
         // SAFETY: all of it was made by this device, which lives; whoever submitted the commands held this until they were done.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);

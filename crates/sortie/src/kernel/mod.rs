@@ -51,6 +51,7 @@ use self::{
 use crate::{
     device::{Device, DeviceKind, Shared},
     error::{Error, ErrorKind, Result},
+    exit::Guarded,
     metrics::Count,
 };
 
@@ -92,7 +93,7 @@ struct Inner {
 
 /// What is run.
 enum Form {
-    Wgpu(Variants),
+    Wgpu(Guarded<Variants>),
     Cpu(Box<Ready>),
 }
 
@@ -308,7 +309,7 @@ impl Kernel {
             tracing::debug!(target: "sortie", entry, ?time, "a kernel is ready");
             Form::Cpu(Box::new(ready))
         } else {
-            Form::Wgpu(Variants::new(shared, &parsed, Self::capabilities(shared))?)
+            Form::Wgpu(Guarded::new(Variants::new(shared, &parsed, Self::capabilities(shared))?))
         };
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),

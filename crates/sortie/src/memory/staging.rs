@@ -16,6 +16,7 @@ use super::{
 use crate::{
     device::{Gpu, Lost, PoolLimits, Signal},
     error::{Error, Result},
+    exit,
     metrics::{Count, Counters},
 };
 
@@ -224,6 +225,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
+            let _inside = exit::enter();
             self.staging.put_readback(buffer);
         }
     }

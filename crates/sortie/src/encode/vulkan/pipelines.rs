@@ -13,6 +13,7 @@ use super::{refused, target::Target};
 use crate::{
     device::Shared,
     error::{Error, Result},
+    exit,
     kernel::{Kernel, Layout, SignatureKind},
 };
 
@@ -99,6 +100,7 @@ impl Pipeline {
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
+        let _inside = exit::enter();
         // SAFETY: all of it was made by this device, which its holder keeps alive, as it keeps this while commands that use it may run.
         unsafe {
             self.device.destroy_pipeline(self.raw, None);
