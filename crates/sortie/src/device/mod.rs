@@ -320,6 +320,8 @@ impl Device {
     /// What it has done so far.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
+        // Writes that the device has taken since are not staged any more.
+        self.shared.submitter.staged_bytes();
         self.shared.counters.snapshot(self.shared.policy)
     }
 
