@@ -146,7 +146,9 @@ impl Drop for EnterOnDrop {
 
 impl Drop for LeaveOnDrop {
     fn drop(&mut self) {
-        drop(self.0.then_some(Inside(())));
+        if self.0 {
+            drop(Inside(()));
+        }
     }
 }
 

@@ -35,11 +35,13 @@ use std::{
 use naga::valid::Capabilities;
 
 pub use self::declared::{BindingInfo, Scalar};
+#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
+pub(crate) use self::layouts::SignatureKind;
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
     fold::{GRID_BLOCK, fold, grid_block},
     interface::{Binding, BindingKind, Interface},
-    layouts::{Layout, Layouts, SignatureKind},
+    layouts::{Layout, Layouts},
     pipeline::Pipeline,
     ready::Ready,
 };
