@@ -194,6 +194,15 @@ impl Error {
         Self::new(ErrorKind::TooLarge { wanted, limit }, format!("{what}: {wanted} is over the limit of {limit}"))
     }
 
+    /// Gives a list room for so many elements more, or says that the host has no memory for them.
+    pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
+        list.try_reserve(more).map_err(|error| {
+            let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);
+            let message = format!("the host has no {wanted} bytes of memory");
+            Self::new(ErrorKind::OutOfMemory { wanted, budget: 0 }, message).caused_by(error)
+        })
+    }
+
     pub(crate) fn at(self, location: &'static Location<'static>) -> Self {
         self.with(|inner| inner.location = Some(location))
     }

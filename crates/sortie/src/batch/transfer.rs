@@ -13,7 +13,7 @@ use crate::{
     device::Limits,
     encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
     error::{Error, ErrorKind, Result},
-    memory::{Use, host, index},
+    memory::{Use, index},
     submit::Reading,
 };
 
@@ -289,7 +289,7 @@ impl Recorder<'_> {
         if end > MOST_DATA {
             return Err(Error::too_large("bytes written by one batch", end, MOST_DATA));
         }
-        host::reserve(uploads, index(bytes) + 3)?;
+        Error::reserve(uploads, index(bytes) + 3)?;
         fill(uploads);
         uploads.resize(uploads.len().next_multiple_of(4), 0);
         Ok(Span::new(start..uploads.len()))

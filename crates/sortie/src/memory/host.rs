@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{block::Block, raw::Store};
 use crate::{
     device::Gpu,
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
 };
 
 /// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
@@ -146,15 +146,6 @@ pub(crate) fn collect<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
 /// An empty list with room for so many elements.
 pub(crate) fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
-    reserve(&mut list, len)?;
+    Error::reserve(&mut list, len)?;
     Ok(list)
-}
-
-/// Gives a list room for so many elements more.
-pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
-    list.try_reserve(more).map_err(|error| {
-        let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);
-        let message = format!("the host has no {wanted} bytes of memory");
-        Error::new(ErrorKind::OutOfMemory { wanted, budget: 0 }, message).caused_by(error)
-    })
 }

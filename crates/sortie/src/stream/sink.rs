@@ -93,6 +93,7 @@ where
 
 impl<U: Element> Drain<U> for &mut Vec<U> {
     fn take(&mut self, window: &[U]) -> Result<()> {
+        Error::reserve(self, window.len())?;
         self.extend_from_slice(window);
         Ok(())
     }

@@ -136,7 +136,12 @@ struct Items<I>(Fuse<I>);
 impl<T, I: Iterator<Item = T>> Feed<T> for Items<I> {
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
         room.clear();
-        room.extend(self.0.by_ref().take(len));
+        for item in self.0.by_ref().take(len) {
+            if room.len() == room.capacity() {
+                Error::reserve(room, room.len().max(FIRST_READ).min(len - room.len()))?;
+            }
+            room.push(item);
+        }
         Ok(room)
     }
 }
@@ -178,6 +183,7 @@ where
         }
         loop {
             let take = self.rest().len().min(len - room.len());
+            Error::reserve(room, take)?;
             room.extend_from_slice(&self.rest()[..take]);
             self.used += take;
             if room.len() == len {
@@ -206,7 +212,9 @@ impl<T: Element, R: io::Read> Feed<T> for Reader<R> {
         while filled < len * size && !self.ended {
             // It grows with what comes, up to a window, and stays as long as it is: nothing is zeroed again.
             if filled == room.len() * size {
-                room.resize(len.min((2 * room.len()).max(FIRST_READ)), T::zeroed());
+                let longer = len.min((2 * room.len()).max(FIRST_READ));
+                Error::reserve(room, longer - room.len())?;
+                room.resize(longer, T::zeroed());
             }
             match self.reader.read(&mut bytemuck::cast_slice_mut(room)[filled..]) {
                 Ok(0) => self.ended = true,

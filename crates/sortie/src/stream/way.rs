@@ -117,7 +117,9 @@ fn through_replay<T: Element, U: Element>(
     if window.len() == input.len() {
         run.write(input, window);
     } else {
-        let mut filled = window.to_vec();
+        let mut filled = Vec::new();
+        Error::reserve(&mut filled, input.len())?;
+        filled.extend_from_slice(window);
         filled.resize(input.len(), T::zeroed());
         run.write(input, &filled);
     }

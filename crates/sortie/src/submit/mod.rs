@@ -606,7 +606,10 @@ impl Submitter {
         }
         match self.lost.check() {
             // Before anybody hears of it: a recorder is not behind what a caller sees.
-            Ok(()) => leg.land(|| self.counters.publish()),
+            Ok(()) => leg.land(|| {
+                self.reap();
+                self.counters.publish();
+            }),
             Err(error) => leg.fail(&error, true),
         }
         .wake();

@@ -75,7 +75,7 @@ impl Submitter {
         self.counters.staged_bytes.load(Ordering::Relaxed)
     }
 
-    fn reap(&self) {
+    pub(super) fn reap(&self) {
         if let Queue::Wgpu { gpu, .. } = &self.queue {
             self.staged.reap(|point| point.is_over(gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO));
         }
