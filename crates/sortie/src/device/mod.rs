@@ -574,7 +574,7 @@ impl Shared {
     /// Memory out of the pool. Where writes that the device has not taken are in its way, they are submitted first.
     pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<Raw> {
         self.pool.take(bytes, preferred).or_else(|error| {
-            if self.submitter.staged_bytes() == 0 || !matches!(error.kind(), ErrorKind::OutOfMemory { .. }) {
+            if !matches!(error.kind(), ErrorKind::OutOfMemory { .. }) {
                 return Err(error);
             }
             self.submitter.flush();
