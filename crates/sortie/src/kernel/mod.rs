@@ -29,7 +29,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use naga::valid::Capabilities;
@@ -93,6 +93,14 @@ struct Inner {
     bound: OnceLock<Kernel>,
 }
 
+/// Who wrote a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    User,
+    /// This crate: large products of matrices are unrolled far beyond what is asked of users.
+    Generated,
+}
+
 /// What is run.
 enum Form {
     Wgpu(Guarded<Variants>),
@@ -152,7 +160,7 @@ impl Device {
         let _inside = shared.enter();
         shared.lost().check()?;
         let deadline = Deadline::after(shared.options().compile_budget);
-        let kernel = Kernel::get_until(shared, source, options, deadline)?;
+        let kernel = Kernel::get_until(shared, source, options, Origin::User, deadline)?;
         self.ready(&kernel, deadline)?;
         Ok(kernel)
     }
@@ -256,12 +264,18 @@ impl Kernel {
         self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize)
     }
 
-    /// The kernel of this source, parsed but perhaps not compiled yet.
+    /// The kernel of a source that this crate has generated, parsed but perhaps not compiled yet. It has no budget, and may be of any size.
     pub(crate) fn get(shared: &Arc<Shared>, source: &str, options: &KernelOptions) -> Result<Self> {
-        Self::get_until(shared, source, options, Deadline::after(shared.options().compile_budget))
+        Self::get_until(shared, source, options, Origin::Generated, Deadline::after(Duration::MAX))
     }
 
-    fn get_until(shared: &Arc<Shared>, source: &str, options: &KernelOptions, deadline: Deadline) -> Result<Self> {
+    fn get_until(
+        shared: &Arc<Shared>,
+        source: &str,
+        options: &KernelOptions,
+        origin: Origin,
+        deadline: Deadline,
+    ) -> Result<Self> {
         let cache = shared.executor().kernels();
         let key = KernelKey::new(source, options);
         if let Some(kernel) = cache.get(&key) {
@@ -275,14 +289,17 @@ impl Kernel {
         let (shared, source, options) = (Arc::clone(shared), source.to_owned(), options.clone());
         // Kept by the thread that makes it: one that was late is there when it is asked for again.
         compile(deadline, &what, move || {
-            let kernel = Self::new(&shared, &source, &options)?;
+            let kernel = Self::new(&shared, &source, &options, origin)?;
             Ok(shared.executor().kernels().insert(key, kernel))
         })?
     }
 
-    fn new(shared: &Shared, source: &str, options: &KernelOptions) -> Result<Self> {
+    fn new(shared: &Shared, source: &str, options: &KernelOptions, origin: Origin) -> Result<Self> {
         let capabilities = Self::capabilities(shared);
         let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
+        if !shared.is_cpu() && origin == Origin::User {
+            limits::check_size(&parsed, shared.info().kind == DeviceKind::Software)?;
+        }
         Self::of(shared, source, parsed)
     }
 
@@ -300,9 +317,6 @@ impl Kernel {
     fn of(shared: &Shared, source: &str, parsed: Parsed) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         limits::check_all(&parsed.interface, shared.limits())?;
-        if !shared.is_cpu() {
-            limits::check_size(&parsed, shared.info().kind == DeviceKind::Software)?;
-        }
         let form = if shared.is_cpu() {
             let start = Instant::now();
             let ready = Ready::new(source, &parsed)?;
