@@ -351,13 +351,14 @@ impl Submitter {
 
     /// Submits one flight, or runs it. The caller has the turn.
     fn depart(&self, flight: Flight, attended: bool) -> Departed {
-        let Flight { commands, leg } = flight;
+        let Flight { commands, mut leg } = flight;
+        // Also of one that does not start: what its batch has left behind comes after all that was overwritten before.
+        leg.order = self.next_order();
         let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
-        let mut leg = match leg.begin() {
+        let leg = match leg.begin() {
             Ok(leg) => leg,
             Err(wakers) => return Departed::Over(wakers),
         };
-        leg.order = self.next_order();
         if let Err(error) = self.open().and_then(|()| leg.check()) {
             return Departed::Over(leg.fail(&error, false));
         }

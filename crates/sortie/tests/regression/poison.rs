@@ -69,3 +69,23 @@ fn a_write_of_a_part_behind_a_batch_that_fails_leaves_the_buffer_poisoned() -> R
     assert_eq!(x.download()?, [3, 4]);
     Ok(())
 }
+
+#[test]
+fn a_batch_that_is_canceled_between_its_submissions_poisons_what_was_overwritten_before() -> Result<()> {
+    let device = Device::cpu()?;
+    let endless = device.kernel(ENDLESS)?;
+    let (x, y) = (device.zeros::<u32>(2)?, device.zeros::<u32>(2)?);
+    y.write(&[1, 2])?;
+    let mut batch = device.batch();
+    batch.dispatch(&endless, &[&x], Grid::groups([1, 1, 1]));
+    batch.split();
+    batch.copy(x.slice(..1), y.slice(..1));
+    let ticket = batch.submit_async()?;
+    while device.metrics().in_flight == 0 {
+        std::thread::yield_now();
+    }
+    ticket.cancel();
+    assert_eq!(ticket.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(y.download().expect_err("a later submission should have written it").kind(), &ErrorKind::Poisoned);
+    Ok(())
+}
