@@ -194,7 +194,7 @@ impl Error {
         Self::new(ErrorKind::TooLarge { wanted, limit }, format!("{what}: {wanted} is over the limit of {limit}"))
     }
 
-    /// Gives a list room for so many elements more, or says that the host has no memory for them.
+    /// Reserves room for `more` elements, or returns `OutOfMemory`.
     pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<()> {
         list.try_reserve(more).map_err(|error| {
             let wanted = (more as u64).saturating_mul(size_of::<T>() as u64);

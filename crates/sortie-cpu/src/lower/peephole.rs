@@ -24,7 +24,7 @@ pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]
     }
 }
 
-/// How often each of so many registers is read.
+/// Counts how often each register is read.
 pub(super) fn count(bodies: &mut [&mut Body], registers: usize) -> Vec<u32> {
     let mut uses = vec![0_u32; registers];
     for body in bodies {

@@ -46,7 +46,7 @@ const SCENES: &[(&str, Scene)] = &[
     ("uploads and downloads", transfers),
 ];
 
-/// Does something for ever. It tells when it has begun.
+/// Works in an endless loop, and sends a message when it has started.
 type Scene = fn(&Device, &mpsc::Sender<()>) -> Result<()>;
 
 fn run(task: &Task, report: &mut Report) {

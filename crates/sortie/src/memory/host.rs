@@ -143,7 +143,7 @@ pub(crate) fn collect<T: bytemuck::Pod>(bytes: &[u8]) -> Result<Vec<T>> {
     Ok(elements)
 }
 
-/// An empty list with room for so many elements.
+/// An empty list with room for `len` elements.
 pub(crate) fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     Error::reserve(&mut list, len)?;

@@ -79,7 +79,7 @@ pub(crate) struct Submitter {
     staged: Staged,
     /// What the built-in CPU runs.
     running: Mutex<Option<Arc<Completion>>>,
-    /// Numbers what reaches the device. Whoever has the turn counts.
+    /// Numbers submissions and writes in the order in which they reach the device. Incremented by the thread that has the turn.
     order: AtomicU64,
     /// The submit thread.
     runner: OnceLock<ThreadId>,
@@ -123,7 +123,7 @@ enum Item {
     Flight(Flight),
     /// A write that takes effect when the view is dropped.
     Write(wgpu::QueueWriteBufferView, Target),
-    /// A write by commands that copy so many bytes.
+    /// A write by commands that copy staged bytes; the number is their count.
     CopyIn(wgpu::CommandBuffer, u64, Target),
     /// A write to the host's own memory.
     Store {
@@ -372,7 +372,7 @@ impl Submitter {
                 leg.overwrite();
                 let (blocks, completion) = (leg.hold.blocks(), &leg.hold.completion);
                 *self.running.lock() = Some(completion.clone());
-                // Whoever exits either sees it running, or is seen here.
+                // Set before `exiting` is read: either `quit` finds it running, or this thread finds that the process exits.
                 if self.exiting.load(Ordering::SeqCst) {
                     completion.cancel();
                 }
@@ -563,7 +563,7 @@ impl Submitter {
             match &lost {
                 Ok(()) => self.land(leg),
                 Err(error) => {
-                    // Before anybody hears of it: the metrics are not behind.
+                    // Before the ticket resolves, so that the metrics already count what is retained.
                     if let Some(retained) = &self.retained {
                         retained.keep(point, leg.hold.clone());
                     }

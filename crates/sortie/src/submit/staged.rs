@@ -36,7 +36,7 @@ impl Staged {
         Self { counters, most, unsubmitted: AtomicU64::new(0), submitted: Mutex::default() }
     }
 
-    /// Whether so many bytes more would be too many.
+    /// Whether staging `bytes` more would exceed the limit.
     pub(super) fn is_full(&self, bytes: u64) -> bool {
         let staged = self.counters.staged_bytes.load(Ordering::Relaxed);
         staged > 0 && staged.saturating_add(bytes) > self.most

@@ -116,7 +116,7 @@ impl Submitter {
         self.apply(view, &target)
     }
 
-    /// Writes to a buffer by commands that copy so many bytes into it, in order with the flights.
+    /// Writes to a buffer by commands that copy `bytes` staged bytes into it, in order with the flights.
     pub(crate) fn copy_in(
         &self,
         commands: wgpu::CommandBuffer,
