@@ -7,9 +7,13 @@
 //! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used. So the function is registered anew before and after drivers are
 //! loaded, when a device has been opened, and when its first submission is done; and again and again while a driver may be doing so, because another thread may exit just then. The runtime calls a
 //! function that is registered while it exits next. Where `exit` is called on the main thread, glibc first drops that thread's locals, before it calls any function: there one of ours waits, so nothing
-//! of a driver's goes before. What remains: another thread that exits in the milliseconds in which a driver is loaded, before the function has been registered anew.
+//! of a driver's goes before. Another thread may exit in the milliseconds in which a driver is loaded, before the function has been registered anew: the driver's own destructors then come first, and a thread
+//! inside it may fault. From the call of the function on, such a thread sleeps instead ([`faults`]).
 //!
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod faults;
 
 use std::{
     cell::Cell,
@@ -264,6 +268,9 @@ mod main_thread {
 extern "C" fn settle() {
     /// When it was first called.
     static BEGIN: OnceLock<Instant> = OnceLock::new();
+    // Before anything else: a thread inside a driver whose destructors have run faults at any moment.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    faults::park_threads_inside_drivers();
     EXEMPT.set(true);
     EXITING.store(true, Ordering::SeqCst);
     let members = std::mem::take(&mut *THREADS.lock());
@@ -287,6 +294,12 @@ extern "C" fn settle() {
             drop(thread.join());
         }
     }
+}
+
+/// Whether the calling thread may be inside a driver.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn may_be_inside() -> bool {
+    DEPTH.get() > 0 || OWN.get().is_some()
 }
 
 /// Whether this is one of our threads, which others wait for.
