@@ -11,12 +11,28 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::order::Schedule;
-use crate::plan::{Clear, PhysicalId};
 use crate::{Access, Mode, Recording, SlotId, SlotKind};
 
 /// A free buffer more than this many times too large is left for a slot that needs it: taking it would make the next
 /// large slot need a second large buffer, while a new small one costs less than half of it.
 const ROOMY: u64 = 2;
+
+/// Number of a physical scratch buffer: its index in [`Plan::physical`](crate::Plan::physical).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhysicalId(pub u32);
+
+/// Bytes that must be zero before some wave begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Clear {
+    /// The wave, as an index into [`Plan::waves`](crate::Plan::waves).
+    pub wave: u32,
+    /// The buffer to zero, from its beginning.
+    pub physical: PhysicalId,
+    /// How many bytes: the length of the slot that moves in.
+    pub bytes: u64,
+    /// Nothing in this plan used the buffer before, so a buffer that comes zeroed needs no clear.
+    pub first: bool,
+}
 
 /// Buffers for all scratch slots that are used.
 #[derive(Debug)]
@@ -150,10 +166,10 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use super::{Clear, PhysicalId};
     use super::{Memory, place};
     use crate::draft::Draft;
     use crate::order::order;
-    use crate::plan::{Clear, PhysicalId};
     use crate::{Access, SlotId};
 
     fn memory(draft: &Draft, reuse: bool) -> Memory {

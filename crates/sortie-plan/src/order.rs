@@ -9,8 +9,16 @@
 
 use crate::hazard::Tracker;
 use crate::label::{Label, Phases};
-use crate::plan::Wave;
 use crate::{Lane, OpKind, Recording, Span};
+
+/// Operations that may run side by side: none of them conflicts with another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wave {
+    /// The lane of all its operations.
+    pub lane: Lane,
+    /// Its operations, in [`Plan::order`](crate::Plan::order).
+    pub ops: Span,
+}
 
 /// The operations in execution order, cut into waves and these into submissions.
 #[derive(Debug, Default)]

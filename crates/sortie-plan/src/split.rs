@@ -3,7 +3,7 @@
 //! Costs are the caller's: they change from run to run, so neither they nor the cuts are part of a plan. A cut may fall anywhere, since ops
 //! of one wave do not conflict: whatever the cuts, running the parts in order is running the plan.
 
-use crate::{Op, Plan, Recording, Span};
+use crate::{Lane, Op, Plan, Recording, Span};
 
 /// When to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,6 +38,39 @@ impl Plan {
             let ops = Span::new(first.map_or(0, |ops| ops.start)..last.map_or(0, |ops| ops.end));
             Part { ops, submission }
         })
+    }
+
+    /// Number of compute passes: runs of consecutive compute waves within a submission.
+    #[must_use]
+    pub fn passes(&self) -> usize {
+        self.passes_of(self.parts())
+    }
+
+    /// Number of compute passes when it is cut into these parts.
+    #[must_use]
+    pub fn passes_of(&self, parts: impl IntoIterator<Item = Part>) -> usize {
+        let in_part = |part: Part| {
+            let ops = part.ops.range();
+            let first = self.waves.partition_point(|wave| wave.ops.range().end <= ops.start);
+            let waves = self.waves[first..].iter().take_while(|wave| wave.ops.range().start < ops.end);
+            let mut lane = Lane::Transfer;
+            waves
+                .filter(|wave| std::mem::replace(&mut lane, wave.lane) != wave.lane && wave.lane == Lane::Compute)
+                .count()
+        };
+        parts.into_iter().map(in_part).sum()
+    }
+
+    /// Points at which what follows waits for what came before, when it is cut into these parts: one between any two waves of a part.
+    #[must_use]
+    pub fn barriers_of(&self, parts: impl IntoIterator<Item = Part>) -> usize {
+        let in_part = |part: Part| {
+            let ops = part.ops.range();
+            let first = self.waves.partition_point(|wave| wave.ops.range().end <= ops.start);
+            let end = self.waves.partition_point(|wave| wave.ops.range().start < ops.end);
+            end.saturating_sub(first + 1)
+        };
+        parts.into_iter().map(in_part).sum()
     }
 }
 
@@ -180,5 +213,57 @@ mod tests {
         assert_eq!((divided.ops[0], divided.ops[5]), (draft.recording.ops[0], draft.recording.ops[2]));
         assert_eq!(divided.accesses_of(&divided.ops[3])[0].slot, SlotId(0));
         assert_eq!(plan(&divided, &Caps::default()).waves.len(), 6);
+    }
+
+    #[test]
+    fn chained_dispatches_are_one_pass_of_as_many_waves() {
+        let mut draft = Draft::new();
+        let x = draft.external(4);
+        for _ in 0..1000 {
+            draft.dispatch(&[Access::read_write(x, 0..4)]);
+        }
+        let plan = plan(&draft.recording, &Caps::default());
+        assert_eq!(plan.waves.len(), 1000);
+        assert_eq!(plan.passes(), 1);
+        assert_eq!(plan.submissions.len(), 1);
+    }
+
+    #[test]
+    fn barriers_lie_between_the_waves_of_a_part_and_none_where_it_is_cut() {
+        let mut draft = Draft::new();
+        let (x, y) = (draft.external(4), draft.external(4));
+        for _ in 0..4 {
+            draft.dispatch(&[Access::read_write(x, 0..4)]);
+            draft.dispatch(&[Access::read_write(y, 0..4)]);
+        }
+        let plan = plan(&draft.recording, &Caps::default());
+        assert_eq!((plan.waves.len(), plan.barriers_of(plan.parts())), (4, 3));
+        let every = |ops| plan.barriers_of(split(&plan, Rule::Every(ops), |_| 0));
+        // Two ops to a wave: cut between waves, then in the middle of them, then everywhere.
+        assert_eq!((every(4), every(3), every(1)), (2, 2, 0));
+    }
+
+    #[test]
+    fn alternating_copies_and_dispatches_on_independent_buffers_are_one_pass() {
+        let mut draft = Draft::new();
+        for _ in 0..100 {
+            let (x, y, z) = (draft.external(4), draft.external(4), draft.external(4));
+            draft.transfer(&[Access::read(x, 0..4), Access::write(y, 0..4)]);
+            draft.dispatch(&[Access::read_write(z, 0..4)]);
+        }
+        let in_order = Caps { reorder: false, ..Caps::default() };
+        assert_eq!(plan(&draft.recording, &Caps::default()).passes(), 1);
+        assert_eq!(plan(&draft.recording, &in_order).passes(), 100);
+    }
+
+    #[test]
+    fn a_pass_ends_with_its_submission() {
+        let mut draft = Draft::new();
+        let x = draft.external(4);
+        for _ in 0..3 {
+            draft.dispatch(&[Access::read(x, 0..4)]);
+            draft.split();
+        }
+        assert_eq!(plan(&draft.recording, &Caps::default()).passes(), 3);
     }
 }

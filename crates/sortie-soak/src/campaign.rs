@@ -1,15 +1,12 @@
 //! Parts run on devices for a given time.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
     child,
-    part::{Part, Task},
+    part::{Outcome, Part, Task},
 };
 
 /// How long to go on.
@@ -19,27 +16,6 @@ pub enum Until {
     Elapsed(Duration),
     /// This many processes.
     Runs(u64),
-}
-
-/// What came of one part on one device.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The part.
-    pub part: &'static str,
-    /// The device.
-    pub device: String,
-    /// Processes.
-    pub runs: u64,
-    /// Operations of all of them.
-    pub operations: u64,
-    /// Processes that failed.
-    pub failed: u64,
-    /// What failed, and how to repeat it. The first few only.
-    pub failures: Vec<String>,
-    /// Lines for the reader.
-    pub notes: Vec<String>,
-    /// The largest value of each figure.
-    pub figures: BTreeMap<String, f64>,
 }
 
 /// Failures that are described; more are only counted.

@@ -11,9 +11,10 @@ use clap::{Args, Parser, Subcommand};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::{
-    campaign::{self, Outcome, Until},
+    campaign::{self, Until},
     devices, panics,
-    part::{self, Part, Task},
+    part::{Outcome, Part, Task},
+    parts,
     report::Report,
     summary::Summary,
 };
@@ -79,7 +80,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Some(Action::List) => {
-            for part in part::ALL {
+            for part in parts::ALL {
                 println!("{:14} {}", part.name, part.about);
             }
             ExitCode::SUCCESS
@@ -92,7 +93,7 @@ pub fn main() -> ExitCode {
 }
 
 fn child(name: &str, task: &Task) -> ExitCode {
-    let Some(part) = part::find(name) else { return unknown(name) };
+    let Some(part) = parts::find(name) else { return unknown(name) };
     // A campaign that is interrupted leaves no child behind.
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap_or_default();
     panics::watch();
@@ -104,11 +105,11 @@ fn child(name: &str, task: &Task) -> ExitCode {
 fn parent(names: &[String], options: &Options) -> ExitCode {
     let mut parts = Vec::new();
     for name in names {
-        let Some(part) = part::find(name) else { return unknown(name) };
+        let Some(part) = parts::find(name) else { return unknown(name) };
         parts.push(part);
     }
     if parts.is_empty() {
-        parts.extend(part::ALL.iter().filter(|part| part.weight > 0));
+        parts.extend(parts::ALL.iter().filter(|part| part.weight > 0));
     }
     let lots = lots(&parts, &options.device);
     let weights: u32 = lots.iter().map(|(part, _)| part.weight.max(1)).sum();
@@ -158,7 +159,7 @@ fn lots(parts: &[&'static Part], devices: &[String]) -> Vec<(&'static Part, Stri
 }
 
 fn unknown(name: &str) -> ExitCode {
-    let names: Vec<_> = part::ALL.iter().map(|part| part.name).collect();
+    let names: Vec<_> = parts::ALL.iter().map(|part| part.name).collect();
     println!("there is no part {name:?}; there are {}", names.join(", "));
     ExitCode::FAILURE
 }

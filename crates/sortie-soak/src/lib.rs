@@ -6,14 +6,14 @@
 //! | module | noun |
 //! |---|---|
 //! | [`command`] | the command line |
-//! | [`part`] | [`Part`](part::Part): one attack, and the list of all of them |
+//! | [`part`] | [`Part`](part::Part): one attack, and its outcome |
 //! | [`report`] | [`Report`](report::Report): what a child process tells its parent |
 //! | [`child`] | a child process: started, watched, judged |
 //! | [`campaign`] | parts run on devices for a given time |
 //! | [`summary`] | the table at the end |
 //! | [`memory`], [`panics`], [`devices`] | resident memory, a panic counter, opening devices |
 //! | [`program`] | a random program and what it must result in, for the part `programs` and for `fuzz/` |
-//! | [`parts`] | one file per part |
+//! | [`parts`] | one file per part, and the list of all of them |
 
 // Whether a device may cross threads follows from wgpu's types, which nest deep.
 #![recursion_limit = "256"]

@@ -1,8 +1,11 @@
 //! A part of the campaign: one way to attack the library.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
-use crate::{campaign::Outcome, parts, report::Report};
+use crate::report::Report;
 
 /// One attack.
 #[derive(Debug)]
@@ -69,23 +72,23 @@ impl Task {
     }
 }
 
-/// All parts, in the order in which a campaign runs them.
-pub const ALL: &[Part] = &[
-    parts::loss::PART,
-    parts::loss_baseline::PART,
-    parts::waiting::PART,
-    parts::growth::PART,
-    parts::overload::PART,
-    parts::exits::PART,
-    parts::memory_limit::PART,
-    parts::kernels::PART,
-    parts::programs::PART,
-    parts::files::PART,
-    parts::self_check::PART,
-];
-
-/// The part of this name.
-#[must_use]
-pub fn find(name: &str) -> Option<&'static Part> {
-    ALL.iter().find(|part| part.name == name)
+/// What came of one part on one device.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The part.
+    pub part: &'static str,
+    /// The device.
+    pub device: String,
+    /// Processes.
+    pub runs: u64,
+    /// Operations of all of them.
+    pub operations: u64,
+    /// Processes that failed.
+    pub failed: u64,
+    /// What failed, and how to repeat it. The first few only.
+    pub failures: Vec<String>,
+    /// Lines for the reader.
+    pub notes: Vec<String>,
+    /// The largest value of each figure.
+    pub figures: BTreeMap<String, f64>,
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::campaign::Outcome;
+use crate::part::Outcome;
 
 /// All outcomes, to be printed.
 #[derive(Debug)]

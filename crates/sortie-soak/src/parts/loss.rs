@@ -20,9 +20,8 @@ use super::{
     work::{SLOW, SLOW_ROWS, advanced},
 };
 use crate::{
-    campaign::Outcome,
     child, devices, memory,
-    part::{Part, Size, Task},
+    part::{Outcome, Part, Size, Task},
     report::Report,
 };
 

@@ -13,3 +13,26 @@ pub mod self_check;
 pub mod waiting;
 mod wgsl;
 mod work;
+
+use crate::part::Part;
+
+/// All parts, in the order in which a campaign runs them.
+pub const ALL: &[Part] = &[
+    loss::PART,
+    loss_baseline::PART,
+    waiting::PART,
+    growth::PART,
+    overload::PART,
+    exits::PART,
+    memory_limit::PART,
+    kernels::PART,
+    programs::PART,
+    files::PART,
+    self_check::PART,
+];
+
+/// The part of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Part> {
+    ALL.iter().find(|part| part.name == name)
+}
