@@ -49,7 +49,7 @@ use crate::{
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
     memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
-    policy::{Costs, Split, SubmitPolicy},
+    policy::{Clock, Costs, Split, SubmitPolicy},
     profile::Notes,
     submit::{Queue, Submitter},
     tune::Tuning,
@@ -190,7 +190,7 @@ impl Device {
             policy.in_flight,
             lost.clone(),
             counters.clone(),
-            costs.clone(),
+            (costs.clone(), Clock::Wall),
             options.memory_budget,
         )?;
         let device = Self::share(Shared {
@@ -422,12 +422,13 @@ impl Device {
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
+        let clock = if info.kind == DeviceKind::Software { Clock::Process } else { Clock::Wall };
         let submitter = Submitter::start(
             line,
             policy.in_flight,
             lost.clone(),
             counters.clone(),
-            costs.clone(),
+            (costs.clone(), clock),
             options.memory_budget,
         )?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());

@@ -2,7 +2,7 @@
 //!
 //! Nothing reports how long one op of many took. What is measured is a sum: the time from when the device could begin (it was idle when a submission came, or the submission before
 //! it was seen to complete) to when the completion of a submission was seen. Both ends are seen by threads that may be late, and a driver may compile a kernel
-//! when it first runs. So it depends on what is known of an interval whether it moves estimates:
+//! when it first runs. Software drivers are measured by what they compute ([`Moment`]), which other processes do not change. It depends on what is known of an interval whether it moves estimates:
 //!
 //! | interval | lowers estimates | raises estimates |
 //! |---|---|---|
@@ -21,12 +21,14 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+
+use super::moment::Moment;
 
 /// Shorter times say little about the work, in nanoseconds.
 const TELLING: f64 = 1e6;
@@ -90,22 +92,16 @@ impl Effort {
     }
 }
 
-/// When the completion of a submission was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) at: Instant,
-    /// A thread was waiting for it when it happened.
-    pub(crate) on_time: bool,
-}
-
 /// Submissions whose completion was seen together.
 #[derive(Debug)]
 pub(crate) struct Landed<'a> {
     /// The serials of the first and of the last. Submissions are numbered from 1 on.
     pub(crate) serials: [u64; 2],
     /// When the first was submitted.
-    pub(crate) submitted: Instant,
-    pub(crate) seen: Seen,
+    pub(crate) submitted: Moment,
+    /// When that was, and whether a thread was waiting for it.
+    pub(crate) seen: Moment,
+    pub(crate) on_time: bool,
     /// What each had to do, if that is known.
     pub(crate) efforts: &'a [Option<&'a Arc<Effort>>],
     /// Pipelines that ran for the first time, beside those of the efforts.
@@ -129,8 +125,8 @@ struct Known {
     each: FxHashMap<u64, Cost>,
     /// Pipelines that have run.
     ran: FxHashSet<u64>,
-    /// The serial of the last submission that was seen to complete, and when that was.
-    last: (u64, Option<Seen>),
+    /// The serial of the last submission that was seen to complete, when that was, and whether a thread was waiting for it.
+    last: (u64, Option<(Moment, bool)>),
     window: Window,
     /// Empty; used again and again.
     learned: Vec<(u64, Cost)>,
@@ -197,7 +193,7 @@ impl Costs {
         chores.map(cost).collect()
     }
 
-    /// Submissions were seen to complete. Returns how long the device had them, as far as that is known.
+    /// Submissions were seen to complete. Returns how long ago the device could begin them, as far as that is known.
     pub(crate) fn landed(&self, landed: &Landed<'_>) -> Option<Duration> {
         let mut known = self.known.lock();
         let known = &mut *known;
@@ -206,21 +202,20 @@ impl Costs {
         if last <= before {
             return None;
         }
-        known.last = (last, Some(landed.seen));
+        known.last = (last, Some((landed.seen, landed.on_time)));
         if first != before + 1 {
             known.window.clear();
             return None;
         }
         let (start, start_on_time) = match seen_before {
-            Some(seen) if seen.at > landed.submitted => (seen.at, seen.on_time),
+            Some((seen, on_time)) if seen.at > landed.submitted.at => (seen, on_time),
             _ => (landed.submitted, true),
         };
-        let time = landed.seen.at.saturating_duration_since(start);
         if self.guess > 0.0 {
-            let may_close = seen_before.is_none_or(|seen| seen.on_time);
-            self.measure(known, landed, time, [start_on_time, may_close]);
+            let may_close = seen_before.is_none_or(|(_, on_time)| on_time);
+            self.measure(known, landed, landed.seen.since(&start), [start_on_time, may_close]);
         }
-        Some(time)
+        Some(landed.seen.at.saturating_duration_since(start.at))
     }
 
     /// Has submissions join what is measured, and learns from it where it ends. What runs for the first time, or has no measurement, is measured by itself
@@ -243,11 +238,11 @@ impl Costs {
         }
         joined.extend(efforts().cloned());
         interval.time += time;
-        interval.end_on_time = landed.seen.on_time;
+        interval.end_on_time = landed.on_time;
         interval.profiled |= landed.profiled;
         interval.compiled += compiled;
         let ends = alone || interval.time >= WINDOW || joined.len() >= MOST_JOINED;
-        if landed.idle || (ends && landed.seen.on_time) || joined.len() >= 2 * MOST_JOINED {
+        if landed.idle || (ends && landed.on_time) || joined.len() >= 2 * MOST_JOINED {
             self.close(known);
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning, Sequence},
-    policy::Effort,
+    policy::{Effort, Moment},
     profile::{Log, Profile, StageKind, Watchers},
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct Leg {
     /// What it was cut to take at most.
     pub(crate) budget: Option<Duration>,
     /// When it left.
-    pub(crate) left: Option<Instant>,
+    pub(crate) left: Option<Moment>,
     /// Its place in the order in which submissions and writes reach the device. Given when its turn has come.
     pub(crate) order: u64,
 }

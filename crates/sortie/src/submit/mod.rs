@@ -42,7 +42,7 @@ use self::{
     line::{Line, Queued, Turn},
     retained::Retained,
     staged::Staged,
-    wait_point::{WaitPoint, Waited},
+    wait_point::{Seen, WaitPoint, Waited},
     write::Target,
 };
 use crate::{
@@ -52,7 +52,7 @@ use crate::{
     exit::{self, Loading, Quit},
     memory::{self, Block},
     metrics::{Count, Counters},
-    policy::{Costs, Effort, Landed, Seen},
+    policy::{Clock, Costs, Effort, Landed},
 };
 
 /// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.
@@ -72,6 +72,8 @@ pub(crate) struct Submitter {
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
+    /// What submissions are measured by.
+    clock: Clock,
     exiting: AtomicBool,
     /// Who else has the queue. Locked while it is used past wgpu.
     sharing: Mutex<Sharing>,
@@ -161,7 +163,7 @@ impl Submitter {
         in_flight: usize,
         lost: Arc<Lost>,
         counters: Arc<Counters>,
-        costs: Arc<Costs>,
+        (costs, clock): (Arc<Costs>, Clock),
         budget: Option<u64>,
     ) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
@@ -187,6 +189,7 @@ impl Submitter {
             lost,
             counters,
             costs,
+            clock,
             exiting: AtomicBool::new(false),
             sharing: Mutex::new(Sharing { others, direct: false }),
             staged,
@@ -412,7 +415,7 @@ impl Submitter {
         let (gpu, queue) = self.wgpu();
         let others = self.sharing.lock().others;
         let scopes = gpu.scopes();
-        leg.left = Some(Instant::now());
+        leg.left = Some(self.clock.now());
         let point = WaitPoint::submit(queue, self.timeline.as_deref(), others, commands);
         self.staged.left(point.as_ref());
         let refused = scopes.pop(|| "a submission".into(), 0).err();
@@ -446,7 +449,7 @@ impl Submitter {
         }
         leg.overwrite();
         self.counters.submissions.add(1);
-        leg.left.inspect(|left| leg.log_left(*left));
+        leg.left.inspect(|left| leg.log_left(left.at));
         self.counters.in_flight.add(1);
         let serial = self.line.departed(leg, point.clone(), attended);
         Departed::Flying(point, serial)
@@ -496,7 +499,7 @@ impl Submitter {
             }
             false => Ok(()),
         };
-        leg.left = Some(Instant::now());
+        leg.left = Some(self.clock.now());
         let launched = flushed.and_then(|()| frozen.launch(part, timeline));
         sharing.direct |= launched.is_ok();
         drop(sharing);
@@ -582,7 +585,8 @@ impl Submitter {
         let time = self.costs.landed(&Landed {
             serials: [serial + 1 - landed.len() as u64, serial],
             submitted,
-            seen,
+            seen: self.clock.at(seen.at),
+            on_time: seen.on_time,
             efforts: &efforts,
             compiled: landed.iter().map(|(leg, _)| leg.first_runs()).sum(),
             profiled: landed.iter().any(|(leg, _)| leg.hold.logged.is_some()),

@@ -13,10 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline},
-    policy::Seen,
-};
+use crate::device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline};
 
 /// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
 const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
@@ -36,6 +33,14 @@ pub(super) struct WaitPoint {
     index: Option<wgpu::SubmissionIndex>,
     /// When it was submitted, where there is no timeline.
     submitted: Option<Instant>,
+}
+
+/// When a submission was seen to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) at: Instant,
+    /// A thread was waiting for it when it happened.
+    pub(super) on_time: bool,
 }
 
 /// What a wait has found out.

@@ -110,7 +110,8 @@ fn a_budget_below_a_millisecond_counts_as_one() {
 fn the_drivers_compilation_is_in_no_estimate() {
     on(drivers(), |name, device| {
         // The driver has seen none of these, in this process or before.
-        let salt = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+        let salt =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let kernel = |number: u32| {
             let source = format!(
                 "@group(0) @binding(0) var<storage, read_write> y: array<u32>;

@@ -1,5 +1,7 @@
 //! The rules by which estimates move, one test each, on a virtual clock.
 
+use std::time::Instant;
+
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -33,9 +35,13 @@ impl Clock {
 
     fn landed_as(&self, serials: [u64; 2], effort: &Arc<Effort>, times: [u32; 2], on_time: bool, idle: bool) {
         let [submitted, at] = times.map(|time| self.zero + time * MS);
-        let seen = Seen { at, on_time };
+        self.told(serials, effort, [Moment::new(submitted, None), Moment::new(at, None)], on_time, idle);
+    }
+
+    fn told(&self, serials: [u64; 2], effort: &Arc<Effort>, [submitted, seen]: [Moment; 2], on_time: bool, idle: bool) {
         let efforts = [Some(effort)];
-        let landed = Landed { serials, submitted, seen, efforts: &efforts, compiled: 0, profiled: false, idle };
+        let landed =
+            Landed { serials, submitted, seen, on_time, efforts: &efforts, compiled: 0, profiled: false, idle };
         self.costs.landed(&landed);
     }
 
@@ -259,8 +265,9 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
     clock.landed(&work, [100, 105], true, false);
     let landed = Landed {
         serials: [3, 3],
-        submitted: clock.zero + 101 * MS,
-        seen: Seen { at: clock.zero + 900 * MS, on_time: true },
+        submitted: Moment::new(clock.zero + 101 * MS, None),
+        seen: Moment::new(clock.zero + 900 * MS, None),
+        on_time: true,
         efforts: &[None],
         compiled: 0,
         profiled: false,
@@ -268,4 +275,13 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
     };
     assert_eq!(clock.costs.landed(&landed), Some(795 * MS));
     assert_eq!(clock.estimate(&work), 7_500_000);
+}
+
+#[test]
+fn what_a_software_driver_did_not_compute_is_not_counted() {
+    let (clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
+    // Other processes had the processors for most of the time.
+    let moments = [(0, 500), (200, 530)].map(|(at, computed)| Moment::new(clock.zero + at * MS, Some(computed * MS)));
+    clock.told([1, 1], &work, moments, true, true);
+    assert_eq!(clock.estimate(&work), 30_000_000);
 }
