@@ -13,7 +13,7 @@
 //! | profiled | as above | only of kinds without a measurement |
 //! | shorter than [`TELLING`] | as above | no |
 //!
-//! The first measurement of a kind replaces the guess wholly, and the others keep their estimates while that explains the time. Submissions that follow one
+//! The first measurement of a kind replaces the guess, less the [`WINDOW`] that its end may have been seen late by, and the others keep their estimates while that explains the time. Submissions that follow one
 //! another are measured together until they make up a [`WINDOW`]: an end that was seen a little late then makes little difference.
 
 use std::{
@@ -153,6 +153,8 @@ struct Interval {
     time: Duration,
     start_on_time: bool,
     end_on_time: bool,
+    /// By how much it may be too long although its end was seen on time.
+    slack: Duration,
     profiled: bool,
     /// Pipelines that ran for the first time.
     compiled: usize,
@@ -160,7 +162,8 @@ struct Interval {
 
 impl Default for Interval {
     fn default() -> Self {
-        Self { time: Duration::ZERO, start_on_time: true, end_on_time: true, profiled: false, compiled: 0 }
+        let (time, slack) = (Duration::ZERO, Duration::ZERO);
+        Self { time, start_on_time: true, end_on_time: true, slack, profiled: false, compiled: 0 }
     }
 }
 
@@ -234,7 +237,7 @@ impl Costs {
         }
         let Window { efforts: joined, interval } = &mut known.window;
         if joined.is_empty() {
-            *interval = Interval { start_on_time, ..Interval::default() };
+            *interval = Interval { start_on_time, slack: WINDOW, ..Interval::default() };
         }
         joined.extend(efforts().cloned());
         interval.time += time;
@@ -310,7 +313,7 @@ impl Interval {
             (true, true) => ratio - compiling / estimate,
             // Short enough to be what was guessed: no later measurement is to replace that wholly.
             (true, false) if time < TELLING => return Some(1.0),
-            (true, false) => ratio,
+            (true, false) => ratio.sqrt().max(ratio - self.slack.as_secs_f64() * 1e9 / estimate),
             (false, compiles) if compiles || self.profiled || time < TELLING => return None,
             (false, _) => ratio.sqrt(),
         };
