@@ -242,7 +242,7 @@ impl Add {
         Ok(Self { kernel: device.kernel(&source)?, spread })
     }
 
-    fn grid(&self, items: usize) -> Grid {
+    fn grid(&self, items: usize) -> Grid<'static> {
         match self.spread {
             0 => Grid::items(items),
             spread => Grid::groups([(items.next_multiple_of(64) * spread) as u32, 1, 1]),
