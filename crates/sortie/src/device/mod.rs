@@ -41,7 +41,7 @@ pub(crate) use self::{
     recorder::Recorder,
     scopes::Gpu,
     signal::{Signal, SignalGuard},
-    timeline::Timeline,
+    timeline::{DriverLost, Timeline},
 };
 use crate::{
     encode::{Executor, GroupCache},
@@ -49,7 +49,7 @@ use crate::{
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
     memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
-    policy::{Costs, SubmitPolicy},
+    policy::{Clock, Costs, Split, SubmitPolicy},
     profile::Notes,
     submit::{Queue, Submitter},
     tune::Tuning,
@@ -183,14 +183,14 @@ impl Device {
         let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
         let lost = Arc::new(Lost::default());
         let tuning = Tuning::new(&options.tuning, &info.name, &info.driver);
-        let policy = options.policy.or(tuning.policy()).unwrap_or_default();
+        let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(
             Queue::Cpu,
             policy.in_flight,
             lost.clone(),
             counters.clone(),
-            costs.clone(),
+            (costs.clone(), Clock::Wall),
             options.memory_budget,
         )?;
         let device = Self::share(Shared {
@@ -325,7 +325,7 @@ impl Device {
         self.shared.counters.snapshot(self.shared.policy)
     }
 
-    /// How it is given its work: what [`DeviceOptions::policy`] or the tuning file said, or the default.
+    /// How it is given its work: what [`DeviceOptions::policy`] or the tuning file said, or the [default](SubmitPolicy).
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
         self.shared.policy
@@ -420,14 +420,15 @@ impl Device {
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         // What a guest measures would be in its host's way, and what it compiles is its host's to keep.
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
-        let policy = options.policy.or(tuning.policy()).unwrap_or_default();
+        let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
+        let clock = if info.kind == DeviceKind::Software { Clock::Process } else { Clock::Wall };
         let submitter = Submitter::start(
             line,
             policy.in_flight,
             lost.clone(),
             counters.clone(),
-            costs.clone(),
+            (costs.clone(), clock),
             options.memory_budget,
         )?;
         let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
@@ -466,6 +467,14 @@ impl Device {
 
     fn share(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
+    }
+}
+
+/// The policy of a device for which nothing else is said. The built-in CPU has no watchdog: a batch that is cut only takes longer there.
+pub(crate) fn default_policy(kind: DeviceKind) -> SubmitPolicy {
+    match kind {
+        DeviceKind::Cpu => SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() },
+        _ => SubmitPolicy::default(),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct DeviceOptions {
     /// hardware there is, else the built-in CPU.
     pub device: Option<String>,
     /// How batches are cut into submissions, and how many of these are under way at once. `None`: as the tuning file says, if `sortie tune` has found
-    /// something that suits the device better than [the default](SubmitPolicy::default).
+    /// something that suits the device better than [the default](SubmitPolicy).
     pub policy: Option<SubmitPolicy>,
     /// Bytes of device memory that the buffers of this device may take together; `None`: no limit of ours.
     pub memory_budget: Option<u64>,

@@ -47,10 +47,9 @@ pub(crate) struct Frozen {
     overran: AtomicBool,
     /// Native runs so far.
     runs: AtomicU64,
+    /// Whether a native run is done.
+    ran: AtomicBool,
 }
-
-/// Runs after which it is believed that a recording takes longer than its budget: the first one may have the driver's compilation in it.
-const TELLING: u64 = 2;
 
 /// How the cuts of a native recording compare with those that the estimates ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +104,7 @@ impl Frozen {
             compared: AtomicU64::new(u64::MAX),
             overran: AtomicBool::new(false),
             runs: AtomicU64::new(0),
+            ran: AtomicBool::new(false),
         }
     }
 
@@ -178,7 +178,7 @@ impl Frozen {
             return Fit::TooMany;
         }
         if want > have && (far || self.overran.load(Ordering::Relaxed)) {
-            return if runs >= TELLING { Fit::TooFew } else { Fit::Good };
+            return Fit::TooFew;
         }
         self.compared.store(version, Ordering::Relaxed);
         Fit::Good
@@ -187,6 +187,15 @@ impl Frozen {
     /// A submission has taken longer than its budget.
     pub(crate) fn set_overran(&self) {
         self.overran.store(true, Ordering::Relaxed);
+    }
+
+    /// Pipelines that have run for the first time when a submission of a native run is done, the last one or not. A replay has pipelines of its own.
+    pub(crate) fn first_runs(&self, last: bool) -> usize {
+        if self.ran.load(Ordering::Relaxed) {
+            return 0;
+        }
+        self.ran.store(last, Ordering::Relaxed);
+        self.planned.variants.len()
     }
 
     /// The parts that it was recorded for the device in.

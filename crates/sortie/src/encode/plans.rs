@@ -47,7 +47,7 @@ pub(crate) struct Planned {
     pub(super) routes: Routes,
     /// Writes and reads that move something.
     pub(super) moved: [u64; 2],
-    caps: Caps,
+    pub(super) caps: Caps,
     /// The bind groups of the last run; taken out while a run uses them.
     pub(crate) resolved: Mutex<Resolved>,
 }

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use sortie_plan::{OpKind, Part, Rule};
+use sortie_plan::{Lane, Op, OpKind, Part, Rule};
 
 use super::{Payload, Planned};
 use crate::{
@@ -22,6 +22,8 @@ const NATIVE: u64 = 1024;
 const MOST_PIECES: u64 = 4096;
 /// Room for the size class below a kind.
 const CLASSES: u64 = 64;
+/// The pipeline that zeroes scratch memory in the middle of a pass.
+const ZEROING: Chore = Chore { kind: 0, units: 0.0, pipeline: 1 };
 
 /// Where a plan is cut.
 #[derive(Debug)]
@@ -168,7 +170,9 @@ impl Planned {
     }
 
     fn effort(&self, part: &Part) -> Arc<Effort> {
-        Arc::new(Effort::new(self.plan.order[part.ops.range()].iter().map(|op| self.chore(*op))))
+        let zeroes = !self.caps.host && self.plan.clears.iter().any(|clear| !clear.first);
+        let ops = self.plan.order[part.ops.range()].iter().map(|op| self.chore(*op));
+        Arc::new(Effort::new(ops.chain(zeroes.then_some(ZEROING))))
     }
 
     /// Workgroups of the whole dispatch.
@@ -182,7 +186,7 @@ impl Planned {
     fn chore(&self, number: u32) -> Chore {
         let op = &self.recording.ops[number as usize];
         let (kernel, all, share) = match op.kind {
-            OpKind::Barrier | OpKind::Split => return Chore { kind: 0, units: 0.0 },
+            OpKind::Barrier | OpKind::Split => return Chore { kind: 0, units: 0.0, pipeline: 0 },
             OpKind::Tensor => (0, self.tensors.as_ref().map_or(0, |tensors| tensors.work(op)) / NATIVE, 1.0),
             OpKind::Copy | OpKind::Fill | OpKind::Write | OpKind::Read => {
                 let bytes = self.recording.accesses_of(op).last().map_or(0, |access| access.end - access.start);
@@ -195,6 +199,14 @@ impl Planned {
             }
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));
-        Chore { kind: kernel.wrapping_mul(CLASSES) + class, units: (all.saturating_add(FIXED)) as f64 * share }
+        let units = (all.saturating_add(FIXED)) as f64 * share;
+        Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(op) }
+    }
+
+    /// Names the pipeline that an op runs, for a driver that compiles it then; 0 where there is none.
+    fn pipeline(&self, op: &Op) -> u64 {
+        let runs = matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute && !self.caps.host;
+        let kernel = self.recording.kernels.get(op.kernel as usize).filter(|_| runs);
+        kernel.map_or(0, |kernel| 2 * kernel + u64::from(op.params[1] > 0))
     }
 }

@@ -1,45 +1,79 @@
 //! What work costs on a device, learned from how long its submissions take.
 //!
-//! Nobody says how long one op of many took, so all that is measured is a sum: the time from a submission's leaving, or from the landing of
-//! the one before it, to its own landing. That has the way there and back in it, so it is an upper bound: an estimate above it comes down to it at
-//! once, while one below it only believes times that the way does not explain, and goes half of the distance. What has never been measured
-//! takes the blame before what has.
+//! Nothing reports how long one op of many took. What is measured is a sum: the time from when the device could begin (it was idle when a submission came, or the submission before
+//! it was seen to complete) to when the completion of a submission was seen. Both ends are seen by threads that may be late, and a driver may compile a kernel
+//! when it first runs. Software drivers are measured by what they compute ([`Moment`]), which other processes do not change. It depends on what is known of an interval whether it moves estimates:
+//!
+//! | interval | lowers estimates | raises estimates |
+//! |---|---|---|
+//! | both ends seen on time | to the middle | to the geometric middle |
+//! | start seen late: it is too short | no | as above |
+//! | end seen late: it is too long | as above | at most to [`LATE`] times what they were |
+//! | a pipeline's first run | as above | only of kinds without a measurement, by what compilation does not explain, until there is one |
+//! | profiled | as above | only of kinds without a measurement |
+//! | shorter than [`TELLING`] | as above | no |
+//!
+//! The first measurement of a kind replaces the guess, less the [`WINDOW`] that its end may have been seen late by, and the others keep their estimates while that explains the time. Submissions that follow one
+//! another are measured together until they make up a [`WINDOW`]: an end that was seen a little late then makes little difference.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// Shorter times say little about the work.
+use super::moment::Moment;
+
+/// Shorter times say little about the work, in nanoseconds.
 const TELLING: f64 = 1e6;
 /// An estimate that moves by less changes nothing.
 const MATERIAL: f64 = 1.1;
-/// Kinds of work known at once; past it all are learned anew. Kernels come and go in a server that generates them.
+/// By how much an interval that is too long raises an estimate at most.
+const LATE: f64 = 2.0;
+/// What a driver may take to compile a pipeline when it first runs, in nanoseconds. Kernels of tensor operations take lavapipe and SwiftShader 90 ms, and three times that on a busy
+/// machine (`scripts/cold`). A watchdog ends what takes 2 s: a submission of one kernel that took that long is known to be long after its first run.
+const COMPILE: f64 = 500e6;
+/// Intervals are joined until they are this long. A thread that waits on a busy machine is woken some milliseconds late.
+const WINDOW: Duration = Duration::from_millis(20);
+/// Submissions that are measured together, if none of them ends late.
+const MOST_JOINED: usize = 64;
+/// Kinds of work, and pipelines, known at once; past it all are learned anew. Kernels come and go in a server that generates them.
 const MOST: usize = 1 << 16;
 
-/// Work of one kind, of which some amount is to be done; whoever makes one knows what it stands for.
+/// Work of one kind, of which some amount is to be done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Chore {
     pub(crate) kind: u64,
     pub(crate) units: f64,
+    /// What the driver compiles for it; 0 where it compiles nothing.
+    pub(crate) pipeline: u64,
 }
 
 /// What a submission has to do, each kind once.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(crate) struct Effort {
     chores: SmallVec<[Chore; 2]>,
+    pipelines: SmallVec<[u64; 2]>,
+    /// It has run before, so its pipelines have.
+    ran: AtomicBool,
 }
 
 impl Effort {
     pub(crate) fn new(chores: impl IntoIterator<Item = Chore>) -> Self {
         let mut own: SmallVec<[Chore; 2]> = SmallVec::new();
-        let mut at = FxHashMap::default();
+        let mut pipelines: SmallVec<[u64; 2]> = SmallVec::new();
+        let (mut at, mut named) = (FxHashMap::default(), FxHashSet::default());
         for chore in chores {
             // Neighbours are mostly alike.
+            if chore.pipeline != 0 && pipelines.last() != Some(&chore.pipeline) && named.insert(chore.pipeline) {
+                pipelines.push(chore.pipeline);
+            }
             match own.last_mut() {
                 Some(last) if last.kind == chore.kind => last.units += chore.units,
                 _ => match at.get(&chore.kind) {
@@ -54,8 +88,28 @@ impl Effort {
                 },
             }
         }
-        Self { chores: own }
+        Self { chores: own, pipelines, ran: AtomicBool::new(false) }
     }
+}
+
+/// Submissions whose completion was seen together.
+#[derive(Debug)]
+pub(crate) struct Landed<'a> {
+    /// The serials of the first and of the last. Submissions are numbered from 1 on.
+    pub(crate) serials: [u64; 2],
+    /// When the first was submitted.
+    pub(crate) submitted: Moment,
+    /// When that was, and whether a thread was waiting for it.
+    pub(crate) seen: Moment,
+    pub(crate) on_time: bool,
+    /// What each had to do, if that is known.
+    pub(crate) efforts: &'a [Option<&'a Arc<Effort>>],
+    /// Pipelines that ran for the first time, beside those of the efforts.
+    pub(crate) compiled: usize,
+    /// What is profiled takes longer than it would.
+    pub(crate) profiled: bool,
+    /// No other submission was in flight then.
+    pub(crate) idle: bool,
 }
 
 #[derive(Debug)]
@@ -68,9 +122,49 @@ pub(crate) struct Costs {
 
 #[derive(Debug, Default)]
 struct Known {
+    each: FxHashMap<u64, Cost>,
+    /// Pipelines that have run.
+    ran: FxHashSet<u64>,
+    /// The serial of the last submission that was seen to complete, when that was, and whether a thread was waiting for it.
+    last: (u64, Option<(Moment, bool)>),
+    window: Window,
+    /// Empty; used again and again.
+    learned: Vec<(u64, Cost)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cost {
     /// Nanoseconds per unit.
-    each: FxHashMap<u64, f64>,
-    landed: Option<Instant>,
+    each: f64,
+    /// The next measurement replaces it.
+    provisional: bool,
+}
+
+/// Submissions that are measured together.
+#[derive(Debug, Default)]
+struct Window {
+    efforts: Vec<Arc<Effort>>,
+    interval: Interval,
+}
+
+/// A time that a device had work, and what is known of it.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    time: Duration,
+    start_on_time: bool,
+    end_on_time: bool,
+    /// By how much it may be too long although its end was seen on time.
+    slack: Duration,
+    profiled: bool,
+    /// Pipelines that ran for the first time.
+    compiled: usize,
+}
+
+impl Default for Interval {
+    fn default() -> Self {
+        let (time, slack) = (Duration::ZERO, Duration::ZERO);
+        Self { time, start_on_time: true, end_on_time: true, slack, profiled: false, compiled: 0 }
+    }
 }
 
 impl Costs {
@@ -102,65 +196,166 @@ impl Costs {
         chores.map(cost).collect()
     }
 
-    /// Submissions have landed together, the first of which left at `left`. Returns how long the device had them. What was `logged` took longer than it would have: it raises nothing that
-    /// has been measured.
-    pub(crate) fn landed(&self, left: Instant, now: Instant, efforts: &[&Effort], logged: bool) -> Duration {
+    /// Submissions were seen to complete. Returns how long ago the device could begin them, as far as that is known.
+    pub(crate) fn landed(&self, landed: &Landed<'_>) -> Option<Duration> {
         let mut known = self.known.lock();
-        let since = known.landed.map_or(left, |landed| landed.max(left));
-        known.landed = Some(now);
-        let time = now.saturating_duration_since(since);
-        self.learn(&mut known, efforts, time, logged);
-        time
-    }
-
-    /// One that had the device to itself took so long.
-    pub(crate) fn took(&self, effort: &Effort, time: Duration, logged: bool) {
-        self.learn(&mut self.known.lock(), &[effort], time, logged);
-    }
-
-    fn learn(&self, known: &mut Known, efforts: &[&Effort], time: Duration, logged: bool) {
-        if self.guess == 0.0 {
-            return;
+        let known = &mut *known;
+        let ([first, last], (before, seen_before)) = (landed.serials, known.last);
+        // Threads that saw completions get here in any order. What came before is then not known, and what is late is worth nothing.
+        if last <= before {
+            return None;
         }
-        let time = time.as_secs_f64() * 1e9;
-        let total: f64 = efforts.iter().map(|effort| known.estimate(effort, self.guess)).sum();
-        if total <= 0.0 || (total <= time && time < TELLING) {
-            return;
+        known.last = (last, Some((landed.seen, landed.on_time)));
+        if first != before + 1 {
+            known.window.clear();
+            return None;
         }
-        let chores = || efforts.iter().flat_map(|effort| &effort.chores);
-        let new = |known: &Known, chore: &Chore| !known.each.contains_key(&chore.kind);
-        let fresh: f64 = chores().filter(|chore| new(known, chore)).map(|chore| chore.units * self.guess).sum();
-        if logged && fresh == 0.0 && time > total {
-            return;
-        }
-        // What is known keeps its estimate while something else can explain the rest.
-        let (scale, all) = match time - (total - fresh) {
-            rest if fresh > 0.0 && rest > 0.0 => (rest / fresh, false),
-            _ if time < total => (time / total, true),
-            _ => ((time / total).sqrt(), true),
+        let (start, start_on_time) = match seen_before {
+            Some((seen, on_time)) if seen.at > landed.submitted.at => (seen, on_time),
+            _ => (landed.submitted, true),
         };
+        if self.guess > 0.0 {
+            let may_close = seen_before.is_none_or(|(_, on_time)| on_time);
+            self.measure(known, landed, landed.seen.since(&start), [start_on_time, may_close]);
+        }
+        Some(landed.seen.at.saturating_duration_since(start.at))
+    }
+
+    /// Has submissions join what is measured, and learns from it where it ends. What runs for the first time, or has no measurement, is measured by itself
+    /// where the completions before and after it were seen on time.
+    fn measure(&self, known: &mut Known, landed: &Landed<'_>, time: Duration, [start_on_time, may_close]: [bool; 2]) {
+        let efforts = || landed.efforts.iter().copied().flatten();
+        let compiled = landed.compiled + efforts().map(|effort| known.first_runs(effort)).sum::<usize>();
+        let unknown = landed.efforts.iter().any(Option::is_none);
+        let alone =
+            unknown || compiled > 0 || efforts().any(|effort| effort.chores.iter().any(|chore| known.is_new(chore)));
+        if alone && may_close && !known.window.efforts.is_empty() {
+            self.close(known);
+        }
+        if unknown {
+            return known.window.clear();
+        }
+        let Window { efforts: joined, interval } = &mut known.window;
+        if joined.is_empty() {
+            *interval = Interval { start_on_time, slack: WINDOW, ..Interval::default() };
+        }
+        joined.extend(efforts().cloned());
+        interval.time += time;
+        interval.end_on_time = landed.on_time;
+        interval.profiled |= landed.profiled;
+        interval.compiled += compiled;
+        let ends = alone || interval.time >= WINDOW || joined.len() >= MOST_JOINED;
+        if landed.idle || (ends && landed.on_time) || joined.len() >= 2 * MOST_JOINED {
+            self.close(known);
+        }
+    }
+
+    /// One that had the device to itself took this long.
+    pub(crate) fn took(&self, effort: &Arc<Effort>, time: Duration, profiled: bool) {
+        let interval = Interval { time, profiled, ..Interval::default() };
+        self.learn(&mut self.known.lock(), std::slice::from_ref(effort), interval);
+    }
+
+    fn close(&self, known: &mut Known) {
+        let mut window = std::mem::take(&mut known.window);
+        self.learn(known, &window.efforts, window.interval);
+        window.clear();
+        known.window = window;
+    }
+
+    fn learn(&self, known: &mut Known, efforts: &[Arc<Effort>], interval: Interval) {
+        let chores = || efforts.iter().flat_map(|effort| &effort.chores);
+        let (mut total, mut new) = (0.0, 0.0);
+        for chore in chores() {
+            let cost = chore.units * known.cost(chore.kind, self.guess);
+            total += cost;
+            new += if known.is_new(chore) { cost } else { 0.0 };
+        }
+        let time = interval.time.as_secs_f64() * 1e9;
+        // What has been measured keeps its estimate while something else can explain the rest.
+        let rest = time - (total - new);
+        let only_new = new > 0.0 && rest > 0.0;
+        let ratio = if only_new { rest / new } else { time / total };
+        let scale = match ratio < 1.0 {
+            true => interval.lowers(ratio, only_new),
+            false => interval.raises(ratio, if only_new { new } else { total }, time, only_new),
+        };
+        let Some(scale) = scale.filter(|_| total > 0.0) else { return };
+        let provisional = interval.is_provisional(time);
         if known.each.len() > MOST {
             known.each.clear();
         }
-        let learned: SmallVec<[(u64, f64); 4]> = chores()
-            .filter(|chore| all || new(known, chore))
-            .map(|chore| (chore.kind, known.cost(chore.kind, self.guess) * scale))
-            .collect();
-        let moved = fresh > 0.0 || !(1.0 / MATERIAL..MATERIAL).contains(&scale);
-        known.each.extend(learned);
-        if moved {
+        let mut learned = std::mem::take(&mut known.learned);
+        let changed = chores().filter(|chore| !only_new || known.is_new(chore));
+        learned.extend(changed.map(|chore| {
+            let each = known.cost(chore.kind, self.guess) * scale;
+            (chore.kind, Cost { each, provisional: provisional && known.is_new(chore) })
+        }));
+        known.each.extend(learned.drain(..));
+        known.learned = learned;
+        if !(1.0 / MATERIAL..MATERIAL).contains(&scale) {
             self.version.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
+impl Interval {
+    /// What estimates above the measured time are multiplied by.
+    fn lowers(&self, ratio: f64, only_new: bool) -> Option<f64> {
+        self.start_on_time.then_some(if only_new { ratio } else { f64::midpoint(1.0, ratio) })
+    }
+
+    /// What an estimate below the measured time is multiplied by.
+    fn raises(&self, ratio: f64, estimate: f64, time: f64, only_new: bool) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a handful")]
+        let compiling = COMPILE * self.compiled as f64;
+        let scale = match (only_new, self.compiled > 0) {
+            (true, true) => ratio - compiling / estimate,
+            // Short enough to be what was guessed: no later measurement is to replace that wholly.
+            (true, false) if time < TELLING => return Some(1.0),
+            (true, false) => ratio.sqrt().max(ratio - self.slack.as_secs_f64() * 1e9 / estimate),
+            (false, compiles) if compiles || self.profiled || time < TELLING => return None,
+            (false, _) => ratio.sqrt(),
+        };
+        let most = if self.end_on_time { f64::INFINITY } else { LATE };
+        (scale > 1.0).then_some(scale.min(most))
+    }
+
+    /// Whether something without a measurement still has none.
+    fn is_provisional(&self, time: f64) -> bool {
+        self.compiled > 0 || !self.start_on_time || (!self.end_on_time && time >= TELLING)
+    }
+}
+
+impl Window {
+    fn clear(&mut self) {
+        self.efforts.clear();
+    }
+}
+
 impl Known {
     fn cost(&self, kind: u64, guess: f64) -> f64 {
-        self.each.get(&kind).copied().unwrap_or(guess)
+        self.each.get(&kind).map_or(guess, |cost| cost.each)
     }
 
     fn estimate(&self, effort: &Effort, guess: f64) -> f64 {
         effort.chores.iter().map(|chore| chore.units * self.cost(chore.kind, guess)).sum()
+    }
+
+    /// Whether it takes time and has never been measured.
+    fn is_new(&self, chore: &Chore) -> bool {
+        chore.units > 0.0 && self.each.get(&chore.kind).is_none_or(|cost| cost.provisional)
+    }
+
+    /// How many pipelines have run for the first time.
+    fn first_runs(&mut self, effort: &Effort) -> usize {
+        if effort.pipelines.is_empty() || effort.ran.swap(true, Ordering::Relaxed) {
+            return 0;
+        }
+        if self.ran.len() > MOST {
+            self.ran.clear();
+        }
+        effort.pipelines.iter().filter(|pipeline| self.ran.insert(**pipeline)).count()
     }
 }
 
@@ -170,99 +365,5 @@ fn nanoseconds(time: f64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn effort(chores: &[(u64, f64)]) -> Effort {
-        Effort::new(chores.iter().map(|(kind, units)| Chore { kind: *kind, units: *units }))
-    }
-
-    const MS: Duration = Duration::from_millis(1);
-
-    #[test]
-    fn an_effort_has_each_kind_once() {
-        let effort = effort(&[(1, 1.0), (2, 1.0), (1, 2.0), (1, 3.0)]);
-        assert_eq!(effort.chores[..], [Chore { kind: 1, units: 6.0 }, Chore { kind: 2, units: 1.0 }]);
-    }
-
-    #[test]
-    fn what_is_new_costs_what_was_measured_at_once() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1000.0)]);
-        assert_eq!(costs.estimate(&work), 1000);
-        costs.took(&work, 50 * MS, false);
-        assert_eq!(costs.estimate(&work), 50_000_000);
-    }
-
-    #[test]
-    fn short_times_raise_nothing_but_lower_what_is_above_them() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1000.0)]);
-        costs.took(&work, MS / 2, false);
-        assert_eq!(costs.estimate(&work), 1000);
-        costs.took(&work, MS / 2000, false);
-        assert_eq!(costs.estimate(&work), 500);
-    }
-
-    #[test]
-    fn what_is_known_rises_by_half_of_the_distance_and_falls_by_all_of_it() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1.0)]);
-        costs.took(&work, 4 * MS, false);
-        costs.took(&work, 16 * MS, false);
-        assert_eq!(costs.estimate(&work), 8_000_000);
-        costs.took(&work, 2 * MS, false);
-        assert_eq!(costs.estimate(&work), 2_000_000);
-    }
-
-    #[test]
-    fn what_was_logged_raises_nothing_that_is_known() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1.0)]);
-        costs.took(&work, 8 * MS, true);
-        costs.took(&work, 16 * MS, true);
-        assert_eq!(costs.estimate(&work), 8_000_000);
-        costs.took(&work, 2 * MS, true);
-        assert_eq!(costs.estimate(&work), 2_000_000);
-    }
-
-    #[test]
-    fn what_is_new_explains_what_the_known_does_not() {
-        let costs = Costs::new(1.0);
-        let (known, new) = (effort(&[(1, 1.0)]), effort(&[(2, 10.0)]));
-        costs.took(&known, 4 * MS, false);
-        costs.took(&effort(&[(1, 1.0), (2, 10.0)]), 24 * MS, false);
-        assert_eq!(costs.estimate(&known), 4_000_000);
-        assert_eq!(costs.estimate(&new), 20_000_000);
-    }
-
-    #[test]
-    fn the_version_changes_only_with_what_matters() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1.0)]);
-        costs.took(&work, 10 * MS, false);
-        let version = costs.version();
-        costs.took(&work, 11 * MS, false);
-        assert_eq!(costs.version(), version);
-        costs.took(&work, 20 * MS, false);
-        assert_ne!(costs.version(), version);
-    }
-
-    #[test]
-    fn where_nothing_takes_time_nothing_is_learned() {
-        let costs = Costs::new(0.0);
-        let work = effort(&[(1, 1000.0)]);
-        costs.took(&work, 50 * MS, false);
-        assert_eq!(costs.estimate(&work), 0);
-    }
-
-    #[test]
-    fn time_before_the_last_landing_was_somebody_elses() {
-        let costs = Costs::new(1.0);
-        let work = effort(&[(1, 1000.0)]);
-        let left = Instant::now();
-        costs.landed(left, left + 90 * MS, &[&effort(&[(2, 1.0)])], false);
-        costs.landed(left, left + 95 * MS, &[&work], false);
-        assert_eq!(costs.estimate(&work), 5_000_000);
-    }
-}
+#[path = "costs/tests.rs"]
+mod tests;

@@ -1,14 +1,21 @@
 //! How batches become submissions, and what is known of what they cost.
 
 mod costs;
+mod moment;
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use sortie_plan::Rule;
 
-pub(crate) use self::costs::{Chore, Costs, Effort};
+pub(crate) use self::{
+    costs::{Chore, Costs, Effort, Landed},
+    moment::{Clock, Moment},
+};
 
 /// How a device is given its work: how batches are cut into submissions, and how many of these are under way at once.
+///
+/// The default cuts by time. The built-in CPU, which has no watchdog, cuts nothing unless [`DeviceOptions::policy`](crate::DeviceOptions::policy), the tuning file or the
+/// batch says so.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, Split, SubmitPolicy};
@@ -54,9 +61,11 @@ pub enum Split {
     Every(usize),
     /// A batch is left whole unless it is estimated to keep the device busy for longer than the budget. Then no submission is: the first is a
     /// sixteenth of the budget, so that the device starts early, and each next one twice the last. A dispatch that is too long by itself is divided, except on
-    /// the built-in CPU. Estimates are learned from how long earlier submissions took; of a kernel that has never run there is only a guess.
+    /// the built-in CPU. Estimates are learned from how long earlier submissions took; of a kernel that has not run twice there is only a guess, because drivers compile
+    /// kernels when they first run.
     Adaptive {
-        /// The longest that a submission should take. Watchdogs end what takes 2 s, and a screen is not drawn meanwhile.
+        /// The longest that a submission should take; less than 1 ms counts as 1 ms, below which submitting takes longer than what is submitted. Watchdogs end what takes
+        /// 2 s, and a screen is not drawn meanwhile.
         budget: Duration,
     },
 }
@@ -68,12 +77,17 @@ impl Default for Split {
     }
 }
 
+/// Shorter budgets are worth nothing: 600 dispatches, each a submission or several, took 25 s on lavapipe.
+const LEAST_BUDGET: Duration = Duration::from_millis(1);
+
 impl Split {
     pub(crate) fn rule(self) -> Rule {
         match self {
             Self::Never => Rule::Never,
             Self::Every(ops) => Rule::Every(u32::try_from(ops).unwrap_or(u32::MAX)),
-            Self::Adaptive { budget } => Rule::Within(u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX)),
+            Self::Adaptive { budget } => {
+                Rule::Within(u64::try_from(budget.max(LEAST_BUDGET).as_nanos()).unwrap_or(u64::MAX))
+            }
         }
     }
 }

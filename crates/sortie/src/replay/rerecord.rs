@@ -1,6 +1,6 @@
 //! A native replay recorded anew when its cuts no longer suit what its ops are known to cost.
 //!
-//! It is cut when it is frozen, by estimates that may rest on one run with the driver's compilation in it, or on none. Each run compares them with what the
+//! It is cut when it is frozen, by estimates that may rest on one run, or on none. Each run compares them with what the
 //! estimates ask for now ([`Frozen::fit`]). Where they do not fit, it is recorded anew on the device's recorder thread, and the next run finds the new
 //! recording; runs under way hold the one that they began with. Until then it runs as it is, or encoded where a submission would exceed its budget.
 //!

@@ -145,6 +145,7 @@ impl<'a> Departure<'a> {
             last,
             hold,
             effort: self.route.efforts.get(number).cloned(),
+            native: matches!(commands, Commands::Native(_) | Commands::Direct(..)),
             budget: self.route.budget.map(Duration::from_nanos),
             left: None,
             order: 0,

@@ -20,7 +20,7 @@ use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning, Sequence},
-    policy::Effort,
+    policy::{Effort, Moment},
     profile::{Log, Profile, StageKind, Watchers},
 };
 
@@ -43,10 +43,12 @@ pub(crate) struct Leg {
     pub(crate) hold: Arc<Hold>,
     /// What it has to do.
     pub(crate) effort: Option<Arc<Effort>>,
+    /// Whether its pipelines are those of a native replay.
+    pub(crate) native: bool,
     /// What it was cut to take at most.
     pub(crate) budget: Option<Duration>,
     /// When it left.
-    pub(crate) left: Option<Instant>,
+    pub(crate) left: Option<Moment>,
     /// Its place in the order in which submissions and writes reach the device. Given when its turn has come.
     pub(crate) order: u64,
 }
@@ -170,7 +172,17 @@ impl Flight {
         let hold = Arc::new(hold);
         Self {
             commands,
-            leg: Leg { part: 0, submission: 0, last: true, hold, effort: None, budget: None, left: None, order: 0 },
+            leg: Leg {
+                part: 0,
+                submission: 0,
+                last: true,
+                hold,
+                effort: None,
+                native: false,
+                budget: None,
+                left: None,
+                order: 0,
+            },
         }
     }
 }
@@ -256,6 +268,12 @@ impl Leg {
         }
         // The first part of a batch canceled before it started; a later part of one that is over has no more to say.
         Err(if pending || self.part == 0 { self.fail(&canceled(), false) } else { Wakers::default() })
+    }
+
+    /// How many pipelines of a native replay have run for the first time, now that it is done.
+    pub(crate) fn first_runs(&self) -> usize {
+        let frozen = self.hold.keeps.as_ref().filter(|_| self.native);
+        frozen.map_or(0, |frozen| frozen.first_runs(self.last))
     }
 
     /// It is done, as was seen now.

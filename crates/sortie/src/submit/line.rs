@@ -169,17 +169,18 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
         }
     }
 
-    /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by.
-    pub(crate) fn landed(&self, through: u64) -> SmallVec<[(L, X); 2]> {
+    /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by. Also
+    /// says whether none is left.
+    pub(crate) fn landed(&self, through: u64) -> (SmallVec<[(L, X); 2]>, bool) {
         let mut state = self.state.lock();
         let done = state.flying.iter().take_while(|flying| flying.serial <= through).count();
         let landed = state.flying.drain(..done).map(|flying| (flying.leg, flying.index)).collect();
-        let more = !state.queued.is_empty();
+        let (more, idle) = (!state.queued.is_empty(), state.flying.is_empty());
         drop(state);
         if more {
             self.submit.notify_one();
         }
-        landed
+        (landed, idle)
     }
 
     /// Nothing more will come.

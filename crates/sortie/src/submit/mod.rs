@@ -42,7 +42,7 @@ use self::{
     line::{Line, Queued, Turn},
     retained::Retained,
     staged::Staged,
-    wait_point::{WaitPoint, Waited},
+    wait_point::{Seen, WaitPoint, Waited},
     write::Target,
 };
 use crate::{
@@ -52,7 +52,7 @@ use crate::{
     exit::{self, Loading, Quit},
     memory::{self, Block},
     metrics::{Count, Counters},
-    policy::{Costs, Effort},
+    policy::{Clock, Costs, Effort, Landed},
 };
 
 /// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.
@@ -72,6 +72,8 @@ pub(crate) struct Submitter {
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
+    /// What submissions are measured by.
+    clock: Clock,
     exiting: AtomicBool,
     /// Who else has the queue. Locked while it is used past wgpu.
     sharing: Mutex<Sharing>,
@@ -161,7 +163,7 @@ impl Submitter {
         in_flight: usize,
         lost: Arc<Lost>,
         counters: Arc<Counters>,
-        costs: Arc<Costs>,
+        (costs, clock): (Arc<Costs>, Clock),
         budget: Option<u64>,
     ) -> Result<Arc<Self>> {
         let line = Line::new(in_flight);
@@ -187,6 +189,7 @@ impl Submitter {
             lost,
             counters,
             costs,
+            clock,
             exiting: AtomicBool::new(false),
             sharing: Mutex::new(Sharing { others, direct: false }),
             staged,
@@ -412,7 +415,7 @@ impl Submitter {
         let (gpu, queue) = self.wgpu();
         let others = self.sharing.lock().others;
         let scopes = gpu.scopes();
-        leg.left = Some(Instant::now());
+        leg.left = Some(self.clock.now());
         let point = WaitPoint::submit(queue, self.timeline.as_deref(), others, commands);
         self.staged.left(point.as_ref());
         let refused = scopes.pop(|| "a submission".into(), 0).err();
@@ -446,7 +449,7 @@ impl Submitter {
         }
         leg.overwrite();
         self.counters.submissions.add(1);
-        leg.left.inspect(|left| leg.log_left(*left));
+        leg.left.inspect(|left| leg.log_left(left.at));
         self.counters.in_flight.add(1);
         let serial = self.line.departed(leg, point.clone(), attended);
         Departed::Flying(point, serial)
@@ -496,7 +499,7 @@ impl Submitter {
             }
             false => Ok(()),
         };
-        leg.left = Some(Instant::now());
+        leg.left = Some(self.clock.now());
         let launched = flushed.and_then(|()| frozen.launch(part, timeline));
         sharing.direct |= launched.is_ok();
         drop(sharing);
@@ -536,8 +539,9 @@ impl Submitter {
     /// Sleeps until this flight is done, or a moment has passed; then lands all that is done. True when it is over.
     fn attend(&self, point: &WaitPoint, serial: u64) -> bool {
         let (gpu, _) = self.wgpu();
+        let mut seen = None;
         match point.wait(gpu, self.timeline.as_deref(), &self.lost, SLICE) {
-            Waited::Done => {}
+            Waited::Done(when) => seen = Some(when),
             Waited::Dropped => self.lost.set("it was destroyed"),
             Waited::Pending => {
                 self.lost.probe(gpu);
@@ -549,14 +553,11 @@ impl Submitter {
         let lost = self.lost.check();
         // A lost device reports nothing that can be believed: all hear of it.
         let through = if lost.is_ok() { serial } else { u64::MAX };
-        let now = Instant::now();
-        let landed = self.line.landed(through);
+        let now = seen.map_or_else(Instant::now, |seen| seen.at);
+        let (landed, idle) = self.line.landed(through);
         self.counters.in_flight.sub(landed.len() as u64);
-        if let Some(left) = landed.first().and_then(|(leg, _)| leg.left).filter(|_| lost.is_ok()) {
-            let efforts: SmallVec<[&Effort; 2]> = landed.iter().filter_map(|(leg, _)| leg.effort.as_deref()).collect();
-            let logged = landed.iter().any(|(leg, _)| leg.hold.logged.is_some());
-            let time = self.costs.landed(left, now, &efforts, logged);
-            landed.first().filter(|_| landed.len() == 1).inspect(|(leg, _)| self.watch(leg, time));
+        if let Some(seen) = seen.filter(|_| lost.is_ok()) {
+            self.measure(&landed, serial, seen, idle);
         }
         for (leg, point) in landed {
             leg.log_landed(now);
@@ -575,6 +576,25 @@ impl Submitter {
             self.counters.publish();
         }
         true
+    }
+
+    /// Learns from how long the device had submissions, the last of which has this serial.
+    fn measure(&self, landed: &[(Leg, WaitPoint)], serial: u64, seen: Seen, idle: bool) {
+        let Some(submitted) = landed.first().and_then(|(leg, _)| leg.left) else { return };
+        let efforts: SmallVec<[Option<&Arc<Effort>>; 2]> = landed.iter().map(|(leg, _)| leg.effort.as_ref()).collect();
+        let time = self.costs.landed(&Landed {
+            serials: [serial + 1 - landed.len() as u64, serial],
+            submitted,
+            seen: self.clock.at(seen.at),
+            on_time: seen.on_time,
+            efforts: &efforts,
+            compiled: landed.iter().map(|(leg, _)| leg.first_runs()).sum(),
+            profiled: landed.iter().any(|(leg, _)| leg.hold.logged.is_some()),
+            idle,
+        });
+        if let ([(leg, _)], Some(time)) = (landed, time) {
+            self.watch(leg, time);
+        }
     }
 
     /// Counts what took longer than it was cut to take.

@@ -13,10 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::device::{Gpu, Lost, Polled, Signal, Timeline};
+use crate::device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline};
 
 /// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
 const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
+/// A first look this soon after a submission sees its completion on time. Drivers of GL run what is submitted before they return.
+const PROMPT: Duration = Duration::from_millis(1);
 
 /// What one submission is waited for by.
 #[derive(Clone, Debug)]
@@ -29,12 +31,22 @@ pub(super) struct WaitPoint {
     done: Option<Arc<Signal>>,
     /// Of a submission through wgpu.
     index: Option<wgpu::SubmissionIndex>,
+    /// When it was submitted, where there is no timeline.
+    submitted: Option<Instant>,
+}
+
+/// When a submission was seen to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) at: Instant,
+    /// A thread was waiting for it when it happened.
+    pub(super) on_time: bool,
 }
 
 /// What a wait has found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    Done,
+    Done(Seen),
     Pending,
     /// wgpu has not submitted it.
     Dropped,
@@ -58,37 +70,38 @@ impl WaitPoint {
             queue.on_submitted_work_done(move || guard.set(true));
             done
         });
-        Some(Self { id: next_id(), value, done, index: Some(index) })
+        let submitted = value.is_none().then(Instant::now);
+        Some(Self { id: next_id(), value, done, index: Some(index), submitted })
     }
 
     /// Of a submission past wgpu.
     pub(super) fn direct(value: u64) -> Self {
-        Self { id: next_id(), value: Some(value), done: None, index: None }
+        Self { id: next_id(), value: Some(value), done: None, index: None, submitted: None }
     }
 
     /// Waits until the submission is done, but no longer than about `limit`.
     pub(super) fn wait(&self, gpu: &Gpu, timeline: Option<&Timeline>, lost: &Lost, limit: Duration) -> Waited {
         let seen = match (self.value, timeline) {
-            (Some(value), Some(timeline)) => timeline.wait(value, limit).unwrap_or_else(|_| {
+            (Some(value), Some(timeline)) => watch(timeline, value, limit).unwrap_or_else(|_| {
                 lost.set_by_driver();
                 // A driver that has lost its device is through with everything.
-                true
+                Some(Seen { at: Instant::now(), on_time: false })
             }),
             _ => self.poll_until(gpu, lost, limit),
         };
-        if !seen {
-            return Waited::Pending;
-        }
+        let Some(seen) = seen else { return Waited::Pending };
         match &self.index {
-            Some(_) if lost.by_driver() => Waited::Done,
+            Some(_) if lost.by_driver() => Waited::Done(seen),
             Some(index) => {
                 match lost.poll(gpu, &wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
-                    Polled::Done => Waited::Done,
+                    // On a queue that others use too, it may not have been done before.
+                    Polled::Done if self.done.is_some() => Waited::Done(Seen { at: Instant::now(), ..seen }),
+                    Polled::Done => Waited::Done(seen),
                     Polled::Dropped => Waited::Dropped,
                     Polled::Failed => Waited::Pending,
                 }
             }
-            None => Waited::Done,
+            None => Waited::Done(seen),
         }
     }
 
@@ -103,22 +116,31 @@ impl WaitPoint {
         done.get().is_some()
     }
 
-    fn poll_until(&self, gpu: &Gpu, lost: &Lost, limit: Duration) -> bool {
-        let Some(done) = &self.done else { return true };
+    fn poll_until(&self, gpu: &Gpu, lost: &Lost, limit: Duration) -> Option<Seen> {
         let begin = Instant::now();
+        let mut on_time = self.submitted.is_some_and(|submitted| begin < submitted + PROMPT);
+        let Some(done) = &self.done else { return Some(Seen { at: begin, on_time }) };
         let [mut interval, longest] = INTERVALS;
         loop {
             lost.poll(gpu, &wgpu::PollType::Poll);
             if done.get().is_some() {
-                return true;
+                return Some(Seen { at: Instant::now(), on_time });
             }
             if begin.elapsed() >= limit || lost.check().is_err() {
-                return false;
+                return None;
             }
+            on_time = true;
             done.wait(interval);
             interval = (2 * interval).min(longest);
         }
     }
+}
+
+/// Waits for a value. What is there at the first look may have been there for long.
+fn watch(timeline: &Timeline, value: u64, limit: Duration) -> Result<Option<Seen>, DriverLost> {
+    let found = timeline.wait(value, Duration::ZERO)?;
+    let reached = found || timeline.wait(value, limit)?;
+    Ok(reached.then(|| Seen { at: Instant::now(), on_time: !found }))
 }
 
 impl PartialEq for WaitPoint {

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use super::{Tuning, TuningFile, contest};
 use crate::{
-    device::DeviceOptions,
+    device::{DeviceOptions, default_policy},
     error::{Error, ErrorKind, Result},
     policy::{Split, SubmitPolicy},
 };
@@ -32,6 +32,8 @@ pub struct Findings {
     timings: Vec<Timing>,
     churn: Vec<Churn>,
     noise: f64,
+    /// The default of a device of its kind.
+    usual: SubmitPolicy,
     policy: SubmitPolicy,
 }
 
@@ -123,20 +125,21 @@ impl Findings {
     /// [`Batch::submit`](crate::Batch::submit).
     pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
         let (info, works, timings, churn) = contest::measure(options, time, &mut progress)?;
-        Ok(Self::of(info.name, info.driver, options.tuning.clone(), works, timings, churn))
+        let usual = default_policy(info.kind);
+        Ok(Self::of([info.name, info.driver], options.tuning.clone(), usual, works, timings, churn))
     }
 
     fn of(
-        device: String,
-        driver: String,
+        [device, driver]: [String; 2],
         file: TuningFile,
+        usual: SubmitPolicy,
         works: Vec<Work>,
         timings: Vec<Timing>,
         churn: Vec<Churn>,
     ) -> Self {
         let controls = timings.iter().filter(|timing| timing.control);
         let noise = controls.map(|timing| (timing.ratio - 1.0).abs()).fold(0.0, f64::max);
-        let mut findings = Self { device, driver, file, works, timings, churn, noise, policy: SubmitPolicy::default() };
+        let mut findings = Self { device, driver, file, works, timings, churn, noise, usual, policy: usual };
         let choose = |ways: Vec<Way>| {
             let rated = ways.into_iter().map(|way| (way, findings.overall(way)));
             let better = rated.filter(|(way, overall)| {
@@ -158,7 +161,7 @@ impl Findings {
         findings
     }
 
-    /// The policy that suits the device. Other than the [default](SubmitPolicy::default) only where that gains more than chance explains.
+    /// The policy that suits the device. Other than the [default](SubmitPolicy) only where that gains more than chance explains.
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
         self.policy
@@ -191,7 +194,7 @@ impl Findings {
     /// In one or two sentences.
     #[must_use]
     pub fn verdict(&self) -> String {
-        let usual = SubmitPolicy::default();
+        let usual = self.usual;
         let best = |cuts: bool| {
             let ways = self.ways().filter(|way| *way != way.baseline() && matches!(way, Way::Cut(_)) == cuts);
             let rated = ways.map(|way| (way, self.overall(way)));
@@ -201,10 +204,8 @@ impl Findings {
         };
         let split = match self.policy.split {
             split if split == usual.split => {
-                format!(
-                    "No benefit from splitting here: {}. Batches stay whole unless they are longer than a budget.",
-                    best(true)
-                )
+                let unless = if split == Split::Never { "" } else { " unless they are longer than a budget" };
+                format!("No benefit from splitting here: {}. Batches stay whole{unless}.", best(true))
             }
             split => format!("Splitting helps here: {split} takes {:.2} of the time.", self.overall(Way::Cut(split))),
         };
@@ -300,7 +301,8 @@ mod tests {
 
     fn findings(timings: Vec<Timing>) -> Findings {
         let works = vec![work("a"), work("b")];
-        Findings::of("device".into(), "driver".into(), TuningFile::Off, works, timings, Vec::new())
+        let names = ["device".into(), "driver".into()];
+        Findings::of(names, TuningFile::Off, SubmitPolicy::default(), works, timings, Vec::new())
     }
 
     /// Ratios of a way in both works, and of the control.

@@ -1,5 +1,7 @@
 //! Where batches are cut, by count, and how that shows in the metrics.
 
+use std::time::Duration;
+
 use sortie::{Device, DeviceOptions, ErrorKind, Split, SubmitPolicy};
 
 use crate::{Chain, LEN, devices, drivers, expected, noop, numbers, on};
@@ -65,6 +67,31 @@ fn a_device_has_a_policy_and_says_which() -> sortie::Result<()> {
         let before = device.metrics();
         replay.run().submit()?;
         assert_eq!((device.metrics() - before).submissions, submissions);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_built_in_cpu_cuts_nothing_unless_it_is_told_to() -> sortie::Result<()> {
+    const OPS: u32 = 100_000;
+    let device = Device::cpu()?;
+    assert_eq!(device.policy(), SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });
+    let adaptive = DeviceOptions { policy: Some(SubmitPolicy::default()), ..DeviceOptions::default() };
+    for (device, whole) in [(device, true), (Device::cpu_with(adaptive)?, false)] {
+        let chain = Chain::new(&device)?;
+        let mut batch = device.batch();
+        chain.record(&mut batch, OPS);
+        let plan = batch.plan()?;
+        assert!(plan.estimate() > Duration::from_millis(100), "{plan:?}");
+        assert_eq!(plan.submissions() == 1, whole, "{plan:?}");
+        let before = device.metrics();
+        batch.submit()?;
+        assert_eq!((device.metrics() - before).submissions, plan.submissions() as u64);
+        // One that is told by the batch itself is, too.
+        let mut batch = device.batch();
+        chain.record(&mut batch, OPS);
+        batch.split_by(Split::Adaptive { budget: Duration::from_millis(1) });
+        assert!(batch.plan()?.submissions() > 1);
     }
     Ok(())
 }

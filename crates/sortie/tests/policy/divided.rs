@@ -20,12 +20,14 @@ const WHO: &str = "
         atomicAdd(&count[at], id.x + 1u);
     }";
 
-const GRID: [u32; 3] = [13, 7, 3];
-const GROUPS: usize = 13 * 7 * 3;
+/// More than ten times as many groups as are guessed to fit the shortest budget.
+const GRID: [u32; 3] = [1031, 67, 3];
+const GROUPS: usize = 1031 * 67 * 3;
 
 fn expected() -> (Vec<[u32; 4]>, Vec<u32>) {
-    let groups = || (0..3).flat_map(|z| (0..7).flat_map(move |y| (0..13_u32).map(move |x| [x, y, z])));
-    let seen = groups().map(|[x, y, z]| [x, y, z, 13 * 10_000 + 700 + 3 + 5]).collect();
+    let [width, height, depth] = GRID;
+    let groups = || (0..depth).flat_map(|z| (0..height).flat_map(move |y| (0..width).map(move |x| [x, y, z])));
+    let seen = groups().map(|[x, y, z]| [x, y, z, width * 10_000 + height * 100 + depth + 5]).collect();
     let count = groups().map(|[x, _, _]| 2 * (0..4).map(|local| 4 * x + local + 1).sum::<u32>()).collect();
     (seen, count)
 }
@@ -43,11 +45,11 @@ fn pieces_of_a_dispatch_see_the_grid_they_are_of() {
 
 fn check(name: &str, device: &Device) -> sortie::Result<()> {
     let kernel = device.kernel(WHO)?;
-    for (budget, native) in [(1, false), (1, true), (100_000, false)] {
+    for (budget, native) in [(0, false), (0, true), (4, false)] {
         let (seen, count) = (device.zeros::<[u32; 4]>(GROUPS)?, device.zeros::<u32>(GROUPS)?);
         let mut batch = device.batch();
         batch.dispatch(&kernel, &[&seen, &count], Grid::groups(GRID)).immediates(&5_u32);
-        batch.split_by(Split::Adaptive { budget: Duration::from_nanos(budget) });
+        batch.split_by(Split::Adaptive { budget: Duration::from_millis(budget) });
         let submissions = batch.plan()?.submissions();
         let before = device.metrics();
         if native {
@@ -56,12 +58,12 @@ fn check(name: &str, device: &Device) -> sortie::Result<()> {
             batch.submit()?;
         }
         let made = device.metrics() - before;
-        assert_eq!((seen.download()?, count.download()?), expected(), "{name}");
-        if budget == 1 {
-            assert_eq!(submissions, GROUPS, "{name}");
+        assert!((seen.download()?, count.download()?) == expected(), "{name}");
+        if budget == 0 {
+            assert!(submissions >= 4, "{name}: {submissions}");
             // A replay that is not native, as none is but on Vulkan, does not divide in its runs.
             let divides = !native || made.native_runs > 0;
-            assert_eq!(made.pieces, if divides { GROUPS as u64 - 1 } else { 0 }, "{name}");
+            assert_eq!(made.pieces, if divides { submissions as u64 - 1 } else { 0 }, "{name}");
         }
     }
     Ok(())
@@ -74,7 +76,8 @@ const LONG: &str = "
         for (var i = 0u; i < 500u; i++) { a = a * 1664525u + 1013904223u; }
         x[id.x] += a;
     }";
-const LEN: usize = 1 << 16;
+/// As many workgroups as are guessed to take a little more than the shortest budget, which is a small part of what they take.
+const LEN: usize = 1 << 20;
 
 /// A replay keeps the plan that it was frozen with, while the same recording, submitted anew, is divided.
 #[test]
@@ -118,6 +121,8 @@ fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
             batch.split_by(split);
             Ok((batch.plan()?, batch))
         };
+        // Its first run may have the driver's compilation in it.
+        batch(Split::Never)?.1.submit()?;
         batch(Split::Never)?.1.submit()?;
         let expected = x.download()?;
         let (whole, _) = batch(Split::Never)?;

@@ -4,6 +4,9 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use sortie::{Device, DeviceOptions, ErrorKind, Findings, Split, SubmitPolicy, TuningFile, Way};
 
+/// The default of the built-in CPU.
+const CPU: SubmitPolicy = SubmitPolicy { split: Split::Never, in_flight: 2 };
+
 /// A file of its own for a test, gone with it.
 struct Scratch(PathBuf);
 
@@ -38,6 +41,7 @@ fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Res
         ("every 64 ops", "3", Some((Split::Every(64), 3))),
         ("never split", "1", Some((Split::Never, 1))),
         ("adaptive, 12.5 ms", "2", Some((Split::Adaptive { budget: Duration::from_micros(12_500) }, 2))),
+        ("adaptive, 0 ms", "2", Some((Split::Adaptive { budget: Duration::ZERO }, 2))),
         ("every 0 ops", "2", None),
         ("often", "2", None),
         ("every 64 ops", "0", None),
@@ -45,7 +49,7 @@ fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Res
     ] {
         let text = format!("[{name:?}]\nsplit = {split:?}\nin_flight = {in_flight:?}\nproduct = \"no such way\"\n");
         fs::write(&scratch.0, text).expect("a writable folder");
-        let expected = expected.map(|(split, in_flight)| SubmitPolicy { split, in_flight }).unwrap_or_default();
+        let expected = expected.map_or(CPU, |(split, in_flight)| SubmitPolicy { split, in_flight });
         assert_eq!(scratch.policy()?, expected, "{split}, {in_flight}");
     }
     for text in [
@@ -54,7 +58,7 @@ fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Res
         "[\"another device\"]\nsplit = \"never split\"\nin_flight = \"1\"",
     ] {
         fs::write(&scratch.0, text).expect("a writable folder");
-        assert_eq!(scratch.policy()?, SubmitPolicy::default(), "{text}");
+        assert_eq!(scratch.policy()?, CPU, "{text}");
     }
     fs::write(&scratch.0, format!("[{name:?}]\nsplit = \"never split\"\nin_flight = \"1\"\n"))
         .expect("a writable folder");

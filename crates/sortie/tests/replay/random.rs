@@ -133,9 +133,9 @@ macro_rules! record {
         for step in $steps {
             match step {
                 Step::Add { from, to, by, times, half } if from != to => {
-                    let grid = Grid::items(if *half { LEN / 2 } else { LEN });
+                    let grid = $add.grid(if *half { LEN / 2 } else { LEN });
                     with!($memory, whole(*from), from => with!($memory, whole(*to), to => {
-                        $batch.dispatch($add, &[&from, &to], grid).immediates(&[*by, *times]);
+                        $batch.dispatch(&$add.kernel, &[&from, &to], grid).immediates(&[*by, *times]);
                     }));
                 }
                 Step::Copy { from, to } => {
@@ -179,7 +179,7 @@ fn expected(steps: &[Step]) -> Left {
     (outputs, buffers)
 }
 
-fn live(device: &Device, add: &Kernel, steps: &[Step]) -> sortie::Result<Left> {
+fn live(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let buffers = (0..BUFFERS as u32).map(|at| device.upload(&numbers(at))).collect::<sortie::Result<Vec<_>>>()?;
     let mut outputs = Vec::new();
     for run in 0..RUNS {
@@ -195,7 +195,7 @@ fn live(device: &Device, add: &Kernel, steps: &[Step]) -> sortie::Result<Left> {
     Ok((outputs, buffers.iter().map(Buffer::download).collect::<sortie::Result<_>>()?))
 }
 
-fn replayed(device: &Device, add: &Kernel, steps: &[Step]) -> sortie::Result<Left> {
+fn replayed(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let buffers = (0..BUFFERS as u32).map(|at| device.upload(&numbers(at))).collect::<sortie::Result<Vec<_>>>()?;
     let mut batch = device.batch();
     let inputs: Vec<_> = (0..INPUTS).map(|_| batch.input::<u32>([LEN])).collect();
@@ -217,10 +217,43 @@ fn replayed(device: &Device, add: &Kernel, steps: &[Step]) -> sortie::Result<Lef
     Ok((outputs, buffers.iter().map(Buffer::download).collect::<sortie::Result<_>>()?))
 }
 
-fn devices() -> Vec<(String, Device, Kernel)> {
+/// The kernel, and how many workgroups there are for each element; 0 for one for each 64.
+struct Add {
+    kernel: Kernel,
+    spread: usize,
+}
+
+impl Add {
+    /// Spread, so that a dispatch is guessed to take longer than the shortest budget.
+    const SPREAD: usize = 100;
+
+    fn new(device: &Device, split: Split) -> sortie::Result<Self> {
+        if !matches!(split, Split::Adaptive { .. }) {
+            return Ok(Self { kernel: device.kernel(ADD)?, spread: 0 });
+        }
+        let (head, _) = ADD.split_once("@compute").expect("an entry point");
+        let spread = Self::SPREAD;
+        let source = format!(
+            "{head} @compute @workgroup_size(1) fn main(@builtin(workgroup_id) id: vec3<u32>) {{
+                let at = id.x / {spread}u;
+                if id.x % {spread}u == 0u && at < arrayLength(&y) {{ y[at] += x[at] * p.times + p.by; }}
+            }}"
+        );
+        Ok(Self { kernel: device.kernel(&source)?, spread })
+    }
+
+    fn grid(&self, items: usize) -> Grid<'static> {
+        match self.spread {
+            0 => Grid::items(items),
+            spread => Grid::groups([(items.next_multiple_of(64) * spread) as u32, 1, 1]),
+        }
+    }
+}
+
+fn devices() -> Vec<(String, Device, Add)> {
     let on = Planning::default();
-    // Every op alone, and every dispatch divided as far as it can be.
-    let finest = Split::Adaptive { budget: Duration::from_nanos(1) };
+    // Dispatches are divided.
+    let finest = Split::Adaptive { budget: Duration::from_millis(1) };
     let mut all = vec![("cpu", true, true, on, Split::Never), ("cpu", true, true, on, Split::Every(2))];
     for driver in ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some()) {
         let straight = Planning { reorder: false, reuse: false, ..on };
@@ -236,7 +269,7 @@ fn devices() -> Vec<(String, Device, Kernel)> {
         let options =
             DeviceOptions { device, policy, native_replay, native_immediates, planning, ..DeviceOptions::default() };
         let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let add = Add::new(&device, split).unwrap_or_else(|error| panic!("{name}: {error}"));
         (format!("{name}, native {native_replay}, immediates {native_immediates}, {planning:?}, {split}"), device, add)
     };
     all.into_iter().map(open).collect()
@@ -260,4 +293,7 @@ fn recordings_leave_the_same_live_and_replayed() {
             prop_assert_eq!(&expected, &replayed(device, add, &steps).map_err(fail)?, "replayed on {}", name);
         }
     });
+    for (name, device, _) in devices.iter().filter(|(.., add)| add.spread > 0) {
+        assert!(device.metrics().pieces > 0, "{name}");
+    }
 }

@@ -59,7 +59,7 @@ impl Submitter {
             queue.under_way.drain(..=at);
         }
         drop(queue);
-        for (leg, _) in self.line.landed(serial) {
+        for (leg, _) in self.line.landed(serial).0 {
             leg.completion.finish(Ok(()));
         }
     }
