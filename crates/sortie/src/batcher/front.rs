@@ -96,7 +96,17 @@ pub(super) enum Step {
     Land,
     /// A batch was taken, for this reason, of those rows that it could have.
     Fly(Reason, usize),
+    /// The part of a failed batch is to be run again.
+    Retry,
     End,
+}
+
+/// A part of a failed batch that is to be run again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    pub(super) rows: usize,
+    /// It goes before what waits in the queue. It does every other time, so that neither holds up the other.
+    pub(super) first: bool,
 }
 
 impl<I, O> Front<I, O> {
@@ -171,12 +181,13 @@ impl<I, O> Front<I, O> {
     }
 
     /// What the thread of a device is to do next; it sleeps until there is something, though not if it still owes waking, except for callers to come back:
-    /// they wake each other. `landed` says whether its oldest flight is over.
+    /// they wake each other. `landed` says whether its oldest flight is over, `retry` what it has to run again.
     pub(super) fn next(
         &self,
         who: usize,
         taken: &mut Taken<Request<I, O>>,
         owes: bool,
+        retry: Option<Retry>,
         landed: impl Fn() -> bool,
     ) -> Step {
         let mut state = self.state.lock();
@@ -189,6 +200,13 @@ impl<I, O> Front<I, O> {
             }
             let (taker, decision) = state.decide(who, now);
             let State { queue, roster, closed, .. } = &mut *state;
+            if let Some(Retry { rows, first }) = retry
+                && roster.can_start(who)
+                && (first || !matches!(decision, Decision::Fly(..)))
+            {
+                roster.started(who, rows, now);
+                return Step::Retry;
+            }
             let until = match decision {
                 Decision::Fly(key, reason) => {
                     let waiting = queue.rows();
@@ -210,7 +228,7 @@ impl<I, O> Front<I, O> {
             if landed() {
                 return Step::Land;
             }
-            if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 {
+            if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 && retry.is_none() {
                 return Step::End;
             }
             if let Some(awaited) = taker.waits {

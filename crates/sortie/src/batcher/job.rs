@@ -28,8 +28,8 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 ///         Ok((device.clone(), kernel))
 ///     }
 ///
-///     fn record(&self, ready: &mut Self::Ready, batch: &mut Batch, inputs: Vec<f32>) -> sortie::Result<Answers<f32>> {
-///         let x = batch.upload(&inputs, [inputs.len()]);
+///     fn record(&self, ready: &mut Self::Ready, batch: &mut Batch, inputs: &[f32]) -> sortie::Result<Answers<f32>> {
+///         let x = batch.upload(inputs, [inputs.len()]);
 ///         batch.dispatch(&ready.1, &[&x], Grid::items(inputs.len()));
 ///         let doubled = batch.read(x);
 ///         Ok(Box::new(|| Ok(doubled.wait()?.into_iter().map(Ok).collect())))
@@ -103,7 +103,7 @@ pub trait Job: Send + Sync + 'static {
         &self,
         ready: &mut Self::Ready,
         device: &Device,
-        inputs: Vec<Self::Input>,
+        inputs: &[Self::Input],
     ) -> Result<(Ticket, Answers<Self::Output>)> {
         let mut batch = device.batch();
         let answers = self.record(ready, &mut batch, inputs)?;
@@ -118,6 +118,6 @@ pub trait Job: Send + Sync + 'static {
         &self,
         ready: &mut Self::Ready,
         batch: &mut Batch,
-        inputs: Vec<Self::Input>,
+        inputs: &[Self::Input],
     ) -> Result<Answers<Self::Output>>;
 }

@@ -107,8 +107,15 @@ counters! {
     expired,
     /// Requests whose callers had gone before they flew.
     canceled,
-    /// Batches that failed.
+    /// Batches that failed: with all their requests, or until those that fail them were isolated.
     failed,
+    /// Further attempts with parts of failed batches, each at most one submission. At most two for each halving of a batch and each request that fails it, and at most half as many as
+    /// the batch has requests, or 64.
+    retries,
+    /// Requests that failed alone after their batch had failed.
+    isolated,
+    /// Times that the job was prepared again because it had panicked.
+    prepared,
     /// Times that a lost device was opened again.
     reopened,
 }

@@ -138,6 +138,11 @@ impl Roster {
         Taker { free, idle, waits, size, left }
     }
 
+    /// Whether a device may have one more batch under way.
+    pub(super) fn can_start(&self, who: usize) -> bool {
+        self.has_place(&self.members[who])
+    }
+
     fn has_place(&self, member: &Member) -> bool {
         member.up && member.flights.len() < self.config.in_flight.max(1)
     }
@@ -195,11 +200,16 @@ impl Roster {
         if self.members.len() > 1 && self.share(who) == 0 {
             self.members[who].probe = now + PROBE;
         }
+        self.started(who, rows, now);
         let member = &mut self.members[who];
-        member.flights.push_back((rows, now));
         member.linger.end(waiting);
         member.share.batches += 1;
         member.share.rows += rows as u64;
+    }
+
+    /// A batch, or a part of one that is run again, is under way from now on.
+    pub(super) fn started(&mut self, who: usize, rows: usize, now: Duration) {
+        self.members[who].flights.push_back((rows, now));
     }
 
     /// The oldest batch under way is over; so many rows wait.
