@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Answers, Job,
-    front::{Front, Request, Retry, Step, expired},
+    front::{Front, Request, Retry, Step, expired, too_late},
     isolate::{self, Attempts, Stage, Verdict},
     queue::{Reason, Taken},
     reply::{Address, Desk},
@@ -151,13 +151,15 @@ impl<J: Job> Flights<J> {
         owed.drain(..).for_each(|desk| desk.settle(spare));
     }
 
-    /// Answers those who are late, and forgets those who have gone.
+    /// Answers those who are late or would be, and forgets those who have gone.
     fn excuse(&mut self) {
         let Self { front, taken, owed, .. } = self;
         front.figures.canceled.add(taken.gone.len());
         taken.gone.clear();
         front.figures.expired.add(taken.late.len());
         Address::answer_all(taken.late.drain(..).map(|request| (request.address, Err(expired()))), owed);
+        front.figures.shed.add(taken.shed.len());
+        Address::answer_all(taken.shed.drain(..).map(|request| (request.address, Err(too_late()))), owed);
     }
 
     /// The part of a failed batch that is run again next, without the requests that have expired or whose callers have gone.

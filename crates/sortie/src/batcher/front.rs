@@ -148,17 +148,18 @@ impl<I, O> Front<I, O> {
         if let Some(why) = &state.closed {
             return Err(why.clone());
         }
-        if overload == Overload::Reject && !state.queue.has_room(rows) {
+        if overload == Overload::Reject && !state.has_room(now, rows) {
             // Perhaps some do not want theirs any more. They are looked for only if somebody has gone since.
             let left = self.gone.load(Ordering::Relaxed);
             if std::mem::replace(&mut state.swept, left) != left {
                 state.queue.sweep(|request| request.address.is_gone(), &mut gone);
             }
-            if !state.queue.has_room(rows) {
+            if !state.has_room(now, rows) {
+                let full = !state.queue.has_room(rows);
                 drop(state);
                 self.figures.canceled.add(gone.len());
                 self.figures.rejected.add(1);
-                return Err(Error::new(ErrorKind::Overloaded, "the queue of the batcher is full"));
+                return Err(if full { overloaded("the queue of the batcher is full") } else { too_late() });
             }
         }
         let State { desk, queue, .. } = &mut *state;
@@ -349,6 +350,11 @@ impl<I, O> State<I, O> {
         }
     }
 
+    /// Whether a request of so many rows is let in where others are rejected.
+    fn has_room(&self, now: Duration, rows: usize) -> bool {
+        self.queue.has_room(rows) && self.roster.is_in_time(now, self.queue.rows(), rows)
+    }
+
     /// What a device is to do, or when it is to look again.
     fn decide(&self, who: usize, now: Duration) -> (Taker, Decision) {
         let waiting = self.queue.rows();
@@ -378,6 +384,14 @@ impl<I, O> State<I, O> {
         self.roster.wakes(who, now);
         Some(who)
     }
+}
+
+pub(super) fn too_late() -> Error {
+    overloaded("the batcher would answer later than its target")
+}
+
+fn overloaded(message: &str) -> Error {
+    Error::new(ErrorKind::Overloaded, message)
 }
 
 pub(super) fn expired() -> Error {

@@ -101,8 +101,10 @@ counters! {
     idle,
     /// Batches that flew because the batcher was closing.
     closing,
-    /// Requests for which there was no room.
+    /// Requests for which there was no room, or that could not be answered within the target.
     rejected,
+    /// Requests that were let in, waited, and were then rejected because they could no longer be answered within the target.
+    shed,
     /// Requests whose deadline passed before they flew.
     expired,
     /// Requests whose callers had gone before they flew.

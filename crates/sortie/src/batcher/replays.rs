@@ -118,12 +118,7 @@ impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
         parts.concat()
     }
 
-    fn fly(
-        &self,
-        replays: &mut Self::Ready,
-        device: &Device,
-        inputs: &[Vec<T>],
-    ) -> Result<(Ticket, Answers<Vec<U>>)> {
+    fn fly(&self, replays: &mut Self::Ready, device: &Device, inputs: &[Vec<T>]) -> Result<(Ticket, Answers<Vec<U>>)> {
         let (mut all, lengths) = self.widths.gather(inputs);
         let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
         all.resize(rows * self.widths.input(), T::zeroed());

@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use super::{
-    front::Request,
-    isolate::Attempts,
-    queue::Waiting,
-    reply::Address,
-};
+use super::{front::Request, isolate::Attempts, queue::Waiting, reply::Address};
 
 #[derive(Debug)]
 pub(super) struct Requests<I, O> {

@@ -99,6 +99,9 @@ fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<(
     first.wait()?;
     let error = second.wait().expect_err("the thread is over");
     assert!(matches!(error.kind(), ErrorKind::JobPanicked | ErrorKind::Internal), "{error}");
-    assert_eq!(batcher.call(Touchy(true.into())).wait().expect_err("so is the batcher").kind(), &ErrorKind::JobPanicked);
+    assert_eq!(
+        batcher.call(Touchy(true.into())).wait().expect_err("so is the batcher").kind(),
+        &ErrorKind::JobPanicked
+    );
     Ok(())
 }
