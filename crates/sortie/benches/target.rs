@@ -2,8 +2,9 @@
 //!
 //! The load is open: requests of one row arrive at random (Poisson) from two threads, on a schedule that does not depend on the answers. A latency is the time from the scheduled arrival
 //! until the caller has the answer, of every request that was answered, from the first one on: batchers start without any estimate. `capacity` is what the device does in full batches for callers
-//! that wait for room; a row is made to take so much work that it is about 40,000 rows a second, so that offering twice as much takes little of the machine. `late` is how long after its schedule a
-//! request was made, at the 99th percentile: it is part of the latency, and no batcher can do anything about it. `alone` is the time of a request that no other is beside, at the 99th percentile, measured before and after the loads of a device, the shorter of both: a target below cannot be met.
+//! that wait for room; a row is made to take so much work that it is about 20,000 rows a second, so that offering twice as much takes little of the machine. `late` is how long after its schedule a
+//! request was made, at the 99th percentile: it is part of the latency, and no batcher can do anything about it. Where it is more than half of the target, the machine did not offer the load that was to be measured; it is
+//! offered again, up to three times in all. `alone` is the time of a request that no other is beside, at the 99th percentile, measured before and after the loads of a device, the shorter of both: a target below cannot be met.
 //!
 //! `cargo bench -p sortie --bench target [-- --quick] [--json] [--device NAME]`
 
@@ -37,7 +38,10 @@ const GENERATORS: u64 = 2;
 const STEPS: f64 = 5_000.0;
 const MOST_STEPS: f64 = 10_000.0;
 /// Rows a second that are aimed at.
-const RATE: f64 = 40_000.0;
+const RATE: f64 = 20_000.0;
+/// The part of a target that requests may be made late by, at the 99th percentile, and how often a load that was not offered on time is offered again.
+const ON_TIME: f64 = 0.5;
+const OFFERS: usize = 3;
 /// How much longer than its target a percentile may be.
 const TOLERANCE: f64 = 1.5;
 
@@ -76,7 +80,14 @@ fn bench(device: &Device, name: &str, time: Duration, json: bool) -> sortie::Res
     let mut outcomes = Vec::new();
     for target in TARGETS.map(Duration::from_millis) {
         for load in LOADS {
-            outcomes.push(bear(device, target, load, [capacity, steps], time)?);
+            let mut outcome = bear(device, target, load, [capacity, steps], time)?;
+            for _ in 1..OFFERS {
+                if outcome.is_on_time() {
+                    break;
+                }
+                outcome = bear(device, target, load, [capacity, steps], time)?;
+            }
+            outcomes.push(outcome);
         }
     }
     let alone = before.min(alone(device, steps)?);
@@ -95,6 +106,11 @@ fn bench(device: &Device, name: &str, time: Duration, json: bool) -> sortie::Res
 }
 
 impl Outcome {
+    /// Whether the load was the one that it was to be.
+    fn is_on_time(&self) -> bool {
+        percentile(&self.late, 0.99) <= self.target.mul_f64(ON_TIME)
+    }
+
     fn print(&self, name: &str, alone: Duration, time: Duration, json: bool) {
         let Self { target, load, late, latencies } = self;
         let [p50, p99] = [0.5, 0.99].map(|part| percentile(latencies, part));
@@ -102,6 +118,7 @@ impl Outcome {
         let verdict = match () {
             () if ratio <= TOLERANCE => "kept",
             () if alone > *target => "cannot be met by one row",
+            () if !self.is_on_time() => "was not offered on time",
             () => "missed",
         };
         let [offers, answers] = [late.len(), latencies.len()].map(|count| count as f64 / time.as_secs_f64());

@@ -212,10 +212,10 @@ impl<I, O> Front<I, O> {
                 Decision::Fly(key, reason) => {
                     let waiting = queue.rows();
                     queue.take(taken, key, now, &taker, |request| request.address.is_gone());
+                    self.waiting.store(queue.rows(), Ordering::Relaxed);
                     if taken.batch.is_empty() {
                         return Step::Settle;
                     }
-                    self.waiting.store(queue.rows(), Ordering::Relaxed);
                     roster.left(who, taken.rows, waiting, now);
                     // There may be enough for another one, too.
                     let woken = state.rouse(now);

@@ -7,6 +7,12 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 
 /// Work that is done for many requests at once.
 ///
+/// A job borrows its inputs, because a batch may be run more than once: where one fails in [`record`](Job::record) or [`fly`](Job::fly), panics, or gives an error or a wrong number of answers, it is
+/// run again in two halves, and these in halves, until the requests that fail it are isolated. They fail with their own error: what the job returned, [`JobPanicked`](crate::ErrorKind::JobPanicked), or
+/// [`Shape`](crate::ErrorKind::Shape) for a wrong number of answers. All others are answered. With `c` such requests among `n` it takes at most `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`,
+/// or 64: a part that fails after that fails as a whole. [`BatchMetrics`](crate::BatchMetrics) counts them. Failures that concern all inputs alike fail all of them: a lost device, memory, time, and whatever
+/// fails while the device runs the batch. A job that knows which of its inputs is wrong says so in [`check`](Job::check) or in the answers, which costs nothing further.
+///
 /// ```
 /// use sortie::{Answers, Batch, Batcher, BatchConfig, Device, Grid, Job, Kernel};
 ///
@@ -55,7 +61,7 @@ pub trait Job: Send + Sync + 'static {
         plain.rsplit("::").next().unwrap_or(plain).to_owned()
     }
 
-    /// Makes what it keeps on a device: at the beginning, for each device, and anew when one was lost and has been reopened.
+    /// Makes what it keeps on a device: at the beginning, for each device, and anew when one was lost and has been reopened, or after a panic, which may have left it inconsistent.
     ///
     /// # Errors
     /// Whatever is in the way.
@@ -98,7 +104,7 @@ pub trait Job: Send + Sync + 'static {
     /// [`Replay`](crate::Replay) of it runs that here.
     ///
     /// # Errors
-    /// Fail all of them.
+    /// It is tried again with fewer of them, until those that fail it are isolated.
     fn fly(
         &self,
         ready: &mut Self::Ready,
@@ -113,7 +119,7 @@ pub trait Job: Send + Sync + 'static {
     /// Records a batch for all these inputs.
     ///
     /// # Errors
-    /// Fail all of them.
+    /// It is tried again with fewer of them, until those that fail it are isolated.
     fn record(
         &self,
         ready: &mut Self::Ready,

@@ -304,7 +304,7 @@ fn a_device_that_is_lost_leaves_its_work_to_the_other() {
         // The other one fails with what it has taken, and never comes back.
         let lost = thread::spawn(move || {
             let mut taken = Taken::default();
-            let step = own.next(0, &mut taken, false, || false);
+            let step = own.next(0, &mut taken, false, None, || false);
             own.lost(0);
             let error = Error::new(ErrorKind::DeviceLost, "lost");
             taken.batch.drain(..).for_each(|one| one.request.address.answer(Err(error.clone())));
