@@ -67,7 +67,7 @@ impl Job for StatesJob {
         Answer::join(parts)
     }
 
-    fn record(&self, ready: &mut Ready, batch: &mut Batch, asks: Vec<Ask>) -> sortie::Result<Answers<Answer>> {
+    fn record(&self, ready: &mut Ready, batch: &mut Batch, asks: &[Ask]) -> sortie::Result<Answers<Answer>> {
         let Ready { states, load } = ready;
         let landing = load.record(states, batch, asks)?;
         Ok(Box::new(move || landing.answers()))

@@ -52,9 +52,9 @@ enum Share {
 
 impl Load {
     /// Takes on the requests of a batch and records what answers them.
-    pub(crate) fn record(&mut self, states: &States, batch: &mut Batch, asks: Vec<Ask>) -> sortie::Result<Landing> {
+    pub(crate) fn record(&mut self, states: &States, batch: &mut Batch, asks: &[Ask]) -> sortie::Result<Landing> {
         self.clear();
-        let shares = asks.into_iter().map(|ask| self.take(ask));
+        let shares = asks.iter().map(|ask| self.take(ask));
         let shares = shares.collect::<Result<_>>().map_err(|error| Error::input(error.reason()))?;
         let Self { gradients, blends, state_pairs, geodesic_pairs } = self;
         pad(&mut blends.points);
@@ -76,10 +76,10 @@ impl Load {
         self.geodesic_pairs.clear();
     }
 
-    fn take(&mut self, ask: Ask) -> Result<Share> {
+    fn take(&mut self, ask: &Ask) -> Result<Share> {
         let rows = ask.rows();
         let blends = &mut self.blends;
-        match ask.0 {
+        match &ask.0 {
             Kind::Gradients(states) => {
                 self.gradients.extend(states);
                 return Ok(Share::Gradients(rows));
@@ -93,16 +93,16 @@ impl Load {
                 return Ok(Share::GeodesicDistances(rows));
             }
             Kind::Interpolation(Interpolation { a, b, t, slerp }) => {
-                blends.add(0, [&a, &b], std::iter::once(Weights::linear(t)), slerp)?;
+                blends.add(0, [a, b], std::iter::once(Weights::linear(*t)), *slerp)?;
             }
             Kind::Frames(sequence, range) => {
                 let frames = sequence.check(0)?;
-                let Sequence { a, b, slerp, .. } = &sequence;
-                let weights = range.map(|frame| Weights::frame(crate::blend::small(frame), frames));
+                let Sequence { a, b, slerp, .. } = sequence;
+                let weights = range.clone().map(|frame| Weights::frame(crate::blend::small(frame), frames));
                 blends.add(0, [a, b], weights, *slerp)?;
             }
-            Kind::Quadratic(request) => curve(blends, &request)?,
-            Kind::Cubic(request) => curve(blends, &request)?,
+            Kind::Quadratic(request) => curve(blends, request)?,
+            Kind::Cubic(request) => curve(blends, request)?,
         }
         Ok(Share::States(rows))
     }

@@ -29,7 +29,7 @@ impl Job for Length {
         )
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<[f32; 4]>) -> sortie::Result<Answers<f32>> {
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[[f32; 4]]) -> sortie::Result<Answers<f32>> {
         let x = batch.upload(inputs.as_flattened(), [inputs.len(), 4]);
         let y = batch.scratch::<f32>(inputs.len());
         batch.dispatch(kernel, &[&x, &y], Grid::items(inputs.len()));

@@ -111,7 +111,7 @@ pub enum ErrorKind {
     NotSubmitted,
     /// The deadline had passed.
     Expired,
-    /// The queue was full.
+    /// The queue was full, or the answer would have come later than the [target](crate::Tuning::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,

@@ -57,10 +57,10 @@ impl Job for Simulated {
         Ok(())
     }
 
-    fn record(&self, (): &mut (), _: &mut Batch, inputs: Vec<u64>) -> sortie::Result<Answers<u64>> {
+    fn record(&self, (): &mut (), _: &mut Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
         let run = self.0.begin(inputs.len());
+        let answers = inputs.iter().map(|input| Ok(answer(*input))).collect();
         Ok(Box::new(move || {
-            let answers = inputs.into_iter().map(|input| Ok(answer(input))).collect();
             run.wait();
             Ok(answers)
         }))
@@ -76,9 +76,9 @@ impl Job for Computed {
         device.kernel(ANSWER)
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<u64>) -> sortie::Result<Answers<u64>> {
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
         let rows = inputs.len();
-        let x = batch.upload::<u32>(bytemuck::cast_slice(&inputs), [rows, 2]);
+        let x = batch.upload::<u32>(bytemuck::cast_slice(inputs), [rows, 2]);
         batch.dispatch(kernel, &[&x], Grid::items(rows));
         let x = batch.read(x);
         let whole = |halves: &[u32]| Ok(u64::from(halves[0]) | u64::from(halves[1]) << 32);

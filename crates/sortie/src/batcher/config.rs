@@ -40,8 +40,11 @@ pub enum Tuning {
     Fixed,
     /// It is as large as keeps answers within a time, by how long batches are seen to take; never more than `max_batch_size`.
     ///
-    /// No more requests wait than can be answered in time: with [`Overload::Reject`] the others are told so at once, with [`Overload::Wait`] they wait outside,
-    /// and their answers are late. Where one row alone takes too long, batches are as large as makes a row's own share of the time half of it.
+    /// With [`Overload::Reject`] a request is let in only if it can be answered in time, by what is under way, what waits and what its own batch takes, with a margin for batches that take longer than
+    /// thought; the others fail at once with [`Overloaded`](crate::ErrorKind::Overloaded). A request that has waited for too long by the time its batch leaves is rejected then. As long as nothing is known
+    /// about how long batches take, and where one row alone takes too long, one request at a time is let in. Where batches sometimes take more than twice what is thought, one is under way at a time.
+    ///
+    /// With [`Overload::Wait`] those who find no room wait outside, and their answers are late. Where one row alone takes too long, batches are as large as makes a row's own share of the time half of it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -72,7 +75,7 @@ pub enum Overload {
     /// It waits until there is.
     #[default]
     Wait,
-    /// It fails with [`Overloaded`](crate::ErrorKind::Overloaded).
+    /// It fails with [`Overloaded`](crate::ErrorKind::Overloaded). With a [target](Tuning::Target) so does one that would be answered too late.
     Reject,
 }
 

@@ -5,14 +5,23 @@
 //!
 //! Invariant: neither part of the line is negative.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 /// What a flight weighs after one more: some thirty count.
 const MEMORY: f64 = 0.97;
 /// Flights in a row that took twice or half of what was thought, after which what was known is forgotten: the device is another one now.
 const SURPRISES: i32 = 3;
-/// Flights whose deviations are kept.
-const DEVIATIONS: usize = 128;
+/// What a flight may take at first, as a multiple of what is thought; the most that is allowed for; and what is kept of the excess after one more. The longest of some hundred flights is allowed for,
+/// because a request sees up to three through, and one of a hundred requests may be late.
+const SWING: f64 = 1.5;
+const WIDEST: f64 = 10.0;
+const KEPT: f64 = 0.998;
+/// A single flight that took more than this many times what was thought counts as if it had taken that many: a thread that was not run for a while says nothing about the device.
+const STALLED: f64 = 2.0;
+/// Where a flight may take more than this many times what is thought, there is one under way.
+const UNSTEADY: f64 = 2.0;
+/// The same where larger batches do more than this many times as many rows in the same time.
+const WORTH: f64 = 1.5;
 /// Nothing is thought to take longer: sizes without a limit are asked about too, and times are added up.
 const LONGEST: f64 = 1e9;
 /// How far sizes must lie apart, as a part of their mean, to tell the two parts of a line from each other.
@@ -28,9 +37,18 @@ pub(super) struct Fit {
     fixed: f64,
     /// The most rows that a batch has had.
     reach: usize,
-    /// How much longer than thought the last ones took, in seconds.
-    deviations: VecDeque<f64>,
+    /// What a flight may take, as a multiple of what is thought.
+    swing: f64,
     surprises: i32,
+}
+
+/// How batches are made for a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Most rows of a batch: as many as there are where nothing speaks against it, none where the target is out of reach.
+    pub(super) rows: usize,
+    /// Most batches under way at once.
+    pub(super) in_flight: usize,
 }
 
 impl Fit {
@@ -42,6 +60,7 @@ impl Fit {
             self.sums = [0.0; 5];
             self.slope = 0.0;
         }
+        let mut counted = t;
         if self.flights > 1 {
             let thought = self.seconds(n);
             self.surprises = match t {
@@ -50,18 +69,22 @@ impl Fit {
                 _ => 0,
             };
             if self.surprises.abs() >= SURPRISES {
-                *self = Self { flights: 1, reach: rows, ..Self::default() };
+                *self = Self { flights: 1, reach: rows, swing: self.swing, ..Self::default() };
+            } else {
+                counted = t.min(STALLED * thought);
             }
         }
+        let swing = if self.flights == 0 { SWING } else { self.swing };
         self.flights += 1;
         self.reach = self.reach.max(rows);
         self.sums.iter_mut().for_each(|sum| *sum *= MEMORY);
-        for (sum, more) in self.sums.iter_mut().zip([1.0, n, n * n, t, n * t]) {
+        for (sum, more) in self.sums.iter_mut().zip([1.0, n, n * n, counted, n * counted]) {
             *sum += more;
         }
         self.solve();
-        self.deviations.truncate(DEVIATIONS - 1);
-        self.deviations.push_front(t - self.seconds(n));
+        // Against the line with this flight in it: the first ones tell the line, not how it swings.
+        let own = (t / self.seconds(n).max(f64::MIN_POSITIVE)).min(WIDEST);
+        self.swing = own.max(1.0 + KEPT * (swing - 1.0));
     }
 
     /// By least squares; where all sizes are alike, the slope stays as it was.
@@ -103,32 +126,42 @@ impl Fit {
         ((seconds - self.fixed) / self.slope + 1e-3) as usize
     }
 
-    /// How many rows a batch may have so that a request which sees so many flights through, one after the other, has its answer in time; as many as there are
-    /// where nothing speaks against it.
-    pub(super) fn rows_for(&self, target: Duration, flights: usize) -> usize {
+    /// Whether there is an estimate: the first flight pays for what is made once.
+    pub(super) fn is_known(&self) -> bool {
+        self.flights > 1
+    }
+
+    /// What is kept free of a target, because one of the flights that a request sees through may take longer than thought: no more than half of it.
+    pub(super) fn margin(&self, rows: usize, target: Duration) -> Duration {
+        let margin = Duration::from_secs_f64(((self.swing - 1.0) * self.seconds(rows as f64)).clamp(0.0, LONGEST));
+        margin.min(target / 2)
+    }
+
+    /// How batches are made for a target, with at most so many under way at once.
+    ///
+    /// A request that comes when all are under way sees them through, and then its own. Where a batch may take more than twice what is thought, and where that makes batches so small that much
+    /// of the time is lost, there is one under way: what waits for a batch that stalls can still be rejected, what is on the device behind it cannot.
+    pub(super) fn plan(&self, target: Duration, in_flight: usize) -> Plan {
         let target = target.as_secs_f64();
-        let each = (target - self.deviation().min(target / 2.0)) / flights.max(1) as f64;
-        match self.rows_in(each) {
-            // Out of reach: as many as cost as much as the batch itself, so that little is lost for nothing.
-            0 => ((self.fixed / self.slope).round() as usize).max(1),
-            rows => rows,
-        }
+        // With the margin: half of the target at most.
+        let each = |flights: usize| {
+            let flights = flights as f64 + 1.0;
+            target / (flights + (self.swing - 1.0).clamp(0.0, flights))
+        };
+        let rate = |flights: usize| self.rows_in(each(flights)) as f64 / each(flights);
+        let one = self.swing > UNSTEADY || rate(1) > WORTH * rate(in_flight);
+        let in_flight = if one { 1 } else { in_flight };
+        Plan { rows: self.rows_in(each(in_flight)), in_flight }
+    }
+
+    /// As many rows as cost as much as the batch itself: where a target is out of reach, little is lost for nothing.
+    pub(super) fn balanced(&self) -> usize {
+        ((self.fixed / self.slope).round() as usize).max(1)
     }
 
     /// The most rows that a line can be believed for: it says little about what lies far beyond its points.
     pub(super) fn believable(&self) -> usize {
         self.reach.saturating_mul(2).max(1)
-    }
-
-    /// How much longer than thought all but the fiftieth take, in seconds.
-    fn deviation(&self) -> f64 {
-        let mut all: Vec<f64> = self.deviations.iter().copied().collect();
-        let rank = all.len() / 50;
-        if all.is_empty() {
-            return 0.0;
-        }
-        let (_, longest, _) = all.select_nth_unstable_by(rank, |a, b| b.total_cmp(a));
-        longest.max(0.0)
     }
 }
 
@@ -145,7 +178,8 @@ mod tests {
     fn learned(fixed: u32, slope: u32) -> Fit {
         let mut fit = Fit::default();
         (0..40).for_each(|flight| fit.add(1 + flight * 7 % 100, line(fixed, slope, 1 + flight * 7 % 100)));
-        fit
+        // As after some thousand flights that took what was thought.
+        Fit { swing: 1.0, ..fit }
     }
 
     fn near(time: Option<Duration>, expected: Duration) -> bool {
@@ -194,21 +228,53 @@ mod tests {
     #[test]
     fn as_many_rows_as_let_each_of_the_flights_end_in_time() {
         let fit = learned(100, 2);
-        assert_eq!(fit.rows_for(900 * US, 3), 100);
-        assert_eq!(fit.rows_for(90_900 * US, 3), 15_100);
+        assert_eq!(fit.plan(900 * US, 2), Plan { rows: 100, in_flight: 2 });
+        assert_eq!(fit.plan(90_900 * US, 2), Plan { rows: 15_100, in_flight: 2 });
+        // Three of 110 µs would have five rows each; two of 165 µs do four times as many in the same time.
+        assert_eq!(fit.plan(330 * US, 2), Plan { rows: 32, in_flight: 1 });
         // It has been tried with 99.
         assert_eq!(fit.believable(), 2 * 99);
         // Out of reach: a row's share of the time is half of it.
-        assert_eq!(fit.rows_for(30 * US, 3), 50);
-        assert_eq!((Fit::default().rows_for(900 * US, 3), Fit::default().believable()), (usize::MAX, 1));
+        assert_eq!((fit.plan(30 * US, 2).rows, fit.balanced()), (0, 50));
+        let unknown = Fit::default();
+        assert_eq!((unknown.plan(900 * US, 2).rows, unknown.believable()), (usize::MAX, 1));
     }
 
     #[test]
     fn what_takes_longer_now_and_then_is_allowed_for() {
         let mut fit = learned(100, 2);
-        let even = fit.rows_for(900 * US, 3);
-        (0..DEVIATIONS).for_each(|flight| fit.add(50, (200 + if flight % 20 == 0 { 90 } else { 0 }) * US));
-        let uneven = fit.rows_for(900 * US, 3);
-        assert!(uneven < even && uneven > even / 2, "{even} {uneven}");
+        let even = fit.plan(900 * US, 2);
+        (0..256).for_each(|flight| fit.add(50, (200 + if flight % 100 == 0 { 90 } else { 0 }) * US));
+        let uneven = fit.plan(900 * US, 2);
+        assert!(uneven.rows < even.rows && uneven.rows > even.rows / 2, "{even:?} {uneven:?}");
+        assert_eq!((even.in_flight, uneven.in_flight), (2, 2));
+        // Ten times as long: half of the target is kept free, and the other half is for two flights.
+        fit.add(50, 2_000 * US);
+        let stalled = fit.plan(900 * US, 2);
+        assert!(stalled.in_flight == 1 && (55..=62).contains(&stalled.rows), "{stalled:?}");
+        (0..2_000).for_each(|_| fit.add(50, 200 * US));
+        assert_eq!(fit.plan(900 * US, 2).in_flight, 2, "that was long ago: {fit:?}");
+    }
+
+    #[test]
+    fn a_flight_that_stalls_changes_the_margin_and_hardly_the_line() {
+        let mut fit = learned(100, 2);
+        for flight in 0..256 {
+            let rows = 1 + flight * 7 % 100;
+            fit.add(rows, line(100, 2, rows) * if flight % 40 == 20 { 50 } else { 1 });
+        }
+        let time = fit.time(50).expect("known");
+        assert!(time > 195 * US && time < 230 * US, "{time:?}");
+        assert_eq!(fit.margin(50, 2_000 * US), 1_000 * US, "no more than half of the target");
+        assert_eq!(learned(100, 2).margin(50, 2_000 * US), Duration::ZERO);
+    }
+
+    #[test]
+    fn as_long_as_few_have_been_seen_they_may_take_half_as_long_again() {
+        let mut fit = Fit::default();
+        fit.add(10, 100 * US);
+        assert!(!fit.is_known());
+        fit.add(10, 100 * US);
+        assert!(fit.is_known() && near(Some(fit.margin(10, 1_000 * US)), 50 * US), "{fit:?}");
     }
 }

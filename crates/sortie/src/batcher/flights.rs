@@ -12,9 +12,11 @@ use std::{
 
 use super::{
     Answers, Job,
-    front::{Front, Request, Step, expired},
+    front::{Front, Request, Retry, Step, expired, too_late},
+    isolate::{self, Attempts, Stage, Verdict},
     queue::{Reason, Taken},
     reply::{Address, Desk},
+    requests::Requests,
 };
 use crate::{
     device::Device,
@@ -28,31 +30,39 @@ pub(super) struct Flights<J: Job> {
     job: Arc<J>,
     /// Which of the batcher's devices it is.
     who: usize,
-    ready: J::Ready,
+    /// `None` after a panic of the job, which may have left it inconsistent: it is prepared again.
+    ready: Option<J::Ready>,
     /// After what was made on it.
     device: Device,
-    under_way: VecDeque<Flight<J::Output>>,
+    under_way: VecDeque<Flight<J::Input, J::Output>>,
+    /// Parts of failed batches that are run again, the next one first.
+    parts: VecDeque<Requests<J::Input, J::Output>>,
+    /// The last attempt was one with such a part: a batch from the queue goes before the next.
+    retried: bool,
     /// What the job is called.
     name: String,
     /// Rings when a flight has landed.
     bell: Waker,
     /// Kept for their memory.
     taken: Taken<Request<J::Input, J::Output>>,
-    addresses: Vec<Vec<Address<J::Output>>>,
+    emptied: Vec<Requests<J::Input, J::Output>>,
     /// Desks of callers who do not know yet that their answers are there.
     owed: Vec<Arc<Desk<J::Output>>>,
     spare: Vec<Waker>,
 }
 
 /// A batch under way.
-struct Flight<O> {
+struct Flight<I, O> {
     ticket: Ticket,
     answers: Answers<O>,
-    addresses: Vec<Address<O>>,
+    requests: Requests<I, O>,
     left: Duration,
     /// When it left and with how many rows, where somebody watches.
     watched: Option<(Instant, usize)>,
 }
+
+/// Where and with what an attempt failed.
+type Failure = (Stage, Error);
 
 /// Wakes the thread of a device.
 struct Bell<I, O> {
@@ -78,8 +88,22 @@ impl<J: Job> Flights<J> {
         name: String,
     ) -> Self {
         let bell = Waker::from(Arc::new(Bell { front: Arc::downgrade(&front), who }));
-        let (taken, addresses, owed, spare) = (Taken::default(), Vec::new(), Vec::new(), Vec::new());
-        Self { front, job, who, device, ready, under_way: VecDeque::new(), name, bell, taken, addresses, owed, spare }
+        Self {
+            front,
+            job,
+            who,
+            ready: Some(ready),
+            device,
+            under_way: VecDeque::new(),
+            parts: VecDeque::new(),
+            retried: false,
+            name,
+            bell,
+            taken: Taken::default(),
+            emptied: Vec::new(),
+            owed: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// Until the batcher is closed and all have their answers, or the device is lost for good.
@@ -94,9 +118,10 @@ impl<J: Job> Flights<J> {
 
     fn work(&mut self) {
         loop {
+            let retry = self.next_part();
             let Self { front, who, taken, under_way, owed, .. } = self;
             let landed = || under_way.front().is_some_and(|flight| flight.ticket.is_ready());
-            let step = front.next(*who, taken, !owed.is_empty(), landed);
+            let step = front.next(*who, taken, !owed.is_empty(), retry, landed);
             self.excuse();
             let landed = match step {
                 Step::Settle => Ok(()),
@@ -106,6 +131,7 @@ impl<J: Job> Flights<J> {
                 }
                 // First, so that the device has something to do meanwhile.
                 Step::Fly(reason, size) => self.fly(reason, size),
+                Step::Retry => self.retry(),
                 Step::End => return self.settle(),
             };
             if step != Step::Land {
@@ -125,13 +151,43 @@ impl<J: Job> Flights<J> {
         owed.drain(..).for_each(|desk| desk.settle(spare));
     }
 
-    /// Answers those who are late, and forgets those who have gone.
+    /// Answers those who are late or would be, and forgets those who have gone.
     fn excuse(&mut self) {
         let Self { front, taken, owed, .. } = self;
         front.figures.canceled.add(taken.gone.len());
         taken.gone.clear();
         front.figures.expired.add(taken.late.len());
         Address::answer_all(taken.late.drain(..).map(|request| (request.address, Err(expired()))), owed);
+        front.figures.shed.add(taken.shed.len());
+        Address::answer_all(taken.shed.drain(..).map(|request| (request.address, Err(too_late()))), owed);
+    }
+
+    /// The part of a failed batch that is run again next, without the requests that have expired or whose callers have gone.
+    fn next_part(&mut self) -> Option<Retry> {
+        let Self { front, parts, owed, retried, .. } = self;
+        while let Some(part) = parts.front_mut() {
+            let (now, mut gone, mut late) = (front.now(), Vec::new(), Vec::new());
+            part.take_out(|caller| caller.address.is_gone(), &mut gone);
+            part.take_out(|caller| caller.deadline.is_some_and(|deadline| deadline <= now), &mut late);
+            front.figures.canceled.add(gone.len());
+            front.figures.expired.add(late.len());
+            Address::answer_all(late.into_iter().map(|(_, caller)| (caller.address, Err(expired()))), owed);
+            if part.len() > 0 {
+                return Some(Retry { rows: part.rows(), first: !*retried });
+            }
+            parts.pop_front();
+        }
+        None
+    }
+
+    /// # Errors
+    /// The device was lost.
+    fn retry(&mut self) -> Result<()> {
+        let Some(part) = self.parts.pop_front() else { unreachable!("there is a part") };
+        self.retried = true;
+        self.front.figures.retries.add(1);
+        let watched = self.device.is_watched().then(|| (Instant::now(), part.rows()));
+        self.start(part, watched)
     }
 
     /// # Errors
@@ -147,45 +203,56 @@ impl<J: Job> Flights<J> {
             self.device.note("queue", &name, times.collect(), None);
         }
         self.front.figures.left(reason, [std::mem::take(&mut taken.rows), size], waits);
-        let mut inputs = Vec::with_capacity(taken.batch.len());
-        let mut addresses = self.addresses.pop().unwrap_or_default();
-        for waiting in taken.batch.drain(..) {
-            inputs.push(waiting.request.input);
-            addresses.push(waiting.request.address);
-        }
-        match self.submit(inputs) {
+        self.retried = false;
+        let mut requests = self.emptied.pop().unwrap_or_default();
+        taken.batch.drain(..).for_each(|waiting| requests.push(waiting));
+        self.start(requests, watched)
+    }
+
+    /// Runs the job for some requests.
+    ///
+    /// # Errors
+    /// The device was lost.
+    fn start(&mut self, requests: Requests<J::Input, J::Output>, watched: Option<(Instant, usize)>) -> Result<()> {
+        let left = self.front.now();
+        match self.submit(&requests.inputs) {
             Ok((mut ticket, answers)) => {
                 // It rings when it has landed; if it has already, nobody sleeps before having looked.
                 drop(Pin::new(&mut ticket).poll(&mut Context::from_waker(&self.bell)));
-                self.under_way.push_back(Flight { ticket, answers, addresses, left: now, watched });
+                self.under_way.push_back(Flight { ticket, answers, requests, left, watched });
                 Ok(())
             }
-            Err(error) => {
+            Err(failure) => {
                 self.front.stayed(self.who);
-                self.fail(addresses, &error)
+                self.fail(requests, &failure)
             }
         }
     }
 
-    fn submit(&mut self, inputs: Vec<J::Input>) -> Result<(Ticket, Answers<J::Output>)> {
-        let Self { job, ready, device, .. } = self;
-        let flown = catch_unwind(AssertUnwindSafe(|| job.fly(ready, device, inputs)));
-        flown.unwrap_or_else(|_| Err(panicked("recording")))
+    fn submit(&mut self, inputs: &[J::Input]) -> std::result::Result<(Ticket, Answers<J::Output>), Failure> {
+        let Self { job, ready, device, front, .. } = self;
+        let prepared = match ready {
+            Some(prepared) => prepared,
+            None => {
+                let prepared = prepare(&**job, device).map_err(|error| (Stage::Prepare, error))?;
+                front.figures.prepared.add(1);
+                ready.insert(prepared)
+            }
+        };
+        let flown = catch_unwind(AssertUnwindSafe(|| job.fly(prepared, device, inputs)));
+        let flown = flown.unwrap_or_else(|_| {
+            discard(ready);
+            Err(panicked("recording"))
+        });
+        flown.map_err(|error| (Stage::Start, error))
     }
 
     /// # Errors
     /// The device was lost.
-    fn land(&mut self, flight: Flight<J::Output>) -> Result<()> {
-        let Flight { ticket, answers, mut addresses, left, watched } = flight;
-        let results = ticket.wait().and_then(|()| {
-            let results = catch_unwind(AssertUnwindSafe(answers));
-            let results = results.unwrap_or_else(|_| Err(panicked("giving answers")))?;
-            if results.len() != addresses.len() {
-                let message = format!("a job gave {} answers to {} inputs", results.len(), addresses.len());
-                return Err(Error::new(ErrorKind::Shape, message));
-            }
-            Ok(results)
-        });
+    fn land(&mut self, flight: Flight<J::Input, J::Output>) -> Result<()> {
+        let Flight { ticket, answers, mut requests, left, watched } = flight;
+        let ran = ticket.wait().map_err(|error| (Stage::Execution, error));
+        let results = ran.and_then(|()| self.take_answers(answers, requests.len()));
         if let Some((left, rows)) = watched {
             let name = format!("flight of {}", self.name);
             self.device.note("flight", &name, vec![left..Instant::now()], Some(("rows", rows as u64)));
@@ -195,23 +262,65 @@ impl<J: Job> Flights<J> {
         front.figures.served(front.now().saturating_sub(left), front.waiting());
         match results {
             Ok(results) => {
-                Address::answer_all(addresses.drain(..).zip(results), &mut self.owed);
-                self.addresses.push(addresses);
+                let addresses = requests.callers.drain(..).map(|caller| caller.address);
+                Address::answer_all(addresses.zip(results), &mut self.owed);
+                self.put_away(requests);
                 Ok(())
             }
-            Err(error) => self.fail(addresses, &error),
+            Err(failure) => self.fail(requests, &failure),
         }
     }
 
-    /// A batch has failed, and with it the requests in it.
+    /// The answers of a batch that has run, one for each request.
+    fn take_answers(
+        &mut self,
+        answers: Answers<J::Output>,
+        requests: usize,
+    ) -> std::result::Result<Vec<Result<J::Output>>, Failure> {
+        let results = catch_unwind(AssertUnwindSafe(answers)).unwrap_or_else(|_| {
+            discard(&mut self.ready);
+            Err(panicked("giving answers"))
+        });
+        match results {
+            Ok(results) if results.len() != requests => {
+                let message = format!("a job gave {} answers to {requests} inputs", results.len());
+                Err((Stage::Answers, Error::new(ErrorKind::Shape, message)))
+            }
+            results => results.map_err(|error| (Stage::Answers, error)),
+        }
+    }
+
+    /// An attempt has failed, and with it the requests in it, unless they are tried again in two halves.
     ///
     /// # Errors
     /// The device was lost.
-    fn fail(&mut self, mut addresses: Vec<Address<J::Output>>, error: &Error) -> Result<()> {
-        self.front.figures.failed.add(1);
-        Address::answer_all(addresses.drain(..).map(|address| (address, Err(error.clone()))), &mut self.owed);
-        self.addresses.push(addresses);
+    fn fail(&mut self, mut requests: Requests<J::Input, J::Output>, failure: &Failure) -> Result<()> {
+        let ((stage, error), figures) = (failure, &self.front.figures);
+        let again = requests.attempts.is_some();
+        let attempts = requests.attempts.get_or_insert_with(|| Attempts::new(requests.callers.len()));
+        figures.failed.add(usize::from(!again));
+        match isolate::verdict(*stage, error.kind(), requests.callers.len(), attempts) {
+            Verdict::Halve(at) => {
+                let rest = requests.split_off(at);
+                self.parts.push_front(rest);
+                self.parts.push_front(requests);
+            }
+            Verdict::Fail => {
+                let alone = again && requests.len() == 1 && isolate::is_of_an_input(*stage, error.kind());
+                figures.isolated.add(usize::from(alone));
+                let answers = requests.callers.drain(..).map(|caller| (caller.address, Err(error.clone())));
+                Address::answer_all(answers, &mut self.owed);
+                self.put_away(requests);
+            }
+        }
         if *error.kind() == ErrorKind::DeviceLost { Err(error.clone()) } else { Ok(()) }
+    }
+
+    /// Keeps the memory of requests that have been answered.
+    fn put_away(&mut self, mut requests: Requests<J::Input, J::Output>) {
+        requests.inputs.clear();
+        requests.attempts = None;
+        self.emptied.push(requests);
     }
 
     /// Starts afresh on the device that was lost. Should that fail, others have to go on without it.
@@ -222,14 +331,11 @@ impl<J: Job> Flights<J> {
             drop(self.land(flight));
         }
         self.settle();
-        let prepared = self.device.reopen().and_then(|device| {
-            let ready = catch_unwind(AssertUnwindSafe(|| self.job.prepare(&device)));
-            Ok((ready.unwrap_or_else(|_| Err(panicked("preparing")))?, device))
-        });
+        let prepared = self.device.reopen().and_then(|device| Ok((prepare(&*self.job, &device)?, device)));
         match prepared {
             Ok((ready, device)) => {
                 self.front.figures.reopened.add(1);
-                (self.ready, self.device) = (ready, device);
+                (self.ready, self.device) = (Some(ready), device);
                 self.front.returned(self.who);
                 true
             }
@@ -243,11 +349,24 @@ impl<J: Job> Flights<J> {
 
     /// There will be no more flights. Whoever waits for nobody else hears why.
     fn retire(&mut self, why: &Error) {
-        let stranded = self.front.retired(why);
-        let answers = stranded.into_iter().map(|request| (request.address, Err(why.clone())));
+        let parts = self.parts.drain(..).flat_map(|part| part.callers).map(|caller| caller.address);
+        let stranded = self.front.retired(why).into_iter().map(|request| request.address);
+        let answers = parts.chain(stranded).map(|address| (address, Err(why.clone())));
         Address::answer_all(answers, &mut self.owed);
         self.settle();
     }
+}
+
+/// Has the job prepare, for a device that it was prepared for before.
+fn prepare<J: Job>(job: &J, device: &Device) -> Result<J::Ready> {
+    let ready = catch_unwind(AssertUnwindSafe(|| job.prepare(device)));
+    ready.unwrap_or_else(|_| Err(panicked("preparing")))
+}
+
+/// Drops what a job had when it panicked. It may be inconsistent, so a panic of its drop is the job's, too.
+fn discard<R>(ready: &mut Option<R>) {
+    let left = ready.take();
+    drop(catch_unwind(AssertUnwindSafe(|| drop(left))));
 }
 
 fn panicked(what: &str) -> Error {

@@ -96,7 +96,17 @@ pub(super) enum Step {
     Land,
     /// A batch was taken, for this reason, of those rows that it could have.
     Fly(Reason, usize),
+    /// The part of a failed batch is to be run again.
+    Retry,
     End,
+}
+
+/// A part of a failed batch that is to be run again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retry {
+    pub(super) rows: usize,
+    /// It goes before what waits in the queue. It does every other time, so that neither holds up the other.
+    pub(super) first: bool,
 }
 
 impl<I, O> Front<I, O> {
@@ -138,17 +148,18 @@ impl<I, O> Front<I, O> {
         if let Some(why) = &state.closed {
             return Err(why.clone());
         }
-        if overload == Overload::Reject && !state.queue.has_room(rows) {
+        if overload == Overload::Reject && !state.has_room(now, rows) {
             // Perhaps some do not want theirs any more. They are looked for only if somebody has gone since.
             let left = self.gone.load(Ordering::Relaxed);
             if std::mem::replace(&mut state.swept, left) != left {
                 state.queue.sweep(|request| request.address.is_gone(), &mut gone);
             }
-            if !state.queue.has_room(rows) {
+            if !state.has_room(now, rows) {
+                let full = !state.queue.has_room(rows);
                 drop(state);
                 self.figures.canceled.add(gone.len());
                 self.figures.rejected.add(1);
-                return Err(Error::new(ErrorKind::Overloaded, "the queue of the batcher is full"));
+                return Err(if full { overloaded("the queue of the batcher is full") } else { too_late() });
             }
         }
         let State { desk, queue, .. } = &mut *state;
@@ -171,12 +182,13 @@ impl<I, O> Front<I, O> {
     }
 
     /// What the thread of a device is to do next; it sleeps until there is something, though not if it still owes waking, except for callers to come back:
-    /// they wake each other. `landed` says whether its oldest flight is over.
+    /// they wake each other. `landed` says whether its oldest flight is over, `retry` what it has to run again.
     pub(super) fn next(
         &self,
         who: usize,
         taken: &mut Taken<Request<I, O>>,
         owes: bool,
+        retry: Option<Retry>,
         landed: impl Fn() -> bool,
     ) -> Step {
         let mut state = self.state.lock();
@@ -189,14 +201,21 @@ impl<I, O> Front<I, O> {
             }
             let (taker, decision) = state.decide(who, now);
             let State { queue, roster, closed, .. } = &mut *state;
+            if let Some(Retry { rows, first }) = retry
+                && roster.can_start(who)
+                && (first || !matches!(decision, Decision::Fly(..)))
+            {
+                roster.started(who, rows, now);
+                return Step::Retry;
+            }
             let until = match decision {
                 Decision::Fly(key, reason) => {
                     let waiting = queue.rows();
                     queue.take(taken, key, now, &taker, |request| request.address.is_gone());
+                    self.waiting.store(queue.rows(), Ordering::Relaxed);
                     if taken.batch.is_empty() {
                         return Step::Settle;
                     }
-                    self.waiting.store(queue.rows(), Ordering::Relaxed);
                     roster.left(who, taken.rows, waiting, now);
                     // There may be enough for another one, too.
                     let woken = state.rouse(now);
@@ -210,7 +229,7 @@ impl<I, O> Front<I, O> {
             if landed() {
                 return Step::Land;
             }
-            if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 {
+            if closed.is_some() && queue.rows() == 0 && roster.flying(who) == 0 && retry.is_none() {
                 return Step::End;
             }
             if let Some(awaited) = taker.waits {
@@ -331,6 +350,11 @@ impl<I, O> State<I, O> {
         }
     }
 
+    /// Whether a request of so many rows is let in where others are rejected.
+    fn has_room(&self, now: Duration, rows: usize) -> bool {
+        self.queue.has_room(rows) && self.roster.is_in_time(now, self.queue.rows(), rows)
+    }
+
     /// What a device is to do, or when it is to look again.
     fn decide(&self, who: usize, now: Duration) -> (Taker, Decision) {
         let waiting = self.queue.rows();
@@ -360,6 +384,14 @@ impl<I, O> State<I, O> {
         self.roster.wakes(who, now);
         Some(who)
     }
+}
+
+pub(super) fn too_late() -> Error {
+    overloaded("the batcher would answer later than its target")
+}
+
+fn overloaded(message: &str) -> Error {
+    Error::new(ErrorKind::Overloaded, message)
 }
 
 pub(super) fn expired() -> Error {

@@ -7,6 +7,12 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 
 /// Work that is done for many requests at once.
 ///
+/// A job borrows its inputs, because a batch may be run more than once: where one fails in [`record`](Job::record) or [`fly`](Job::fly), panics, or gives an error or a wrong number of answers, it is
+/// run again in two halves, and these in halves, until the requests that fail it are isolated. They fail with their own error: what the job returned, [`JobPanicked`](crate::ErrorKind::JobPanicked), or
+/// [`Shape`](crate::ErrorKind::Shape) for a wrong number of answers. All others are answered. With `c` such requests among `n` it takes at most `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`,
+/// or 64: a part that fails after that fails as a whole. [`BatchMetrics`](crate::BatchMetrics) counts them. Failures that concern all inputs alike fail all of them: a lost device, memory, time, and whatever
+/// fails while the device runs the batch. A job that knows which of its inputs is wrong says so in [`check`](Job::check) or in the answers, which costs nothing further.
+///
 /// ```
 /// use sortie::{Answers, Batch, Batcher, BatchConfig, Device, Grid, Job, Kernel};
 ///
@@ -28,8 +34,8 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 ///         Ok((device.clone(), kernel))
 ///     }
 ///
-///     fn record(&self, ready: &mut Self::Ready, batch: &mut Batch, inputs: Vec<f32>) -> sortie::Result<Answers<f32>> {
-///         let x = batch.upload(&inputs, [inputs.len()]);
+///     fn record(&self, ready: &mut Self::Ready, batch: &mut Batch, inputs: &[f32]) -> sortie::Result<Answers<f32>> {
+///         let x = batch.upload(inputs, [inputs.len()]);
 ///         batch.dispatch(&ready.1, &[&x], Grid::items(inputs.len()));
 ///         let doubled = batch.read(x);
 ///         Ok(Box::new(|| Ok(doubled.wait()?.into_iter().map(Ok).collect())))
@@ -55,7 +61,7 @@ pub trait Job: Send + Sync + 'static {
         plain.rsplit("::").next().unwrap_or(plain).to_owned()
     }
 
-    /// Makes what it keeps on a device: at the beginning, for each device, and anew when one was lost and has been reopened.
+    /// Makes what it keeps on a device: at the beginning, for each device, and anew when one was lost and has been reopened, or after a panic, which may have left it inconsistent.
     ///
     /// # Errors
     /// Whatever is in the way.
@@ -98,12 +104,12 @@ pub trait Job: Send + Sync + 'static {
     /// [`Replay`](crate::Replay) of it runs that here.
     ///
     /// # Errors
-    /// Fail all of them.
+    /// It is tried again with fewer of them, until those that fail it are isolated.
     fn fly(
         &self,
         ready: &mut Self::Ready,
         device: &Device,
-        inputs: Vec<Self::Input>,
+        inputs: &[Self::Input],
     ) -> Result<(Ticket, Answers<Self::Output>)> {
         let mut batch = device.batch();
         let answers = self.record(ready, &mut batch, inputs)?;
@@ -113,11 +119,11 @@ pub trait Job: Send + Sync + 'static {
     /// Records a batch for all these inputs.
     ///
     /// # Errors
-    /// Fail all of them.
+    /// It is tried again with fewer of them, until those that fail it are isolated.
     fn record(
         &self,
         ready: &mut Self::Ready,
         batch: &mut Batch,
-        inputs: Vec<Self::Input>,
+        inputs: &[Self::Input],
     ) -> Result<Answers<Self::Output>>;
 }

@@ -101,14 +101,23 @@ counters! {
     idle,
     /// Batches that flew because the batcher was closing.
     closing,
-    /// Requests for which there was no room.
+    /// Requests for which there was no room, or that could not be answered within the target.
     rejected,
+    /// Requests that were let in, waited, and were then rejected because they could no longer be answered within the target.
+    shed,
     /// Requests whose deadline passed before they flew.
     expired,
     /// Requests whose callers had gone before they flew.
     canceled,
-    /// Batches that failed.
+    /// Batches that failed: with all their requests, or until those that fail them were isolated.
     failed,
+    /// Further attempts with parts of failed batches, each at most one submission. At most two for each halving of a batch and each request that fails it, and at most half as many as
+    /// the batch has requests, or 64.
+    retries,
+    /// Requests that failed alone after their batch had failed.
+    isolated,
+    /// Times that the job was prepared again because it had panicked.
+    prepared,
     /// Times that a lost device was opened again.
     reopened,
 }

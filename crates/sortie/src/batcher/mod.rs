@@ -3,20 +3,22 @@
 //! Callers put their requests into a queue and wait for an answer at a desk; one thread for each device takes batches out of the queue, has the
 //! [`Job`] record them, and answers when they have landed. What flies when is the [`queue`]'s to say, and where the [`roster`]'s; the threads only do it.
 //!
-//! Invariants: every request is answered, once; whatever happens to a batch happens to its own requests alone. Nothing of a job's, and no waker, runs
-//! under the lock.
+//! Invariants: every request is answered, once; whatever happens to a batch happens to its own requests alone, and what one of them causes to that one: what becomes of a
+//! failed batch is for [`isolate`] to say. Nothing of a job's, and no waker, runs under the lock.
 
 mod calling;
 mod config;
 mod fit;
 mod flights;
 mod front;
+mod isolate;
 mod job;
 mod linger;
 mod metrics;
 mod queue;
 mod replays;
 mod reply;
+mod requests;
 mod roster;
 mod rows;
 mod sync;
@@ -154,7 +156,7 @@ impl<J: Job> Batcher<J> {
     /// Asks for an answer and waits for it.
     ///
     /// # Errors
-    /// [`Overloaded`](ErrorKind::Overloaded) when there is no room and the batcher does not wait for it, [`Canceled`](ErrorKind::Canceled) when it has been
+    /// [`Overloaded`](ErrorKind::Overloaded) when there is no room, or the answer would come later than the [target](Tuning::Target), and the batcher does not wait for it, [`Canceled`](ErrorKind::Canceled) when it has been
     /// closed, [`JobPanicked`](ErrorKind::JobPanicked), and whatever the job or the device fails with.
     pub fn call_blocking(&self, input: J::Input) -> Result<J::Output> {
         self.call(input).wait()

@@ -71,6 +71,8 @@ pub(super) struct Taker {
     pub(super) size: usize,
     /// Rows that are left to devices which do them sooner.
     pub(super) left: usize,
+    /// Requests that arrived before this are rejected: they would be answered too late.
+    pub(super) since: Option<Duration>,
 }
 
 /// What to do now.
@@ -243,7 +245,7 @@ impl<R> Queue<R> {
         Decision::Until(waited.into_iter().chain(back).chain(self.deadline).min())
     }
 
-    /// Takes the batch of a key for a device: the most urgent first, as many rows as there may be; and what has expired or is not wanted any more.
+    /// Takes the batch of a key for a device: the most urgent first, as many rows as there may be; and what has expired, is not wanted any more or would be answered too late.
     pub(super) fn take(
         &mut self,
         taken: &mut Taken<R>,
@@ -264,6 +266,8 @@ impl<R> Queue<R> {
                 taken.gone.push(first.request);
             } else if first.is_late(now) {
                 taken.late.push(first.request);
+            } else if taker.since.is_some_and(|since| first.arrived < since) {
+                taken.shed.push(first.request);
             } else {
                 taken.rows += first.rows;
                 taken.batch.push(first);
@@ -324,11 +328,12 @@ pub(super) struct Taken<R> {
     pub(super) rows: usize,
     pub(super) late: Vec<R>,
     pub(super) gone: Vec<R>,
+    pub(super) shed: Vec<R>,
 }
 
 impl<R> Default for Taken<R> {
     fn default() -> Self {
-        Self { batch: Vec::new(), rows: 0, late: Vec::new(), gone: Vec::new() }
+        Self { batch: Vec::new(), rows: 0, late: Vec::new(), gone: Vec::new(), shed: Vec::new() }
     }
 }
 

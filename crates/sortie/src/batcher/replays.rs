@@ -118,13 +118,8 @@ impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
         parts.concat()
     }
 
-    fn fly(
-        &self,
-        replays: &mut Self::Ready,
-        device: &Device,
-        inputs: Vec<Vec<T>>,
-    ) -> Result<(Ticket, Answers<Vec<U>>)> {
-        let (mut all, lengths) = self.widths.gather(&inputs);
+    fn fly(&self, replays: &mut Self::Ready, device: &Device, inputs: &[Vec<T>]) -> Result<(Ticket, Answers<Vec<U>>)> {
+        let (mut all, lengths) = self.widths.gather(inputs);
         let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
         all.resize(rows * self.widths.input(), T::zeroed());
         let mut run = frozen.replay.run();
@@ -134,8 +129,8 @@ impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
     }
 
     /// The same without a replay.
-    fn record(&self, replays: &mut Self::Ready, batch: &mut Batch, inputs: Vec<Vec<T>>) -> Result<Answers<Vec<U>>> {
-        let (all, lengths) = self.widths.gather(&inputs);
+    fn record(&self, replays: &mut Self::Ready, batch: &mut Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
+        let (all, lengths) = self.widths.gather(inputs);
         let x = batch.upload(&all, [self.widths.rows(&all), self.widths.input()]);
         let y = (replays.record)(batch, x);
         let y = batch.read(y);

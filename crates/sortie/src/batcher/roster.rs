@@ -9,8 +9,8 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    config::{BatchConfig, Tuning},
-    fit::Fit,
+    config::{BatchConfig, Overload, Tuning},
+    fit::{Fit, Plan},
     linger::{self, Linger},
     queue::Taker,
 };
@@ -43,6 +43,8 @@ struct Member {
     /// Rows of a batch, by the tuning, and how many may wait for it.
     size: usize,
     room: usize,
+    /// Most batches under way at once, by the tuning.
+    in_flight: usize,
     /// It answers.
     up: bool,
     whereabouts: Whereabouts,
@@ -107,6 +109,7 @@ impl Roster {
             },
             // Nobody is sent away before anything is known.
             room: config.capacity(),
+            in_flight: config.in_flight.max(1),
             up: true,
             whereabouts: Whereabouts::Awake(Duration::ZERO),
             probe: Duration::ZERO,
@@ -121,8 +124,9 @@ impl Roster {
         let member = &self.members[who];
         let idle = member.flights.is_empty();
         let waits = member.linger.waits(now, waiting);
+        let since = self.in_time_since(member, now, waiting);
         if self.members.len() == 1 {
-            return Taker { free: self.has_place(member), idle, waits, size: member.size, left: 0 };
+            return Taker { free: Self::has_place(member), idle, waits, size: member.size, left: 0, since };
         }
         let size = match self.share(who) {
             0 if idle && now >= member.probe => (member.size / PROBED).max(1),
@@ -135,11 +139,61 @@ impl Roster {
             *other != who && self.is_free(*other, now) && (theirs < own || theirs == own && *other < who)
         };
         let left = (0..self.members.len()).filter(sooner).map(|other| self.share(other)).sum();
-        Taker { free, idle, waits, size, left }
+        Taker { free, idle, waits, size, left, since }
     }
 
-    fn has_place(&self, member: &Member) -> bool {
-        member.up && member.flights.len() < self.config.in_flight.max(1)
+    /// Whether a request of so many rows that arrives now, behind so many that wait, will be answered in time. When nothing waits and nothing is under way it is always let in: how long
+    /// it takes has to be learned from something. Only where there is a target, and others are rejected.
+    pub(super) fn is_in_time(&self, now: Duration, waiting: usize, rows: usize) -> bool {
+        let Some(p99) = self.kept() else { return true };
+        let up = || self.members.iter().filter(|member| member.up);
+        let room = up().fold(0_usize, |room, member| room.saturating_add(self.room_in_time(member, p99, now)));
+        waiting.saturating_add(rows) <= room || waiting == 0 && up().any(|member| member.flights.is_empty())
+    }
+
+    /// The target, where requests that would miss it are rejected.
+    fn kept(&self) -> Option<Duration> {
+        match (self.config.tuning, self.config.overload) {
+            (Tuning::Target { p99 }, Overload::Reject) => Some(p99),
+            _ => None,
+        }
+    }
+
+    /// Rows that a device can answer in time behind what it has under way, in batches of the size that they have now.
+    fn room_in_time(&self, member: &Member, p99: Duration, now: Duration) -> usize {
+        let Some(full) = member.fit.time(member.size).filter(|_| member.fit.is_known()) else { return 0 };
+        let waits = if self.config.greedy { Duration::ZERO } else { wait_for(self.config, p99) };
+        let planned = p99.mul_f64(PLANNED).saturating_sub(member.fit.margin(member.size, p99) + waits);
+        let left = planned.saturating_sub(self.ahead(member, now));
+        let batches = left.div_duration_f64(full.max(Duration::from_nanos(1))) as u32;
+        let rest = member.fit.rows_within(left.saturating_sub(full.saturating_mul(batches))).unwrap_or_default();
+        member.size.saturating_mul(batches as usize).saturating_add(rest.min(member.size))
+    }
+
+    /// How long a device still takes for what it has under way. One that takes longer than thought is thought to take as much longer again.
+    fn ahead(&self, member: &Member, now: Duration) -> Duration {
+        let time = |(rows, _): &(usize, Duration)| member.fit.time(*rows).unwrap_or_default();
+        let Some(first) = member.flights.front() else { return Duration::ZERO };
+        let since = now.saturating_sub(first.1.max(member.landed));
+        member.flights.iter().skip(1).map(time).sum::<Duration>() + time(first).abs_diff(since)
+    }
+
+    /// Requests that arrived before are too late for a batch that leaves now, where those are rejected. A device that has nothing under way takes whatever has waited for less than half of the target.
+    fn in_time_since(&self, member: &Member, now: Duration, waiting: usize) -> Option<Duration> {
+        let p99 = self.kept()?;
+        let own = member.fit.time(waiting.min(member.size)).unwrap_or_default();
+        let least = if member.flights.is_empty() { p99 / 2 } else { Duration::ZERO };
+        let may_have_waited = p99.saturating_sub(self.ahead(member, now) + own).max(least);
+        Some(now.saturating_sub(may_have_waited))
+    }
+
+    /// Whether a device may have one more batch under way.
+    pub(super) fn can_start(&self, who: usize) -> bool {
+        Self::has_place(&self.members[who])
+    }
+
+    fn has_place(member: &Member) -> bool {
+        member.up && member.flights.len() < member.in_flight
     }
 
     /// Rows of a batch of this device, by what it does in the time of the fastest.
@@ -162,7 +216,7 @@ impl Roster {
             Whereabouts::Awake(since) => now.saturating_sub(since) > self.patience(),
             Whereabouts::Asleep(_) => false,
         };
-        self.has_place(member) && !away && !self.is_overdue(member, now)
+        Self::has_place(member) && !away && !self.is_overdue(member, now)
     }
 
     /// How long others wait for a device that is about to take something.
@@ -195,11 +249,16 @@ impl Roster {
         if self.members.len() > 1 && self.share(who) == 0 {
             self.members[who].probe = now + PROBE;
         }
+        self.started(who, rows, now);
         let member = &mut self.members[who];
-        member.flights.push_back((rows, now));
         member.linger.end(waiting);
         member.share.batches += 1;
         member.share.rows += rows as u64;
+    }
+
+    /// A batch, or a part of one that is run again, is under way from now on.
+    pub(super) fn started(&mut self, who: usize, rows: usize, now: Duration) {
+        self.members[who].flights.push_back((rows, now));
     }
 
     /// The oldest batch under way is over; so many rows wait.
@@ -217,11 +276,16 @@ impl Roster {
         }
         if let Tuning::Target { p99 } = config.tuning {
             let waits = if config.greedy { wait_for(config, p99) / linger::OF_WAIT } else { wait_for(config, p99) };
-            // Whoever comes when all are under way sees them through, and then flies.
-            let flights = config.in_flight.max(1) + 1;
             let target = p99.mul_f64(PLANNED).saturating_sub(waits);
-            let rows = member.fit.rows_for(target, flights).min(config.max_batch_size).max(1);
-            (member.size, member.room) = (rows.min(member.fit.believable()), rows);
+            let Plan { rows, in_flight } = member.fit.plan(target, config.in_flight.max(1));
+            let rows = match rows {
+                // Those that come are late, and with one row the least.
+                0 if config.overload == Overload::Reject => 1,
+                0 => member.fit.balanced(),
+                rows => rows,
+            };
+            let rows = rows.min(config.max_batch_size).max(1);
+            (member.size, member.room, member.in_flight) = (rows.min(member.fit.believable()), rows, in_flight);
         }
     }
 

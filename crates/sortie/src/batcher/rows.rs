@@ -78,8 +78,8 @@ impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
         parts.concat()
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<Vec<T>>) -> Result<Answers<Vec<U>>> {
-        let (all, lengths) = self.widths.gather(&inputs);
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
+        let (all, lengths) = self.widths.gather(inputs);
         let rows = self.widths.rows(&all);
         let x = batch.upload(&all, [all.len()]);
         let y = batch.scratch::<U>(rows * self.widths.output());

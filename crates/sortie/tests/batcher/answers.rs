@@ -110,7 +110,7 @@ fn replays_over_rows_answer_as_live_batches_do() {
         let job = layer();
         let mut ready = job.prepare(&device).expect("ready");
         let mut batch = device.batch();
-        let answers = job.record(&mut ready, &mut batch, vec![input(5), input(2)]).expect("recorded");
+        let answers = job.record(&mut ready, &mut batch, &[input(5), input(2)]).expect("recorded");
         batch.submit().expect("it runs");
         let answers: Vec<_> =
             answers().expect("answers").into_iter().map(|answer| answer.expect("an answer")).collect();

@@ -1,6 +1,9 @@
 //! What goes wrong goes wrong for those concerned alone.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use sortie::{Answers, Batch, BatchConfig, Batcher, Device, ErrorKind, Job};
 
@@ -51,11 +54,11 @@ fn a_lost_device_fails_what_was_under_way_and_is_opened_again() {
 }
 
 /// An input that must not be dropped before it has been used.
-struct Touchy(bool);
+struct Touchy(AtomicBool);
 
 impl Drop for Touchy {
     fn drop(&mut self) {
-        assert!(self.0 || std::thread::panicking(), "it was to be used");
+        assert!(*self.0.get_mut() || std::thread::panicking(), "it was to be used");
     }
 }
 
@@ -71,10 +74,11 @@ impl Job for Use {
         Ok(())
     }
 
-    fn record(&self, (): &mut (), _: &mut Batch, mut inputs: Vec<Touchy>) -> sortie::Result<Answers<()>> {
+    fn record(&self, (): &mut (), _: &mut Batch, inputs: &[Touchy]) -> sortie::Result<Answers<()>> {
         self.0.pass();
-        inputs.iter_mut().for_each(|input| input.0 = true);
-        Ok(Box::new(move || Ok(inputs.into_iter().map(|_| Ok(())).collect())))
+        inputs.iter().for_each(|input| input.0.store(true, Ordering::Relaxed));
+        let answers = inputs.iter().map(|_| Ok(())).collect();
+        Ok(Box::new(move || Ok(answers)))
     }
 }
 
@@ -84,17 +88,20 @@ fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<(
     gate.set(true);
     let config = BatchConfig { in_flight: 1, max_batch_size: 2, ..BatchConfig::default() };
     let batcher = Batcher::new(&Device::cpu()?, Use(gate.clone()), config)?;
-    let first = batcher.call(Touchy(false)).begin();
+    let first = batcher.call(Touchy(false.into())).begin();
     while batcher.metrics().batches == 0 {
         std::thread::yield_now();
     }
-    let [gone, second] = [(); 2].map(|()| batcher.call(Touchy(false)).begin());
+    let [gone, second] = [(); 2].map(|()| batcher.call(Touchy(false.into())).begin());
     // Its input is dropped by the batcher when the next batch is taken.
     drop(gone);
     gate.set(false);
     first.wait()?;
     let error = second.wait().expect_err("the thread is over");
     assert!(matches!(error.kind(), ErrorKind::JobPanicked | ErrorKind::Internal), "{error}");
-    assert_eq!(batcher.call(Touchy(true)).wait().expect_err("so is the batcher").kind(), &ErrorKind::JobPanicked);
+    assert_eq!(
+        batcher.call(Touchy(true.into())).wait().expect_err("so is the batcher").kind(),
+        &ErrorKind::JobPanicked
+    );
     Ok(())
 }

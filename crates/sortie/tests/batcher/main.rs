@@ -6,12 +6,16 @@ mod installed;
 mod answers;
 mod faults;
 mod fleet;
+mod isolation;
 mod limits;
 mod published;
 
-use std::sync::{
-    Arc, Condvar, Mutex,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    panic::resume_unwind,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use sortie::{Answers, Batch, Device, Error, Grid, Job, Kernel};
@@ -41,6 +45,8 @@ enum Ask {
     /// Of another kind: must not meet the others.
     Odd(u32),
     Wrong,
+    /// Recording fails, panics, or the batch gives no answers.
+    Fail,
     Panic,
     TooFew,
 }
@@ -97,16 +103,22 @@ impl Job for Triple {
         matches!(input, Ask::Numbers(numbers) if numbers.is_empty()).then(Vec::new)
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: Vec<Ask>) -> sortie::Result<Answers<Vec<u32>>> {
+    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[Ask]) -> sortie::Result<Answers<Vec<u32>>> {
         self.gate.pass();
         self.most.fetch_max(inputs.len(), Ordering::Relaxed);
-        assert!(!inputs.contains(&Ask::Panic), "as was asked for");
+        if inputs.contains(&Ask::Fail) {
+            return Err(Error::input("recording fails, as was asked for"));
+        }
+        if inputs.contains(&Ask::Panic) {
+            // A panic that the hook prints nothing of.
+            resume_unwind(Box::new("as was asked for"));
+        }
         let odd = inputs.iter().filter(|input| matches!(input, Ask::Odd(_))).count();
         assert!(odd == 0 || odd == inputs.len(), "keys never mix");
         let rows = |input: &Ask| match input {
             Ask::Numbers(numbers) => numbers.clone(),
             Ask::Odd(number) => vec![*number],
-            Ask::Wrong | Ask::Panic | Ask::TooFew => vec![0],
+            Ask::Wrong | Ask::Fail | Ask::Panic | Ask::TooFew => vec![0],
         };
         let (all, lengths): (Vec<_>, Vec<_>) = inputs.iter().map(rows).map(|rows| (rows.clone(), rows.len())).unzip();
         let all = all.concat();

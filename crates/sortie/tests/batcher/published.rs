@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use metrics::{
@@ -10,7 +11,7 @@ use metrics::{
 };
 use sortie::{BatchConfig, Batcher, Device};
 
-use crate::{Triple, one};
+use crate::{Ask, Triple, one};
 
 /// Keeps what is published, by name and label.
 #[derive(Clone, Default)]
@@ -91,6 +92,21 @@ impl Recorder for Book {
     fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
         Histogram::from_arc(self.entry(key))
     }
+}
+
+#[test]
+fn a_recorder_hears_of_requests_that_were_isolated() {
+    let book = Book::default();
+    let (device, job) = (Device::cpu().expect("the CPU"), Triple::default());
+    let config = BatchConfig { max_batch_size: 4, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
+    let batcher = metrics::with_local_recorder(&book, || Batcher::new(&device, job, config)).expect("a batcher");
+    let calls: Vec<_> = [one(0), one(1), Ask::Panic, one(3)].map(|ask| batcher.call(ask).begin()).into();
+    let failed = calls.into_iter().filter_map(|call| call.wait().err()).count();
+    assert_eq!(failed, 1);
+    let total = |name: &str| book.values(name).iter().sum::<f64>();
+    // With two, then with one of them.
+    assert_eq!((total("failed_total"), total("retries_total"), total("isolated_total")), (1.0, 4.0, 1.0));
+    assert_eq!(total("prepared_total"), 3.0);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use shuttle::{future, thread};
 
 use super::{
     config::{BatchConfig, Overload},
-    front::{Call, Front, Rank, Request, Step},
+    front::{Call, Front, Rank, Request, Retry, Step},
     metrics::Figures,
     queue::Taken,
     reply::{Address, Reply},
@@ -109,15 +109,16 @@ impl Wake for Bell {
     }
 }
 
-/// As the thread of a batcher does, with answers `3 x`; the unlucky numbers fail with their batch.
+/// As the thread of a batcher does, with answers `3 x`; the unlucky numbers fail their batch, which is then run again in halves.
 fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
-    const UNLUCKY: u32 = 13;
+    const UNLUCKY: u32 = 12;
     let mut taken: Taken<Request<u32, u32>> = Taken::default();
     let (mut under_way, mut over) = (VecDeque::<Vec<_>>::new(), 0);
-    let mut owed = Vec::new();
+    let (mut owed, mut parts, mut retried) = (Vec::new(), VecDeque::<Vec<_>>::new(), false);
     loop {
         let landed = || device.state.lock().landed > over;
-        let step = front.next(who, &mut taken, !owed.is_empty(), landed);
+        let retry = parts.front().map(|part| Retry { rows: part.len(), first: !retried });
+        let step = front.next(who, &mut taken, !owed.is_empty(), retry, landed);
         taken.gone.clear();
         assert!(taken.late.is_empty(), "nobody has a deadline");
         match step {
@@ -128,15 +129,28 @@ fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
                 let batch: Vec<_> = taken.batch.drain(..).map(|one| (one.request.address, one.request.input)).collect();
                 assert!(batch.iter().all(|(_, number)| number % 2 == batch[0].1 % 2), "keys never mix");
                 flown.fetch_add(batch.len(), Ordering::Relaxed);
+                retried = false;
                 device.submit(Waker::from(Arc::new(Bell(Arc::downgrade(front), who))));
                 under_way.push_back(batch);
                 assert!(under_way.len() <= front.config.in_flight);
             }
+            Step::Retry => {
+                retried = true;
+                device.submit(Waker::from(Arc::new(Bell(Arc::downgrade(front), who))));
+                under_way.push_back(parts.pop_front().expect("there is a part"));
+                assert!(under_way.len() <= front.config.in_flight);
+            }
             Step::Land => {
                 over += 1;
-                let batch = under_way.pop_front().expect("it has landed");
+                let mut batch = under_way.pop_front().expect("it has landed");
                 let well = batch.iter().all(|(_, number)| *number != UNLUCKY);
                 front.landed(who, well);
+                if !well && batch.len() > 1 {
+                    let rest = batch.split_off(batch.len().div_ceil(2));
+                    parts.push_front(rest);
+                    parts.push_front(batch);
+                    continue;
+                }
                 let answer = |number| if well { Ok(3 * number) } else { Err(Error::new(ErrorKind::Shape, "unlucky")) };
                 let answers = batch.into_iter().map(|(address, number)| (address, answer(number)));
                 Address::answer_all(answers, &mut owed);
@@ -147,7 +161,7 @@ fn fly(front: &Arc<Numbers>, who: usize, device: &Device, flown: &AtomicUsize) {
             owed.drain(..).for_each(|desk| desk.settle(&mut Vec::new()));
         }
     }
-    assert!(under_way.is_empty());
+    assert!(under_way.is_empty() && parts.is_empty());
     device.state.lock().over = true;
 }
 
@@ -236,10 +250,10 @@ fn those_who_go_leave_the_others_theirs() {
 }
 
 #[test]
-fn a_batch_that_fails_fails_its_own() {
+fn a_request_that_fails_its_batch_fails_alone() {
     explore(|| {
         let mut callers = asking(&[&[2, 4], &[6]]);
-        callers.push(Box::new(|front| assert_eq!(ask(front, 13).expect_err("unlucky").0, ErrorKind::Shape)));
+        callers.push(Box::new(|front| assert_eq!(ask(front, 12).expect_err("unlucky").0, ErrorKind::Shape)));
         let (_, flown) = live(config(), 1, callers);
         assert_eq!(flown, 4);
     });
@@ -290,7 +304,7 @@ fn a_device_that_is_lost_leaves_its_work_to_the_other() {
         // The other one fails with what it has taken, and never comes back.
         let lost = thread::spawn(move || {
             let mut taken = Taken::default();
-            let step = own.next(0, &mut taken, false, || false);
+            let step = own.next(0, &mut taken, false, None, || false);
             own.lost(0);
             let error = Error::new(ErrorKind::DeviceLost, "lost");
             taken.batch.drain(..).for_each(|one| one.request.address.answer(Err(error.clone())));

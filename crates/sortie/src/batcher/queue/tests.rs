@@ -12,7 +12,7 @@ fn config() -> BatchConfig {
 
 /// A device with so many of two flights under way.
 fn flying(flights: usize) -> Taker {
-    Taker { free: flights < 2, idle: flights == 0, waits: None, size: 4, left: 0 }
+    Taker { free: flights < 2, idle: flights == 0, waits: None, size: 4, left: 0, since: None }
 }
 
 fn request(queue: &mut Queue<u32>, at: u32, number: u32) {
@@ -219,6 +219,15 @@ fn who_has_gone_takes_no_place_in_a_batch_and_can_be_swept_out() {
     assert_eq!((gone, queue.rows()), (vec![8, 9, 10], 1));
 }
 
+#[test]
+fn what_would_be_answered_too_late_takes_no_place_in_a_batch() {
+    let mut queue = Queue::new(&config());
+    (1..=6).for_each(|at| request(&mut queue, at, at));
+    let mut taken = Taken::default();
+    queue.take(&mut taken, 0, 7 * MS, &Taker { since: Some(3 * MS), ..flying(0) }, |_| false);
+    assert_eq!((numbers(&taken), taken.shed, queue.rows()), (vec![3, 4, 5, 6], vec![1, 2], 0));
+}
+
 /// What may happen to a batcher.
 #[derive(Clone, Debug)]
 enum Event {
@@ -341,7 +350,7 @@ impl Life {
         loop {
             let flying = self.flights.len();
             let (free, idle) = (flying < self.config.in_flight, flying == 0);
-            let taker = Taker { free, idle, waits: None, size: self.config.max_batch_size, left: 0 };
+            let taker = Taker { free, idle, waits: None, size: self.config.max_batch_size, left: 0, since: None };
             match self.queue.decide(self.now, &taker, self.closing) {
                 Decision::Until(until) => {
                     prop_assert!(until.is_none_or(|until| until > self.now), "it would not sleep");

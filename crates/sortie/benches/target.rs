@@ -1,0 +1,270 @@
+//! Whether a target for the time of answers is kept under load: a batcher with [`Tuning::Target`] and [`Overload::Reject`], offered half of what the device can do, all of it, and twice as much.
+//!
+//! The load is open: requests of one row arrive at random (Poisson) from two threads, on a schedule that does not depend on the answers. A latency is the time from the scheduled arrival
+//! until the caller has the answer, of every request that was answered, from the first one on: batchers start without any estimate. `capacity` is what the device does in full batches for callers
+//! that wait for room; a row is made to take so much work that it is about 20,000 rows a second, so that offering twice as much takes little of the machine. `late` is how long after its schedule a
+//! request was made, at the 99th percentile: it is part of the latency, and no batcher can do anything about it. Where it is more than half of the target, the machine did not offer the load that was to be measured; it is
+//! offered again, up to three times in all. `alone` is the time of a request that no other is beside, at the 99th percentile, measured before and after the loads of a device, the shorter of both: a target below cannot be met.
+//!
+//! `cargo bench -p sortie --bench target [-- --quick] [--json] [--device NAME]`
+
+#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::{
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use sortie::{BatchConfig, Batcher, Calling, Device, DeviceKind, DeviceOptions, ErrorKind, Overload, Rows, Tuning};
+
+/// As many steps for each row as it says, and as long for a row that is alone: workgroups of one.
+const WORK: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+    @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x >= arrayLength(&y) { return; }
+        var a = 1.0;
+        for (var i = 0u; i < u32(x[id.x]); i++) { a = fma(a, 0.5, 1.0); }
+        y[id.x] = a;
+    }";
+
+/// Milliseconds.
+const TARGETS: [u64; 3] = [5, 20, 50];
+/// Parts of the capacity.
+const LOADS: [f64; 3] = [0.5, 1.0, 2.0];
+const GENERATORS: u64 = 2;
+/// Steps of a row when the capacity is measured first, and the most. lavapipe cuts a loop short at 65,535.
+const STEPS: f64 = 5_000.0;
+const MOST_STEPS: f64 = 10_000.0;
+/// Rows a second that are aimed at.
+const RATE: f64 = 20_000.0;
+/// The part of a target that requests may be made late by, at the 99th percentile, and how often a load that was not offered on time is offered again.
+const ON_TIME: f64 = 0.5;
+const OFFERS: usize = 3;
+/// How much longer than its target a percentile may be.
+const TOLERANCE: f64 = 1.5;
+
+type Work = Rows<f32, f32>;
+
+fn main() -> sortie::Result<()> {
+    let args: Vec<String> = std::env::args().collect();
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let (quick, json) = (has("--quick"), has("--json"));
+    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
+    let devices = Device::list().into_iter().enumerate();
+    let wanted = devices.filter(|(_, info)| {
+        let named = only.is_none_or(|only| info.name.to_lowercase().contains(&only.to_lowercase()));
+        info.kind != DeviceKind::Noop && info.backend != "gl" && named
+    });
+    for (index, info) in wanted {
+        let device = Device::open_with(DeviceOptions { device: Some(index.to_string()), ..Default::default() })?;
+        bench(&device, &info.name, Duration::from_secs(if quick { 1 } else { 5 }), json)?;
+    }
+    Ok(())
+}
+
+/// What came of one load.
+struct Outcome {
+    target: Duration,
+    load: f64,
+    late: Vec<Duration>,
+    latencies: Vec<Duration>,
+}
+
+fn bench(device: &Device, name: &str, time: Duration, json: bool) -> sortie::Result<()> {
+    let measured = time.min(Duration::from_secs(2));
+    let steps = (STEPS * capacity(device, STEPS, measured)? / RATE).min(MOST_STEPS).round();
+    let capacity = capacity(device, steps, measured)?;
+    let before = alone(device, steps)?;
+    let mut outcomes = Vec::new();
+    for target in TARGETS.map(Duration::from_millis) {
+        for load in LOADS {
+            let mut outcome = bear(device, target, load, [capacity, steps], time)?;
+            for _ in 1..OFFERS {
+                if outcome.is_on_time() {
+                    break;
+                }
+                outcome = bear(device, target, load, [capacity, steps], time)?;
+            }
+            outcomes.push(outcome);
+        }
+    }
+    let alone = before.min(alone(device, steps)?);
+    if !json {
+        println!(
+            "\n### {name}\n\nCapacity {capacity:.0} rows a second; a request alone takes {} at the 99th percentile.\n",
+            ms(alone)
+        );
+        println!("| target | load | offered/s | answered/s | rejected | late | p50 | p99 | p99 / target |");
+        println!("|---:|---:|---:|---:|---:|---:|---:|---:|---|");
+    }
+    for outcome in outcomes {
+        outcome.print(name, alone, time, json);
+    }
+    Ok(())
+}
+
+impl Outcome {
+    /// Whether the load was the one that it was to be.
+    fn is_on_time(&self) -> bool {
+        percentile(&self.late, 0.99) <= self.target.mul_f64(ON_TIME)
+    }
+
+    fn print(&self, name: &str, alone: Duration, time: Duration, json: bool) {
+        let Self { target, load, late, latencies } = self;
+        let [p50, p99] = [0.5, 0.99].map(|part| percentile(latencies, part));
+        let ratio = p99.as_secs_f64() / target.as_secs_f64();
+        let verdict = match () {
+            () if ratio <= TOLERANCE => "kept",
+            () if alone > *target => "cannot be met by one row",
+            () if !self.is_on_time() => "was not offered on time",
+            () => "missed",
+        };
+        let [offers, answers] = [late.len(), latencies.len()].map(|count| count as f64 / time.as_secs_f64());
+        let late = percentile(late, 0.99);
+        let rejected = 100.0 * (1.0 - answers / offers);
+        if json {
+            println!(
+                "{{\"bench\":\"target\",\"device\":\"{name}\",\"target_ms\":{},\"load\":{load},\"offered_per_s\":{offers:.0},\"answered_per_s\":{answers:.0},\"late_p99_ms\":{:.3},\"p50_ms\":{:.3},\"p99_ms\":{:.3},\"alone_p99_ms\":{:.3},\"ratio\":{ratio:.3},\"verdict\":\"{verdict}\"}}",
+                target.as_millis(),
+                1e3 * late.as_secs_f64(),
+                1e3 * p50.as_secs_f64(),
+                1e3 * p99.as_secs_f64(),
+                1e3 * alone.as_secs_f64(),
+            );
+        } else {
+            println!(
+                "| {} ms | {load}× | {offers:.0} | {answers:.0} | {rejected:.1} % | {} | {} | {} | {ratio:.2}, {verdict} |",
+                target.as_millis(),
+                ms(late),
+                ms(p50),
+                ms(p99),
+            );
+        }
+    }
+}
+
+fn work() -> Work {
+    Rows::new([1, 1], WORK)
+}
+
+/// Rows a second in full batches, for callers that have three batches under way.
+fn capacity(device: &Device, steps: f64, time: Duration) -> sortie::Result<f64> {
+    let batcher = Batcher::new(device, work(), BatchConfig { max_batch_size: 256, ..BatchConfig::default() })?;
+    // The first batches pay for what is made once.
+    for rows in [1, 16, 256] {
+        batcher.call_blocking(vec![steps as f32; rows])?;
+    }
+    let (begin, mut under_way, mut answered) = (Instant::now(), std::collections::VecDeque::new(), 0);
+    while begin.elapsed() < time {
+        while under_way.len() < 768 {
+            under_way.push_back(batcher.call(vec![steps as f32]).begin());
+        }
+        for call in under_way.drain(..256) {
+            call.wait()?;
+            answered += 1;
+        }
+    }
+    Ok(f64::from(answered) / begin.elapsed().as_secs_f64())
+}
+
+/// The time of a request that no other is beside, at the 99th percentile.
+fn alone(device: &Device, steps: f64) -> sortie::Result<Duration> {
+    let batcher = Batcher::new(device, work(), BatchConfig::latency())?;
+    let mut times = Vec::new();
+    for request in 0..300 {
+        thread::sleep(Duration::from_millis(1));
+        let begin = Instant::now();
+        batcher.call(vec![steps as f32]).wait()?;
+        // The first ones pay for what is made once.
+        if request >= 20 {
+            times.push(begin.elapsed());
+        }
+    }
+    Ok(percentile(&times, 0.99))
+}
+
+/// Offers a load for some time.
+fn bear(
+    device: &Device,
+    target: Duration,
+    load: f64,
+    [capacity, steps]: [f64; 2],
+    time: Duration,
+) -> sortie::Result<Outcome> {
+    let (tuning, overload) = (Tuning::Target { p99: target }, Overload::Reject);
+    let batcher = Batcher::new(device, work(), BatchConfig { tuning, overload, ..BatchConfig::default() })?;
+    let each = load * capacity / GENERATORS as f64;
+    let begin = Instant::now() + Duration::from_millis(10);
+    let heard = thread::scope(|scope| {
+        let generate = |seed: u64| {
+            let (sender, receiver) = mpsc::channel();
+            let batcher = batcher.clone();
+            let schedule = Schedule { begin, time, rate: each, steps: steps as f32 };
+            scope.spawn(move || schedule.offer(&batcher, seed, &sender));
+            scope.spawn(move || hear(&receiver))
+        };
+        let heard: Vec<_> = (1..=GENERATORS).map(generate).collect();
+        heard.into_iter().map(|heard| heard.join().expect("no panic")).collect::<sortie::Result<Vec<_>>>()
+    })?;
+    let mut outcome = Outcome { target, load, late: Vec::new(), latencies: Vec::new() };
+    for (late, latencies) in heard {
+        outcome.late.extend(late);
+        outcome.latencies.extend(latencies);
+    }
+    Ok(outcome)
+}
+
+/// A request, when it was to arrive, and how much later it was made.
+type Offered = (Instant, Duration, Calling<Work>);
+
+/// So many requests a second on average, at random.
+struct Schedule {
+    begin: Instant,
+    time: Duration,
+    rate: f64,
+    steps: f32,
+}
+
+impl Schedule {
+    fn offer(&self, batcher: &Batcher<Work>, seed: u64, to: &mpsc::Sender<Offered>) {
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut arrival = self.begin;
+        while arrival < self.begin + self.time {
+            thread::sleep(arrival.saturating_duration_since(Instant::now()));
+            let late = arrival.elapsed();
+            let sent = to.send((arrival, late, batcher.call(vec![self.steps]).begin()));
+            assert!(sent.is_ok(), "the answers are waited for");
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
+            arrival += Duration::from_secs_f64(-(1.0 - even).ln() / self.rate);
+        }
+    }
+}
+
+/// How late each request was made, and how long each answer took.
+fn hear(from: &mpsc::Receiver<Offered>) -> sortie::Result<(Vec<Duration>, Vec<Duration>)> {
+    let (mut lateness, mut latencies) = (Vec::new(), Vec::new());
+    for (arrival, late, call) in from {
+        lateness.push(late);
+        match call.wait() {
+            Ok(_) => latencies.push(arrival.elapsed()),
+            Err(error) if *error.kind() == ErrorKind::Overloaded => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((lateness, latencies))
+}
+
+fn percentile(times: &[Duration], part: f64) -> Duration {
+    let mut times = times.to_vec();
+    times.sort_unstable();
+    times.get((times.len() as f64 * part) as usize).or(times.last()).copied().unwrap_or_default()
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.2} ms", 1e3 * time.as_secs_f64())
+}
