@@ -47,7 +47,8 @@ subjects! {
 
 #[test]
 fn the_mistakes_that_are_there_are_found_and_no_others() {
-    run::check_all(&all());
+    run::check_all(&all(), true);
+    run::check_all(&all(), false);
 }
 
 #[test]
