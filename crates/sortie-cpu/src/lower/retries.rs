@@ -121,7 +121,9 @@ impl<'a> Values<'a> {
     fn collect(&mut self, body: &'a Body, every: &FxHashSet<*const Op>) {
         for node in body {
             match node {
-                Node::Ops(ops) => ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op)))),
+                Node::Ops(ops) => {
+                    ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op))))
+                }
                 Node::If { accept, reject, .. } => {
                     self.collect(accept, every);
                     self.collect(reject, every);
@@ -220,7 +222,9 @@ impl<'a> Values<'a> {
                 [a, b].into_iter().any(|reg| self.tells_success(*reg, when, exchange, nearer))
             }
             Some(Op::Binary { f, a, b, .. }) if *f == if when { Binary::EqI } else { Binary::NeI } => {
-                let is = |old: Reg, compare: Reg| exchange.old == Some(self.origin(old)) && exchange.compare == Some(compare);
+                let is = |old: Reg, compare: Reg| {
+                    exchange.old == Some(self.origin(old)) && exchange.compare == Some(compare)
+                };
                 is(*a, *b) || is(*b, *a)
             }
             _ => false,

@@ -192,7 +192,10 @@ fn a_lock_that_one_invocation_of_each_workgroup_takes_guards_plain_memory() {
 const OTHERS: [(&str, &str); 12] = [
     ("a histogram", "for (var i = 0u; i < limit[0]; i++) { atomicAdd(&flags[i % 8u], 1u); }"),
     ("places in a list", "for (var i = 0u; i < limit[0]; i++) { out[atomicAdd(&flags[0], 1u) % 64u] = i; }"),
-    ("a length that was read before the loop", "let n = atomicLoad(&flags[0]); for (var i = 0u; i < n; i++) { out[i] = i; }"),
+    (
+        "a length that was read before the loop",
+        "let n = atomicLoad(&flags[0]); for (var i = 0u; i < n; i++) { out[i] = i; }",
+    ),
     ("skipping", "for (var i = 0u; i < limit[0]; i++) { if atomicLoad(&flags[i]) == 0u { continue; } out[i] = i; }"),
     ("atomics of its own workgroup", "while atomicAdd(&counts[0], 1u) < 64u { out[local] += 1u; }"),
     (

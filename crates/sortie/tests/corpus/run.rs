@@ -39,6 +39,14 @@ pub(crate) fn run_all(subject: &str, cases: &[Case]) {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Every case on a device that can run all of them.
+pub(crate) fn run_on(device: &Device, cases: &[Case]) {
+    for case in cases {
+        let found = run(device, case).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        compare(case, &found).unwrap_or_else(|how| panic!("{} on {}: {how}", case.name, device.info()));
+    }
+}
+
 /// Every case on the built-in CPU while it looks for mistakes: it finds those that are there, and no other. That a case counts on the zeros that
 /// workgroup memory starts with is found only if that was asked for.
 pub(crate) fn check_all(cases: &[Case], check_unwritten: bool) {
