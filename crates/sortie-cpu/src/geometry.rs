@@ -7,6 +7,11 @@
 //! - [`Mode::Groups`]: kernels with them whose workgroups have one row, or rows too short to be worth it. Each row is a workgroup, and what is uniform
 //!   in a workgroup is per row.
 //! - [`Mode::Tile`]: the others. One workgroup at a time.
+//!
+//! Kernels whose workgroups may wait for each other (`crate::lower`'s `waits` finds them) run [`alone`](Geometry::alone): one workgroup in a rectangle,
+//! started in the order of their numbers. Lanes of a rectangle advance together, so one workgroup that waits for another beside it would never see it
+//! get on. What is promised: a workgroup that waits for one with a lower number, or for one that has started, sees it get on. Nothing is promised to
+//! invocations that wait for others of their own workgroup, other than at barriers.
 
 use crate::{lanes::BLOCK, lower::Builtin, shape::Shape};
 
@@ -27,6 +32,8 @@ pub(crate) enum Mode {
 pub(crate) struct Geometry {
     pub(crate) workgroup: [u32; 3],
     pub(crate) mode: Mode,
+    /// Each rectangle is one workgroup, and they start in order.
+    pub(crate) alone: bool,
 }
 
 /// How one dispatch lies over rectangles: their size, and how many workgroups are in one.
@@ -52,11 +59,13 @@ pub(crate) struct Set {
 }
 
 impl Geometry {
-    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, asked: &[Builtin]) -> Self {
+    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, alone: bool, asked: &[Builtin]) -> Self {
         let [width, height, depth] = workgroup;
         let many = height * depth > 1;
-        let mode = if groups_in_rows {
+        let mode = if groups_in_rows || alone {
             match many {
+                // What is the same in a workgroup is then the same for all lanes.
+                false if alone => Mode::Tile,
                 false => Mode::Groups { flat: false },
                 true if (width as usize) < BLOCK => Mode::Groups { flat: true },
                 true => Mode::Tile,
@@ -67,7 +76,7 @@ impl Geometry {
             };
             Mode::Columns { rows: many || asked.iter().any(rows) }
         };
-        Self { workgroup, mode }
+        Self { workgroup, mode, alone }
     }
 
     pub(crate) fn shape(&self, builtin: Builtin) -> Shape {
@@ -145,6 +154,7 @@ impl Geometry {
     /// Lays a dispatch over rectangles of about `lanes` lanes.
     pub(crate) fn layout(&self, groups: [u32; 3], lanes: u32) -> Layout {
         let [width, height] = self.extent();
+        let lanes = if self.alone { 1 } else { lanes };
         match self.mode {
             Mode::Columns { rows } => {
                 // Rectangles of one size, as far as that goes: what depends on it is then made once.

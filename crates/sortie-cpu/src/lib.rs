@@ -45,7 +45,7 @@ mod unsupported;
 
 pub use self::{
     bound::Bound,
-    program::{Finding, Program, Run, Slot, Tuning},
+    program::{Checks, Finding, Program, Run, Slot, Tuning},
     stop::{Halt, Stop},
     threads::Threads,
     unsupported::Unsupported,

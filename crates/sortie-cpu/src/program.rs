@@ -131,7 +131,14 @@ pub struct Run<'a, 'b> {
     pub immediates: &'b [u32],
 }
 
-/// Something that `check` found: conflicting access, a divergent barrier, out-of-bounds access, a read of unwritten memory.
+/// What [`Program::check`] reports beyond conflicting access, divergent barriers and out-of-bounds access, which it always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Reads of workgroup memory that no invocation has written. It starts as zeros, so that is no mistake in WGSL.
+    pub unwritten: bool,
+}
+
+/// Something that [`Program::check`] found.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// What, with the invocations that took part.
@@ -177,6 +184,13 @@ impl Program {
         self.code.geometry.workgroup
     }
 
+    /// Whether its workgroups may wait for each other: they then run one at a time on each thread, and start in order.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.code.geometry.alone
+    }
+
     /// Runs it on the calling thread, with the help of `threads` where that pays.
     ///
     /// # Errors
@@ -189,7 +203,7 @@ impl Program {
     ///
     /// # Errors
     /// When it was stopped.
-    pub fn check(&self, run: Run<'_, '_>, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
-        run::check(self, run, stop)
+    pub fn check(&self, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
+        run::check(self, run, checks, stop)
     }
 }

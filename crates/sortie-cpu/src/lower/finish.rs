@@ -46,7 +46,8 @@ pub(super) fn finish(draft: Draft) -> Code {
             _ => None,
         })
         .collect();
-    let geometry = Geometry::new(workgroup, draft.groups_in_rows, &asked);
+    let waits = super::waits::waits(&body, &shared);
+    let geometry = Geometry::new(workgroup, draft.groups_in_rows, waits, &asked);
 
     let mut local_shapes = vec![Shape::UNIFORM; locals.len()];
     let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, [&parameters, &results], shared.len());

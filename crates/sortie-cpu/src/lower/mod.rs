@@ -18,7 +18,9 @@ mod pairs;
 mod peephole;
 mod pointer;
 mod regions;
+mod retries;
 mod types;
+mod waits;
 
 use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess, valid::ModuleInfo};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::straight::Lanes;
 use crate::{
-    Finding,
+    Checks, Finding,
     code::{Access, Root},
     program::Program,
 };
@@ -18,6 +18,7 @@ pub(crate) struct Checker {
     state: Mutex<State>,
     /// What buffers are called.
     names: Vec<String>,
+    checks: Checks,
 }
 
 #[derive(Debug, Default)]
@@ -67,10 +68,10 @@ enum Act {
 }
 
 impl Checker {
-    pub(crate) fn new(program: &Program) -> Self {
+    pub(crate) fn new(program: &Program, checks: Checks) -> Self {
         let names =
             program.slots().iter().map(|slot| format!("@group({}) @binding({})", slot.group, slot.binding)).collect();
-        Self { state: Mutex::default(), names }
+        Self { state: Mutex::default(), names, checks }
     }
 
     pub(crate) fn findings(self) -> Vec<Finding> {
@@ -141,6 +142,9 @@ impl Checker {
                 };
                 if matches!(root, Root::Workgroup | Root::Slot(_)) {
                     let touch = Touch { group: state.group - 1, lane, barriers: 0, atomic };
+                    if self.checks.unwritten && act == Act::Read {
+                        state.unwritten(root, word, touch, access.span);
+                    }
                     state.touch(root, word, act, touch, access.span, &|| self.place(root));
                 }
             }
@@ -164,6 +168,16 @@ impl State {
         }
     }
 
+    /// Finds a read of workgroup memory that still has the zeros that it starts with.
+    fn unwritten(&mut self, root: Root, at: usize, touch: Touch, span: Span) {
+        let Touch { group, lane, .. } = touch;
+        if root == Root::Workgroup && self.workgroup.get(&at).is_none_or(|word| word.written.is_none()) {
+            self.find(Kind::Unwritten, span, || {
+                format!("invocation {lane} of workgroup {group} reads word {at} of workgroup memory, which no invocation has written")
+            });
+        }
+    }
+
     fn touch(&mut self, root: Root, at: usize, act: Act, touch: Touch, span: Span, place: &dyn Fn() -> String) {
         let Touch { group, lane, .. } = touch;
         let (mut word, barriers) = match root {
@@ -175,11 +189,6 @@ impl State {
         let earlier = |other: Option<Touch>| other.filter(|other| other.group != group);
         word.written_before = earlier(word.written).or(word.written_before);
         word.read_before = earlier(word.read).or(word.read_before);
-        if root == Root::Workgroup && act == Act::Read && word.written.is_none() {
-            self.find(Kind::Unwritten, span, || {
-                format!("invocation {lane} of workgroup {group} reads word {at} of workgroup memory, which nobody has written")
-            });
-        }
         // Within a workgroup a barrier separates; between workgroups nothing does.
         let conflicts = |other: Touch| {
             let apart = other.group == group && (other.lane == lane || other.barriers != barriers);

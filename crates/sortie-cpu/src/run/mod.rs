@@ -2,6 +2,9 @@
 //!
 //! On one thread all memory is plain. On several, a buffer of which every invocation touches only its own element is cut into slices, one for
 //! each stretch of rectangles; every other buffer that is written is accessed by relaxed atomics.
+//!
+//! Workgroups that may wait for each other start in the order of their numbers: each thread takes the next when it is done with its own, and none is
+//! taken by a thread that does not run it at once. So what a workgroup waits for has been started, and its thread never waits for a later one.
 
 mod check;
 mod frame;
@@ -25,7 +28,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use self::{check::Checker, frame::Frame, simd::Simd, straight::Ground, view::View, walk::Walk};
 use crate::{
-    Bound, Finding, Halt, Run, Stop, Threads,
+    Bound, Checks, Finding, Halt, Run, Stop, Threads,
     geometry::{Layout, Mode},
     program::{Owned, Program},
 };
@@ -59,14 +62,17 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
     let Some(pool) = pool else {
         let layout = code.geometry.layout(groups, lanes);
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
-        return Sets { program, layout, groups, immediates, stop, check: None }.run(&views, 0..layout_sets(&layout));
+        let sets = Sets { program, layout, groups, immediates, stop, check: None, yields: false };
+        return sets.run(&views, 0..layout_sets(&layout));
     };
     // Enough rectangles for all threads to be busy to the end, large enough to be worth it.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
-    let sets = Sets { program, layout, groups, immediates, stop, check: None };
+    let in_order = code.geometry.alone;
+    let sets = Sets { program, layout, groups, immediates, stop, check: None, yields: in_order };
     let total = layout_sets(&layout);
-    let chunks = total.min(threads.count() as u64 * 4);
+    // In order, a part is a thread's views alone: which rectangles it runs is found out as they are taken.
+    let chunks = total.min(threads.count() as u64 * if in_order { 1 } else { 4 });
     if chunks < 2 {
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
         return sets.run(&views, 0..total);
@@ -105,6 +111,8 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
     }
     let parts: Vec<_> = parts.into_iter().map(|part| Mutex::new(Some(part))).collect();
     let next = AtomicU64::new(0);
+    let started = AtomicU64::new(0);
+    let start_next = || Some(started.fetch_add(1, Ordering::Relaxed)).filter(|number| *number < total);
     let halted = Mutex::new(None);
     let worker = || {
         loop {
@@ -112,7 +120,11 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
             let Some(part) = usize::try_from(number).ok().and_then(|number| parts.get(number)) else { return };
             let Some((range, mut part)) = part.lock().ok().and_then(|mut part| part.take()) else { return };
             let views: Views<'_> = part.iter_mut().map(Part::view).collect();
-            if let Err(halt) = sets.run(&views, range) {
+            let ran = match in_order {
+                true => sets.run(&views, std::iter::from_fn(start_next)),
+                false => sets.run(&views, range),
+            };
+            if let Err(halt) = ran {
                 if let Ok(mut halted) = halted.lock() {
                     *halted = Some(halt);
                 }
@@ -134,15 +146,15 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
 }
 
 /// Runs with all that can be checked, one workgroup at a time.
-pub(crate) fn check(program: &Program, run: Run<'_, '_>, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
+pub(crate) fn check(program: &Program, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
     let Run { groups, bound, immediates } = run;
     if groups.contains(&0) {
         return Ok(Vec::new());
     }
     let layout = program.code.geometry.layout(groups, 1);
     let views: Views<'_> = bound.iter_mut().map(alone).collect();
-    let checker = Checker::new(program);
-    let sets = Sets { program, layout, groups, immediates, stop, check: Some(&checker) };
+    let checker = Checker::new(program, checks);
+    let sets = Sets { program, layout, groups, immediates, stop, check: Some(&checker), yields: false };
     sets.run(&views, 0..layout_sets(&layout))?;
     Ok(checker.findings())
 }
@@ -212,10 +224,12 @@ struct Sets<'a> {
     immediates: &'a [u32],
     stop: Stop<'a>,
     check: Option<&'a Checker>,
+    /// Another thread may have to get on for a loop to end.
+    yields: bool,
 }
 
 impl Sets<'_> {
-    fn run(&self, views: &[View<'_>], range: std::ops::Range<u64>) -> Result<(), Halt> {
+    fn run(&self, views: &[View<'_>], numbers: impl Iterator<Item = u64>) -> Result<(), Halt> {
         let code = &self.program.code;
         let counts: SmallVec<[u32; 8]> = code
             .counts
@@ -229,9 +243,9 @@ impl Sets<'_> {
         let simd = Simd::new();
         let mut frame = Frame::take(self.program, &self.layout);
         let mut result = Ok(());
-        for number in range {
+        for (ran, number) in numbers.enumerate() {
             let Some(set) = code.geometry.set(&self.layout, self.groups, number) else { break };
-            if number % 64 == 63 {
+            if ran % 64 == 63 {
                 result = self.stop.check();
                 if result.is_err() {
                     break;
@@ -271,6 +285,7 @@ impl Sets<'_> {
                 simd,
                 stop: self.stop,
                 patience: PATIENCE,
+                yields: self.yields,
                 packed: false,
             };
             result = walk.run();

@@ -1,6 +1,9 @@
 //! Straight-line code over all lanes of a rectangle. Compiled for the plain instruction set and for AVX2.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    sync::atomic::{Ordering, fence},
+};
 
 use super::{check::Checker, view::View};
 use crate::{
@@ -163,7 +166,8 @@ impl Lanes<'_, '_> {
         self.file[self.place(reg).base as usize].first()
     }
 
-    /// Runs instructions one after the other, each for all lanes.
+    /// Runs instructions one after the other, each for all lanes. Who sees what an atomic stored sees all that was written before it, which is more
+    /// than WGSL promises: flags and locks guard plain memory. On x86-64 that costs nothing.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
         for op in ops {
@@ -233,10 +237,16 @@ impl Lanes<'_, '_> {
                         check.load(self, access);
                     }
                     self.load(access);
+                    if access.atomic {
+                        fence(Ordering::Acquire);
+                    }
                 }
                 Op::Store(access) => {
                     if let Some(check) = self.check {
                         check.store(self, access);
+                    }
+                    if access.atomic {
+                        fence(Ordering::Release);
                     }
                     self.store(access);
                 }
@@ -244,7 +254,9 @@ impl Lanes<'_, '_> {
                     if let Some(check) = self.check {
                         check.atomic(self, &atomic.access);
                     }
+                    fence(Ordering::Release);
                     self.atomic(atomic);
+                    fence(Ordering::Acquire);
                 }
                 Op::FillLocal { local, value, .. } => self.fill_local(*local, *value),
                 Op::Broadcast { d, a } => {

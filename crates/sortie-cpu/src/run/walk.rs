@@ -33,6 +33,8 @@ pub(crate) struct Walk<'b> {
     pub(crate) stop: Stop<'b>,
     /// Loop iterations until the clock is looked at again.
     pub(crate) patience: u32,
+    /// Another thread may have to get on for a loop to end.
+    pub(crate) yields: bool,
     /// Lanes are not where they belong.
     pub(crate) packed: bool,
 }
@@ -259,6 +261,9 @@ impl Walk<'_> {
         if self.patience == 0 {
             self.patience = super::PATIENCE;
             self.stop.check()?;
+            if self.yields {
+                std::thread::yield_now();
+            }
         }
         Ok(())
     }

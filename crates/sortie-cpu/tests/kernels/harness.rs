@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use sortie_cpu::{Bound, Finding, Program, Run, Stop, Threads};
+use sortie_cpu::{Bound, Checks, Finding, Program, Run, Stop, Threads};
 
 pub(crate) fn program(source: &str) -> Program {
     let module =
@@ -40,5 +40,5 @@ pub(crate) fn check(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) ->
     let canceled = AtomicBool::new(false);
     let mut bound = bind(&program, buffers);
     let run = Run { groups, bound: &mut bound, immediates: &[] };
-    program.check(run, Stop { canceled: &canceled, deadline: None }).expect("not stopped")
+    program.check(run, Checks { unwritten: true }, Stop { canceled: &canceled, deadline: None }).expect("not stopped")
 }

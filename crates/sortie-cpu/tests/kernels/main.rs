@@ -4,3 +4,4 @@ mod harness;
 mod memory;
 mod packed;
 mod racy;
+mod waits;

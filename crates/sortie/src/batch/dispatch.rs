@@ -145,8 +145,8 @@ impl Recorder<'_> {
         let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
         let start = place.stretch.offset();
         let (mode, bytes) = match takes.kind {
-            BindingKind::Storage { writes: true } => (Mode::ReadWrite, place.stretch.exact()),
-            BindingKind::Storage { writes: false } => (Mode::Read, place.stretch.exact()),
+            BindingKind::Storage { writes: true } => (Mode::ReadWrite, whole_words(place)),
+            BindingKind::Storage { writes: false } => (Mode::Read, whole_words(place)),
             // Uniform bindings are short; only what the kernel declares is bound.
             BindingKind::Uniform => (Mode::Read, takes.min_bytes.next_multiple_of(4)),
         };
@@ -204,14 +204,7 @@ impl Recorder<'_> {
         if exact < takes.min_bytes {
             return bindings(format!(" takes at least {} bytes, not {exact}", takes.min_bytes));
         }
-        if let Some(tail) = takes.tail.as_ref().filter(|tail| !(exact - tail.offset).is_multiple_of(tail.stride)) {
-            let before = if tail.offset > 0 { format!(" after the first {}", tail.offset) } else { String::new() };
-            return bindings(format!(
-                " is an array with a stride of {} bytes{before}, and {exact} bytes are not a multiple",
-                tail.stride
-            ));
-        }
-        if !exact.is_multiple_of(4) {
+        if !exact.is_multiple_of(4) && !may_end_anywhere(takes) {
             return bindings(format!(" is bound to {exact} bytes, which are not a multiple of 4"));
         }
         let (start, align) = (place.stretch.offset(), u64::from(limits.slice_alignment));
@@ -238,7 +231,19 @@ fn needed(takes: &Binding) -> Use {
     }
 }
 
-/// Whether length and offset suit a binding. Alignments and most strides are powers of two: no division on the way.
+/// Bytes of a place without a word at its end that it has only a part of.
+#[inline]
+fn whole_words(place: &Place<'_>) -> u64 {
+    place.stretch.exact() & !3
+}
+
+/// Whether a binding ends with an array whose elements are whole words: what is behind the last whole element is left out, as in WebGPU.
+#[inline]
+fn may_end_anywhere(takes: &Binding) -> bool {
+    takes.tail.as_ref().is_some_and(|tail| tail.stride & 3 == 0)
+}
+
+/// Whether length and offset suit a binding. Alignments are powers of two: no division on the way.
 #[inline]
 fn fits(limits: &Limits, takes: &Binding, place: &Place<'_>) -> bool {
     let exact = place.stretch.exact();
@@ -246,12 +251,9 @@ fn fits(limits: &Limits, takes: &Binding, place: &Place<'_>) -> bool {
         BindingKind::Storage { .. } => exact <= limits.binding_bytes,
         BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
     };
-    let whole = takes.tail.as_ref().is_none_or(|tail| {
-        let bytes = exact.wrapping_sub(tail.offset);
-        if tail.stride.is_power_of_two() { bytes & (tail.stride - 1) == 0 } else { bytes.is_multiple_of(tail.stride) }
-    });
-    let aligned = (place.stretch.offset() & (u64::from(limits.slice_alignment) - 1)) | (exact & 3);
-    room && whole && aligned == 0 && exact > 0 && exact >= takes.min_bytes && place.stretch.fits()
+    let whole = exact & 3 == 0 || may_end_anywhere(takes);
+    let aligned = place.stretch.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
+    room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.stretch.fits()
 }
 
 /// The groups of a direct grid, and whether they must be folded.

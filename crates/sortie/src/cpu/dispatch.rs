@@ -47,13 +47,12 @@ impl Running<'_> {
         };
         let run = Run { groups, bound: &mut bound, immediates };
         let stop = Stop { canceled: self.canceled, deadline: workers.deadline() };
-        let outcome = if workers.check {
-            match ready.program.check(run, stop) {
+        let outcome = match workers.checks {
+            Some(checks) => match ready.program.check(run, checks, stop) {
                 Ok(findings) if !findings.is_empty() => return Err(race(kernel, ready, &findings)),
                 outcome => outcome.map(drop),
-            }
-        } else {
-            ready.program.run(run, &workers.threads, stop)
+            },
+            None => ready.program.run(run, &workers.threads, stop),
         };
         outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), workers))
     }

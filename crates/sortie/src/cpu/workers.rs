@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sortie_cpu::Threads;
+use sortie_cpu::{Checks, Threads};
 
 use crate::{
     device::DeviceOptions,
@@ -13,15 +13,16 @@ use crate::{
 pub(super) struct Workers {
     pub(super) threads: Threads,
     budget: Option<Duration>,
-    /// Every dispatch is watched.
-    pub(super) check: bool,
+    /// Every dispatch is watched, for these.
+    pub(super) checks: Option<Checks>,
 }
 
 impl Workers {
     pub(super) fn new(options: &DeviceOptions) -> Result<Self> {
         let threads = Threads::new(options.threads)
             .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;
-        Ok(Self { threads, budget: options.kernel_budget, check: options.check_races })
+        let checks = options.check_races.then_some(Checks { unwritten: options.check_unwritten });
+        Ok(Self { threads, budget: options.kernel_budget, checks })
     }
 
     pub(super) fn count(&self) -> usize {

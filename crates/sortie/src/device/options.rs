@@ -52,8 +52,11 @@ pub struct DeviceOptions {
     /// long as it takes. Other devices have a watchdog of their own, and do not look at this.
     pub kernel_budget: Option<Duration>,
     /// Built-in CPU: every dispatch runs slowly, alone and watched, and fails with [`Race`](crate::ErrorKind::Race) when its invocations
-    /// conflict. Other devices cannot, and do not open with it.
+    /// conflict, run past the end of memory or reach a barrier apart. Other devices cannot, and do not open with it.
     pub check_races: bool,
+    /// Built-in CPU, with `check_races`: reads of workgroup memory that no invocation has written are reported too. It starts as zeros, so WGSL allows
+    /// them; often they are mistakes. Without `check_races` it changes nothing.
+    pub check_unwritten: bool,
 }
 
 impl Default for DeviceOptions {
@@ -73,6 +76,7 @@ impl Default for DeviceOptions {
             threads: None,
             kernel_budget: None,
             check_races: false,
+            check_unwritten: false,
         }
     }
 }

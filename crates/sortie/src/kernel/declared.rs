@@ -88,12 +88,8 @@ impl BindingInfo {
     pub fn bytes(&self, elements: u64) -> Option<u64> {
         let Some(stride) = self.stride else { return Some(self.least_bytes) };
         let bytes = elements.checked_mul(stride)?.checked_add(self.fixed_bytes)?;
-        // A struct is as large as its alignment asks; what is more than that must still be whole elements.
-        Some(if bytes < self.least_bytes {
-            self.fixed_bytes + (self.least_bytes - self.fixed_bytes).next_multiple_of(stride)
-        } else {
-            bytes
-        })
+        // A struct is as large as its alignment asks.
+        Some(bytes.max(self.least_bytes))
     }
 }
 

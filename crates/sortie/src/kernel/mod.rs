@@ -9,6 +9,7 @@ mod cache;
 mod declared;
 mod elements;
 mod fold;
+mod frexp;
 mod interface;
 mod layouts;
 mod limits;

@@ -16,6 +16,7 @@ use naga::{
 };
 
 use super::{
+    frexp,
     interface::{self, Interface},
     overrides::{self, Values},
     size::{self, Size},
@@ -97,6 +98,7 @@ fn parse_checked(
     capabilities: Capabilities,
 ) -> Result<Parsed, KernelError> {
     let mut module = read(source, capabilities)?;
+    frexp::widen_exponents(source, &mut module);
     interface::check_immediates(source, &module)?;
     let info = validate(source, &module, capabilities)?;
 

@@ -364,6 +364,19 @@ impl Batch {
         self.named(value, true)
     }
 
+    /// What stands for the result where an input cannot be used.
+    #[track_caller]
+    fn unusable<T: Element>(&mut self, what: &str, inputs: &[Operand]) -> Option<Tensor<T>> {
+        if inputs.iter().any(|input| input.refused) {
+            return Some(self.refused());
+        }
+        if inputs.iter().any(|input| input.batch != self.id()) {
+            let error = Error::new(ErrorKind::Bindings, format!("{what}: a tensor of another batch"));
+            return Some(self.make(what, Err(error), |_, _| Ok(())));
+        }
+        None
+    }
+
     /// Records one operation.
     #[track_caller]
     fn operate<T: Element>(
@@ -374,12 +387,8 @@ impl Batch {
         scalars: &[u32],
         shape: Result<Shape>,
     ) -> Tensor<T> {
-        if inputs.iter().any(|input| input.refused) {
-            return self.refused();
-        }
-        if inputs.iter().any(|input| input.batch != self.id()) {
-            let error = Error::new(ErrorKind::Bindings, format!("{what}: a tensor of another batch"));
-            return self.make(what, Err(error), |_, _| Ok(()));
+        if let Some(unusable) = self.unusable(what, inputs) {
+            return unusable;
         }
         let mut inputs: SmallVec<[Operand; 3]> = inputs.into();
         for (side, input) in inputs.iter_mut().enumerate() {

@@ -2,11 +2,11 @@
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
-use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of};
+use super::{Batch, Element, ElementKind, Float, Result, Shape, Tensor, shape_of};
 use crate::error::{Error, ErrorKind};
 
 impl Batch {
-    /// Sums over axes, which are gone from the result.
+    /// Sums over axes, which are gone from the result. The sum of nothing is 0.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -40,7 +40,7 @@ impl Batch {
         self.reduce("mean", Reduction::Mean, x, axes)
     }
 
-    /// The greatest elements over axes; not a number where one of them is not.
+    /// The greatest elements over axes; not a number where one of them is not. Of nothing it is the least that the type has: −∞ of floats.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -57,13 +57,13 @@ impl Batch {
         self.reduce("max", Reduction::Max, x, axes)
     }
 
-    /// The least elements over axes; not a number where one of them is not.
+    /// The least elements over axes; not a number where one of them is not. Of nothing it is the greatest that the type has: ∞ of floats.
     #[track_caller]
     pub fn min<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         self.reduce("min", Reduction::Min, x, axes)
     }
 
-    /// The index of the greatest element along an axis, the first of several.
+    /// The index of the greatest element along an axis, the first of several. Nothing has no greatest element: an axis of length 0 is a mistake.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -79,16 +79,20 @@ impl Batch {
     pub fn argmax<T: Element>(&mut self, x: Tensor<T>, axis: usize) -> Tensor<u32> {
         let shape = without("argmax", x.value.shape, &[axis]).and_then(|shape| {
             let (each, limit) = (each_of(x.value.shape, &[axis]), u64::from(sortie_plan::fuse::MOST_FOLDED));
-            match each > limit {
-                true => {
+            match each {
+                0 => {
+                    let message = format!("argmax: axis {axis} of a tensor of shape {} has no elements", x.value.shape);
+                    Err(Error::new(ErrorKind::Shape, message))
+                }
+                _ if each > limit => {
                     Err(Error::too_large(format!("argmax: elements of {} that make one", x.value.shape), each, limit))
                 }
-                false => Ok(shape),
+                _ => Ok(shape),
             }
         });
         let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]), 1);
         match T::KIND {
-            super::ElementKind::F16 => {
+            ElementKind::F16 => {
                 let x = self.cast::<T, f32>(x);
                 self.operate("argmax", kind, &[x.into()], &[], shape)
             }
@@ -161,7 +165,7 @@ impl Batch {
     fn reduce<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         match T::KIND {
             // Computed and kept in f32 until the end.
-            super::ElementKind::F16 => {
+            ElementKind::F16 => {
                 let x = self.cast::<T, f32>(x);
                 let y = self.stages(what, f, x, axes);
                 self.cast(y)
@@ -175,6 +179,9 @@ impl Batch {
     fn stages<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         let shape = without(what, x.value.shape, axes);
         let each = each_of(x.value.shape, axes);
+        if each == 0 && shape.is_ok() {
+            return self.identity(what, f, x, shape);
+        }
         let parts = shape.as_ref().map_or(1, |shape| parts_of(each, u64::from(shape.len())));
         if parts == 1 {
             return self.operate(what, TensorKind::Reduce(f, mask(axes), 1), &[x.into()], &[], shape);
@@ -192,6 +199,34 @@ impl Batch {
             Reduction::Mean => self.unary(what, Function::Scale, all, &[(1.0 / each as f32).to_bits()]),
             _ => all,
         }
+    }
+
+    /// A reduction of nothing. A kernel would divide by the length of the axis.
+    #[track_caller]
+    fn identity<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, shape: Result<Shape>) -> Tensor<T> {
+        if let Some(unusable) = self.unusable(what, &[x.into()]) {
+            return unusable;
+        }
+        let tensor = self.make::<T>(what, shape, |_, _| Ok(()));
+        if !tensor.refused {
+            self.fill(tensor, bytemuck::pod_read_unaligned(&identity_of(f, T::KIND).to_ne_bytes()));
+        }
+        tensor
+    }
+}
+
+/// The bits of what a reduction of nothing gives.
+fn identity_of(f: Reduction, of: ElementKind) -> u32 {
+    match (f, of) {
+        (Reduction::Sum, _) | (Reduction::Max, ElementKind::U32) => 0,
+        (Reduction::Max, ElementKind::I32) => i32::MIN.cast_unsigned(),
+        (Reduction::Min, ElementKind::I32) => i32::MAX.cast_unsigned(),
+        (Reduction::Min, ElementKind::U32) => u32::MAX,
+        (Reduction::Max, ElementKind::F32) => f32::NEG_INFINITY.to_bits(),
+        (Reduction::Min, ElementKind::F32) => f32::INFINITY.to_bits(),
+        (Reduction::Mean, _) => f32::NAN.to_bits(),
+        (Reduction::Max | Reduction::Min, ElementKind::F16) => unreachable!("halves are reduced as f32"),
+        (Reduction::ArgMax, _) => unreachable!("refused where it is recorded"),
     }
 }
 

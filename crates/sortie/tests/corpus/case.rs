@@ -49,6 +49,12 @@ pub(crate) enum Need {
     F16,
     /// More than 65,535 iterations in one invocation: lavapipe silently stops there.
     LongLoops,
+    /// Loops that wait for other workgroups end when these get on, and not before: on lavapipe, only without threads.
+    Waiting,
+    /// So many workgroups, each of which starts when all before it have: SwiftShader starts up to 16 so.
+    InOrder(u32),
+    /// So many invocations in a workgroup.
+    Invocations(u32),
 }
 
 impl Case {

@@ -25,5 +25,8 @@ pub(crate) fn has(name: &str, device: &Device, need: Need) -> bool {
             device.wgpu().is_none_or(|(device, _)| device.features().contains(sortie::wgpu::Features::SHADER_F16))
         }
         Need::LongLoops => name != "llvmpipe",
+        Need::Waiting => name != "llvmpipe" || std::env::var("LP_NUM_THREADS").is_ok_and(|threads| threads == "0"),
+        Need::InOrder(groups) => name != "swiftshader" || groups <= 16,
+        Need::Invocations(count) => device.info().limits.workgroup_invocations >= count,
     }
 }

@@ -74,7 +74,7 @@ fn pointers_into_memory() -> Case {
             item(k, [0, 9, seed.wrapping_add(1), key(at as u32)], list)
         })
         .collect();
-    Case::new("pointers_into_memory", KERNELS).mistake("nobody has written at line 78").items([LEN as u32, 1, 1]).input(&a).output(expected)
+    Case::new("pointers_into_memory", KERNELS).mistake("no invocation has written at line 78").items([LEN as u32, 1, 1]).input(&a).output(expected)
 }
 
 fn structs_by_value() -> Case {

@@ -80,6 +80,27 @@ fn vectors() -> Case {
     case("half_vectors", LEN).input(&data(&x)).output(words(&expected))
 }
 
+/// The fraction in [0.5, 1) and the exponent of a number that is not 0.
+fn frexp(x: f64) -> [f64; 2] {
+    let exponent = x.abs().log2().floor() + 1.0;
+    [x / exponent.exp2(), exponent]
+}
+
+fn exponents() -> Case {
+    let mut x = halves(135, 4 * LEN);
+    x.iter_mut().filter(|x| **x == 0.0).for_each(|x| *x = -0.375);
+    // From the least that is not subnormal to the greatest.
+    x[..4].copy_from_slice(&[2_f64.powi(-14), 65504.0, -1.0, -0.999_511_718_75]);
+    let expected: Vec<f64> = x
+        .chunks(4)
+        .flat_map(|v| {
+            let [a, b, c, d] = [v[0], v[1], v[2], v[3]].map(frexp);
+            [a[0], b[0], c[0], d[0], a[1], b[1], c[1], d[1], a[0], a[1] - 1.0, b[1] + 1.0, c[1] + 2.0]
+        })
+        .collect();
+    case("half_exponents", LEN).entry("half_frexp").input(&data(&x)).output(expected)
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     vec![
         pairs("half_arithmetic", 130, |a, b| [a + b, a - b, a * b, -a, a.max(b) + 2.0, if a < b { b } else { a }])
@@ -92,5 +113,6 @@ pub(crate) fn cases() -> Vec<Case> {
         conversions(),
         structs(),
         vectors(),
+        exponents(),
     ]
 }

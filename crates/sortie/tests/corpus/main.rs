@@ -41,13 +41,14 @@ macro_rules! subjects {
 
 subjects! {
     integers math floats geometry vectors matrices halves
-    layouts variables functions control ids atomics groups bounds shapes large
+    layouts variables functions control ids atomics waits groups bounds shapes large
     linear orders images numbers texts physics
 }
 
 #[test]
 fn the_mistakes_that_are_there_are_found_and_no_others() {
-    run::check_all(&all());
+    run::check_all(&all(), true);
+    run::check_all(&all(), false);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn compacted(a: &[u32]) -> Vec<u32> {
 fn scan_of_many_groups() -> Case {
     let a = words(177, 1111);
     let sums: Vec<u32> = a.chunks(40).map(|a| a.iter().fold(0, |sum: u32, a| sum.wrapping_add(*a))).collect();
-    let case = Case::new("scan_of_many_groups", KERNELS).mistake("nobody has written at line 59").entry("scan_blocks").items([1111, 1, 1]);
+    let case = Case::new("scan_of_many_groups", KERNELS).mistake("no invocation has written at line 59").entry("scan_blocks").items([1111, 1, 1]);
     let case = case.then("scan_sums").binds(&[2]).then("add_sums").items([1111, 1, 1]).binds(&[1, 2]);
     case.input(&a).output(inclusive(&a)).output(inclusive(&sums))
 }

@@ -104,7 +104,7 @@ fn changed_by_others() -> Case {
         vec![r; 28]
     });
     let expected: Vec<u32> = expected.collect();
-    Case::new("changed_by_others", KERNELS).mistake("nobody has written at line 58").groups([groups, 1, 1]).input(&a).output(expected)
+    Case::new("changed_by_others", KERNELS).mistake("no invocation has written at line 58").groups([groups, 1, 1]).input(&a).output(expected)
 }
 
 fn lanes_that_sit_out() -> Case {

@@ -70,7 +70,7 @@ fn workgroup_zeros() -> Case {
     let groups = 6_u32;
     let expected: Vec<u32> =
         (0..21 * groups).map(|id| (21 - id % 21 + 6).wrapping_add(a[id as usize % 5])).collect();
-    Case::new("workgroup_zeros", KERNELS).mistake("nobody has written at line 94").groups([groups, 1, 1]).input(&a).output(expected)
+    Case::new("workgroup_zeros", KERNELS).mistake("no invocation has written at line 94").groups([groups, 1, 1]).input(&a).output(expected)
 }
 
 fn kinds_in_memory() -> Case {

@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
-use crate::cpu;
+use sortie::{DeviceOptions, Grid};
+
+use crate::{cpu, cpu_with};
 
 /// Tells the child process what to do.
 const CHILD: &str = "SORTIE_TEST_EXIT_ON_CPU";
@@ -16,6 +18,39 @@ fn exiting_with_work_in_flight_does_not_crash() {
         let output = child.output().expect("the child runs");
         assert!(output.status.success(), "round {round}: {:?}", output.status);
     }
+}
+
+#[test]
+fn exiting_ends_a_kernel_whose_workgroups_wait_for_ever_on_any_number_of_threads() {
+    let program = std::env::current_exe().expect("this program");
+    for threads in ["1", "2", "4"] {
+        let mut child = Command::new(&program);
+        child.args(["--exact", "exit::leaves_a_kernel_that_waits", "--nocapture"]).env(CHILD, threads);
+        let output = child.output().expect("the child runs");
+        assert!(output.status.success(), "{threads} threads: {:?}", output.status);
+    }
+}
+
+/// The child: does nothing unless it was asked to.
+#[test]
+fn leaves_a_kernel_that_waits() -> sortie::Result<()> {
+    let Some(threads) = std::env::var(CHILD).ok().and_then(|threads| threads.parse().ok()) else { return Ok(()) };
+    let device = cpu_with(DeviceOptions { threads: Some(threads), ..DeviceOptions::default() });
+    let waits = device.kernel(
+        "@group(0) @binding(0) var<storage, read_write> flags: array<atomic<u32>>;
+        @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) local: u32) {
+            if local == 0u { while atomicLoad(&flags[0]) == 0u {} }
+        }",
+    )?;
+    let flags = device.zeros::<u32>(1)?;
+    let mut batch = device.batch();
+    batch.dispatch(&waits, &[&flags], Grid::groups([1000, 1, 1]));
+    let before = device.metrics().submissions;
+    drop(batch.submit_async()?);
+    while device.metrics().submissions == before {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// The child: does nothing unless it was asked to.

@@ -7,7 +7,7 @@ use sortie::{Device, DeviceOptions, ErrorKind, Grid};
 use crate::cpu_with;
 
 fn watched() -> Device {
-    cpu_with(DeviceOptions { check_races: true, ..DeviceOptions::default() })
+    cpu_with(DeviceOptions { check_races: true, check_unwritten: true, ..DeviceOptions::default() })
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn every_kind_of_mistake_is_named_with_its_line() {
                 workgroupBarrier();
                 x[id.x] = w[i]; // !
             }",
-            said: "which nobody has written",
+            said: "which no invocation has written",
         },
         Mistake {
             source: "w[i] = 1u;
@@ -217,7 +217,34 @@ fn atomics_race_with_plain_access_to_the_same_memory_only() {
             x[id.x] = atomicLoad(&n);
         }",
     );
-    assert!(error.is_err_and(|error| error.to_string().contains("nobody has written")));
+    assert!(error.is_err_and(|error| error.to_string().contains("no invocation has written")));
+}
+
+#[test]
+fn reads_of_workgroup_memory_that_was_never_written_are_reported_only_if_asked() -> sortie::Result<()> {
+    let source = "var<workgroup> w: array<u32, 64>;
+        @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) i: u32) {
+            if i < 32u { w[i] = 1u; }
+            workgroupBarrier();
+            x[id.x] = w[i] + 2u;
+        }";
+    for check_unwritten in [false, true] {
+        let device = cpu_with(DeviceOptions { check_races: true, check_unwritten, ..DeviceOptions::default() });
+        let kernel = device.kernel(source)?;
+        let x = device.zeros::<u32>(64)?;
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x], Grid::groups([1, 1, 1]));
+        match (batch.submit(), check_unwritten) {
+            (Ok(_), false) => assert_eq!(x.download()?, [[3; 32], [2; 32]].concat()),
+            (Err(error), true) => {
+                assert!(error.to_string().contains("which no invocation has written"), "{error}");
+            }
+            (outcome, _) => panic!("asked {check_unwritten}: {outcome:?}"),
+        }
+    }
+    Ok(())
 }
 
 #[test]

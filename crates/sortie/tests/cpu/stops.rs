@@ -53,10 +53,16 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
 
 #[test]
 fn a_running_kernel_is_canceled_and_what_follows_runs() -> sortie::Result<()> {
-    let device = cpu();
+    for threads in [1, 2, 4] {
+        canceled_on(&cpu_with(DeviceOptions { threads: Some(threads), ..Default::default() }))?;
+    }
+    Ok(())
+}
+
+fn canceled_on(device: &Device) -> sortie::Result<()> {
     let spin = device.kernel(SPIN)?;
     let (x, y) = (device.zeros::<u32>(2)?, device.zeros::<u32>(2)?);
-    let before = started(&device);
+    let before = started(device);
     let mut batch = device.batch();
     batch.dispatch(&spin, &[&x], Grid::items(10_000));
     batch.split();
@@ -66,7 +72,7 @@ fn a_running_kernel_is_canceled_and_what_follows_runs() -> sortie::Result<()> {
     let fine = device.upload(&[7_u32])?;
     let next = batch.read(&fine);
     drop(batch.submit_async()?);
-    while started(&device) == before {
+    while started(device) == before {
         std::thread::yield_now();
     }
     assert!(!ticket.is_ready() && !next.is_ready());

@@ -99,3 +99,41 @@ fn a_dropped_buffer_that_had_been_bound_is_freed() {
         Ok(())
     });
 }
+
+#[test]
+fn a_runtime_sized_array_has_as_many_elements_as_fit_into_its_buffer() {
+    const LENGTHS: &str = "
+        struct Head { count: u32, rest: array<vec2<u32>> }
+        @group(0) @binding(0) var<storage, read> words: array<u32>;
+        @group(0) @binding(1) var<storage, read> threes: array<array<u32, 3>>;
+        @group(0) @binding(2) var<storage, read> head: Head;
+        @group(0) @binding(3) var<storage, read_write> written: array<vec4<u32>>;
+        @group(0) @binding(4) var<storage, read_write> found: array<u32>;
+        @compute @workgroup_size(1) fn main() {
+            found[0] = arrayLength(&words);
+            found[1] = arrayLength(&threes);
+            found[2] = arrayLength(&head.rest);
+            found[3] = arrayLength(&written);
+            found[4] = words[arrayLength(&words) - 1u];
+            found[5] = threes[arrayLength(&threes) - 1u][2];
+            found[6] = head.rest[arrayLength(&head.rest) - 1u].y;
+            written[arrayLength(&written) - 1u].w = 9u;
+        }
+    ";
+    on_all(|device| {
+        let kernel = device.kernel(LENGTHS)?;
+        let numbers: Vec<u32> = (0..24).collect();
+        let bytes: Vec<u8> = (0..10).collect();
+        // 10 bytes of words, 8 words in threes, 8 words behind a head of two, 7 words in fours.
+        let words = device.upload(&bytes)?;
+        let (threes, head) = (device.upload(&numbers[..8])?, device.upload(&numbers[..9])?);
+        let (written, found) = (device.upload(&numbers[..7])?, device.zeros::<u32>(7)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&words, &threes, &head, &written, &found], Grid::groups(1));
+        batch.submit()?;
+        assert_eq!(found.download()?, [2, 2, 3, 1, 0x0706_0504, 5, 7]);
+        assert_eq!(written.download()?, [0, 1, 2, 9, 4, 5, 6]);
+        assert_eq!(words.download()?, bytes);
+        Ok(())
+    });
+}

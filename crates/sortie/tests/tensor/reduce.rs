@@ -311,3 +311,145 @@ fn large_reductions_have_two_stages() {
         exactly(&expected),
     );
 }
+
+#[test]
+fn reductions_over_axes_without_elements_give_the_identity() {
+    let same = |expected: f32, count: usize| near(&vec![f64::from(expected); count], 0.0, 0.0);
+    for (shape, axes, count) in [
+        (&[2, 3, 0][..], &[2][..], 6),
+        (&[2, 0, 3], &[1], 6),
+        (&[0, 2, 3], &[0], 6),
+        (&[0], &[0], 1),
+        (&[2, 0, 3], &[1, 2], 2),
+        (&[2, 3, 0], &[0, 1, 2], 1),
+        (&[2, 0, 0], &[2], 0),
+        (&[2, 0, 3], &[2], 0),
+    ] {
+        let what = format!("{shape:?} over {axes:?}");
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.sum(x, axes)
+            },
+            same(0.0, count),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.max(x, axes)
+            },
+            same(f32::NEG_INFINITY, count),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.min(x, axes)
+            },
+            same(f32::INFINITY, count),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.mean(x, axes)
+            },
+            same(f32::NAN, count),
+        );
+        // Halves, and operations before and after in the same batch.
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<f16>(&[], shape);
+                let x = batch.exp(x);
+                let y = batch.sum(x, axes);
+                batch.exp(y)
+            },
+            exactly(&vec![f16::ONE; count]),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<i32>(&[], shape);
+                batch.max(x, axes)
+            },
+            exactly(&vec![i32::MIN; count]),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<i32>(&[], shape);
+                batch.min(x, axes)
+            },
+            exactly(&vec![i32::MAX; count]),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<u32>(&[], shape);
+                batch.sum(x, axes)
+            },
+            exactly(&vec![0_u32; count]),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<u32>(&[], shape);
+                batch.max(x, axes)
+            },
+            exactly(&vec![0_u32; count]),
+        );
+        on_all(
+            &what,
+            |batch| {
+                let x = batch.upload::<u32>(&[], shape);
+                batch.min(x, axes)
+            },
+            exactly(&vec![u32::MAX; count]),
+        );
+    }
+}
+
+#[test]
+fn rows_without_elements_are_normed_to_nothing() {
+    for shape in [&[2, 3, 0][..], &[0], &[0, 4]] {
+        on_all(
+            "softmax",
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.softmax(x)
+            },
+            exactly(&[]),
+        );
+        on_all(
+            "layer_norm",
+            |batch| {
+                let x = batch.upload::<f32>(&[], shape);
+                batch.layer_norm(x, 1e-5)
+            },
+            exactly(&[]),
+        );
+        on_all(
+            "rms_norm",
+            |batch| {
+                let x = batch.upload::<f16>(&[], shape);
+                batch.rms_norm(x, 1e-5)
+            },
+            exactly(&[]),
+        );
+    }
+}
+
+#[test]
+fn the_greatest_of_nothing_is_a_mistake_that_names_the_shape() {
+    for (name, device) in crate::devices() {
+        let mut batch = device.batch();
+        let x = batch.upload::<f32>(&[], [2, 3, 0]);
+        batch.argmax(x, 2);
+        let error = batch.submit().expect_err("there is no greatest");
+        assert_eq!(error.kind(), &sortie::ErrorKind::Shape, "{name}");
+        assert!(error.to_string().contains("argmax: axis 2 of a tensor of shape [2, 3, 0] has no elements"), "{error}");
+    }
+}

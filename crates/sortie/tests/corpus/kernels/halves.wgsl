@@ -66,3 +66,21 @@ fn half_vectors(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_inv
     let w = v * 2.0h - vec4(0.5h);
     for (var k = 0u; k < 4u; k++) { y[i + k] = w[k]; }
 }
+
+@compute @workgroup_size(15)
+fn half_frexp(@builtin(global_invocation_id) id: vec3<u32>) {
+    if id.x * 4u >= arrayLength(&x) { return; }
+    let v = vec4(x[id.x * 4u], x[id.x * 4u + 1u], x[id.x * 4u + 2u], x[id.x * 4u + 3u]);
+    let whole = frexp(v);
+    let one = frexp(v.x);
+    var exponent = frexp(v.yz).exp;
+    exponent += vec2(1, 2);
+    for (var k = 0u; k < 4u; k++) {
+        f[id.x * 12u + k] = f32(whole.fract[k]);
+        f[id.x * 12u + 4u + k] = f32(whole.exp[k]);
+    }
+    f[id.x * 12u + 8u] = f32(one.fract);
+    f[id.x * 12u + 9u] = f32(one.exp - 1);
+    f[id.x * 12u + 10u] = f32(exponent.x);
+    f[id.x * 12u + 11u] = f32(exponent.y);
+}

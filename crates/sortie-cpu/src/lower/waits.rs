@@ -1,0 +1,198 @@
+//! Which kernels wait for other workgroups.
+//!
+//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that another workgroup sets, a lock, a
+//! counter. Lanes of one rectangle go round together, so a workgroup that waits for another of its rectangle would wait for ever. A kernel with such a
+//! loop runs its workgroups one at a time, started in order (see [`crate::geometry`]).
+//!
+//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The exception is what is proved to retry
+//! ([`super::retries`]): a loop around a compare-and-exchange of the value that was there a moment ago, which succeeds unless another invocation did.
+
+use rustc_hash::FxHashSet;
+
+use super::retries::retries;
+use crate::code::{Body, Loop, Node, Op, Reg, Root};
+
+/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics, is taken for one that waits.
+const PATIENCE: usize = 4 << 20;
+
+/// Whether workgroups of this code may wait for each other.
+pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
+    if !std::iter::once(body).chain(shared).any(asks_atomics) {
+        return false;
+    }
+    let mut patience = PATIENCE;
+    std::iter::once(body).chain(shared).any(|body| has_waiting_loop(body, shared, &mut patience))
+}
+
+fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool {
+    body.iter().any(|node| match node {
+        Node::If { accept, reject, .. } => {
+            has_waiting_loop(accept, shared, patience) || has_waiting_loop(reject, shared, patience)
+        }
+        Node::Scope(body) => has_waiting_loop(body, shared, patience),
+        Node::Loop { id, body, continuing, break_if, .. } => {
+            has_waiting_loop(body, shared, patience)
+                || has_waiting_loop(continuing, shared, patience)
+                || (Trace::new(*id, shared, patience).waits(body, continuing, *break_if)
+                    && !retries(*id, body, continuing, *break_if))
+        }
+        Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {
+            false
+        }
+    })
+}
+
+/// Whether something is learned from an atomic operation on a buffer.
+fn asks_atomics(body: &Body) -> bool {
+    body.iter().any(|node| match node {
+        Node::Ops(ops) => ops.iter().any(is_asking),
+        Node::If { accept, reject, .. } => asks_atomics(accept) || asks_atomics(reject),
+        Node::Loop { body, continuing, .. } => asks_atomics(body) || asks_atomics(continuing),
+        Node::Scope(body) => asks_atomics(body),
+        Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
+    })
+}
+
+fn is_asking(op: &Op) -> bool {
+    match op {
+        Op::Load(load) => load.atomic && matches!(load.address.root, Root::Slot(_)),
+        Op::Atomic(atomic) => atomic.old.is_some() && matches!(atomic.access.address.root, Root::Slot(_)),
+        _ => false,
+    }
+}
+
+/// What depends on atomics within one loop. Grows until nothing is added: where things stand does not matter.
+struct Trace<'a> {
+    id: Loop,
+    shared: &'a [Body],
+    patience: &'a mut usize,
+    registers: FxHashSet<Reg>,
+    memory: FxHashSet<Root>,
+    /// Loops inside that are left when an atomic says so: what they set depends on it.
+    loops: FxHashSet<Loop>,
+    /// Shared functions that this round has seen, and whether an atomic decided that they are called.
+    called: FxHashSet<(usize, bool)>,
+    grown: bool,
+    found: bool,
+}
+
+/// What lanes leave when an atomic says so: what follows there depends on it.
+#[derive(Default)]
+struct Left {
+    loops: FxHashSet<Loop>,
+    function: bool,
+}
+
+impl Left {
+    fn any(&self) -> bool {
+        self.function || !self.loops.is_empty()
+    }
+
+    fn add(&mut self, other: Self) {
+        self.loops.extend(other.loops);
+        self.function |= other.function;
+    }
+}
+
+impl<'a> Trace<'a> {
+    fn new(id: Loop, shared: &'a [Body], patience: &'a mut usize) -> Self {
+        Self {
+            id,
+            shared,
+            patience,
+            registers: FxHashSet::default(),
+            memory: FxHashSet::default(),
+            loops: FxHashSet::default(),
+            called: FxHashSet::default(),
+            grown: false,
+            found: false,
+        }
+    }
+
+    fn waits(mut self, body: &Body, continuing: &Body, break_if: Option<Reg>) -> bool {
+        loop {
+            self.grown = false;
+            self.called.clear();
+            let mut left = self.body(body, false);
+            left.add(self.body(continuing, false));
+            // Lanes that leave more than the loop leave the loop.
+            let beyond = left.function || left.loops.iter().any(|id| *id != self.id);
+            let ends = break_if.is_some_and(|cond| self.registers.contains(&cond));
+            if beyond || ends || self.found || *self.patience == 0 {
+                return true;
+            }
+            if !self.grown {
+                return false;
+            }
+        }
+    }
+
+    /// `decided`: an atomic decides whether this is reached.
+    fn body(&mut self, body: &Body, decided: bool) -> Left {
+        let mut left = Left::default();
+        for node in body {
+            let decided = decided || left.any();
+            match node {
+                Node::Ops(ops) => ops.iter().for_each(|op| self.op(op, decided)),
+                Node::If { cond, accept, reject, .. } => {
+                    let decided = decided || self.registers.contains(cond);
+                    left.add(self.body(accept, decided));
+                    left.add(self.body(reject, decided));
+                }
+                Node::Loop { id, body, continuing, break_if, .. } => {
+                    let decided = decided || self.loops.contains(id);
+                    let mut inside = self.body(body, decided);
+                    inside.add(self.body(continuing, decided));
+                    let ends = break_if.is_some_and(|cond| self.registers.contains(&cond));
+                    if inside.loops.remove(id) || inside.any() || ends {
+                        self.grown |= self.loops.insert(*id);
+                    }
+                    left.add(inside);
+                }
+                Node::Break(leave) => {
+                    self.found |= decided && leave.target == self.id;
+                    if decided {
+                        left.loops.insert(leave.target);
+                    }
+                }
+                Node::Continue(leave) => {
+                    if decided {
+                        left.loops.insert(leave.target);
+                    }
+                }
+                Node::Return => left.function |= decided,
+                Node::Scope(body) => drop(self.body(body, decided)),
+                Node::Call { function, .. } => {
+                    if self.called.insert((*function, decided)) {
+                        let shared = self.shared;
+                        drop(self.body(&shared[*function], decided));
+                    }
+                }
+                Node::Barrier { .. } => {}
+            }
+        }
+        left
+    }
+
+    fn op(&mut self, op: &Op, decided: bool) {
+        *self.patience = self.patience.saturating_sub(1);
+        let mut op = op.clone();
+        let (from, into) = match &op {
+            Op::Load(load) => (Some(load.address.root), None),
+            Op::Store(store) => (None, Some(store.address.root)),
+            Op::Atomic(atomic) => (Some(atomic.access.address.root), Some(atomic.access.address.root)),
+            Op::FillLocal { local, .. } => (None, Some(Root::Local(*local))),
+            _ => (None, None),
+        };
+        let asks = is_asking(&op);
+        let mut depends = decided || from.is_some_and(|root| self.memory.contains(&root));
+        let mut written = Vec::new();
+        op.registers(&mut |reg| depends |= self.registers.contains(reg), &mut |reg| written.push(*reg));
+        if depends || asks {
+            written.into_iter().for_each(|reg| self.grown |= self.registers.insert(reg));
+        }
+        if depends {
+            into.into_iter().for_each(|root| self.grown |= self.memory.insert(root));
+        }
+    }
+}
