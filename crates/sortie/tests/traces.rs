@@ -387,12 +387,8 @@ fn a_buffer_of_other_numbers_is_warned_of_once_for_each_kernel_and_binding() -> 
     let told = |kernel: &str, name: &str, holds: &str| {
         format!("WARN kernel {kernel:?} takes f32 as `{name}` and is given {holds}, bit by bit, at ")
     };
-    let wanted = [
-        told("first", "x", "u32"),
-        told("first", "y", "i32"),
-        told("second", "x", "u32"),
-        told("second", "y", "i32"),
-    ];
+    let wanted =
+        [told("first", "x", "u32"), told("first", "y", "i32"), told("second", "x", "u32"), told("second", "y", "i32")];
     assert_eq!(said.len(), wanted.len(), "{said:?}");
     for (said, wanted) in said.iter().zip(&wanted) {
         assert!(said.starts_with(wanted) && said.contains("traces.rs:"), "{said}, not {wanted}");

@@ -420,13 +420,8 @@ impl Device {
             let evict = Box::new(move |ids: &[_]| groups.evict(ids));
             Pool::new(Maker::Wgpu(gpu.clone()), info.limits.buffer_bytes, &options, evict, counters.clone())
         };
-        let staging = Arc::new(Staging::new(
-            gpu.clone(),
-            lost.clone(),
-            info.limits.buffer_bytes,
-            options.pool,
-            counters.clone(),
-        ));
+        let staging =
+            Arc::new(Staging::new(gpu.clone(), lost.clone(), info.limits.buffer_bytes, options.pool, counters.clone()));
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         // What a guest measures would be in its host's way, and what it compiles is its host's to keep.
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };

@@ -84,8 +84,7 @@ pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>)
     let usage = info.get_entry_point(0);
     let entry = &module.entry_points[0];
     let variables = || module.global_variables.iter();
-    let mut bindings: Vec<_> =
-        variables().filter_map(|(handle, var)| binding(module, var, usage[handle])).collect();
+    let mut bindings: Vec<_> = variables().filter_map(|(handle, var)| binding(module, var, usage[handle])).collect();
     bindings.sort_by_key(|binding| (binding.group, binding.binding));
     let immediates = variables().find(|(_, var)| var.space == AddressSpace::Immediate);
     let in_space = |space| variables().filter(move |(_, var)| var.space == space).map(|(_, var)| var.ty);
@@ -353,8 +352,9 @@ mod tests {
         ] {
             let enable = "enable wgpu_ray_query; enable wgpu_binding_array;";
             let body = if ty.starts_with("binding_array") { "_ = textureDimensions(x[0]);" } else { "_ = x;" };
-            let source =
-                format!("{enable}\n@group(0) @binding(0) var x: {ty};\n@compute @workgroup_size(1) fn main() {{ {body} }}");
+            let source = format!(
+                "{enable}\n@group(0) @binding(0) var x: {ty};\n@compute @workgroup_size(1) fn main() {{ {body} }}"
+            );
             assert_eq!(error(&source), format!("{what} `x` at line 2 is not supported"));
         }
     }

@@ -31,13 +31,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn new(
-        gpu: Gpu,
-        lost: Arc<Lost>,
-        max_bytes: u64,
-        limits: PoolLimits,
-        counters: Arc<Counters>,
-    ) -> Self {
+    pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, max_bytes: u64, limits: PoolLimits, counters: Arc<Counters>) -> Self {
         let shelf = || Mutex::new(Shelf::new(limits));
         Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
     }

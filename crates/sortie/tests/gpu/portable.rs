@@ -44,17 +44,30 @@ fn all_devices_have_the_default_limits() {
 fn what_the_default_limits_do_not_allow_is_refused_alike() {
     let storage = |count| buffers(count, "storage, read_write", "array<u32>");
     let with_immediates = |source: String, ty: &str| {
-        source.replace("fn main() {", "fn main() { _ = im; ").replace("@compute", &format!("var<immediate> im: {ty};\n@compute"))
+        source
+            .replace("fn main() {", "fn main() { _ = im; ")
+            .replace("@compute", &format!("var<immediate> im: {ty};\n@compute"))
     };
-    let group = |number| format!("@group({number}) @binding(0) var<uniform> u: vec4<u32>; @compute @workgroup_size(1) fn main() {{ _ = u; }}");
+    let group = |number| {
+        format!(
+            "@group({number}) @binding(0) var<uniform> u: vec4<u32>; @compute @workgroup_size(1) fn main() {{ _ = u; }}"
+        )
+    };
     let sources = [
         (storage(9), too_large(9, 8)),
         (buffers(13, "uniform", "vec4<u32>"), too_large(13, 12)),
-        ("@group(0) @binding(1000) var<uniform> u: vec4<u32>; @compute @workgroup_size(1) fn main() { _ = u; }".into(), too_large(1001, 1000)),
+        (
+            "@group(0) @binding(1000) var<uniform> u: vec4<u32>; @compute @workgroup_size(1) fn main() { _ = u; }"
+                .into(),
+            too_large(1001, 1000),
+        ),
         (group(4), too_large(5, 4)),
         ("@compute @workgroup_size(257) fn main() {}".into(), too_large(257, 256)),
         ("@compute @workgroup_size(16, 32) fn main() {}".into(), too_large(512, 256)),
-        ("var<workgroup> w: array<u32, 4097>; @compute @workgroup_size(1) fn main() { w[0] = 1; }".into(), too_large(16_400, 16_384)),
+        (
+            "var<workgroup> w: array<u32, 4097>; @compute @workgroup_size(1) fn main() { w[0] = 1; }".into(),
+            too_large(16_400, 16_384),
+        ),
         ("enable f16; @compute @workgroup_size(1) fn main() { var x = 1.0h; x *= x; }".into(), ErrorKind::Unsupported),
         ("@compute @workgroup_size(1) fn main() { var x = 1lu; x *= x; }".into(), ErrorKind::Unsupported),
         ("@compute @workgroup_size(64) fn main() { _ = subgroupAdd(1u); }".into(), ErrorKind::Unsupported),

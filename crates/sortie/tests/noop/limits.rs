@@ -26,9 +26,12 @@ fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
     let device = noop();
     let declare = |index| format!("@group(0) @binding({index}) var<storage, read_write> b{index}: array<f32>;");
     let uses: String = (0..9).map(|index| format!("b{index}[0] = 1.0;")).collect();
-    let entries = format!("@compute @workgroup_size(1) fn all() {{ {uses} }} @compute @workgroup_size(1) fn one() {{ b7[0] = 1.0; }}");
+    let entries = format!(
+        "@compute @workgroup_size(1) fn all() {{ {uses} }} @compute @workgroup_size(1) fn one() {{ b7[0] = 1.0; }}"
+    );
     let source: String = (0..9).map(declare).chain([entries]).collect();
-    let kernel = |entry: &str| device.kernel_with(&source, &KernelOptions { entry: Some(entry.into()), ..Default::default() });
+    let kernel =
+        |entry: &str| device.kernel_with(&source, &KernelOptions { entry: Some(entry.into()), ..Default::default() });
     assert_eq!(kernel("all").expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
     assert_eq!(kernel("one").map(|kernel| kernel.num_bindings()).ok(), Some(1));
 }
@@ -49,7 +52,10 @@ fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> s
     let [bindings, immediates] = error.mistakes() else { panic!("two mistakes, not {error}") };
     let text = "kernel \"main\" takes 1 binding (@group(0) @binding(0) `x`), not 2; it does not use `y`, `z`; ";
     assert!(bindings.to_string().starts_with(text), "{bindings}");
-    assert!(immediates.to_string().starts_with("the kernel uses no immediates, but 4 bytes were given"), "{immediates}");
+    assert!(
+        immediates.to_string().starts_with("the kernel uses no immediates, but 4 bytes were given"),
+        "{immediates}"
+    );
     Ok(())
 }
 

@@ -209,7 +209,8 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let foreign_empty = other.zeros::<f32>(0)?;
     let mut elsewhere = device.batch();
     let slot = elsewhere.scratch::<f32>(64);
-    let (device_s, batch_s) = ("the buffer belongs to another device; ", "the slot or tensor belongs to another batch; ");
+    let (device_s, batch_s) =
+        ("the buffer belongs to another device; ", "the slot or tensor belongs to another batch; ");
     let all: [(Mistake<'_>, &str, &str); 9] = [
         (
             Box::new(|b| {
