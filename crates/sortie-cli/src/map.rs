@@ -16,6 +16,7 @@ use crate::{
     array::{Array, Kind},
     draft::Draft,
     input::{self, named},
+    number,
     size::{self, Row},
     terminal, warm,
 };
@@ -88,7 +89,8 @@ impl Map {
         let done = done.map_err(|error| self.explained(error))?;
         if done.elements_in != array.elements() {
             let (found, said) = (done.elements_in, array.elements());
-            return Err(format!("{}: it had {said} elements and now has {found}", terminal::name(&self.input)).into());
+            let said = number::counted(said, "element");
+            return Err(format!("{}: it had {said} and now has {found}", terminal::name(&self.input)).into());
         }
         draft.keep()?;
         writeln!(out, "{}", told(&done, &device))?;
@@ -118,7 +120,8 @@ impl Map {
         let (elements, kind) = (array.elements(), self.out_type.unwrap_or(array.kind));
         if !elements.is_multiple_of(width as u64) {
             let input = terminal::name(&self.input);
-            return Err(format!("{input}: {elements} elements are no whole number of rows of {width}"));
+            let elements = number::counted(elements, "element");
+            return Err(format!("{input}: {elements}, which is no whole number of rows of {width}"));
         }
         let rows = elements / width as u64;
         let shape = match out {
@@ -179,10 +182,9 @@ fn bar(bytes: u64) -> ProgressBar {
 fn told(done: &Progress, device: &Device) -> String {
     let memory = peak_bytes().map(|bytes| format!("; at most {} of memory", size::shown(bytes))).unwrap_or_default();
     format!(
-        "{} elements in {} window{} on {}: {} in and {} out in {:.2} s, {:.2} GiB/s{memory}",
-        done.elements_in,
-        done.windows,
-        if done.windows == 1 { "" } else { "s" },
+        "{} in {} on {}: {} in and {} out in {:.2} s, {:.2} GiB/s{memory}",
+        number::counted(done.elements_in, "element"),
+        number::counted(done.windows, "window"),
         device.info(),
         size::shown(done.bytes_in),
         size::shown(done.bytes_out),

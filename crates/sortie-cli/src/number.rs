@@ -13,6 +13,12 @@ pub(crate) fn whole(number: impl TryInto<u64>) -> String {
     text
 }
 
+/// A number of something: `1 kernel`, `2 kernels`.
+pub(crate) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    format!("{} {noun}{}", whole(number), if number == 1 { "" } else { "s" })
+}
+
 /// Three digits or so, whatever the size.
 pub(crate) fn rough(number: f64) -> String {
     match number.abs() {
@@ -41,6 +47,12 @@ mod tests {
     #[test]
     fn thousands_are_parted() {
         assert_eq!([0_u64, 999, 1000, 12_345_678].map(whole), ["0", "999", "1,000", "12,345,678"]);
+    }
+
+    #[test]
+    fn one_is_singular_and_all_else_plural() {
+        let told = [0_u64, 1, 2, 1000].map(|number| counted(number, "kernel"));
+        assert_eq!(told, ["0 kernels", "1 kernel", "2 kernels", "1,000 kernels"]);
     }
 
     #[test]

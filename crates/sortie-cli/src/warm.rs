@@ -11,7 +11,7 @@ use std::{
 
 use sortie::{Device, DeviceOptions, Kernel, KernelOptions};
 
-use crate::{input, progress::Progress, terminal};
+use crate::{input, number, progress::Progress, terminal};
 
 /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster.
 #[derive(Debug, clap::Args)]
@@ -38,21 +38,22 @@ impl Warm {
         let before = device.save_cache()?;
         writeln!(out, "compiling for {}", device.info())?;
         let mut progress = Progress::new();
-        let mut compiled = 0;
+        let mut compiled = 0_u64;
         for path in &self.kernels {
             let source = input::source(path)?;
             for entry in self.entries(path, &source)? {
                 let time = self.compile(&device, &source, &entry).map_err(|error| in_file(path, &error))?;
                 writeln!(out, "{:>9.3} ms  {}: {entry}", time.as_secs_f64() * 1e3, terminal::name(path))?;
                 compiled += 1;
-                progress.tick(|| format!("{compiled} kernels compiled"));
+                progress.tick(|| format!("{} compiled", number::counted(compiled, "kernel")));
             }
         }
         let after = device.save_cache()?;
         writeln!(
             out,
-            "{compiled} compiled; {} bytes more, {after} in all, in {}",
-            after.saturating_sub(before),
+            "{} compiled; {} more, {after} in all, in {}",
+            number::counted(compiled, "kernel"),
+            number::counted(after.saturating_sub(before), "byte"),
             terminal::name(file)
         )?;
         if after == before {

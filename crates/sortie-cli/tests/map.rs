@@ -112,7 +112,7 @@ fn a_plain_file_goes_through_in_windows() {
     let out = succeeds(&place.map("--kernel k.wgsl --in x.bin --out y.bin --window 512"));
     let expected: Vec<f32> = all.iter().map(|x| 2.0 * x + 1.0).collect();
     assert_eq!(place.read("y.bin"), bytes(&expected));
-    assert!(out.starts_with("1000 elements in 8 windows on sortie CPU"), "{out}");
+    assert!(out.starts_with("1,000 elements in 8 windows on sortie CPU"), "{out}");
     assert!(out.contains("3.9 KiB in and 3.9 KiB out") && out.contains(" GiB/s"), "{out}");
     assert_eq!(place.others(&["k.wgsl", "x.bin", "y.bin"]), Vec::<String>::new());
 }
@@ -210,7 +210,7 @@ fn mistakes_are_told_and_leave_nothing_behind() {
         ("--kernel none.wgsl --in x.bin --out y.bin", "none.wgsl: "),
         ("--kernel k.wgsl --in x.bin --out none/y.bin", "none/y.bin: "),
         ("--kernel k.wgsl --in odd.bin --out y.bin", "odd.bin: 7 bytes are no whole number of elements of 4"),
-        ("--kernel k.wgsl --in x.bin --row 2 --out y.bin", "x.bin: 3 elements are no whole number of rows of 2"),
+        ("--kernel k.wgsl --in x.bin --row 2 --out y.bin", "x.bin: 3 elements, which is no whole number of rows of 2"),
         ("--kernel k.wgsl --in f8.npy --out y.bin", "f8.npy: its elements are \"<f8\""),
         ("--kernel k.wgsl --in short.npy --out y.bin", "short.npy: its header promises 16 bytes of elements, but 12"),
         ("--kernel k.wgsl --in x.npy --type u32 --out y.bin", "x.npy: it has elements of type f32, not u32"),

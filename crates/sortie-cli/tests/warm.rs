@@ -74,7 +74,7 @@ fn every_entry_point_has_its_line_and_the_file_is_named() {
         warm(&place.cache(), &["--device".as_ref(), device.as_ref(), kernels[0].as_ref(), kernels[1].as_ref()]);
     let out = told(&output.stdout);
     assert!(output.status.success(), "{out}{}", told(&output.stderr));
-    for line in ["two.wgsl: first\n", "two.wgsl: second\n", "one.wgsl: only\n", "3 compiled; ", ".bin\n"] {
+    for line in ["two.wgsl: first\n", "two.wgsl: second\n", "one.wgsl: only\n", "3 kernels compiled; ", ".bin\n"] {
         assert!(out.contains(line), "{line:?} is not in\n{out}");
     }
     assert!(out.contains(&*place.cache().to_string_lossy()), "{out}");

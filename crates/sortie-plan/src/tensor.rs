@@ -109,6 +109,12 @@ impl Shape {
     /// The shape that both stretch to, as `NumPy` has it: dimensions are lined up at the inner end, and a length of 1 goes with any.
     #[must_use]
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
+        Self::new(&self.broadcast_dims(other)?)
+    }
+
+    /// Its dimensions, though they may be more elements than a shape can have.
+    #[must_use]
+    pub fn broadcast_dims(&self, other: &Self) -> Option<Vec<usize>> {
         let rank = self.rank().max(other.rank());
         let mut dims = [0; RANK];
         for (back, dim) in (1..=rank).zip(dims[..rank].iter_mut().rev()) {
@@ -119,8 +125,7 @@ impl Shape {
                 _ => return None,
             };
         }
-        let usizes: Vec<usize> = dims[..rank].iter().map(|dim| *dim as usize).collect();
-        Self::new(&usizes)
+        Some(dims[..rank].iter().map(|dim| *dim as usize).collect())
     }
 
     /// How far apart neighbours of each dimension lie in memory.

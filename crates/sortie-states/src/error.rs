@@ -14,21 +14,23 @@ pub type Result<T, E = StatesError> = std::result::Result<T, E>;
 /// let fine = Interpolation { a: vec![State::default()], b: vec![State::default()], t: 0.5, slerp: true };
 /// let short = Interpolation { b: vec![], ..fine.clone() };
 /// let error = states.interpolate(&[fine, short]).unwrap_err();
-/// assert_eq!(error.to_string(), "request 1: its first end has 1 states, another has 0");
+/// assert_eq!(error.to_string(), "request 1: `a` has 1 state but `b` has 0");
 /// assert!(matches!(error, StatesError::Lengths { request: 1, .. }));
 /// # Ok::<(), StatesError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StatesError {
-    /// Ends or control points that have not as many states each.
+    /// Ends or control points that do not have equally many states.
     Lengths {
         /// Which request.
         request: usize,
         /// States of the first end or control point.
         first: usize,
-        /// States of the one that has not as many.
+        /// States of the one that has another number of them.
         other: usize,
+        /// Which one that is: `b`, or `points[2]`.
+        which: &'static str,
     },
     /// t is NaN.
     NotANumber {
@@ -50,7 +52,10 @@ impl StatesError {
     /// What is wrong, for someone who has made one request only.
     pub(crate) fn reason(&self) -> String {
         match self {
-            Self::Lengths { first, other, .. } => format!("its first end has {first} states, another has {other}"),
+            Self::Lengths { first, other, which, .. } => {
+                let one = if which.starts_with("points") { "points[0]" } else { "a" };
+                format!("`{one}` has {first} state{} but `{which}` has {other}", if *first == 1 { "" } else { "s" })
+            }
             Self::NotANumber { .. } => "t is not a number".into(),
             Self::TooMany { limit, .. } => {
                 format!("with it there are more than {limit} states or frames in one batch")

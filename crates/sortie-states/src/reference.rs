@@ -8,7 +8,7 @@ use std::f64::consts::{LN_2, TAU};
 use crate::{
     error::Result,
     gradient::{Gradient, Slope},
-    request::{check_frames, check_lengths, check_t},
+    request::{check_ends, check_frames, check_points, check_t},
     state::{Layer, State, narrow},
     weights::Weights,
 };
@@ -34,7 +34,7 @@ pub fn compute_gradients(states: &[State]) -> Vec<Gradient> {
 /// [`Lengths`](crate::StatesError::Lengths) when there are not as many, [`NotANumber`](crate::StatesError::NotANumber); both of request 0.
 pub fn interpolate(a: &[State], b: &[State], t: f32, slerp: bool) -> Result<Vec<State>> {
     check_t(0, t)?;
-    check_lengths(0, [a, b])?;
+    check_ends(0, a, b)?;
     Ok(blend([a, b], Weights::linear(t), slerp))
 }
 
@@ -51,7 +51,7 @@ pub fn interpolate(a: &[State], b: &[State], t: f32, slerp: bool) -> Result<Vec<
 /// # Errors
 /// [`Lengths`](crate::StatesError::Lengths) when there are not as many, [`TooMany`](crate::StatesError::TooMany) of over 2²⁸ frames; both of request 0.
 pub fn interpolate_sequence(a: &[State], b: &[State], frames: usize, slerp: bool) -> Result<Vec<Vec<State>>> {
-    check_lengths(0, [a, b])?;
+    check_ends(0, a, b)?;
     let frames = check_frames(0, frames)?;
     Ok((0..frames).map(|frame| blend([a, b], Weights::frame(frame, frames), slerp)).collect())
 }
@@ -124,7 +124,7 @@ pub fn geodesic_distance(a: State, b: State) -> f32 {
 
 fn bezier<const N: usize>(points: [&[State]; N], t: f32) -> Result<Vec<State>> {
     check_t(0, t)?;
-    check_lengths(0, points)?;
+    check_points(0, points)?;
     Ok(blend(points, Weights::bezier::<N>(t), true))
 }
 

@@ -99,14 +99,14 @@ pub struct Bezier<const N: usize> {
 impl Interpolation {
     pub(crate) fn check(&self, request: usize) -> Result<()> {
         check_t(request, self.t)?;
-        check_lengths(request, [&self.a, &self.b])
+        check_ends(request, &self.a, &self.b)
     }
 }
 
 impl Sequence {
     /// How many frames, if all is well.
     pub(crate) fn check(&self, request: usize) -> Result<u32> {
-        check_lengths(request, [&self.a, &self.b])?;
+        check_ends(request, &self.a, &self.b)?;
         check_frames(request, self.frames)
     }
 }
@@ -114,7 +114,7 @@ impl Sequence {
 impl<const N: usize> Bezier<N> {
     pub(crate) fn check(&self, request: usize) -> Result<()> {
         check_t(request, self.t)?;
-        check_lengths(request, self.points.each_ref().map(Vec::as_slice))
+        check_points(request, self.points.each_ref().map(Vec::as_slice))
     }
 }
 
@@ -122,12 +122,21 @@ pub(crate) fn check_t(request: usize, t: f32) -> Result<()> {
     if t.is_nan() { Err(StatesError::NotANumber { request }) } else { Ok(()) }
 }
 
-pub(crate) fn check_lengths<const N: usize>(request: usize, points: [&[State]; N]) -> Result<()> {
-    let first = points[0].len();
-    match points.iter().find(|point| point.len() != first) {
-        Some(other) => Err(StatesError::Lengths { request, first, other: other.len() }),
-        None => Ok(()),
-    }
+pub(crate) fn check_ends(request: usize, a: &[State], b: &[State]) -> Result<()> {
+    check_length(request, a, b, "b")
+}
+
+pub(crate) fn check_points<const N: usize>(request: usize, points: [&[State]; N]) -> Result<()> {
+    // As many as a cubic curve has.
+    const NAMES: [&str; 4] = ["points[0]", "points[1]", "points[2]", "points[3]"];
+    let name = |index: usize| NAMES.get(index).copied().unwrap_or("points[4] or a later one");
+    let mut numbered = points.iter().enumerate();
+    numbered.try_for_each(|(index, point)| check_length(request, points[0], point, name(index)))
+}
+
+fn check_length(request: usize, first: &[State], other: &[State], which: &'static str) -> Result<()> {
+    let (first, other) = (first.len(), other.len());
+    if first == other { Ok(()) } else { Err(StatesError::Lengths { request, first, other, which }) }
 }
 
 pub(crate) fn check_frames(request: usize, frames: usize) -> Result<u32> {

@@ -219,9 +219,12 @@ fn distances_are_symmetric_and_no_detour_is_shorter() {
 fn lengths_and_t_are_checked() {
     let (one, two) = ([State::default()], [State::default(); 2]);
     let lengths = reference::interpolate(&one, &two, 0.5, true);
-    assert!(matches!(lengths, Err(StatesError::Lengths { request: 0, first: 1, other: 2 })), "{lengths:?}");
+    assert!(matches!(lengths, Err(StatesError::Lengths { request: 0, first: 1, other: 2, which: "b" })), "{lengths:?}");
     let lengths = reference::cubic_bezier([&two, &two, &two, &one], 0.5);
-    assert!(matches!(lengths, Err(StatesError::Lengths { request: 0, first: 2, other: 1 })), "{lengths:?}");
+    assert!(
+        matches!(lengths, Err(StatesError::Lengths { request: 0, first: 2, other: 1, which: "points[3]" })),
+        "{lengths:?}"
+    );
     let t = reference::interpolate(&one, &one, f32::NAN, true);
     assert!(matches!(t, Err(StatesError::NotANumber { request: 0 })), "{t:?}");
     let t = reference::quadratic_bezier([&one, &one, &one], f32::NAN);

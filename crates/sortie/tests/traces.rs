@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Findings, Split};
+use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Findings, Grid, Split};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -356,4 +356,42 @@ fn opens_twice() {
 #[test]
 fn opens_the_cpu_twice() {
     twice(|| drop(Device::cpu().expect("the CPU")));
+}
+
+#[test]
+fn a_buffer_of_other_numbers_is_warned_of_once_for_each_kernel_and_binding() -> sortie::Result<()> {
+    let device = Device::cpu()?;
+    let source = |entry: &str| {
+        format!(
+            "@group(0) @binding(0) var<storage, read> x: array<vec2<f32>>;
+            @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+            @compute @workgroup_size(1) fn {entry}() {{ y[0] = x[0].y; }}"
+        )
+    };
+    let (first, second) = (device.kernel(&source("first"))?, device.kernel(&source("second"))?);
+    let (words, bytes, floats) = (device.zeros::<u32>(4)?, device.zeros::<[u8; 4]>(4)?, device.zeros::<f32>(4)?);
+    let log = Log::default();
+    with_default(log.clone(), || -> sortie::Result<()> {
+        for _ in 0..3 {
+            let mut batch = device.batch();
+            let signed = batch.scratch::<i32>(4);
+            batch.dispatch(&first, &[&floats, &bytes], Grid::groups(1));
+            for kernel in [&first, &second] {
+                batch.dispatch(kernel, &[&words, &signed], Grid::groups(1));
+            }
+            batch.submit()?;
+        }
+        Ok(())
+    })?;
+    let said = log.starting("WARN");
+    let told = |kernel: &str, name: &str, holds: &str| {
+        format!("WARN kernel {kernel:?} takes f32 as `{name}` and is given {holds}, bit by bit, at ")
+    };
+    let wanted =
+        [told("first", "x", "u32"), told("first", "y", "i32"), told("second", "x", "u32"), told("second", "y", "i32")];
+    assert_eq!(said.len(), wanted.len(), "{said:?}");
+    for (said, wanted) in said.iter().zip(&wanted) {
+        assert!(said.starts_with(wanted) && said.contains("traces.rs:"), "{said}, not {wanted}");
+    }
+    Ok(())
 }

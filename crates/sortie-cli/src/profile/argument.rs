@@ -204,5 +204,5 @@ fn made_up(binding: &BindingInfo, words: usize, items: u32) -> Vec<u32> {
 
 fn elements(binding: &BindingInfo, words: usize) -> String {
     let elements = binding.stride.map(|stride| (4 * words as u64).saturating_sub(binding.fixed_bytes) / stride);
-    elements.map(|elements| format!("{} elements ", number::whole(elements))).unwrap_or_default()
+    elements.map(|elements| format!("{} ", number::counted(elements, "element"))).unwrap_or_default()
 }

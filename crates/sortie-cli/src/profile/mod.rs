@@ -67,7 +67,8 @@ impl Profile {
             (kernel.immediate_bytes(), self.immediates.as_ref().map_or(0, |given| given.bytes().len()));
         if takes != given && (takes == 0 || given == 0) {
             let kernel = terminal::name(&self.kernel);
-            return Err(format!("{kernel} takes {takes} bytes of immediates, but --immediates gives {given}").into());
+            let takes = number::counted(takes, "byte");
+            return Err(format!("{kernel} takes {takes} of immediates, but --immediates gives {given}").into());
         }
         let arguments = self.arguments(&device, &kernel)?;
 
@@ -139,8 +140,8 @@ impl Profile {
             _ => format!("{width}×{height}×{depth}"),
         };
         let times = if self.repeat == 1 { "once".into() } else { format!("{} times", number::whole(self.repeat)) };
-        let plural = if groups == 1 { "" } else { "s" };
-        format!("{} items in {} workgroup{plural} of {size}, {times}", number::whole(self.items), number::whole(groups))
+        let (items, groups) = (number::counted(self.items, "item"), number::counted(groups, "workgroup"));
+        format!("{items} in {groups} of {size}, {times}")
     }
 }
 

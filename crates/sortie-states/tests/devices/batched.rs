@@ -181,7 +181,7 @@ fn a_request_that_makes_no_sense_fails_its_caller_alone() {
         let nan = Bezier { t: f32::NAN, ..fine.cubic.clone() };
         let long = Sequence { frames: 1 << 27, ..fine.sequence.clone() };
         let error = |result: sortie::Result<()>| result.map_err(|error| (error.kind().clone(), error.to_string()));
-        let ends = |first, other| format!("its first end has {first} states, another has {other}");
+        let ends = |first, other| format!("`a` has {first} states but `b` has {other}");
         for (result, why) in [
             (batched.interpolate(short).wait().map(drop), ends(3, 2)),
             (batched.interpolate(none).wait().map(drop), ends(0, 3)),

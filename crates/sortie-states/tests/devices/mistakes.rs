@@ -18,14 +18,24 @@ fn ends_of_different_lengths_name_their_request_and_touch_nothing() {
     on_each(|name, device, ops| {
         let before = device.metrics();
         let error = ops.interpolate(&[fine.clone(), fine.clone(), wrong.clone()]).expect_err(name);
-        assert!(matches!(error, StatesError::Lengths { request: 2, first: 3, other: 2 }), "{name}: {error:?}");
-        assert_eq!(error.to_string(), "request 2: its first end has 3 states, another has 2");
+        assert!(
+            matches!(error, StatesError::Lengths { request: 2, first: 3, other: 2, which: "b" }),
+            "{name}: {error:?}"
+        );
+        assert_eq!(error.to_string(), "request 2: `a` has 3 states but `b` has 2");
         let frames = Sequence { a: states(1), b: vec![], frames: 2, slerp: false };
         let error = ops.sequence(&[frames]).expect_err(name);
-        assert!(matches!(error, StatesError::Lengths { request: 0, first: 1, other: 0 }), "{name}: {error:?}");
+        assert!(
+            matches!(error, StatesError::Lengths { request: 0, first: 1, other: 0, which: "b" }),
+            "{name}: {error:?}"
+        );
         let curve = Bezier { points: [states(1), states(1), states(4)], t: 0.1 };
         let error = ops.quadratic_bezier(&[curve]).expect_err(name);
-        assert!(matches!(error, StatesError::Lengths { request: 0, first: 1, other: 4 }), "{name}: {error:?}");
+        assert!(
+            matches!(error, StatesError::Lengths { request: 0, first: 1, other: 4, which: "points[2]" }),
+            "{name}: {error:?}"
+        );
+        assert_eq!(error.to_string(), "request 0: `points[0]` has 1 state but `points[2]` has 4");
         assert_eq!(device.metrics(), before, "{name}");
     });
 }

@@ -1,10 +1,13 @@
 //! What can be bound, copied, written and read: whole buffers, slices of them, and slots of the batch.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
 
 use bytemuck::Pod;
 
-use crate::memory::{Block, Buffer, Slice, Stretch};
+use crate::{
+    kernel::Scalar,
+    memory::{Block, Buffer, Slice, Stretch},
+};
 
 /// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
 ///
@@ -64,14 +67,33 @@ pub trait Typed: Bind {
 pub struct Place<'a> {
     pub(super) of: Of<'a>,
     pub(super) stretch: Stretch,
+    /// What its elements are, where they are numbers that WGSL has.
+    pub(super) scalar: Option<Scalar>,
+}
+
+/// What an element is, if it is a number that WGSL has. Known when this is compiled.
+#[inline]
+fn scalar<T: 'static>() -> Option<Scalar> {
+    let is = |number: TypeId| TypeId::of::<T>() == number;
+    if is(TypeId::of::<f32>()) {
+        Some(Scalar::F32)
+    } else if is(TypeId::of::<u32>()) {
+        Some(Scalar::U32)
+    } else if is(TypeId::of::<i32>()) {
+        Some(Scalar::I32)
+    } else if is(TypeId::of::<half::f16>()) {
+        Some(Scalar::F16)
+    } else {
+        None
+    }
 }
 
 impl Place<'_> {
     /// Elements from a byte of a slot on.
-    pub(crate) fn in_slot<T>(batch: u64, index: u32, start: u64, len: usize) -> Self {
+    pub(crate) fn in_slot<T: 'static>(batch: u64, index: u32, start: u64, len: usize) -> Self {
         let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
         let stretch = Stretch { start: first, end: first + len, len: first + len, size: size_of::<T>() };
-        Place { of: Of::Slot { batch, index }, stretch }
+        Place { of: Of::Slot { batch, index }, stretch, scalar: scalar::<T>() }
     }
 
     pub(crate) fn elements(&self) -> usize {
@@ -89,13 +111,13 @@ pub(super) enum Of<'a> {
 
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> Place<'_> {
-        Place { of: of(self), stretch: Stretch::whole::<T>(self.len()) }
+        Place { of: of(self), stretch: Stretch::whole::<T>(self.len()), scalar: scalar::<T>() }
     }
 }
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> Place<'_> {
-        Place { of: of(self.buffer()), stretch: self.stretch() }
+        Place { of: of(self.buffer()), stretch: self.stretch(), scalar: scalar::<T>() }
     }
 }
 
@@ -160,7 +182,8 @@ impl<T> Slot<T> {
 
 impl<T: Pod> Bind for Slot<T> {
     fn place(&self) -> Place<'_> {
-        Place { of: Of::Slot { batch: self.batch, index: self.index }, stretch: Stretch::whole::<T>(self.len) }
+        let of = Of::Slot { batch: self.batch, index: self.index };
+        Place { of, stretch: Stretch::whole::<T>(self.len), scalar: scalar::<T>() }
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     device::Limits,
     error::{Error, ErrorKind, Result},
-    kernel::{Binding, BindingKind, GRID_BLOCK, Kernel, fold},
+    kernel::{Binding, BindingKind, GRID_BLOCK, Interface, Kernel, fold},
     memory::Use,
 };
 
@@ -46,7 +46,11 @@ pub struct Dispatch<'a> {
 }
 
 impl Batch {
-    /// Records a dispatch: `kernel` over `grid`, with `bindings` in the order of the kernel's `@group` and `@binding` numbers.
+    /// Records a dispatch: `kernel` over `grid`, with `bindings` in the order of the kernel's `@group` and `@binding` numbers. Bindings that its source declares and
+    /// it does not use [are left out](Kernel#which-bindings-it-takes).
+    ///
+    /// A buffer of one number bound to an array of another (`Buffer<u32>` to `array<f32>`) is taken bit by bit, with a warning through `tracing`, once for each
+    /// binding of a kernel. A buffer of bytes (`Buffer<[u8; 4]>`) can be bound to any array without one.
     ///
     /// What reads and what writes is read off the kernel, so that later ops wait for it exactly when they must.
     #[track_caller]
@@ -87,8 +91,13 @@ impl Recorder<'_> {
         let first = self.tape.recording.accesses.len();
         let mut nothing = false;
         // On a mistake, what was bound before it stays behind unused: the batch is refused anyway.
-        for (takes, bound) in interface.bindings.iter().zip(bindings) {
+        for (index, (takes, bound)) in interface.bindings.iter().zip(bindings).enumerate() {
             let place = bound.place();
+            if let (Some(takes), Some(holds)) = (takes.scalar, place.scalar)
+                && takes != holds
+            {
+                kernel.warn_mistyped(index, holds, at);
+            }
             if let Err(mistake) = self.bind(takes, &place) {
                 // A grid of zero touches no memory, so there may be none. All other mistakes still count.
                 if !(grid.is_zero() && self.is_empty(&place)) {
@@ -309,11 +318,13 @@ fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -
 
 #[cold]
 fn wrong_count(kernel: &Kernel, given: usize) -> Error {
-    let bindings = &kernel.interface().bindings;
+    let Interface { entry, bindings, unused, .. } = kernel.interface();
     let names: Vec<_> = bindings.iter().map(describe).collect();
-    let takes = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-    let message = format!("kernel {:?} takes {} bindings{takes}, not {given}", kernel.entry(), bindings.len());
-    Error::new(ErrorKind::Bindings, message)
+    let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    let takes = format!("{} binding{}{names}", bindings.len(), if bindings.len() == 1 { "" } else { "s" });
+    let unused: Vec<_> = unused.iter().map(|name| format!("`{name}`")).collect();
+    let unused = if unused.is_empty() { String::new() } else { format!("; it does not use {}", unused.join(", ")) };
+    Error::new(ErrorKind::Bindings, format!("kernel {entry:?} takes {takes}, not {given}{unused}"))
 }
 
 fn describe(binding: &Binding) -> String {
@@ -336,8 +347,8 @@ impl Dispatch<'_> {
             let start = tape.recording.ops[self.op].data.start as usize;
             tape.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
         } else {
-            let takes = if size > 0 { format!("{size} bytes of") } else { "no".into() };
-            let message = format!("the kernel takes {takes} immediates, but {} bytes were given", bytes.len());
+            let uses = if size > 0 { format!("takes {size} bytes of") } else { "uses no".into() };
+            let message = format!("the kernel {uses} immediates, but {} bytes were given", bytes.len());
             tape.mistake(self.op, Error::new(ErrorKind::Bindings, message));
         }
         self

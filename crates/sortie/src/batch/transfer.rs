@@ -127,8 +127,8 @@ impl Recorder<'_> {
                 format!("copy: {} bytes into {}", from.stretch.exact(), to.stretch.exact()),
             ));
         }
-        let from = self.spot("copy: the source", from, Use::CopyFrom)?;
-        let to = self.spot("copy: the destination", to, Use::CopyTo)?;
+        let from = self.spot("the source of the copy", from, Use::CopyFrom)?;
+        let to = self.spot("the destination of the copy", to, Use::CopyTo)?;
         match (from, to) {
             (Some(from), Some(to)) if from.slot == to.slot && !self.shared.executor().is_host() => {
                 // wgpu copies between two buffers only.
@@ -175,8 +175,9 @@ impl Recorder<'_> {
         // Mapped ranges start at multiples of 8.
         let start = self.tape.payload.read_bytes.next_multiple_of(8);
         let end = start + (from.end - from.start);
-        if end > MOST_DATA {
-            return Err(Error::too_large("read: bytes read by one batch", end, MOST_DATA));
+        let most = self.most_staged();
+        if end > most {
+            return Err(Error::too_large("read: bytes read by one batch", end, most));
         }
         self.tape.payload.read_bytes = end;
         self.transfer(OpKind::Read, &[from.access(Mode::Read)], span(start, end), at);
@@ -283,16 +284,22 @@ impl Recorder<'_> {
 
     /// Room for data in the upload arena, padded to 4.
     fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
+        let most = self.most_staged();
         let uploads = &mut self.tape.payload.uploads;
         let start = uploads.len();
         let end = start as u64 + bytes.next_multiple_of(4);
-        if end > MOST_DATA {
-            return Err(Error::too_large("bytes written by one batch", end, MOST_DATA));
+        if end > most {
+            return Err(Error::too_large("bytes written by one batch", end, most));
         }
         Error::reserve(uploads, index(bytes) + 3)?;
         fill(uploads);
         uploads.resize(uploads.len().next_multiple_of(4), 0);
         Ok(Span::new(start..uploads.len()))
+    }
+
+    /// Most bytes that one batch writes or reads: all of them are staged in one buffer.
+    fn most_staged(&self) -> u64 {
+        MOST_DATA.min(self.shared.limits().buffer_bytes)
     }
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], data: Span, at: &'static Location<'static>) {
@@ -327,8 +334,10 @@ impl Recorder<'_> {
                 }
                 _ => return Ok(None),
             },
-            Of::Block { .. } => return Err(foreign(what, "device")),
-            Of::Slot { batch, .. } if batch != self.batch => return Err(foreign(what, "batch")),
+            Of::Block { .. } => return Err(foreign(&format!("{what}: the buffer"), "device")),
+            Of::Slot { batch, .. } if batch != self.batch => {
+                return Err(foreign(&format!("{what}: the slot or tensor"), "batch"));
+            }
             Of::Slot { .. } if bytes.is_empty() => return Ok(None),
             Of::Slot { index, .. } => SlotId(index),
         };

@@ -2,17 +2,21 @@
 
 use std::{sync::LazyLock, thread};
 
-use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME};
+use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME, quiet};
 use crate::{
     error::{Error, ErrorKind, Result},
     exit::{self, Loading},
 };
 
 /// What we use when the adapter has it.
-const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
+const WANTED: wgpu::Features = OPTIONAL
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
+    .union(wgpu::Features::PIPELINE_CACHE);
+
+/// What of it kernels and programs can see, beyond what every WebGPU device has.
+pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SHADER_F64)
     .union(wgpu::Features::SHADER_I16)
@@ -21,8 +25,7 @@ const WANTED: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS)
     .union(wgpu::Features::SHADER_FLOAT32_ATOMIC)
     .union(wgpu::Features::SUBGROUP)
-    .union(wgpu::Features::SUBGROUP_BARRIER)
-    .union(wgpu::Features::PIPELINE_CACHE);
+    .union(wgpu::Features::SUBGROUP_BARRIER);
 
 /// An adapter opened.
 pub(crate) struct Opened {
@@ -49,33 +52,49 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
 
 /// Opens what the options, else `SORTIE_DEVICE`, else common sense ask for.
 pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
-    let named =
-        options.device.clone().or_else(|| std::env::var("SORTIE_DEVICE").ok()).filter(|name| !name.trim().is_empty());
+    let named = Named::by(options.device.clone(), std::env::var("SORTIE_DEVICE").ok());
     let found = |opened: Opened| Found::Wgpu(Box::new(opened));
-    match named.as_deref().map(str::trim) {
-        Some(name) if name.eq_ignore_ascii_case("noop") => return noop().map(found),
+    match named.as_ref().map(|named| named.name.as_str()) {
+        Some(name) if name.eq_ignore_ascii_case("noop") => return noop(options).map(found),
         // Known without asking any driver.
         Some(name) if is_cpu(name) => return Ok(Found::Cpu { instead: false }),
         _ => {}
     }
-    let candidates = candidates();
-    let Some(name) = named else {
-        return Ok(first_that_opens(&candidates));
+    let Some(named) = named else {
+        return Ok(if quiet::only_software() { Found::Cpu { instead: true } } else { first_that_opens(options) });
     };
-    let index = pick(name.trim(), candidates.iter().map(|(_, info)| info));
+    let candidates = candidates();
+    let index = pick(&named.name, candidates.iter().map(|(_, info)| info));
     match index.map(|index| &candidates[index]) {
-        None => Err(none_found(&name, candidates.iter().map(|(_, info)| info))),
+        None => Err(none_found(&named, candidates.iter().map(|(_, info)| info))),
         // The best is first.
         Some((None, _)) => Ok(Found::Cpu { instead: candidates[0].0.is_none() }),
-        Some((Some(adapter), _)) => request(adapter, adapter.limits()).map(found),
+        Some((Some(adapter), _)) => request(adapter, adapter.limits(), options).map(found),
+    }
+}
+
+/// A name for a device, and where it came from.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    name: String,
+    /// `SORTIE_DEVICE` said it.
+    by_variable: bool,
+}
+
+impl Named {
+    /// The options' name, else the variable's. A blank name is none.
+    fn by(option: Option<String>, variable: Option<String>) -> Option<Self> {
+        let by_variable = option.is_none();
+        let name = option.or(variable)?.trim().to_owned();
+        (!name.is_empty()).then_some(Self { name, by_variable })
     }
 }
 
 /// Hardware that is there but does not open (a driver half installed, a GPU that is taken) is passed over.
-fn first_that_opens(candidates: &[(Option<wgpu::Adapter>, DeviceInfo)]) -> Found {
-    for (adapter, info) in candidates {
+fn first_that_opens(options: &DeviceOptions) -> Found {
+    for (adapter, info) in candidates() {
         let Some(adapter) = adapter else { break };
-        match request(adapter, adapter.limits()) {
+        match request(&adapter, adapter.limits(), options) {
             Ok(opened) => return Found::Wgpu(Box::new(opened)),
             Err(error) => tracing::warn!(target: "sortie", "{info} is passed over: {error}"),
         }
@@ -90,14 +109,14 @@ fn is_cpu(name: &str) -> bool {
 }
 
 /// Opens an adapter that was open before.
-pub(crate) fn reopen(before: &DeviceInfo) -> Result<Opened> {
+pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<Opened> {
     if before.kind == DeviceKind::Noop {
-        return noop();
+        return noop(options);
     }
     let same =
         |info: &DeviceInfo| (&info.name, info.backend, &info.driver) == (&before.name, before.backend, &before.driver);
     match adapters().into_iter().find(|(_, info)| same(info)) {
-        Some((adapter, _)) => request(&adapter, adapter.limits()),
+        Some((adapter, _)) => request(&adapter, adapter.limits(), options),
         None => Err(Error::new(ErrorKind::NoDevice, format!("{before} is not there any more"))),
     }
 }
@@ -177,14 +196,21 @@ fn pick<'a>(wanted: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Option
     by_name.or_else(|| infos.iter().position(|info| says(&info.driver) || says(info.backend)))
 }
 
-fn none_found<'a>(named: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
+fn none_found<'a>(named: &Named, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
     let known: Vec<_> = infos.enumerate().map(|(index, info)| format!("{index}: {info}")).collect();
-    Error::new(ErrorKind::NoDevice, format!("no device is called {named:?}; there is {}", known.join(", ")))
+    let whose = if named.by_variable { ", as SORTIE_DEVICE says" } else { "" };
+    let message = format!("no device is called {:?}{whose}; there is {}", named.name, known.join(", "));
+    Error::new(ErrorKind::NoDevice, message)
 }
 
-fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
+fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOptions) -> Result<Opened> {
     let _loading = Loading::begin();
-    let features = adapter.features() & WANTED;
+    // A portable device is asked for no more than it is held to, so that wgpu checks it too.
+    let (wanted, limits) = match options.portable {
+        true => (WANTED.difference(OPTIONAL), wgpu::Limits::defaults().or_worse_values_from(&limits)),
+        false => (WANTED, limits),
+    };
+    let features = adapter.features() & wanted;
     let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
         label: Some("sortie"),
         required_features: features,
@@ -201,10 +227,10 @@ fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits) -> Result<Opened> {
 }
 
 /// wgpu's noop device, with the limits that WebGPU guarantees and immediates.
-fn noop() -> Result<Opened> {
+fn noop(options: &DeviceOptions) -> Result<Opened> {
     let adapter = pollster::block_on(PRIMARY.enumerate_adapters(wgpu::Backends::NOOP)).into_iter().next();
     let adapter = adapter.ok_or_else(|| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer"))?;
-    request(&adapter, wgpu::Limits { max_immediate_size: 128, ..Default::default() })
+    request(&adapter, wgpu::Limits { max_immediate_size: 128, ..Default::default() }, options)
 }
 
 #[cfg(test)]
@@ -212,7 +238,8 @@ mod tests {
     use super::*;
 
     fn info(name: &str, driver: &str) -> DeviceInfo {
-        let mut info = noop().map(|opened| opened.info).unwrap_or_else(|error| panic!("{error}"));
+        let mut info =
+            noop(&DeviceOptions::default()).map(|opened| opened.info).unwrap_or_else(|error| panic!("{error}"));
         info.name = name.into();
         info.driver = driver.into();
         info
@@ -252,7 +279,17 @@ mod tests {
     #[test]
     fn a_wrong_name_is_answered_with_the_right_ones() {
         let known = info("llvmpipe", "Mesa");
-        let error = none_found("nvidia", [&known].into_iter());
-        assert!(error.to_string().contains("\"nvidia\"") && error.to_string().contains("0: llvmpipe"), "{error}");
+        let error = |option: Option<&str>, variable: Option<&str>| {
+            let named = Named::by(option.map(str::to_owned), variable.map(str::to_owned)).expect("a name");
+            none_found(&named, [&known].into_iter()).to_string()
+        };
+        let there = "; there is 0: llvmpipe (noop, noop)";
+        assert_eq!(error(Some("nvidia"), None), format!("no device is called \"nvidia\"{there}"));
+        assert_eq!(error(Some("nvidia"), Some("cpu")), format!("no device is called \"nvidia\"{there}"));
+        assert_eq!(
+            error(None, Some(" nvidia ")),
+            format!("no device is called \"nvidia\", as SORTIE_DEVICE says{there}")
+        );
+        assert_eq!(Named::by(Some(" ".into()), Some("cpu".into())), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::LazyLock};
 
+use super::DeviceOptions;
+
 /// What kind of processor a device runs on.
 ///
 /// ```
@@ -97,8 +99,12 @@ pub struct Limits {
     pub uniform_bytes: u64,
     /// Most storage buffers of one kernel.
     pub storage_buffers: u32,
+    /// Most uniform buffers of one kernel.
+    pub uniform_buffers: u32,
     /// Most bind groups of one kernel.
     pub bind_groups: u32,
+    /// What every `@binding` number is less than.
+    pub binding_numbers: u32,
     /// Most invocations in one workgroup.
     pub workgroup_invocations: u32,
     /// Most invocations in each dimension of a workgroup.
@@ -153,6 +159,14 @@ impl DeviceInfo {
             limits: Limits::cpu(),
         }
     }
+
+    /// The device with the limits that the options hold it to.
+    pub(super) fn held_to(mut self, options: &DeviceOptions) -> Self {
+        if options.portable {
+            self.limits = self.limits.portable();
+        }
+        self
+    }
 }
 
 /// What the built-in CPU is called, before the number of its threads.
@@ -172,7 +186,9 @@ impl Limits {
             binding_bytes: BINDING,
             uniform_bytes: BINDING,
             storage_buffers: 32,
+            uniform_buffers: 32,
             bind_groups: 8,
+            binding_numbers: u32::MAX,
             workgroup_invocations: 1024,
             workgroup_size: [1024, 1024, 64],
             workgroup_bytes: 64 << 10,
@@ -182,13 +198,36 @@ impl Limits {
         }
     }
 
+    /// The same, but no more than what every WebGPU device has. Immediates go through a parameter buffer there.
+    fn portable(self) -> Self {
+        let least = Self::new(&wgpu::Limits::defaults(), wgpu::Features::empty());
+        let [x, y, z] = [0, 1, 2].map(|axis| self.workgroup_size[axis].min(least.workgroup_size[axis]));
+        Self {
+            buffer_bytes: self.buffer_bytes.min(least.buffer_bytes),
+            binding_bytes: self.binding_bytes.min(least.binding_bytes),
+            uniform_bytes: self.uniform_bytes.min(least.uniform_bytes),
+            storage_buffers: self.storage_buffers.min(least.storage_buffers),
+            uniform_buffers: self.uniform_buffers.min(least.uniform_buffers),
+            bind_groups: self.bind_groups.min(least.bind_groups),
+            binding_numbers: self.binding_numbers.min(least.binding_numbers),
+            workgroup_invocations: self.workgroup_invocations.min(least.workgroup_invocations),
+            workgroup_size: [x, y, z],
+            workgroup_bytes: self.workgroup_bytes.min(least.workgroup_bytes),
+            groups: self.groups.min(least.groups),
+            immediate_bytes: 0,
+            slice_alignment: self.slice_alignment.max(least.slice_alignment),
+        }
+    }
+
     fn new(limits: &wgpu::Limits, features: wgpu::Features) -> Self {
         Self {
             buffer_bytes: limits.max_buffer_size & !3,
             binding_bytes: limits.max_storage_buffer_binding_size,
             uniform_bytes: limits.max_uniform_buffer_binding_size,
             storage_buffers: limits.max_storage_buffers_per_shader_stage,
+            uniform_buffers: limits.max_uniform_buffers_per_shader_stage,
             bind_groups: limits.max_bind_groups,
+            binding_numbers: limits.max_bindings_per_bind_group,
             workgroup_invocations: limits.max_compute_invocations_per_workgroup,
             workgroup_size: [
                 limits.max_compute_workgroup_size_x,

@@ -11,6 +11,8 @@ mod lost;
 mod notice;
 mod options;
 mod pipelines;
+#[cfg_attr(not(target_os = "linux"), path = "no_quiet.rs")]
+mod quiet;
 mod recorder;
 mod scopes;
 mod signal;
@@ -179,7 +181,7 @@ impl Device {
     pub fn cpu_with(options: DeviceOptions) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let (executor, threads) = Executor::cpu(&options, counters.clone())?;
-        let info = DeviceInfo::cpu(threads);
+        let info = DeviceInfo::cpu(threads).held_to(&options);
         let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
         let lost = Arc::new(Lost::default());
         let tuning = Tuning::new(&options.tuning, &info.name, &info.driver);
@@ -296,7 +298,8 @@ impl Device {
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Self::build(adapter::reopen(&self.shared.info)?, self.shared.options.clone(), false)
+        let options = self.shared.options.clone();
+        Self::build(adapter::reopen(&self.shared.info, &options)?, options, false)
     }
 
     /// Name, driver and limits.
@@ -401,6 +404,7 @@ impl Device {
         }
         let _loading = Loading::begin();
         let Opened { device, queue, info, downlevel } = opened;
+        let info = info.held_to(&options);
         let lost = Arc::new(Lost::default());
         let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
         let first = gpu.create_buffer(&wgpu::BufferDescriptor {
@@ -416,7 +420,8 @@ impl Device {
             let evict = Box::new(move |ids: &[_]| groups.evict(ids));
             Pool::new(Maker::Wgpu(gpu.clone()), info.limits.buffer_bytes, &options, evict, counters.clone())
         };
-        let staging = Arc::new(Staging::new(gpu.clone(), lost.clone(), options.pool, counters.clone()));
+        let staging =
+            Arc::new(Staging::new(gpu.clone(), lost.clone(), info.limits.buffer_bytes, options.pool, counters.clone()));
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         // What a guest measures would be in its host's way, and what it compiles is its host's to keep.
         let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
@@ -560,6 +565,12 @@ impl Shared {
 
     pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
         self.link().downlevel
+    }
+
+    /// The features that kernels may use. A guest's device may have more than it is held to.
+    pub(crate) fn kernel_features(&self) -> wgpu::Features {
+        let all = self.gpu().features();
+        if self.options.portable { all.difference(adapter::OPTIONAL) } else { all }
     }
 
     /// Where pipelines are kept from one process to the next, if anywhere.

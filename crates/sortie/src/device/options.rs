@@ -45,6 +45,28 @@ pub struct DeviceOptions {
     /// compilation itself cannot be stopped and goes on by itself; while two such go on, no kernel is compiled
     /// ([`Overloaded`](crate::ErrorKind::Overloaded)). Some drivers compile when a kernel first runs: that is not in it.
     pub compile_budget: Duration,
+    /// Holds every device to what all WebGPU devices have: the default limits and alignments (8 storage buffers, bindings of 128 MiB that start at multiples of
+    /// 256 bytes, workgroups of 256 invocations and 16 KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). What a device with these limits
+    /// refuses is refused with the same kind of error, on the built-in CPU as on GPUs: a program that is tested with it there runs elsewhere.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions, ErrorKind, Grid};
+    ///
+    /// let device = Device::cpu_with(DeviceOptions { portable: true, ..Default::default() })?;
+    /// let kernel = device.kernel("
+    ///     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += 1; }
+    /// ")?;
+    /// let x = device.zeros::<u32>(100)?;
+    /// let mut batch = device.batch();
+    /// batch.dispatch(&kernel, &[&x.slice(64..)], Grid::items(36)); // at byte 256
+    /// batch.submit()?;
+    /// let mut batch = device.batch();
+    /// batch.dispatch(&kernel, &[&x.slice(1..)], Grid::items(99)); // at byte 4, which the built-in CPU could do
+    /// assert_eq!(batch.submit().unwrap_err().kind(), &ErrorKind::Bindings);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub portable: bool,
     /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
     /// of atomic operations is the same in every run.
     pub threads: Option<usize>,
@@ -73,6 +95,7 @@ impl Default for DeviceOptions {
             native_replay: true,
             check_replays: false,
             compile_budget: Duration::from_secs(10),
+            portable: false,
             threads: None,
             kernel_budget: None,
             check_races: false,

@@ -19,7 +19,7 @@ use super::{Payload, groups::GroupRef, route::Routes};
 use crate::{
     cpu::Native,
     device::Shared,
-    error::Result,
+    error::{Error, Result},
     kernel::{GRID_BLOCK, Kernel, KernelOptions},
     memory::BufferId,
     metrics::{Count, Counters},
@@ -225,6 +225,10 @@ impl Planned {
                 }
                 let source = programs[op.kernel as usize].source(caps);
                 let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
+                if kernel.num_bindings() != op.accesses.len as usize {
+                    // A binding that a kernel does not use is none of its bindings.
+                    return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
+                }
                 lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source);
             }
         }

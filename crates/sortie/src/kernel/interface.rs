@@ -1,8 +1,7 @@
 //! What a kernel takes from outside: bindings, access, workgroup size, immediates. Plain data, read off naga's IR.
 //!
-//! Invariant: an [`Interface`] lists every binding once, sorted by group and number, and each of them is a buffer. With one
-//! entry point in the module everything declared is listed, used or not, so that a kernel takes the same bindings while a
-//! line of it is commented out; with several, what the chosen one uses.
+//! Invariant: an [`Interface`] lists every binding that the entry point uses once, sorted by group and number, and each of them is a buffer. A binding that is
+//! only mentioned (`_ = &x;`) is used, as in WebGPU.
 
 use naga::{
     AddressSpace, ArraySize, GlobalVariable, Handle, Module, StorageAccess, Type, TypeInner,
@@ -70,64 +69,41 @@ pub(crate) struct Interface {
     pub(crate) workgroup_bytes: u64,
     /// `var<private>` and the variables of all functions together.
     pub(crate) private_bytes: u64,
+    /// Names of bindings and immediates that its source declares and it does not use, for messages.
+    pub(crate) unused: Vec<String>,
 }
 
-/// Reads the interface of entry point number `entry` off a valid module.
-pub(crate) fn reflect(
-    source: &str,
-    module: &Module,
-    info: &ModuleInfo,
-    entry: usize,
-) -> Result<Interface, KernelError> {
-    let usage = info.get_entry_point(entry);
-    let alone = module.entry_points.len() == 1;
-    let mut bindings = Vec::new();
-    let mut immediates = Vec::new();
-    for (handle, var) in module.global_variables.iter() {
-        let used = !usage[handle].is_empty();
-        if !(used || alone) {
-            continue;
-        }
-        if var.space == AddressSpace::Immediate {
-            immediates.push((!used, Immediates { size: size(module, var.ty), end: end(module, var.ty) }));
-        } else if let Some(binding) = binding(source, module, handle, var, usage[handle])? {
-            bindings.push((binding, !used));
-        }
+/// The names of all bindings and immediates of a module.
+pub(crate) fn declared(module: &Module) -> Vec<String> {
+    let from_outside = |var: &&GlobalVariable| var.binding.is_some() || var.space == AddressSpace::Immediate;
+    module.global_variables.iter().map(|(_, var)| var).filter(from_outside).map(|var| name(var).to_owned()).collect()
+}
+
+/// Reads the interface off a valid module that has been reduced to its entry point, and whose source has `declared` these names.
+pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>) -> Interface {
+    let usage = info.get_entry_point(0);
+    let entry = &module.entry_points[0];
+    let variables = || module.global_variables.iter();
+    let mut bindings: Vec<_> = variables().filter_map(|(handle, var)| binding(module, var, usage[handle])).collect();
+    bindings.sort_by_key(|binding| (binding.group, binding.binding));
+    let immediates = variables().find(|(_, var)| var.space == AddressSpace::Immediate);
+    let in_space = |space| variables().filter(move |(_, var)| var.space == space).map(|(_, var)| var.ty);
+    let functions = module.functions.iter().map(|(_, function)| function).chain([&entry.function]);
+    let local = functions.flat_map(|function| function.local_variables.iter().map(|(_, var)| var.ty));
+    let bytes = |ty| u64::from(size(module, ty));
+    let used = |wanted: &String| variables().any(|(_, var)| name(var) == wanted);
+    Interface {
+        entry: entry.name.clone(),
+        workgroup: entry.workgroup_size,
+        bindings,
+        immediates: immediates.map(|(_, var)| Immediates { size: size(module, var.ty), end: end(module, var.ty) }),
+        workgroup_bytes: in_space(AddressSpace::WorkGroup).map(|ty| bytes(ty).next_multiple_of(16)).sum(),
+        private_bytes: in_space(AddressSpace::Private).chain(local).map(bytes).sum(),
+        unused: declared.into_iter().filter(|name| !used(name)).collect(),
     }
-    // naga lets unused variables share a place; the used one, or else the first, is what the pipeline sees.
-    bindings.sort_by_key(|(binding, unused)| (binding.group, binding.binding, *unused));
-    bindings.dedup_by_key(|(binding, _)| (binding.group, binding.binding));
-    let mut interface = Interface {
-        entry: module.entry_points[entry].name.clone(),
-        workgroup: [0; 3],
-        bindings: bindings.into_iter().map(|(binding, _)| binding).collect(),
-        immediates: immediates.into_iter().min_by_key(|(unused, _)| *unused).map(|(_, immediates)| immediates),
-        workgroup_bytes: 0,
-        private_bytes: 0,
-    };
-    interface.settle(module, info, entry);
-    Ok(interface)
 }
 
 impl Interface {
-    /// Reads what `override` constants decide again, now that they have values.
-    pub(crate) fn settle(&mut self, module: &Module, info: &ModuleInfo, entry: usize) {
-        let usage = info.get_entry_point(entry);
-        self.workgroup = module.entry_points[entry].workgroup_size;
-        self.workgroup_bytes = module
-            .global_variables
-            .iter()
-            .filter(|(handle, var)| var.space == AddressSpace::WorkGroup && !usage[*handle].is_empty())
-            .map(|(_, var)| u64::from(size(module, var.ty)).next_multiple_of(16))
-            .sum();
-        let private =
-            module.global_variables.iter().filter(|(_, var)| var.space == AddressSpace::Private).map(|(_, var)| var.ty);
-        let functions = module.functions.iter().map(|(_, function)| function);
-        let functions = functions.chain(module.entry_points.iter().map(|entry| &entry.function));
-        let local = functions.flat_map(|function| function.local_variables.iter().map(|(_, var)| var.ty));
-        self.private_bytes = private.chain(local).map(|ty| u64::from(size(module, ty))).sum();
-    }
-
     /// The first group above all that the kernel uses.
     pub(crate) fn hidden_group(&self) -> u32 {
         self.bindings.last().map_or(0, |last| last.group + 1)
@@ -150,32 +126,37 @@ pub(crate) fn check_immediates(source: &str, module: &Module) -> Result<(), Kern
     Ok(())
 }
 
-fn binding(
-    source: &str,
-    module: &Module,
-    handle: Handle<GlobalVariable>,
-    var: &GlobalVariable,
-    usage: GlobalUse,
-) -> Result<Option<Binding>, KernelError> {
+/// Refuses resources that are no buffers, in a module that has been reduced to its entry point.
+pub(crate) fn check_resources(source: &str, module: &Module) -> Result<(), KernelError> {
+    for (handle, var) in module.global_variables.iter() {
+        kind(module, var).map_err(|what| KernelError::Unsupported {
+            construct: format!("{what} `{}`", name(var)),
+            line: line(source, module, handle),
+        })?;
+    }
+    Ok(())
+}
+
+/// What kind of binding a variable is, if it is one.
+fn kind(module: &Module, var: &GlobalVariable) -> Result<Option<BindingKind>, &'static str> {
     let Some(at) = var.binding else { return Ok(None) };
-    let resource = match (&module.types[var.ty].inner, var.space) {
+    let kind = match (&module.types[var.ty].inner, var.space) {
         // Rewrites need a group above.
-        _ if at.group == u32::MAX => Err("@group(4294967295) of"),
-        (TypeInner::Image { .. }, _) => Err("texture"),
-        (TypeInner::Sampler { .. }, _) => Err("sampler"),
-        (TypeInner::AccelerationStructure { .. }, _) => Err("acceleration structure"),
-        (TypeInner::BindingArray { .. }, _) => Err("binding array"),
-        (_, AddressSpace::Uniform) => Ok(BindingKind::Uniform),
-        (_, AddressSpace::Storage { access }) => {
-            Ok(BindingKind::Storage { writes: access.contains(StorageAccess::STORE) })
-        }
-        _ => Err("resource"),
+        _ if at.group == u32::MAX => return Err("@group(4294967295) of"),
+        (TypeInner::Image { .. }, _) => return Err("texture"),
+        (TypeInner::Sampler { .. }, _) => return Err("sampler"),
+        (TypeInner::AccelerationStructure { .. }, _) => return Err("acceleration structure"),
+        (TypeInner::BindingArray { .. }, _) => return Err("binding array"),
+        (_, AddressSpace::Uniform) => BindingKind::Uniform,
+        (_, AddressSpace::Storage { access }) => BindingKind::Storage { writes: access.contains(StorageAccess::STORE) },
+        _ => return Err("resource"),
     };
-    let kind = resource.map_err(|what| KernelError::Unsupported {
-        construct: format!("{what} `{}`", name(var)),
-        line: line(source, module, handle),
-    })?;
-    Ok(Some(Binding {
+    Ok(Some(kind))
+}
+
+fn binding(module: &Module, var: &GlobalVariable, usage: GlobalUse) -> Option<Binding> {
+    let (at, kind) = (var.binding?, kind(module, var).ok()??);
+    Some(Binding {
         group: at.group,
         binding: at.binding,
         name: name(var).to_owned(),
@@ -184,7 +165,7 @@ fn binding(
         tail: tail(module, var.ty),
         moves: [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC)),
         scalar: declared::scalar(module, var.ty),
-    }))
+    })
 }
 
 fn name(var: &GlobalVariable) -> &str {
@@ -283,12 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_point_exposes_all_that_is_declared_sorted() {
+    fn bindings_are_those_that_the_entry_point_uses_sorted() {
         let interface = interface(
             "@group(1) @binding(0) var<uniform> c: vec4<f32>;
+            @group(0) @binding(7) var<storage, read_write> unused: array<u32>;
             @group(0) @binding(4) var<storage, read_write> b: array<atomic<u32>>;
             @group(0) @binding(1) var<storage> a: array<f32>;
-            @compute @workgroup_size(4, 2) fn main() {}",
+            @group(2) @binding(0) var unused_texture: texture_2d<f32>;
+            @compute @workgroup_size(4, 2) fn main() { atomicAdd(&b[arrayLength(&a)], u32(c.x)); }",
         );
         let kinds: Vec<_> = interface.bindings.iter().map(|b| (b.group, b.binding, b.name.as_str(), b.kind)).collect();
         let expected = [
@@ -298,6 +281,23 @@ mod tests {
         ];
         assert_eq!(kinds, expected);
         assert_eq!((interface.entry.as_str(), interface.workgroup, interface.hidden_group()), ("main", [4, 2, 1], 2));
+        assert_eq!(interface.unused, ["unused", "unused_texture"]);
+    }
+
+    #[test]
+    fn a_binding_that_is_only_mentioned_is_used() {
+        let names = |body: &str| {
+            let source = format!(
+                "@group(0) @binding(0) var<storage, read_write> x: array<u32>; var<immediate> i: u32;
+                @compute @workgroup_size(1) fn main() {{ {body} }}"
+            );
+            let interface = interface(&source);
+            (interface.bindings.len(), interface.immediates.is_some())
+        };
+        assert_eq!(names(""), (0, false));
+        assert_eq!(names("_ = &x;"), (1, false));
+        assert_eq!(names("let p = &x; _ = i;"), (1, true));
+        assert_eq!(names("if false { x[0] = i; }"), (1, true));
     }
 
     #[test]
@@ -351,8 +351,10 @@ mod tests {
             ("binding_array<texture_2d<f32>, 4>", "binding array"),
         ] {
             let enable = "enable wgpu_ray_query; enable wgpu_binding_array;";
-            let source =
-                format!("{enable}\n@group(0) @binding(0) var x: {ty};\n@compute @workgroup_size(1) fn main() {{}}");
+            let body = if ty.starts_with("binding_array") { "_ = textureDimensions(x[0]);" } else { "_ = x;" };
+            let source = format!(
+                "{enable}\n@group(0) @binding(0) var x: {ty};\n@compute @workgroup_size(1) fn main() {{ {body} }}"
+            );
             assert_eq!(error(&source), format!("{what} `x` at line 2 is not supported"));
         }
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     device::Limits,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
 };
 
 /// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,
@@ -40,11 +40,39 @@ pub(super) fn check_size(parsed: &Parsed, software: bool) -> Result<()> {
     check("loops after inlining calls", size.loops, most.loops)
 }
 
-pub(super) fn storage_buffers(interface: &Interface) -> u64 {
+fn storage_buffers(interface: &Interface) -> u64 {
     interface.bindings.iter().filter(|binding| matches!(binding.kind, BindingKind::Storage { .. })).count() as u64
 }
 
-pub(super) fn check(entry: &str, what: &str, wanted: u64, limit: u64) -> Result<()> {
+fn uniform_buffers(interface: &Interface) -> u64 {
+    interface.bindings.iter().filter(|binding| binding.kind == BindingKind::Uniform).count() as u64
+}
+
+/// Whether there is a bind group left for hidden parameters.
+pub(super) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Result<()> {
+    let number = interface.hidden_group();
+    if number < limits.bind_groups {
+        return Ok(());
+    }
+    let message = format!(
+        "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
+        interface.entry,
+        number - 1,
+        limits.bind_groups
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// Whether there is a buffer left for immediates that are not native: a uniform where their layout allows it.
+pub(super) fn check_hidden_immediates(interface: &Interface, limits: &Limits, uniform: bool) -> Result<()> {
+    let (what, own, limit) = match uniform {
+        true => ("uniform buffers", uniform_buffers(interface), limits.uniform_buffers),
+        false => ("storage buffers", storage_buffers(interface), limits.storage_buffers),
+    };
+    check(&interface.entry, &format!("{what}, one of them for immediates"), own + 1, u64::from(limit))
+}
+
+fn check(entry: &str, what: &str, wanted: u64, limit: u64) -> Result<()> {
     if wanted <= limit { Ok(()) } else { Err(Error::too_large(format!("kernel {entry:?}: {what}"), wanted, limit)) }
 }
 
@@ -58,6 +86,9 @@ pub(super) fn check_all(interface: &Interface, limits: &Limits) -> Result<()> {
     check("bytes of workgroup memory", interface.workgroup_bytes, u64::from(limits.workgroup_bytes))?;
     check("bytes of private and function memory", interface.private_bytes, PRIVATE_BYTES)?;
     check("storage buffers", storage_buffers(interface), u64::from(limits.storage_buffers))?;
+    check("uniform buffers", uniform_buffers(interface), u64::from(limits.uniform_buffers))?;
+    let numbers = interface.bindings.iter().map(|binding| u64::from(binding.binding) + 1).max().unwrap_or(0);
+    check("binding numbers", numbers, u64::from(limits.binding_numbers))?;
     if let Some(last) = interface.bindings.last() {
         check("bind groups", u64::from(last.group) + 1, u64::from(limits.bind_groups))?;
     }

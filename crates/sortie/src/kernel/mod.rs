@@ -16,6 +16,7 @@ mod limits;
 mod overrides;
 mod parse;
 mod pipeline;
+mod reach;
 mod ready;
 mod rewrite;
 mod size;
@@ -60,9 +61,8 @@ use crate::{
 
 /// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
 ///
-/// Bindings are given to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. A module with one entry
-/// point exposes every buffer it declares; with several, those that the chosen one uses. Cheap to clone; the same source gives the same
-/// kernel again without compiling.
+/// Bindings are given to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. Cheap to clone; the same source gives the
+/// same kernel again without compiling.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -76,6 +76,33 @@ use crate::{
 /// assert_eq!((dot.entry(), dot.workgroup_size(), dot.num_bindings()), ("dot_all", [8, 8, 1], 2));
 /// // What is wrong with a source is said as naga says it.
 /// assert!(device.kernel("@compute fn main() {}").is_err());
+/// # Ok::<(), sortie::Error>(())
+/// ```
+///
+/// # Which bindings it takes
+/// Those that its entry point uses, itself or through functions that it calls. Others of the same source do not count, whatever they are: neither are they
+/// given, nor does the device need what other entry points use (textures, `f16`, more buffers than it has). Positions are those of the used ones. A binding that
+/// is mentioned is used: `_ = &x;` keeps one that nothing else uses.
+///
+/// ```
+/// use sortie::{Grid, KernelOptions};
+/// # let device = sortie::Device::cpu()?;
+/// let source = "
+///     @group(0) @binding(0) var<storage, read> x: array<f32>;
+///     @group(0) @binding(1) var<storage, read> scale: array<f32>;
+///     @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+///     @group(0) @binding(3) var image: texture_2d<f32>;
+///     @compute @workgroup_size(1) fn twice() { y[0] = 2.0 * x[0]; }
+///     @compute @workgroup_size(1) fn from_image() { y[0] = scale[0] * textureLoad(image, vec2(0), 0).x; }
+/// ";
+/// let twice = device.kernel_with(source, &KernelOptions { entry: Some("twice".into()), ..Default::default() })?;
+/// let names: Vec<_> = twice.bindings().into_iter().map(|binding| binding.name).collect();
+/// assert_eq!(names, ["x", "y"]);
+/// let (x, y) = (device.upload(&[3.0_f32])?, device.zeros::<f32>(1)?);
+/// let mut batch = device.batch();
+/// batch.dispatch(&twice, &[&x, &y], Grid::groups(1)); // no `scale` between them
+/// batch.submit()?;
+/// assert_eq!(y.download()?, [6.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone)]
@@ -92,6 +119,8 @@ struct Inner {
     form: Form,
     /// The same with its immediates in memory, once somebody has asked for it.
     bound: OnceLock<Kernel>,
+    /// A bit for each binding whose mistyped use has been warned of; the last is for all from there on.
+    warned: AtomicU64,
 }
 
 /// Who wrote a source.
@@ -306,7 +335,7 @@ impl Kernel {
 
     /// What kernels may use.
     fn capabilities(shared: &Shared) -> Capabilities {
-        if shared.is_cpu() { ready::CAPABILITIES } else { pipeline::capabilities(shared) }
+        if shared.is_cpu() { ready::capabilities(shared.options().portable) } else { pipeline::capabilities(shared) }
     }
 
     /// How messages call it.
@@ -320,6 +349,12 @@ impl Kernel {
         limits::check_all(&parsed.interface, shared.limits())?;
         let form = if shared.is_cpu() {
             let start = Instant::now();
+            if shared.options().portable && parsed.interface.immediates.is_some() {
+                // What other devices need where immediates are not native.
+                limits::check_hidden_group(&parsed.interface, shared.limits())?;
+                let uniform = rewrite::immediates_fit_uniform(&parsed, Self::capabilities(shared));
+                limits::check_hidden_immediates(&parsed.interface, shared.limits(), uniform)?;
+            }
             let ready = Ready::new(source, &parsed)?;
             shared.counters().pipelines_created.add(1);
             let (entry, time) = (&*parsed.interface.entry, start.elapsed());
@@ -335,8 +370,23 @@ impl Kernel {
             parsed,
             form,
             bound: OnceLock::new(),
+            warned: AtomicU64::new(0),
         };
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Warns that a binding is given other numbers than it declares, once for each binding.
+    #[cold]
+    pub(crate) fn warn_mistyped(&self, binding: usize, holds: Scalar, at: &Location<'_>) {
+        let bit = 1_u64 << binding.min(63);
+        // Read first: a program that does it on purpose does it in every dispatch.
+        let known = self.inner.warned.load(Ordering::Relaxed) & bit != 0;
+        if known || self.inner.warned.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            return;
+        }
+        let Some(Binding { name, scalar: Some(takes), .. }) = self.interface().bindings.get(binding) else { return };
+        let kernel = self.said();
+        tracing::warn!(target: "sortie", "{kernel} takes {takes} as `{name}` and is given {holds}, bit by bit, at {at}");
     }
 
     pub(crate) fn id(&self) -> u64 {

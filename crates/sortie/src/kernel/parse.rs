@@ -10,7 +10,6 @@ use std::{
 
 use naga::{
     Module, ShaderStage,
-    compact::{KeepUnused, compact},
     front::wgsl,
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
 };
@@ -19,6 +18,7 @@ use super::{
     frexp,
     interface::{self, Interface},
     overrides::{self, Values},
+    reach,
     size::{self, Size},
     source::{self, Refusal},
 };
@@ -78,7 +78,7 @@ pub(crate) fn parse(
 /// The names of the compute entry points of `source`, whatever a device may think of them. Needs the same stack.
 pub(crate) fn entries(source: &str) -> Result<Vec<String>, KernelError> {
     checked(source, || {
-        let module = read(source, Capabilities::all())?;
+        let module = read(source)?;
         Ok(compute_entries(&module).map(|(_, name)| name.to_owned()).collect())
     })
 }
@@ -97,38 +97,28 @@ fn parse_checked(
     constants: &[(String, f64)],
     capabilities: Capabilities,
 ) -> Result<Parsed, KernelError> {
-    let mut module = read(source, capabilities)?;
+    let mut module = read(source)?;
     frexp::widen_exponents(source, &mut module);
     interface::check_immediates(source, &module)?;
-    let info = validate(source, &module, capabilities)?;
-
+    // All of it must be WGSL. What the device lacks counts only where the entry point reaches it.
+    validate(source, &module, Capabilities::all())?;
     let index = choose(&module, entry)?;
-    // Before compaction, because unused bindings belong to the interface too.
-    let mut interface = interface::reflect(source, &module, &info, index)?;
     let values = Values::new(&module, constants)?;
+    let declared = interface::declared(&module);
 
-    module.entry_points = vec![module.entry_points.swap_remove(index)];
-    compact(&mut module, KeepUnused::No);
+    reach::reduce(source, &mut module, index)?;
+    interface::check_resources(source, &module)?;
     let module = overrides::resolve(source, module, &values, capabilities)?;
     let info = validate(source, &module, capabilities)?;
-    interface.settle(&module, &info, 0);
+    let interface = interface::reflect(&module, &info, declared);
     let size = size::measure(&module, &info);
     Ok(Parsed { module, info, interface, size })
 }
 
-fn read(source: &str, capabilities: Capabilities) -> Result<Module, KernelError> {
-    let read = |capabilities| {
-        let mut options = wgsl::Options::new();
-        options.capabilities = capabilities;
-        wgsl::Frontend::new_with_options(options).parse(source)
-    };
-    read(capabilities).map_err(|error| match read(Capabilities::all()) {
-        Ok(_) => {
-            let line = error.location(source).map(|at| at.line_number);
-            KernelError::Unsupported { construct: named(error.message()), line }
-        }
-        Err(_) => KernelError::Shader(error.emit_to_string(source).trim_end().to_owned()),
-    })
+/// Parses with every extension: what the device lacks is found once only what the entry point reaches is left.
+fn read(source: &str) -> Result<Module, KernelError> {
+    let error = |error: wgsl::ParseError| KernelError::Shader(error.emit_to_string(source).trim_end().to_owned());
+    wgsl::Frontend::new().parse(source).map_err(error)
 }
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.

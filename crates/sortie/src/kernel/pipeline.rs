@@ -82,7 +82,7 @@ impl Variants {
 
 /// What kernels may use on a wgpu device. Immediates are rewritten where it has none, so they may always be written.
 pub(super) fn capabilities(shared: &Shared) -> Capabilities {
-    wgpu_naga_bridge::features_to_naga_capabilities(shared.gpu().features(), shared.downlevel())
+    wgpu_naga_bridge::features_to_naga_capabilities(shared.kernel_features(), shared.downlevel())
         | Capabilities::IMMEDIATES
 }
 
@@ -135,17 +135,7 @@ impl Kernel {
 
     /// Whether there is a bind group left for hidden parameters.
     pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
-        let number = self.interface().hidden_group();
-        if number < limits.bind_groups {
-            return Ok(());
-        }
-        let message = format!(
-            "kernel {:?} uses bind group {} and needs one more for hidden parameters, but the device has {}",
-            self.entry(),
-            number - 1,
-            limits.bind_groups
-        );
-        Err(Error::new(ErrorKind::Unsupported, message))
+        limits::check_hidden_group(self.interface(), limits)
     }
 
     /// The pipeline of a variant that has been compiled.
@@ -269,14 +259,8 @@ impl Kernel {
         }
         self.check_hidden(shared.limits())?;
         let uniform = self.variants().immediates == ImmediatesAs::Uniform;
-        if immediates.is_some() && !uniform {
-            let storage = limits::storage_buffers(self.interface()) + 1;
-            limits::check(
-                self.entry(),
-                "storage buffers, one of them for immediates",
-                storage,
-                u64::from(shared.limits().storage_buffers),
-            )?;
+        if immediates.is_some() {
+            limits::check_hidden_immediates(self.interface(), shared.limits(), uniform)?;
         }
         let kind = if uniform { SignatureKind::Uniform } else { SignatureKind::Read };
         let immediates_at = immediates.map(|min_bytes| Signature { binding: 0, kind, min_bytes, dynamic: true });

@@ -6,9 +6,12 @@ use sortie_cpu::{Finding, Program};
 use super::{interface::BindingKind, parse::Parsed};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What kernels may use there: no subgroups, and no numbers of 64 bits.
-pub(super) const CAPABILITIES: Capabilities =
-    Capabilities::IMMEDIATES.union(Capabilities::SHADER_FLOAT16).union(Capabilities::SHADER_FLOAT16_IN_FLOAT32);
+/// What kernels may use there: no subgroups, and no numbers of 64 bits. On a portable device no `f16` either.
+pub(super) fn capabilities(portable: bool) -> Capabilities {
+    // WebGPU has `pack2x16float` without `f16`.
+    let always = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+    if portable { always } else { always | Capabilities::SHADER_FLOAT16 }
+}
 
 /// A program, and how the interface's bindings become its slots.
 #[derive(Debug)]

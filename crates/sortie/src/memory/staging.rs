@@ -31,8 +31,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, limits: PoolLimits, counters: Arc<Counters>) -> Self {
-        let max_bytes = gpu.limits().max_buffer_size & !3;
+    pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, max_bytes: u64, limits: PoolLimits, counters: Arc<Counters>) -> Self {
         let shelf = || Mutex::new(Shelf::new(limits));
         Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
     }

@@ -2,7 +2,7 @@
 
 use sortie_plan::{Function, TensorKind};
 
-use super::{Batch, Element, Float, Operand, Result, Shape, Tensor, wrong_shapes};
+use super::{Batch, Element, Float, Operand, Result, Shape, Tensor, shape_of, wrong_shapes};
 
 macro_rules! unary {
     ($bound:ident: $($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
@@ -167,10 +167,7 @@ impl Batch {
     #[track_caller]
     pub fn select<T: Element>(&mut self, condition: Tensor<u32>, yes: Tensor<T>, no: Tensor<T>) -> Tensor<T> {
         let both = stretched("select", &yes.into(), &no.into());
-        let all = both.and_then(|both| {
-            both.broadcast(&condition.value.shape)
-                .ok_or_else(|| wrong_shapes("select: the condition", condition.value.shape, both))
-        });
+        let all = both.and_then(|both| broadcast("select: the condition", condition.value.shape, both));
         let kind = TensorKind::Map(Function::Select);
         self.operate("select", kind, &[condition.into(), yes.into(), no.into()], &[], all)
     }
@@ -234,6 +231,11 @@ impl Signed for half::f16 {}
 impl Signed for i32 {}
 
 fn stretched(what: &str, left: &Operand, right: &Operand) -> Result<Shape> {
-    let (left, right) = (left.value.shape, right.value.shape);
-    left.broadcast(&right).ok_or_else(|| wrong_shapes(what, left, right))
+    broadcast(what, left.value.shape, right.value.shape)
+}
+
+/// The shape that both stretch to.
+fn broadcast(what: &str, left: Shape, right: Shape) -> Result<Shape> {
+    let dims = left.broadcast_dims(&right).ok_or_else(|| wrong_shapes(what, left, right))?;
+    shape_of(&dims, what)
 }

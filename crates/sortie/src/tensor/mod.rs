@@ -441,8 +441,14 @@ fn checked(dims: &[usize], elements: usize, what: &str) -> Result<Shape> {
 fn shape_of(dims: &[usize], what: &str) -> Result<Shape> {
     Shape::new(dims).ok_or_else(|| {
         let most = sortie_plan::RANK;
-        let message = format!("{what}: {dims:?} is no shape: at most {most} dimensions, and fewer than 2³² elements");
-        Error::new(ErrorKind::Shape, message)
+        if dims.len() > most {
+            let message = format!("{what}: {dims:?} is no shape: it has at most {most} dimensions");
+            return Error::new(ErrorKind::Shape, message);
+        }
+        // With a length of 0 among them it is one length by itself that is too large.
+        let lengths = dims.iter().filter(|length| **length > 0);
+        let elements = lengths.fold(1_u64, |product, length| product.saturating_mul(*length as u64));
+        Error::too_large(format!("{what}: elements of {dims:?}"), elements, u64::from(u32::MAX))
     })
 }
 

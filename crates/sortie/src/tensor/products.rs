@@ -99,6 +99,6 @@ fn product(left: Shape, right: Shape) -> Result<Shape> {
     let ([batch @ .., m, k], [other @ .., inner, n]) = (left.dims(), right.dims()) else { return Err(wrong()) };
     let usizes = |lengths: &[u32]| lengths.iter().map(|length| *length as usize).collect::<Vec<_>>();
     let (batch, other) = (shape_of(&usizes(batch), "matmul")?, shape_of(&usizes(other), "matmul")?);
-    let both = batch.broadcast(&other).filter(|_| k == inner).ok_or_else(wrong)?;
-    shape_of(&[usizes(both.dims()), usizes(&[*m, *n])].concat(), "matmul")
+    let both = batch.broadcast_dims(&other).filter(|_| k == inner).ok_or_else(wrong)?;
+    shape_of(&[both, usizes(&[*m, *n])].concat(), "matmul")
 }

@@ -42,7 +42,7 @@ macro_rules! subjects {
 subjects! {
     integers math floats geometry vectors matrices halves
     layouts variables functions control ids atomics waits groups bounds shapes large
-    linear orders images numbers texts physics
+    linear orders images numbers texts physics reach
 }
 
 #[test]

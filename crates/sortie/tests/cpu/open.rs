@@ -151,3 +151,37 @@ fn works_without_loading_any_driver() -> sortie::Result<()> {
     }
     Ok(())
 }
+
+/// Tells the child process what to do.
+#[cfg(target_os = "linux")]
+const OPENS: &str = "SORTIE_TEST_OPENS";
+
+/// Without `XDG_RUNTIME_DIR`, libwayland prints a line whenever Mesa's layer `device_select` looks for a compositor.
+#[cfg(target_os = "linux")]
+#[test]
+fn opened_by_name_or_for_want_of_hardware_it_leaves_stderr_alone() {
+    for name in [Some("cpu"), None] {
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "open::opens_for_its_parent", "--nocapture"]).env(OPENS, "1");
+        for variable in ["XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "NODEVICE_SELECT", "SORTIE_DEVICE"] {
+            child.env_remove(variable);
+        }
+        child.envs(name.map(|name| ("SORTIE_DEVICE", name)));
+        let output = child.output().expect("the child runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let opened = String::from_utf8_lossy(&output.stdout);
+        // A machine with hardware opens that.
+        assert!(!opened.contains("opened sortie CPU") || errors.is_empty(), "{name:?}: {errors}");
+    }
+}
+
+/// The child: does nothing unless it was asked to.
+#[cfg(target_os = "linux")]
+#[test]
+fn opens_for_its_parent() -> sortie::Result<()> {
+    if std::env::var_os(OPENS).is_some() {
+        println!("opened {}", Device::open()?.info());
+    }
+    Ok(())
+}

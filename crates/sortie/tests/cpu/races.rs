@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sortie::{Device, DeviceOptions, ErrorKind, Grid};
+use sortie::{Bind, Device, DeviceOptions, ErrorKind, Grid};
 
 use crate::cpu_with;
 
@@ -68,7 +68,9 @@ fn message(source: &str) -> sortie::Result<()> {
     let kernel = device.kernel(source)?;
     let x = device.zeros::<u32>(256)?;
     let mut batch = device.batch();
-    batch.dispatch(&kernel, &[&x], Grid::groups([4, 1, 1]));
+    let all: [&dyn Bind; 1] = [&x];
+    // Some do without.
+    batch.dispatch(&kernel, &all[..kernel.num_bindings()], Grid::groups([4, 1, 1]));
     batch.submit().map(drop)
 }
 

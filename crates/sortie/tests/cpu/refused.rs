@@ -90,8 +90,8 @@ fn what_is_not_covered_is_named_with_its_line() {
             "\n\n@group(0) @binding(0) var<storage, read_write> out: array<atomic<u64>>;\n@compute @workgroup_size(1) fn main() { atomicMax(&out[0], 1lu); }",
         ),
         (
-            "`wgpu_ray_query`",
-            Some(1),
+            "acceleration structure `scene`",
+            Some(3),
             "enable wgpu_ray_query;\n\n@group(0) @binding(0) var scene: acceleration_structure;\n@compute @workgroup_size(1) fn main() { var q: ray_query; rayQueryInitialize(&q, scene, RayDesc(0u, 255u, 0.0, 1.0, vec3<f32>(0.0), vec3<f32>(1.0))); }",
         ),
     ] {

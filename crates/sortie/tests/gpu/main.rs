@@ -9,6 +9,7 @@ mod interop;
 mod memory;
 mod ops;
 mod order;
+mod portable;
 mod random;
 mod watch;
 

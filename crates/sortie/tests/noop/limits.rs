@@ -1,6 +1,6 @@
 //! Bindings up to and over the device's limits.
 
-use sortie::{ErrorKind, Grid};
+use sortie::{ErrorKind, Grid, KernelOptions};
 
 use crate::{STEP, noop};
 
@@ -25,8 +25,38 @@ fn a_binding_over_the_devices_limit_is_too_large_and_a_slice_of_it_is_not() -> s
 fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
     let device = noop();
     let declare = |index| format!("@group(0) @binding({index}) var<storage, read_write> b{index}: array<f32>;");
-    let source: String = (0..9).map(declare).chain(["@compute @workgroup_size(1) fn main() {}".into()]).collect();
-    assert_eq!(device.kernel(&source).expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
+    let uses: String = (0..9).map(|index| format!("b{index}[0] = 1.0;")).collect();
+    let entries = format!(
+        "@compute @workgroup_size(1) fn all() {{ {uses} }} @compute @workgroup_size(1) fn one() {{ b7[0] = 1.0; }}"
+    );
+    let source: String = (0..9).map(declare).chain([entries]).collect();
+    let kernel =
+        |entry: &str| device.kernel_with(&source, &KernelOptions { entry: Some(entry.into()), ..Default::default() });
+    assert_eq!(kernel("all").expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
+    assert_eq!(kernel("one").map(|kernel| kernel.num_bindings()).ok(), Some(1));
+}
+
+#[test]
+fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> sortie::Result<()> {
+    let device = noop();
+    let kernel = device.kernel(
+        "@group(0) @binding(0) var<storage, read_write> x: array<f32>;
+        @group(0) @binding(1) var<storage, read_write> y: array<f32>; var<immediate> z: u32;
+        @compute @workgroup_size(1) fn main() { x[0] = 1.0; }",
+    )?;
+    let x = device.zeros::<f32>(1)?;
+    let mut batch = device.batch();
+    batch.dispatch(&kernel, &[&x, &x], Grid::groups(1));
+    batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&1_u32);
+    let error = batch.submit().expect_err("one too many, and immediates");
+    let [bindings, immediates] = error.mistakes() else { panic!("two mistakes, not {error}") };
+    let text = "kernel \"main\" takes 1 binding (@group(0) @binding(0) `x`), not 2; it does not use `y`, `z`; ";
+    assert!(bindings.to_string().starts_with(text), "{bindings}");
+    assert!(
+        immediates.to_string().starts_with("the kernel uses no immediates, but 4 bytes were given"),
+        "{immediates}"
+    );
+    Ok(())
 }
 
 #[test]

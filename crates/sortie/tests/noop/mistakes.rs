@@ -215,25 +215,41 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let foreign_empty = other.zeros::<f32>(0)?;
     let mut elsewhere = device.batch();
     let slot = elsewhere.scratch::<f32>(64);
-    let all: [Mistake<'_>; 7] = [
-        Box::new(|b| {
-            b.dispatch(&step, &[&x, &foreign], Grid::items(4));
-        }),
-        Box::new(|b| {
-            b.dispatch(&foreign_step, &[&x, &foreign], Grid::items(4));
-        }),
-        Box::new(|b| {
-            b.dispatch(&step, &[&x, &slot], Grid::items(4));
-        }),
-        Box::new(|b| b.copy(&foreign, &x)),
-        Box::new(|b| b.fill(slot, 1.0)),
-        Box::new(|b| drop(b.read(&foreign_empty))),
-        Box::new(|b| b.write(&foreign, &[0.0; 64])),
+    let (device_s, batch_s) =
+        ("the buffer belongs to another device; ", "the slot or tensor belongs to another batch; ");
+    let all: [(Mistake<'_>, &str, &str); 9] = [
+        (
+            Box::new(|b| {
+                b.dispatch(&step, &[&x, &foreign], Grid::items(4));
+            }),
+            "@group(0) @binding(1) `y`: ",
+            device_s,
+        ),
+        (
+            Box::new(|b| {
+                b.dispatch(&foreign_step, &[&x, &foreign], Grid::items(4));
+            }),
+            "",
+            "the kernel belongs to another device; ",
+        ),
+        (
+            Box::new(|b| {
+                b.dispatch(&step, &[&x, &slot], Grid::items(4));
+            }),
+            "@group(0) @binding(1) `y`: ",
+            batch_s,
+        ),
+        (Box::new(|b| b.copy(&foreign, &x)), "the source of the copy: ", device_s),
+        (Box::new(|b| b.copy(&x, slot)), "the destination of the copy: ", batch_s),
+        (Box::new(|b| b.fill(slot, 1.0)), "fill: ", batch_s),
+        (Box::new(|b| b.fill(&foreign, 1.0)), "fill: ", device_s),
+        (Box::new(|b| drop(b.read(&foreign_empty))), "read: ", device_s),
+        (Box::new(|b| b.write(&foreign, &[0.0; 64])), "write: ", device_s),
     ];
-    for record in all {
+    for (record, what, whose) in all {
         let error = refused(&device, |batch| record(batch));
         assert_eq!(error.kind(), &ErrorKind::Bindings);
-        assert!(error.to_string().contains("belongs to another"), "{error}");
+        assert!(error.to_string().starts_with(&format!("{what}{whose}")), "{error}");
     }
     Ok(())
 }

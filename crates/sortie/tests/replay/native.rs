@@ -1,8 +1,8 @@
 //! Native replays on Vulkan: the same bits as when every run is encoded.
 
-use sortie::{Device, DeviceOptions, Grid, Replay};
+use sortie::{Device, DeviceOptions, Grid, KernelOptions, Replay};
 
-use crate::{ADD, drivers};
+use crate::{ADD, devices, drivers};
 
 /// A driver three times: with native replays, with native replays on a queue that others may use too, and without.
 fn triples() -> Vec<(&'static str, [Device; 3])> {
@@ -245,4 +245,29 @@ fn plants_a_hazard() {
     }
     queue.submit([encoder.finish()]);
     gpu.poll(sortie::wgpu::PollType::wait_indefinitely()).expect("it ends");
+}
+
+#[test]
+fn an_entry_point_beside_others_that_the_device_cannot_run_replays() {
+    let source = include_str!("../corpus/kernels/reach.wgsl");
+    let options = KernelOptions { entry: Some("reached_through_calls".into()), ..KernelOptions::default() };
+    for (name, device) in devices() {
+        let run = || -> sortie::Result<()> {
+            let kernel = device.kernel_with(source, &options)?;
+            let by = device.upload(&[0_u32, 7, 0, 3])?;
+            let o = device.zeros::<u32>(100)?;
+            let mut batch = device.batch();
+            batch.dispatch(&kernel, &[&o, &by], Grid::items(100));
+            let replay = batch.freeze()?;
+            let before = device.metrics().native_runs;
+            for _ in 0..2 {
+                o.write(&[0; 100])?;
+                replay.run().submit()?;
+                assert_eq!(o.download()?, (0..100).map(|x| (x * 7 + 3) * 7 + 3).collect::<Vec<u32>>(), "{name}");
+            }
+            assert_eq!(device.metrics().native_runs - before, native_runs(&device, 2), "{name}");
+            Ok(())
+        };
+        run().unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
 }

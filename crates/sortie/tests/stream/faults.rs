@@ -143,7 +143,11 @@ fn a_kernel_that_fails_ends_it_there() {
 #[test]
 fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_source() {
     let device = noop();
-    let with = |bindings: &str| format!("{bindings} @compute @workgroup_size(1) fn main() {{}}");
+    let with = |bindings: &str| {
+        let used = ["x", "y", "z"].into_iter().filter(|name| bindings.contains(&format!(" {name}:")));
+        let uses: String = used.map(|name| format!("_ = &{name};")).collect();
+        format!("{bindings} @compute @workgroup_size(1) fn main() {{ {uses} }}")
+    };
     let read = "@group(0) @binding(0) var<storage, read> x: array<u32>;";
     let written = "@group(0) @binding(1) var<storage, read_write> y: array<u32>;";
     let third = "@group(0) @binding(2) var<storage, read> z: array<u32>;";

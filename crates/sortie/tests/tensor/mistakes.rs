@@ -70,6 +70,23 @@ fn every_wrong_shape_is_refused() {
 }
 
 #[test]
+fn shapes_that_go_together_and_have_too_many_elements_are_too_large() {
+    let device = device();
+    let mut batch = device.batch();
+    let column = batch.scratch::<f32>(1 << 20);
+    let (column, row) = (batch.tensor(column, [1 << 20, 1]), batch.tensor(column, [1, 1 << 20]));
+    batch.add(column, row);
+    batch.matmul(column, row);
+    let error = batch.submit().expect_err("2⁴⁰ elements");
+    let [sum, product] = error.mistakes() else { panic!("two mistakes, not {error}") };
+    let too_large = ErrorKind::TooLarge { wanted: 1 << 40, limit: (1 << 32) - 1 };
+    assert_eq!([sum.kind(), product.kind()], [&too_large; 2]);
+    let text = "elements of [1048576, 1048576]: 1099511627776 is over the limit of 4294967295; ";
+    assert!(sum.to_string().starts_with(&format!("add: {text}")), "{sum}");
+    assert!(product.to_string().starts_with(&format!("matmul: {text}")), "{product}");
+}
+
+#[test]
 fn a_tensor_of_another_batch_is_a_mistake() {
     let device = device();
     let mut other = device.batch();
@@ -80,5 +97,7 @@ fn a_tensor_of_another_batch_is_a_mistake() {
     assert!(error.to_string().contains("relu: a tensor of another batch"), "{error}");
     let mut batch = device.batch();
     drop(batch.read(foreign));
-    assert_eq!(batch.submit().expect_err("a mistake").kind(), &ErrorKind::Bindings);
+    let error = batch.submit().expect_err("a mistake");
+    assert_eq!(error.kind(), &ErrorKind::Bindings);
+    assert!(error.to_string().starts_with("read: the slot or tensor belongs to another batch; "), "{error}");
 }
