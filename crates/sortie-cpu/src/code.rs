@@ -196,7 +196,7 @@ pub(crate) enum Limit {
     None,
     /// A fixed number.
     Fixed(u32),
-    /// What fits into the buffer: an entry of [`crate::program::Code::counts`].
+    /// What fits into the buffer: an entry of [`crate::compiled::Compiled::counts`].
     Count(u32),
 }
 
@@ -543,4 +543,16 @@ impl Op {
             Self::Unary { .. } | Self::Binary { .. } | Self::Ternary { .. } | Self::Address { .. } | Self::Count { .. }
         )
     }
+}
+
+/// A word that depends on which invocation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Builtin {
+    GlobalId(u8),
+    LocalId(u8),
+    LocalIndex,
+    GroupId(u8),
+    NumGroups(u8),
+    /// All ones for lanes that exist.
+    Entry,
 }

@@ -13,7 +13,7 @@
 //! get on. What is promised: a workgroup that waits for one with a lower number, or for one that has started, sees it get on. Nothing is promised to
 //! invocations that wait for others of their own workgroup, other than at barriers.
 
-use crate::{lanes::BLOCK, lower::Builtin, shape::Shape};
+use crate::{code::Builtin, lanes::BLOCK, shape::Shape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {

@@ -30,6 +30,7 @@
 
 mod bound;
 mod code;
+mod compiled;
 mod eval;
 mod geometry;
 mod lanes;
@@ -39,13 +40,16 @@ pub mod native;
 mod program;
 mod run;
 mod shape;
+mod simd;
 mod stop;
 mod threads;
 mod unsupported;
 
 pub use self::{
     bound::Bound,
-    program::{Checks, Finding, Program, Run, Slot, Tuning},
+    compiled::{Slot, Tuning},
+    program::Program,
+    run::{Checks, Finding, Run},
     stop::{Halt, Stop},
     threads::Threads,
     unsupported::Unsupported,

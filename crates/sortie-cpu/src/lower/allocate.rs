@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Builtin, Origin};
+use super::Origin;
 use crate::{
-    code::{Body, Node, Op, Reg, Region},
-    program::{Local, Register, Zone},
+    code::{Body, Builtin, Node, Op, Reg, Region},
+    compiled::{Local, Register, Zone},
     shape::Shape,
 };
 

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    code::{Access, Address, Binary, Body, EVERY, Loop, Node, Op, Part, Parts, Reg, Root, Ternary, Unary},
+    code::{Access, Address, Binary, Body, Builtin, EVERY, Loop, Node, Op, Part, Parts, Reg, Root, Ternary, Unary},
     eval::{self, One},
     shape::Shape,
 };
@@ -21,18 +21,6 @@ pub(crate) enum Origin {
     Temporary,
     /// Written any number of times.
     Variable,
-}
-
-/// A word that depends on which invocation it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Builtin {
-    GlobalId(u8),
-    LocalId(u8),
-    LocalIndex,
-    GroupId(u8),
-    NumGroups(u8),
-    /// All ones for lanes that exist.
-    Entry,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,19 +3,20 @@
 use rustc_hash::FxHashSet;
 
 use super::{
-    Builtin, Origin, allocate, for_each_op, linear, optimise,
+    Origin, allocate, for_each_op, linear, optimise,
     pack::Packer,
     pairs, peephole,
     regions::{Regions, Variable},
 };
 use crate::{
     Slot,
-    code::{Body, EVERY, Node, Op, Reg, Region, Root, Unary},
-    program::{Code, Count, Geometry, Zone},
+    code::{Body, Builtin, EVERY, Node, Op, Reg, Region, Root, Unary},
+    compiled::{Compiled, Count, Zone, next_id},
+    geometry::Geometry,
     shape::Shape,
 };
 
-/// Code without shapes.
+/// Compiled without shapes.
 pub(super) struct Draft {
     pub(super) origins: Vec<Origin>,
     pub(super) body: Body,
@@ -34,7 +35,7 @@ pub(super) struct Draft {
     pub(super) ones: Reg,
 }
 
-pub(super) fn finish(draft: Draft) -> Code {
+pub(super) fn finish(draft: Draft) -> Compiled {
     let Draft { mut origins, mut body, mut shared, parameters, results, locals, counts, slots, workgroup, .. } = draft;
     let steady = |root| super::build::is_steady(root, |slot| slots[slot as usize].writes);
     optimise::optimise(&mut body, &mut shared, &mut origins, &steady);
@@ -86,7 +87,8 @@ pub(super) fn finish(draft: Draft) -> Code {
     let zones =
         zones.into_iter().map(|zone| Zone { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone }).collect();
     let weight = weigh(&body);
-    Code {
+    Compiled {
+        id: next_id(),
         weight,
         packs,
         pack_always: draft.pack_always,

@@ -2,10 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{Builtin, Origin};
+use super::Origin;
 use crate::{
-    code::{Access, Binary, Body, Limit, Node, Op, Reg, Root, Unary},
-    program::{Geometry, Owned},
+    code::{Access, Binary, Body, Builtin, Limit, Node, Op, Reg, Root, Unary},
+    compiled::Owned,
+    geometry::Geometry,
     shape::Shape,
 };
 

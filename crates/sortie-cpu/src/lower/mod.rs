@@ -1,7 +1,7 @@
 //! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
 //!
 //! Calls are lowered where they stand, each with its own copy of the callee, so that what a call passes (constants, pointers, uniform
-//! values) is known inside. A module that would grow beyond [`SHARE_FROM`] instructions that way shares copies from there on: one for each
+//! values) is known inside. A module that would grow beyond [`SHARE_FROM`](crate::compiled::SHARE_FROM) instructions that way shares copies from there on: one for each
 //! function and set of memory that its pointers point into.
 
 mod allocate;
@@ -26,7 +26,7 @@ use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess,
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-pub(crate) use self::build::{Builtin, Origin};
+pub(crate) use self::build::Origin;
 use self::{
     build::Builder,
     pointer::Place,
@@ -34,12 +34,9 @@ use self::{
 };
 use crate::{
     Slot, Unsupported,
-    code::{Body, Node, Op, Reg, Root},
-    program::{Code, Count, Tuning},
+    code::{Body, Builtin, Node, Op, Reg, Root},
+    compiled::{Compiled, Count, Tuning},
 };
-
-/// From this many instructions on, calls share their callees.
-pub(crate) const SHARE_FROM: usize = 20_000;
 
 /// Bodies within bodies, those of functions included: lanes walk through them by recursion, on a
 /// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
@@ -51,7 +48,7 @@ type Value = SmallVec<[Reg; 4]>;
 type Result<T> = std::result::Result<T, Unsupported>;
 
 /// Lowers one entry point.
-pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Code> {
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Compiled> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];

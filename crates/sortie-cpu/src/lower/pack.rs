@@ -8,8 +8,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Origin, allocate::rename};
 use crate::{
     code::{Body, Carried, Node, Op, Pack, Reg, Root, Unary},
+    compiled::Zone,
     geometry::{Geometry, Mode},
-    program::Zone,
     shape::Shape,
 };
 

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Origin;
 use crate::{
     code::{Body, Branch, EVERY, Join, Leave, Loop, Node, Op, Reg, Region, Root, Spin},
-    program::Geometry,
+    geometry::Geometry,
     shape::Shape,
 };
 

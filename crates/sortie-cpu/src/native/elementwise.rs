@@ -3,7 +3,7 @@
 use super::{Mismatch, same};
 use crate::{
     Threads, math,
-    run::simd::{Simd, Work},
+    simd::{Simd, Work},
 };
 
 /// Elements from which on cheap work is shared: below, waking a thread costs more than it does.

@@ -7,7 +7,7 @@
 
 use crate::{
     math,
-    run::simd::{Simd, Work},
+    simd::{Simd, Work},
 };
 
 /// What the words of an operand stand for.

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use crate::{
     Threads,
-    run::simd::{Simd, Work},
+    simd::{Simd, Work},
 };
 
 /// Elements of the matrix from which on threads share them: about 20 µs on one.

@@ -5,11 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use naga::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::straight::Lanes;
+use super::{Checks, Finding, straight::Lanes};
 use crate::{
-    Checks, Finding,
     code::{Access, Root},
-    program::Program,
+    compiled::Compiled,
 };
 
 /// Watches every access of a run.
@@ -68,9 +67,9 @@ enum Act {
 }
 
 impl Checker {
-    pub(crate) fn new(program: &Program, checks: Checks) -> Self {
+    pub(crate) fn new(code: &Compiled, checks: Checks) -> Self {
         let names =
-            program.slots().iter().map(|slot| format!("@group({}) @binding({})", slot.group, slot.binding)).collect();
+            code.slots.iter().map(|slot| format!("@group({}) @binding({})", slot.group, slot.binding)).collect();
         Self { state: Mutex::default(), names, checks }
     }
 

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use super::straight::Summary;
 use crate::{
+    code::Builtin,
+    compiled::Compiled,
     geometry::{Geometry, Layout, Set},
     lanes::{BLOCK, Block, Place, Stretch},
-    lower::Builtin,
-    program::{Code, Program},
     shape::Shape,
 };
 
@@ -42,14 +42,14 @@ thread_local! {
 
 impl Frame {
     /// The frame of a program, kept from last time or new.
-    pub(crate) fn take(program: &Program, layout: &Layout) -> Self {
+    pub(crate) fn take(code: &Compiled, layout: &Layout) -> Self {
         let kept = FRAMES.with_borrow_mut(|frames| {
             let found = frames
                 .iter()
-                .rposition(|frame| frame.program == program.id && frame.layout == (layout.width, layout.rows))?;
+                .rposition(|frame| frame.program == code.id && frame.layout == (layout.width, layout.rows))?;
             Some(frames.remove(found))
         });
-        kept.unwrap_or_else(|| Self::new(program, layout))
+        kept.unwrap_or_else(|| Self::new(code, layout))
     }
 
     /// Keeps it for the next time.
@@ -63,8 +63,7 @@ impl Frame {
         });
     }
 
-    pub(crate) fn new(program: &Program, layout: &Layout) -> Self {
-        let code = &program.code;
+    pub(crate) fn new(code: &Compiled, layout: &Layout) -> Self {
         let columns = layout.width.div_ceil(BLOCK as u32);
         let rows = layout.rows;
         let sizes = [1, columns, rows, columns * rows];
@@ -82,7 +81,7 @@ impl Frame {
             Place { base: bases[class] + slot * sizes[class], step, across, down, class: kind }
         };
         let mut frame = Self {
-            program: program.id,
+            program: code.id,
             layout: (layout.width, layout.rows),
             blocks: vec![Block::ZERO; total as usize],
             places: code.registers.iter().map(|register| place(register.shape, register.slot)).collect(),
@@ -113,7 +112,7 @@ impl Frame {
     }
 
     /// Fills in what depends on the rectangle.
-    pub(crate) fn start(&mut self, code: &Code, set: &Set, groups: [u32; 3]) {
+    pub(crate) fn start(&mut self, code: &Compiled, set: &Set, groups: [u32; 3]) {
         let fresh = self.exist.is_none();
         let changed = self.exist != Some((set.width, set.rows));
         for (reg, builtin) in &code.builtins {

@@ -10,7 +10,6 @@ mod check;
 mod frame;
 mod memory;
 mod pack;
-pub(crate) mod simd;
 mod straight;
 mod view;
 mod walk;
@@ -26,11 +25,12 @@ use std::{
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, IntoBytes};
 
-use self::{check::Checker, frame::Frame, simd::Simd, straight::Ground, view::View, walk::Walk};
+use self::{check::Checker, frame::Frame, straight::Ground, view::View, walk::Walk};
 use crate::{
-    Bound, Checks, Finding, Halt, Run, Stop, Threads,
+    Bound, Halt, Stop, Threads,
+    compiled::{Compiled, Owned},
     geometry::{Layout, Mode},
-    program::{Owned, Program},
+    simd::Simd,
 };
 
 /// Loop iterations between two looks at the clock.
@@ -47,14 +47,40 @@ const CACHE: u32 = 24 << 10;
 
 type Views<'a> = SmallVec<[View<'a>; 8]>;
 
-pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
+/// One use of a program.
+#[derive(Debug)]
+pub struct Run<'a, 'b> {
+    /// Workgroups in each dimension; any number.
+    pub groups: [u32; 3],
+    /// One for each of [`Program::slots`](crate::Program::slots).
+    pub bound: &'b mut [Bound<'a>],
+    /// The words of its `var<immediate>`.
+    pub immediates: &'b [u32],
+}
+
+/// What [`Program::check`](crate::Program::check) reports beyond conflicting access, divergent barriers and out-of-bounds access, which it always does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Reads of workgroup memory that no invocation has written. It starts as zeros, so that is no mistake in WGSL.
+    pub unwritten: bool,
+}
+
+/// Something that [`Program::check`](crate::Program::check) found.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// What, with the invocations that took part.
+    pub message: String,
+    /// Where in the source.
+    pub span: naga::Span,
+}
+
+pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
     stop.check()?;
     let Run { groups, bound, immediates } = run;
     if groups.contains(&0) {
         return Ok(());
     }
-    let code = &program.code;
-    let lanes = lanes(program);
+    let lanes = lanes(code);
     let [width, height] = code.geometry.extent();
     let invocations = u128::from(width * height) * groups.iter().map(|count| u128::from(*count)).product::<u128>();
     let work = u64::try_from(invocations / 16 * u128::from(code.weight) + u128::from(code.weight)).unwrap_or(u64::MAX);
@@ -62,14 +88,14 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
     let Some(pool) = pool else {
         let layout = code.geometry.layout(groups, lanes);
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
-        let sets = Sets { program, layout, groups, immediates, stop, check: None, yields: false };
+        let sets = Sets { code, layout, groups, immediates, stop, check: None, yields: false };
         return sets.run(&views, 0..layout_sets(&layout));
     };
     // Enough rectangles for all threads to be busy to the end, large enough to be worth it.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
     let in_order = code.geometry.alone;
-    let sets = Sets { program, layout, groups, immediates, stop, check: None, yields: in_order };
+    let sets = Sets { code, layout, groups, immediates, stop, check: None, yields: in_order };
     let total = layout_sets(&layout);
     // In order, a part is a thread's views alone: which rectangles it runs is found out as they are taken.
     let chunks = total.min(threads.count() as u64 * if in_order { 1 } else { 4 });
@@ -146,22 +172,21 @@ pub(crate) fn run(program: &Program, run: Run<'_, '_>, threads: &Threads, stop: 
 }
 
 /// Runs with all that can be checked, one workgroup at a time.
-pub(crate) fn check(program: &Program, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
+pub(crate) fn check(code: &Compiled, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
     let Run { groups, bound, immediates } = run;
     if groups.contains(&0) {
         return Ok(Vec::new());
     }
-    let layout = program.code.geometry.layout(groups, 1);
+    let layout = code.geometry.layout(groups, 1);
     let views: Views<'_> = bound.iter_mut().map(alone).collect();
-    let checker = Checker::new(program, checks);
-    let sets = Sets { program, layout, groups, immediates, stop, check: Some(&checker), yields: false };
+    let checker = Checker::new(code, checks);
+    let sets = Sets { code, layout, groups, immediates, stop, check: Some(&checker), yields: false };
     sets.run(&views, 0..layout_sets(&layout))?;
     Ok(checker.findings())
 }
 
 /// How many lanes a rectangle should have.
-fn lanes(program: &Program) -> u32 {
-    let code = &program.code;
+fn lanes(code: &Compiled) -> u32 {
     let words: u32 = code.locals.iter().map(|local| local.words).sum();
     let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
@@ -218,7 +243,7 @@ impl Part<'_> {
 /// The rectangles of a dispatch.
 #[derive(Clone, Copy)]
 struct Sets<'a> {
-    program: &'a Program,
+    code: &'a Compiled,
     layout: Layout,
     groups: [u32; 3],
     immediates: &'a [u32],
@@ -230,7 +255,7 @@ struct Sets<'a> {
 
 impl Sets<'_> {
     fn run(&self, views: &[View<'_>], numbers: impl Iterator<Item = u64>) -> Result<(), Halt> {
-        let code = &self.program.code;
+        let code = self.code;
         let counts: SmallVec<[u32; 8]> = code
             .counts
             .iter()
@@ -241,7 +266,7 @@ impl Sets<'_> {
             })
             .collect();
         let simd = Simd::new();
-        let mut frame = Frame::take(self.program, &self.layout);
+        let mut frame = Frame::take(self.code, &self.layout);
         let mut result = Ok(());
         for (ran, number) in numbers.enumerate() {
             let Some(set) = code.geometry.set(&self.layout, self.groups, number) else { break };

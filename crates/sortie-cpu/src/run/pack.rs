@@ -27,7 +27,7 @@ struct Together<'w, 'b, 'c> {
     packing: &'w mut Option<Packing<'c>>,
 }
 
-impl super::simd::Work for Together<'_, '_, '_> {
+impl crate::simd::Work for Together<'_, '_, '_> {
     #[inline(always)]
     fn work(self) {
         self.walk.pack_lanes(self.plan, self.region, self.packing);

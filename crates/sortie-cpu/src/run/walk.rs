@@ -1,14 +1,12 @@
 //! Control flow: which lanes go where.
 
-use super::{
-    simd::Simd,
-    straight::{Ground, Lanes, Summary},
-};
+use super::straight::{Ground, Lanes, Summary};
 use crate::{
     Halt, Stop,
     code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Pack, Reg, Region, Spin},
+    compiled::Compiled,
     lanes::First,
-    program::Code,
+    simd::Simd,
 };
 
 /// How a body ended.
@@ -25,7 +23,7 @@ enum Flow {
 
 /// One thread's walk through the code for one rectangle.
 pub(crate) struct Walk<'b> {
-    pub(crate) code: &'b Code,
+    pub(crate) code: &'b Compiled,
     pub(crate) ground: &'b Ground<'b, 'b>,
     /// By region.
     pub(crate) summaries: &'b mut [Summary],
@@ -427,7 +425,7 @@ struct Straight<'l> {
     ops: &'l [Op],
 }
 
-impl super::simd::Work for Straight<'_> {
+impl crate::simd::Work for Straight<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.execute(self.ops);
@@ -444,7 +442,7 @@ struct Narrow<'l> {
     into: &'l mut Summary,
 }
 
-impl super::simd::Work for Narrow<'_> {
+impl crate::simd::Work for Narrow<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.narrow(self.to, self.outer, self.entry, self.cond, self.wanted, self.into);

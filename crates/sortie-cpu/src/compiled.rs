@@ -1,0 +1,123 @@
+//! A kernel after lowering: code on scalar registers, and what it takes to run it. Plain data between [`lower`](crate::lower) and [`run`](crate::run).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{
+    code::{Body, Builtin, Reg, Region},
+    geometry::Geometry,
+    shape::Shape,
+};
+
+/// From this many instructions on, calls share their callees.
+pub(crate) const SHARE_FROM: usize = 20_000;
+
+/// When means that only pay for large kernels are used.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// From this many instructions on, calls share their callees.
+    pub share_from: usize,
+    /// Lanes of a loop are packed whenever one has left.
+    pub pack_always: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { share_from: SHARE_FROM, pack_always: false }
+    }
+}
+
+/// What a program is made of.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    /// Unique in the process.
+    pub(crate) id: u64,
+    pub(crate) body: Body,
+    /// Functions that several calls share, and their regions.
+    pub(crate) shared: Vec<Body>,
+    pub(crate) roots: Vec<Region>,
+    /// By region.
+    pub(crate) zones: Vec<Zone>,
+    /// All ones for lanes that exist.
+    pub(crate) entry: Reg,
+    /// All ones.
+    pub(crate) ones: Reg,
+    pub(crate) registers: Vec<Register>,
+    /// Places of each shape.
+    pub(crate) sizes: [u32; 4],
+    pub(crate) constants: Vec<(Reg, u32)>,
+    pub(crate) builtins: Vec<(Reg, Builtin)>,
+    pub(crate) locals: Vec<Local>,
+    pub(crate) counts: Vec<Count>,
+    pub(crate) slots: Vec<Slot>,
+    /// By slot.
+    pub(crate) owned: Vec<Owned>,
+    pub(crate) geometry: Geometry,
+    pub(crate) workgroup_words: u32,
+    /// About how many instructions an invocation runs.
+    pub(crate) weight: u32,
+    /// Has a loop whose lanes may be packed.
+    pub(crate) packs: bool,
+    /// Whenever one has left.
+    pub(crate) pack_always: bool,
+}
+
+/// A number that no other kernel of this process has.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A region as it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Zone {
+    pub(crate) mask: Option<Reg>,
+    pub(crate) shape: Shape,
+}
+
+/// Where a register lives: a place among those of its shape.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Register {
+    pub(crate) shape: Shape,
+    pub(crate) slot: u32,
+}
+
+/// An array of the invocation's own: as many places, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub(crate) shape: Shape,
+    pub(crate) first: u32,
+    pub(crate) words: u32,
+}
+
+/// A runtime-sized array: how many elements it has follows from the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) slot: u32,
+    /// In bytes.
+    pub(crate) offset: u32,
+    pub(crate) stride: u32,
+}
+
+/// Whether invocations only touch their own element of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owned {
+    Unused,
+    No,
+    /// `global_invocation_id.x` is the index; so many words, or half words, each.
+    Elements {
+        stride: u32,
+        half: bool,
+    },
+}
+
+/// A buffer that a program binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// Its `@group`.
+    pub group: u32,
+    /// Its `@binding`.
+    pub binding: u32,
+    /// Whether it is `read_write` storage.
+    pub writes: bool,
+}
