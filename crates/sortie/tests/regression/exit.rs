@@ -101,6 +101,82 @@ fn leaves_a_hung_kernel() -> Result<()> {
     Ok(())
 }
 
+/// A thread other than the main one that exited while a driver was loaded ran the driver's destructors under another thread, which then faulted.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_thread_of_ours_that_faults_while_the_process_exits_does_not_end_it() {
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "exit::faults_at_exit", "--nocapture"]).env(DRIVER, "cpu");
+    let output = child.output().expect("the child runs");
+    assert!(output.status.success(), "{:?}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+}
+
+/// A child: does nothing unless it was asked to. A callback on a thread of the library faults once the library's exit function has run; the process then waits until that thread sleeps.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+#[expect(unsafe_code, reason = "faults on purpose, and looks at signal handlers")]
+fn faults_at_exit() -> Result<()> {
+    use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+    /// Set after the exit function of the library has run.
+    static OVER: AtomicBool = AtomicBool::new(false);
+    /// The thread that is about to fault, or -1 where nothing would catch that.
+    static FAULTS: AtomicI32 = AtomicI32::new(0);
+    fn handler() -> usize {
+        let mut action = std::mem::MaybeUninit::zeroed();
+        // SAFETY: without a new action `sigaction` only writes the current one to a valid pointer, and all zeros is one.
+        unsafe {
+            libc::sigaction(libc::SIGSEGV, std::ptr::null(), action.as_mut_ptr());
+            let action: libc::sigaction = action.assume_init();
+            action.sa_sigaction
+        }
+    }
+    extern "C" fn after_the_library() {
+        OVER.store(true, SeqCst);
+        let thread = loop {
+            match FAULTS.load(SeqCst) {
+                0 => std::thread::yield_now(),
+                thread => break thread,
+            }
+        };
+        let sleeps = || {
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+            stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S'))
+        };
+        if thread < 0 {
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(7) }
+        }
+        while !sleeps() {
+            std::thread::yield_now();
+        }
+    }
+    if std::env::var_os(DRIVER).is_none() {
+        return Ok(());
+    }
+    // SAFETY: a function of this program, which does not unwind. Registered before the library registers anything, so called after that.
+    unsafe { libc::atexit(after_the_library) };
+    let before = handler();
+    let device = Device::cpu()?;
+    let x = device.zeros::<f32>(1)?;
+    let (started, begun) = std::sync::mpsc::channel();
+    let _watch = device.watch(move |_| {
+        started.send(()).unwrap_or_default();
+        while !OVER.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        // SAFETY: takes no arguments.
+        let thread = unsafe { libc::gettid() };
+        FAULTS.store(if handler() == before { -1 } else { thread }, SeqCst);
+        // SAFETY: not sound, on purpose: the page at this address is never mapped.
+        unsafe { std::ptr::without_provenance::<u32>(64).read_volatile() };
+    })?;
+    let mut batch = device.batch();
+    batch.fill(&x, 1.0);
+    batch.submit()?;
+    begun.recv().expect("the callback runs");
+    std::process::exit(0);
+}
+
 /// Exiting while another thread opened a device, or was inside `submit`, crashed in the driver.
 #[test]
 fn exiting_while_another_thread_uses_a_driver_does_not_crash() {
