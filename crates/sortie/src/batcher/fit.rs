@@ -137,7 +137,7 @@ impl Fit {
         margin.min(target / 2)
     }
 
-    /// How batches are made for a target, with at most so many under way at once.
+    /// How batches are made for a target, with at most `in_flight` under way at once.
     ///
     /// A request that comes when all are under way sees them through, and then its own. Where a batch may take more than twice what is thought, and where that makes batches so small that much
     /// of the time is lost, there is one under way: what waits for a batch that stalls can still be rejected, what is on the device behind it cannot.

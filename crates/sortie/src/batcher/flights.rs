@@ -24,6 +24,9 @@ use crate::{
     submit::Ticket,
 };
 
+/// Lists of requests that are kept for their memory: more than are under way, and few of the parts that a failed batch is cut into.
+const EMPTIED: usize = 8;
+
 /// The flights of a device, and what they need.
 pub(super) struct Flights<J: Job> {
     front: Arc<Front<J::Input, J::Output>>,
@@ -45,6 +48,7 @@ pub(super) struct Flights<J: Job> {
     bell: Waker,
     /// Kept for their memory.
     taken: Taken<Request<J::Input, J::Output>>,
+    /// At most [`EMPTIED`].
     emptied: Vec<Requests<J::Input, J::Output>>,
     /// Desks of callers who do not know yet that their answers are there.
     owed: Vec<Arc<Desk<J::Output>>>,
@@ -320,7 +324,9 @@ impl<J: Job> Flights<J> {
     fn put_away(&mut self, mut requests: Requests<J::Input, J::Output>) {
         requests.inputs.clear();
         requests.attempts = None;
-        self.emptied.push(requests);
+        if self.emptied.len() < EMPTIED {
+            self.emptied.push(requests);
+        }
     }
 
     /// Starts afresh on the device that was lost. Should that fail, others have to go on without it.

@@ -350,7 +350,7 @@ impl<I, O> State<I, O> {
         }
     }
 
-    /// Whether a request of so many rows is let in where others are rejected.
+    /// Whether a request of `rows` rows is let in, where requests without room are rejected.
     fn has_room(&self, now: Duration, rows: usize) -> bool {
         self.queue.has_room(rows) && self.roster.is_in_time(now, self.queue.rows(), rows)
     }

@@ -15,10 +15,10 @@ use crate::error::ErrorKind;
 
 /// Further attempts that any failed batch has: batches of up to 33 requests are isolated completely.
 const FEWEST: usize = 64;
-/// A larger batch has one further attempt for so many of its requests. With 3 % culprits it takes one for about three.
+/// A larger batch has one further attempt for this number of its requests. With 3 % culprits it takes one for about three.
 const REQUESTS_PER_ATTEMPT: usize = 2;
 
-/// Most further attempts of a batch of so many requests.
+/// Most further attempts of a batch of `requests` requests.
 pub(super) fn most(requests: usize) -> usize {
     (requests / REQUESTS_PER_ATTEMPT).max(FEWEST)
 }
@@ -60,7 +60,7 @@ pub(super) enum Verdict {
     Halve(usize),
 }
 
-/// What becomes of so many requests, after an attempt with them failed.
+/// What becomes of `requests` requests, after an attempt with them failed.
 pub(super) fn verdict(stage: Stage, kind: &ErrorKind, requests: usize, attempts: &Attempts) -> Verdict {
     if requests > 1 && is_of_an_input(stage, kind) && attempts.take_two() {
         return Verdict::Halve(requests.div_ceil(2));

@@ -142,7 +142,7 @@ impl Roster {
         Taker { free, idle, waits, size, left, since }
     }
 
-    /// Whether a request of so many rows that arrives now, behind so many that wait, will be answered in time. When nothing waits and nothing is under way it is always let in: how long
+    /// Whether a request of `rows` rows that arrives now, behind `waiting` rows, will be answered in time. When nothing waits and nothing is under way it is always let in: how long
     /// it takes has to be learned from something. Only where there is a target, and others are rejected.
     pub(super) fn is_in_time(&self, now: Duration, waiting: usize, rows: usize) -> bool {
         let Some(p99) = self.kept() else { return true };

@@ -126,7 +126,7 @@ fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
     gate.set(true);
     let job = Fragile { gate: gate.clone(), recorded: recorded.clone() };
     let config = BatchConfig { max_batch_size: 4, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
-    let batcher = Batcher::new(&Device::cpu().expect("the CPU"), job, config).expect("a batcher");
+    let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, config).expect("a batcher");
     let deadline = Some(Instant::now() + Duration::from_secs(2));
     let late = batcher.call_with(1, Call { deadline, ..Call::default() }).begin();
     let gone = batcher.call(2).begin();
@@ -185,7 +185,7 @@ impl Job for Fragile {
 #[test]
 fn after_a_panic_the_job_is_prepared_again() {
     let job = Fragile { gate: Arc::default(), recorded: Arc::default() };
-    let batcher = Batcher::new(&Device::cpu().expect("the CPU"), job, BatchConfig::default()).expect("a batcher");
+    let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, BatchConfig::default()).expect("a batcher");
     for number in 0..3 {
         let kind = batcher.call_blocking(0).expect_err("it panics").kind().clone();
         assert_eq!(kind, ErrorKind::JobPanicked);

@@ -1,5 +1,7 @@
 //! The table of verdicts, and batches with culprits in every place.
 
+use std::iter;
+
 use super::*;
 
 fn left(attempts: usize) -> Attempts {
@@ -46,7 +48,7 @@ fn what_may_be_caused_by_one_input_is_halved_and_what_concerns_all_is_not() {
 
 /// Which of `n` requests fail when these are culprits, and the further attempts that it takes.
 fn isolated(n: usize, is_culprit: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
-    let (attempts, mut parts) = (Attempts::new(n), vec![0..n]);
+    let (attempts, mut parts) = (Attempts::new(n), Vec::from_iter(iter::once(0..n)));
     let (mut failed, mut made) = (Vec::new(), 0);
     while let Some(part) = parts.pop() {
         made += 1;

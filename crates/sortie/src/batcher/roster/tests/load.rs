@@ -61,7 +61,7 @@ impl Simulated {
         Duration::from_secs_f64(-(1.0 - self.chance()).ln() * self.machine.wakes)
     }
 
-    /// Requests of one row that come at random, so many a second on average, until `end`. The rate may change with the time. Those before `warm` are not counted.
+    /// Requests of one row that come at random, `rate` a second on average, until `end`. The rate may change with the time. Those before `warm` are not counted.
     fn bear(&mut self, rate: impl Fn(Duration) -> f64, [warm, end]: [Duration; 2], config: BatchConfig) -> Outcome {
         let (mut queue, mut roster) = (Queue::new(&config), Roster::new(config, 1));
         let (mut now, mut arrival, mut batches) = (Duration::ZERO, Duration::ZERO, 0);
