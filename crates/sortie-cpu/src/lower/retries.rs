@@ -122,7 +122,7 @@ impl<'a> Values<'a> {
         for node in body {
             match node {
                 Node::Ops(ops) => {
-                    ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op))))
+                    ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op))));
                 }
                 Node::If { accept, reject, .. } => {
                     self.collect(accept, every);
