@@ -66,7 +66,7 @@ const LAYERS: &[Layer] = &[
     Layer { module: "tensor", may: &["batch", "error"], crates: &["sortie_plan"] },
     Layer {
         module: "batch",
-        may: &["device", "encode", "error", "kernel", "memory", "metrics", "policy", "profile", "submit", "tune"],
+        may: &["device", "encode", "error", "kernel", "memory", "metrics", "policy", "profile", "submit"],
         crates: &["sortie_plan"],
     },
     // What is told to it is plain data; whoever watches asks a device for that.

@@ -15,15 +15,16 @@
 mod elementwise;
 mod function;
 mod gemm;
+mod library;
 mod matmul;
 mod vector;
 
 use std::fmt;
 
-pub(crate) use self::matmul::Means;
 pub use self::{
     elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
     function::{Function, Number, apply, narrow, widen},
+    library::{Library, time_libraries},
     matmul::{Matmul, matmul},
 };
 
