@@ -57,6 +57,8 @@ use crate::{
 
 /// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
 ///
+/// The only file that it writes without being asked is the driver's pipeline cache ([`DeviceOptions::cache`]). It measures only in [`Device::tune`].
+///
 /// ```
 /// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or what SORTIE_DEVICE names
 /// println!("running on {}", device.info());

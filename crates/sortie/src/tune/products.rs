@@ -52,7 +52,7 @@ pub struct ProductTiming {
 }
 
 impl Device {
-    /// Measures how this device multiplies large matrices fastest, and does so from the next batch on.
+    /// Measures how this device multiplies large matrices fastest, and does so from the next submission on.
     ///
     /// Elsewhere than on the built-in CPU these are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. It waits for the
     /// device, for some milliseconds to some seconds: call it while nothing else runs. Replays keep the kernels that they were frozen with.
