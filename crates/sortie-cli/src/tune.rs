@@ -1,4 +1,4 @@
-//! `sortie tune`: how the device at hand is best given its work.
+//! `sortie tune`: how the device at hand is best given its work, and how it multiplies matrices.
 
 use std::{error::Error, io::Write, time::Duration};
 
@@ -7,7 +7,7 @@ use sortie::{Device, DeviceOptions, Findings};
 
 use crate::terminal;
 
-/// Measure how this device is best given its work, and keep that for programs that open it.
+/// Measure how this device is best given its work and how it multiplies matrices, and keep that for programs that open it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tune {
     /// A part of the device's name, its index in `sortie devices`, or `cpu`
@@ -25,7 +25,7 @@ impl Tune {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         let options = DeviceOptions { device: self.device.clone(), ..Default::default() };
         let device = Device::open_with(options.clone())?;
-        writeln!(out, "{}; so far {}", device.info(), device.policy())?;
+        writeln!(out, "{}; so far {}; products by {}", device.info(), device.policy(), device.product_way())?;
         drop(device);
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());

@@ -34,6 +34,7 @@ mod compiled;
 mod eval;
 mod geometry;
 mod lanes;
+mod library;
 mod lower;
 mod math;
 pub mod native;
@@ -48,6 +49,7 @@ mod unsupported;
 pub use self::{
     bound::Bound,
     compiled::{Slot, Tuning},
+    library::Library,
     program::Program,
     run::{Checks, Finding, Run},
     stop::{Halt, Stop},

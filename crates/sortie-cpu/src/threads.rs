@@ -1,16 +1,21 @@
 //! The threads that share the work of large runs.
 
-use std::{io, sync::OnceLock};
+use std::{
+    io,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
 
-use crate::native::Means;
+use crate::library::Library;
 
 /// A pool of threads. The thread that runs a program works too, and wakes all but one of them; a product of matrices may wait for all.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
     pool: Option<rayon::ThreadPool>,
-    /// How they multiply large matrices.
-    means: OnceLock<Means>,
+    /// What multiplies large matrices, by its index in [`Library::ALL`].
+    library: AtomicUsize,
+    /// Products of matrices so far.
+    products: AtomicU64,
 }
 
 impl Threads {
@@ -30,7 +35,7 @@ impl Threads {
                     .map_err(io::Error::other)?,
             ),
         };
-        Ok(Self { count, pool, means: OnceLock::new() })
+        Ok(Self { count, pool, library: AtomicUsize::new(Library::Gemm as usize), products: AtomicU64::new(0) })
     }
 
     /// How many work together.
@@ -39,8 +44,25 @@ impl Threads {
         self.count
     }
 
-    pub(crate) fn means(&self, measure: impl FnOnce() -> Means) -> Means {
-        *self.means.get_or_init(measure)
+    /// The library that multiplies large matrices on them: `gemm`, unless another was [set](Self::set_library).
+    #[must_use]
+    pub fn library(&self) -> Library {
+        Library::ALL[self.library.load(Ordering::Relaxed)]
+    }
+
+    /// Has large products computed by another library, from the next one on.
+    pub fn set_library(&self, library: Library) {
+        self.library.store(library as usize, Ordering::Relaxed);
+    }
+
+    /// Products of matrices that a library has computed on them.
+    #[must_use]
+    pub fn products(&self) -> u64 {
+        self.products.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_product(&self) {
+        self.products.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The pool; `None` when there is one thread.

@@ -76,7 +76,7 @@
 //! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
 //! | `fleet` | [`Fleet`]: several devices behind one batcher |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
-//! | `tune` | [`TuningFile`]: what was measured about a device |
+//! | `tune` | [`Device::tune`], [`Findings`], [`TuningFile`]: what was measured about a device |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
 //! | `file` | files that one process leaves for the next |
@@ -129,7 +129,7 @@ pub use self::{
     stream::{Progress, Sink, Source, Stream, Windows},
     submit::{Readable, Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
-    tune::{Churn, Findings, Timing, TuningFile, Way, Work},
+    tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, TuningFile, Way, Work},
 };
 
 /// The programs in the guides, which run as doctests.

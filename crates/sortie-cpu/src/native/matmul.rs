@@ -1,13 +1,11 @@
-//! Products of matrices, by the faster of `matrixmultiply` (through `ndarray`, which gives it a safe face) and `gemm`.
+//! Products of matrices, by `gemm` or `matrixmultiply` (through `ndarray`, which gives it a safe face).
 //!
-//! Which one that is depends on the machine: with AVX-512 and two cores `matrixmultiply` was seen 1.5 times as fast, on two hardware threads of one
-//! core with AVX2 `gemm` 1.2 times. So large products are preceded by a measurement, once for each [`Threads`]; small ones always go the
-//! same way. Products of one shape are thus always computed alike, though not by every process.
+//! `gemm` is the default for every shape: with two cores of an EPYC with AVX-512 it took 0.15 to 0.7 of `matrixmultiply`'s time where one side has fewer
+//! than 32 rows or columns, and 0.9 to 1.0 for larger ones. Which is faster for large products depends on the machine, by up to 1.5 times either way. A
+//! product never measures that: [`time_libraries`](super::time_libraries) does when it is called, and [`Threads::set_library`] has large products computed by
+//! another library. Until that is called, products of one shape are all computed alike.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::sync::Mutex;
 
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, linalg::general_mat_mul};
 
@@ -17,24 +15,13 @@ use super::{
     same,
     vector::{self, Lies},
 };
-use crate::Threads;
+use crate::{Library, Threads};
 
 /// Multiplications from which on columns are shared between threads: about 20 µs on one.
 const WORTH_SHARING: usize = 1 << 20;
 
-/// Multiplications from which on it is worth knowing which way is the fastest: a few times what finding out costs.
-const WORTH_MEASURING: usize = 1 << 26;
-
-/// How a product is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
-    /// By `matrixmultiply`, strips of columns shared between threads.
-    Strips,
-    /// By `matrixmultiply`, in one piece: built with its feature `threading` it shares the work itself.
-    Whole,
-    /// By `gemm`.
-    Gemm,
-}
+/// Rows and columns of the product below which `gemm` is always taken: `matrixmultiply` packs both sides, which takes longer than a product of so few.
+const FEW: usize = 32;
 
 /// What to multiply: `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, each row after row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,51 +89,30 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     let right = if shape.transpose_b { view(n, k, b)?.reversed_axes() } else { view(k, n, b)? };
     let found = c.len();
     let mut whole = ArrayViewMut2::from_shape((m, n), c).map_err(|_| Mismatch { wanted: m * n, found })?;
-    let work = size(size(m, k), n);
-    let means = if work >= WORTH_MEASURING { threads.means(|| fastest(threads)) } else { Means::Strips };
-    let threads = if work >= WORTH_SHARING { Some(threads) } else { None };
-    multiply(means, &left, &right, &mut whole, threads);
+    let shared = size(size(m, k), n) >= WORTH_SHARING;
+    let library = if shared && m.min(n) >= FEW { threads.library() } else { Library::Gemm };
+    multiply(library, &left, &right, &mut whole, threads, shared);
     Ok(())
 }
 
-/// Tries all ways in turns, and takes the one with the best median: about 5 ms.
-fn fastest(threads: &Threads) -> Means {
-    const SIDE: usize = 256;
-    const ROUNDS: usize = 7;
-    let ways = [Means::Strips, Means::Whole, Means::Gemm];
-    let ones = vec![1.0; SIDE * SIDE];
-    let mut product = vec![0.0; SIDE * SIDE];
-    let mut times = [[Duration::ZERO; ROUNDS]; 3];
-    for round in 0..ROUNDS {
-        for (means, times) in ways.into_iter().zip(&mut times) {
-            let operand = ArrayView2::from_shape((SIDE, SIDE), &ones);
-            let result = ArrayViewMut2::from_shape((SIDE, SIDE), &mut product);
-            let (Ok(operand), Ok(mut result)) = (operand, result) else { unreachable!("as long as said") };
-            let start = Instant::now();
-            multiply(means, &operand, &operand, &mut result, Some(threads));
-            times[round] = start.elapsed();
-        }
-    }
-    times.iter_mut().for_each(|times| times.sort());
-    let best = ways.into_iter().zip(times).min_by_key(|(_, times)| times[ROUNDS / 2]);
-    best.map_or(Means::Strips, |(means, _)| means)
-}
-
-fn multiply(
-    means: Means,
+/// One product by a library, on all threads if it is shared, else on this one.
+pub(super) fn multiply(
+    library: Library,
     left: &ArrayView2<'_, f32>,
     right: &ArrayView2<'_, f32>,
     product: &mut ArrayViewMut2<'_, f32>,
-    threads: Option<&Threads>,
+    threads: &Threads,
+    shared: bool,
 ) {
-    let pool = threads.and_then(|threads| Some((threads.pool()?, threads.count())));
-    match (means, pool) {
-        (Means::Strips, Some((pool, count))) if right.ncols() > 1 => {
+    threads.count_product();
+    let pool = threads.pool().filter(|_| shared).map(|pool| (pool, threads.count()));
+    match (library, pool) {
+        (Library::Strips, Some((pool, count))) if right.ncols() > 1 => {
             strips(left, right, product.view_mut(), pool, count);
         }
-        (Means::Strips | Means::Whole, _) => general_mat_mul(1.0, left, right, 0.0, product),
-        (Means::Gemm, Some((pool, count))) => pool.install(|| gemm(left, right, product, count)),
-        (Means::Gemm, None) => gemm(left, right, product, 1),
+        (Library::Strips | Library::Whole, _) => general_mat_mul(1.0, left, right, 0.0, product),
+        (Library::Gemm, Some((pool, count))) => pool.install(|| gemm(left, right, product, count)),
+        (Library::Gemm, None) => gemm(left, right, product, 1),
     }
 }
 
@@ -193,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ways_agree() {
+    fn all_libraries_agree() {
         // Small integers: sums are exact, so every order of additions gives the same bits.
         let data = |len: usize, step: usize| (0..len).map(|at| (at * step % 7) as f32 - 3.0).collect::<Vec<_>>();
         for count in [1, 3] {
@@ -204,11 +170,11 @@ mod tests {
                 for (left, right) in
                     [(fit(m, k, &a), fit(k, n, &b)), (fit(k, m, &a).reversed_axes(), fit(n, k, &b).reversed_axes())]
                 {
-                    let results = [Means::Strips, Means::Whole, Means::Gemm].map(|means| {
+                    let results = Library::ALL.map(|library| {
                         // What was there before does not count, not even NaN.
                         let mut product = vec![f32::NAN; m * n];
                         let mut view = ArrayViewMut2::from_shape((m, n), &mut product).expect("as long as said");
-                        multiply(means, &left, &right, &mut view, Some(&threads));
+                        multiply(library, &left, &right, &mut view, &threads, true);
                         product
                     });
                     let sum = |at: usize| (0..k).map(|i| left[(at / n, i)] * right[(i, at % n)]).sum::<f32>();

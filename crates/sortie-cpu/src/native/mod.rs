@@ -16,15 +16,16 @@ mod elementwise;
 mod function;
 mod gemm;
 mod matmul;
+mod timing;
 mod vector;
 
 use std::fmt;
 
-pub(crate) use self::matmul::Means;
 pub use self::{
     elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
     function::{Function, Number, apply, narrow, widen},
     matmul::{Matmul, matmul},
+    timing::time_libraries,
 };
 
 /// Lengths that do not fit together.

@@ -57,7 +57,7 @@ impl Batch {
         let _inside = shared.enter();
         let outcome = Error::all(tape.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             shared.lost().check()?;
-            let caps = self.caps(&tape.recording);
+            let caps = self.caps();
             let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
             let ports = [std::mem::take(&mut tape.inputs), std::mem::take(&mut tape.outputs)];
             let route = self.route(&planned, &tape.payload);

@@ -26,7 +26,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use sortie_plan::{Caps, Lane, Op, OpKind, Recording, SlotId};
+use sortie_plan::{Caps, Lane, Op, OpKind, SlotId};
 
 pub(crate) use self::bind::Place;
 use self::tape::Tape;
@@ -45,7 +45,6 @@ use crate::{
     policy::Split,
     profile::{Log, Profile, StageKind},
     submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket, poisoned},
-    tune,
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -328,7 +327,7 @@ impl Batch {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
         let planned = Log::time(log.map(|log| &**log), StageKind::Plan, || {
-            let caps = self.caps(&tape.recording);
+            let caps = self.caps();
             self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)
         })?;
         check_poison(&tape.payload, &planned)?;
@@ -357,8 +356,8 @@ impl Batch {
         planned.route(&self.shared, payload, split.rule(), !self.shared.is_cpu())
     }
 
-    /// What the planner may do on this device, with this recording.
-    fn caps(&self, recording: &Recording) -> Caps {
+    /// What the planner may do on this device.
+    fn caps(&self) -> Caps {
         let planning = self.shared.options().planning;
         let limits = self.shared.limits();
         Caps {
@@ -367,7 +366,7 @@ impl Batch {
             fuse: planning.fuse,
             host: self.shared.is_cpu(),
             software: self.shared.kind() == DeviceKind::Software,
-            product: tune::product_way(&self.shared, recording),
+            product: self.shared.tuning().product_way(),
             // One is left for immediates, on devices that have none.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,
@@ -389,10 +388,6 @@ impl Batch {
     #[inline]
     fn tape(&mut self) -> &mut Tape {
         self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
-    }
-
-    fn recording(&self) -> &Recording {
-        &self.tape.as_ref().unwrap_or_else(|| unreachable!("submit takes the batch")).recording
     }
 
     fn completion(&mut self) -> Arc<Completion> {

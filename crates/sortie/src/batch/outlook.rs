@@ -99,7 +99,7 @@ impl Batch {
         if let Some(mistakes) = Error::all(self.tape().mistakes()) {
             return Err(mistakes);
         }
-        let caps = self.caps(self.recording());
+        let caps = self.caps();
         let shared = self.shared.clone();
         let planned = shared.executor().plans().get(&shared, &self.tape().recording, &caps)?;
         let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };

@@ -16,8 +16,9 @@ mod product;
 mod work;
 mod workers;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use sortie_cpu::{Library, native::time_libraries};
 use sortie_plan::Part;
 
 pub(crate) use self::{native::Native, work::Work};
@@ -66,6 +67,23 @@ impl Cpu {
 
     pub(crate) fn threads(&self) -> usize {
         self.workers.count()
+    }
+
+    /// How long each library takes to multiply large matrices, by name. It uses the device's threads.
+    pub(crate) fn time_libraries(&self) -> Vec<(&'static str, Duration)> {
+        time_libraries(&self.workers.threads).map(|(library, time)| (library.name(), time)).into()
+    }
+
+    /// The library that computes large products.
+    pub(crate) fn library(&self) -> &'static str {
+        self.workers.threads.library().name()
+    }
+
+    /// Has large products computed by the library of this name, if there is one.
+    pub(crate) fn use_library(&self, name: &str) {
+        if let Some(library) = Library::named(name) {
+            self.workers.threads.set_library(library);
+        }
     }
 
     pub(crate) fn plans(&self) -> &PlanCache {

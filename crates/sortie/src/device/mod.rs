@@ -54,10 +54,12 @@ use crate::{
     policy::{Clock, Costs, Split, SubmitPolicy},
     profile::Notes,
     submit::{Queue, Submitter},
-    tune::Tuning,
+    tune::{Tuning, TuningFile},
 };
 
 /// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
+///
+/// The only file that it writes without being asked is the driver's pipeline cache ([`DeviceOptions::cache`]). It measures only in [`Device::tune`].
 ///
 /// ```
 /// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or what SORTIE_DEVICE names
@@ -184,7 +186,10 @@ impl Device {
         let info = DeviceInfo::cpu(threads).held_to(&options);
         let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
         let lost = Arc::new(Lost::default());
-        let tuning = Tuning::new(&options.tuning, &info.name, &info.driver);
+        let tuning = Tuning::new(&options.tuning, &info);
+        if let (Some(cpu), Some(library)) = (executor.as_cpu(), tuning.library()) {
+            cpu.use_library(library);
+        }
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(
@@ -389,10 +394,6 @@ impl Device {
         self.shared.pool.live_bytes() + self.shared.submitter.staged_bytes()
     }
 
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone() }
-    }
-
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -423,8 +424,8 @@ impl Device {
         let staging =
             Arc::new(Staging::new(gpu.clone(), lost.clone(), info.limits.buffer_bytes, options.pool, counters.clone()));
         let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
-        // What a guest measures would be in its host's way, and what it compiles is its host's to keep.
-        let tuning = if guest { Tuning::off() } else { Tuning::new(&options.tuning, &info.name, &info.driver) };
+        // A guest has no files: how the queue is used, and what is compiled, is its host's to decide and to keep.
+        let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let clock = if info.kind == DeviceKind::Software { Clock::Process } else { Clock::Wall };

@@ -29,9 +29,10 @@ pub struct DeviceOptions {
     pub pool: PoolLimits,
     /// How batches are planned.
     pub planning: Planning,
-    /// Where it keeps what is measured about it.
+    /// Where it finds what was measured about it. The file is only read when a device is opened; [`ProductFindings::save`](crate::ProductFindings::save) and
+    /// [`Findings::save`](crate::Findings::save), and with them `sortie tune`, write it.
     pub tuning: TuningFile,
-    /// Where it keeps compiled pipelines.
+    /// Where it keeps compiled pipelines, on Vulkan: the one file that is written without being asked for. [`CacheDir::Off`] switches it off.
     pub cache: CacheDir,
     /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
     pub native_immediates: bool,

@@ -31,6 +31,9 @@ const FIRST: u64 = 8;
 /// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Only Vulkan devices can, and what is kept is up to the driver:
 /// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
 ///
+/// It is the one file that is written without being asked for: now and then as kernels are compiled, and when the last handle of the device goes. [`CacheDir::Off`], or
+/// `SORTIE_CACHE=off`, switches it off.
+///
 /// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
 ///
 /// ```

@@ -123,6 +123,14 @@ impl Executor {
         matches!(self, Self::Cpu(_))
     }
 
+    /// The host itself, on the built-in CPU.
+    pub(crate) fn as_cpu(&self) -> Option<&Cpu> {
+        match self {
+            Self::Wgpu(_) => None,
+            Self::Cpu(cpu) => Some(cpu),
+        }
+    }
+
     /// The built-in kernel that fills memory with a pattern.
     pub(crate) fn fill_kernel(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
         self.as_wgpu().fill.get(shared)

@@ -1,6 +1,7 @@
 //! Plans, found again by the fingerprint of the recording.
 //!
-//! The full recording is kept as the key and compared, so a collision of fingerprints is harmless. A plan also keeps the bind groups of
+//! The full recording and the capabilities that it was planned for are kept as the key and compared: a collision of fingerprints is harmless, and no plan
+//! outlives a change of the capabilities, as [`Device::tune`](crate::Device::tune) makes one. A plan also keeps the bind groups of
 //! its last run beside the buffers they were made for: one comparison replaces a look-up per op.
 //!
 //! Bound: [`MOST`] plans and [`MOST_OPS`] ops in all of them; past either the one not used for longest goes.
@@ -47,6 +48,7 @@ pub(crate) struct Planned {
     pub(super) routes: Routes,
     /// Writes and reads that move something.
     pub(super) moved: [u64; 2],
+    /// What it was planned for.
     pub(super) caps: Caps,
     /// The bind groups of the last run; taken out while a run uses them.
     pub(crate) resolved: Mutex<Resolved>,
@@ -117,7 +119,7 @@ impl PlanCache {
         Self { known: Mutex::default(), counters }
     }
 
-    /// The plan of this recording, made if none is known.
+    /// The plan of this recording for these capabilities, made if none is known.
     pub(crate) fn get(&self, shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();
@@ -125,7 +127,7 @@ impl PlanCache {
         let now = known.clock;
         let candidates = known.plans.get_mut(&fingerprint).into_iter().flatten();
         for (used, planned) in candidates {
-            if planned.key().same_as(recording) {
+            if planned.caps == *caps && planned.key().same_as(recording) {
                 *used = now;
                 self.counters.plan_hits.add(1);
                 return Ok(planned.clone());

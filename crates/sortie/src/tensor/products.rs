@@ -11,6 +11,8 @@ impl Batch {
     /// Products of matrices: of the last two axes, for each index of those before, which stretch as in `NumPy`. One matrix for all of the other
     /// side's is read where it lies, and so is a [transposed](Batch::transpose) one; what stretches otherwise is copied.
     ///
+    /// How large ones are computed is a default for the kind of device, unless [`Device::tune`](crate::Device::tune) or the tuning file says otherwise; submitting never measures it.
+    ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let mut batch = device.batch();

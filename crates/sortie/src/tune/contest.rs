@@ -5,11 +5,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::findings::{Churn, Timing, Way, Work};
+use super::{
+    findings::{Churn, Timing, Way, Work},
+    products::ProductFindings,
+};
 use crate::{
     batch::{Batch, Grid, Record},
-    device::{Device, DeviceInfo, DeviceKind, DeviceOptions},
-    error::{Error, ErrorKind, Result},
+    device::{Device, DeviceOptions, default_policy},
+    error::Result,
     kernel::Kernel,
     memory::Buffer,
     policy::{Split, SubmitPolicy},
@@ -74,18 +77,23 @@ impl Ground {
     }
 }
 
-/// What device it was, what was done, and how long it took.
-pub(super) type Measured = (DeviceInfo, Vec<Work>, Vec<Timing>, Vec<Churn>);
+/// What was done, and how long it took.
+pub(super) struct Measured {
+    /// The default policy of a device of its kind.
+    pub(super) usual: SubmitPolicy,
+    pub(super) products: ProductFindings,
+    pub(super) works: Vec<Work>,
+    pub(super) timings: Vec<Timing>,
+    pub(super) churn: Vec<Churn>,
+}
 
 /// Measures for about as long as it is given; `progress` hears now and then how much of that is done.
 pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dyn FnMut(f64)) -> Result<Measured> {
     let start = Instant::now();
     let grounds = [Ground::new(options, 1)?, Ground::new(options, 2)?, Ground::new(options, 3)?];
-    let info = grounds[1].device.info().clone();
-    if info.kind == DeviceKind::Noop {
-        return Err(Error::new(ErrorKind::Unsupported, "the noop device runs nothing: there is nothing to measure"));
-    }
     let mut told = || progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
+    let products = grounds[1].device.tune()?;
+    told();
     let (mut works, mut timings) = (Vec::new(), Vec::new());
     // The last part of the time is for records.
     let part = time / (WORKS.len() as u32 + 1);
@@ -101,7 +109,8 @@ pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dy
         told();
     }
     progress(1.0);
-    Ok((info, works, timings, churned))
+    let usual = default_policy(grounds[1].device.info().kind);
+    Ok(Measured { usual, products, works, timings, churn: churned })
 }
 
 /// All ways of one work, in turns.
@@ -183,34 +192,54 @@ fn churn(ground: &Ground, items: usize, end: Instant) -> Result<Churn> {
         };
         let tickets = all.iter().map(batch).collect::<Result<Vec<_>>>()?;
         tickets.iter().try_for_each(Ticket::wait)?;
-        Ok::<_, Error>(start.elapsed())
+        Ok(start.elapsed())
+    };
+    let op_by_op = || {
+        let start = Instant::now();
+        let mut batch = ground.device.batch();
+        for [x, y] in &buffers {
+            batch.copy(x, y);
+            batch.dispatch(&ground.step, &[y, x], Grid::items(x.len()));
+        }
+        batch.submit()?;
+        Ok(start.elapsed())
     };
     let together = || {
         let start = Instant::now();
         let mut batch = ground.device.batch();
         batch.record_all(&all);
         batch.submit()?;
-        Ok::<_, Error>(start.elapsed())
+        Ok(start.elapsed())
     };
-    one_by_one()?;
-    together()?;
-    let mut times = [Vec::new(), Vec::new()];
-    let mut ratios = Vec::new();
+    // The last is the control.
+    let ways: [&dyn Fn() -> Result<Duration>; 4] = [&one_by_one, &op_by_op, &together, &together];
+    for way in ways {
+        way()?;
+    }
+    let mut times = [const { Vec::new() }; 4];
     for round in 0..1000 {
         if round >= *ROUNDS.end() && Instant::now() >= end {
             break;
         }
-        let (apart, joined) = if round % 2 == 0 {
-            (one_by_one()?, together()?)
-        } else {
-            let joined = together()?;
-            (one_by_one()?, joined)
-        };
-        ratios.push(apart.as_secs_f64() / joined.as_secs_f64());
-        times[0].push(apart);
-        times[1].push(joined);
+        for turn in 0..4 {
+            let at = (turn + round) % 4;
+            let at = if round % 2 == 0 { at } else { 3 - at };
+            times[at].push(ways[at]()?);
+        }
     }
-    Ok(Churn { items, one_by_one: median_time(&times[0]), together: median_time(&times[1]), ratio: median(ratios) })
+    let ratio = |at: usize| {
+        let ratios = times[at].iter().zip(&times[2]).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64());
+        median(ratios.collect())
+    };
+    Ok(Churn {
+        items,
+        one_by_one: median_time(&times[0]),
+        op_by_op: median_time(&times[1]),
+        together: median_time(&times[2]),
+        ratio: ratio(0),
+        op_by_op_ratio: ratio(1),
+        control: ratio(3),
+    })
 }
 
 fn median_time(times: &[Duration]) -> Duration {

@@ -11,18 +11,18 @@ use parking_lot::Mutex;
 use toml::{Table, Value};
 
 use crate::{
-    error::printable,
+    error::{Error, ErrorKind, Result, printable},
     file::{self, Access},
 };
 
 const HEADING: &str =
-    "# What sortie has measured about devices. Delete it, or a part of it, to have that measured again.\n\n";
+    "# What `sortie tune` has measured about devices. Without it, or a part of it, defaults are used.\n\n";
 
 /// A device takes about a hundred bytes. Anything larger is not this file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The table of one device in a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct File {
     path: PathBuf,
     device: String,
@@ -45,12 +45,22 @@ impl File {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Writes lines to a file, if there is to be one, and says where it is.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) when there is none, or it cannot be written.
+    pub(super) fn save(file: Option<&Self>, lines: &[(&str, &str)]) -> Result<PathBuf> {
+        let saved = match file {
+            Some(file) => file.set(lines).map(|()| file.path.clone()),
+            None => Err(io::Error::other("it is switched off")),
+        };
+        saved.map_err(|error| {
+            Error::new(ErrorKind::Unsupported, format!("the tuning file cannot be written: {error}")).caused_by(error)
+        })
     }
 
     /// Writes lines, and leaves the others as they are. What is no tuning file, by its size or its kind, is left alone.
-    pub(super) fn set(&self, lines: &[(&str, &str)]) -> io::Result<()> {
+    fn set(&self, lines: &[(&str, &str)]) -> io::Result<()> {
         // Of several devices of a process one after the other: each keeps what the others wrote.
         static WRITING: Mutex<()> = Mutex::new(());
         let _turn = WRITING.lock();
@@ -67,12 +77,7 @@ impl File {
 
     /// Warns that the file is not as it should be.
     pub(super) fn unusable(&self, error: &dyn Display) {
-        warn(&self.path, error, "the tuning file is ignored");
-    }
-
-    /// Warns that the file could not be written.
-    pub(super) fn unwritable(&self, error: &io::Error) {
-        warn(&self.path, error, "the tuning file cannot be written");
+        warn(&self.path, error);
     }
 }
 
@@ -83,7 +88,7 @@ fn read(path: &Path) -> io::Result<Table> {
         bytes => bytes?,
     };
     let broken = |error: &dyn Display| {
-        warn(path, error, "the tuning file is ignored");
+        warn(path, error);
         Table::new()
     };
     Ok(match String::from_utf8(bytes) {
@@ -93,12 +98,12 @@ fn read(path: &Path) -> io::Result<Table> {
 }
 
 /// Once in a process, whatever is wrong: a service that opens devices all day must not fill its log.
-fn warn(path: &Path, error: &dyn Display, what: &str) {
+fn warn(path: &Path, error: &dyn Display) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         // It may quote the file.
         let error = printable(error.to_string());
-        tracing::warn!(target: "sortie", path = %path.display(), %error, "{what}");
+        tracing::warn!(target: "sortie", path = %path.display(), %error, "the tuning file is ignored");
     }
 }
 

@@ -2,14 +2,17 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use super::{Tuning, TuningFile, contest};
+use super::{
+    File, ProductFindings,
+    contest::{self, Measured},
+};
 use crate::{
-    device::{DeviceOptions, default_policy},
-    error::{Error, ErrorKind, Result},
+    device::DeviceOptions,
+    error::Result,
     policy::{Split, SubmitPolicy},
 };
 
-/// What has been measured about how a device is best given its work.
+/// What has been measured about how a device is best given its work, and how it multiplies matrices.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,9 +28,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct Findings {
-    device: String,
-    driver: String,
-    file: TuningFile,
+    products: ProductFindings,
     works: Vec<Work>,
     timings: Vec<Timing>,
     churn: Vec<Churn>,
@@ -72,17 +73,23 @@ pub struct Timing {
     pub ratio: f64,
 }
 
-/// Pieces of a copy and a dispatch each, as [`Record`](crate::Record) has them.
+/// Pieces of a copy and a dispatch each, done in three ways. Ratios are medians of those within rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Churn {
     /// How many.
     pub items: usize,
     /// Median time with a batch for each.
     pub one_by_one: Duration,
-    /// Median time with [`Batch::record_all`](crate::Batch::record_all).
+    /// Median time with one batch that all copies and dispatches are recorded into, op by op.
+    pub op_by_op: Duration,
+    /// Median time with one batch and [`Batch::record_all`](crate::Batch::record_all), each piece a [`Record`](crate::Record).
     pub together: Duration,
-    /// Median ratio of the former to the latter in the same round.
+    /// Ratio of `one_by_one` to `together`.
     pub ratio: f64,
+    /// Ratio of `op_by_op` to `together`.
+    pub op_by_op_ratio: f64,
+    /// Ratio of `together`, measured once more, to `together`: how much chance there is in the others.
+    pub control: f64,
 }
 
 /// What can be gained at least, for a policy other than the default to be chosen.
@@ -118,28 +125,20 @@ impl fmt::Display for Way {
 }
 
 impl Findings {
-    /// Measures a device for about as long as it is given, and says now and then how much of that is done.
+    /// Measures a device for about as long as it is given, and says now and then how much of that is done. [`Device::tune`](crate::Device::tune) is a part of it.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
     /// [`Batch::submit`](crate::Batch::submit).
     pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
-        let (info, works, timings, churn) = contest::measure(options, time, &mut progress)?;
-        let usual = default_policy(info.kind);
-        Ok(Self::of([info.name, info.driver], options.tuning.clone(), usual, works, timings, churn))
+        Ok(Self::of(contest::measure(options, time, &mut progress)?))
     }
 
-    fn of(
-        [device, driver]: [String; 2],
-        file: TuningFile,
-        usual: SubmitPolicy,
-        works: Vec<Work>,
-        timings: Vec<Timing>,
-        churn: Vec<Churn>,
-    ) -> Self {
+    fn of(measured: Measured) -> Self {
+        let Measured { usual, products, works, timings, churn } = measured;
         let controls = timings.iter().filter(|timing| timing.control);
         let noise = controls.map(|timing| (timing.ratio - 1.0).abs()).fold(0.0, f64::max);
-        let mut findings = Self { device, driver, file, works, timings, churn, noise, usual, policy: usual };
+        let mut findings = Self { products, works, timings, churn, noise, usual, policy: usual };
         let choose = |ways: Vec<Way>| {
             let rated = ways.into_iter().map(|way| (way, findings.overall(way)));
             let better = rated.filter(|(way, overall)| {
@@ -173,7 +172,13 @@ impl Findings {
         &self.timings
     }
 
-    /// What a batch for each record costs against one for all.
+    /// How it multiplies large matrices fastest.
+    #[must_use]
+    pub fn products(&self) -> &ProductFindings {
+        &self.products
+    }
+
+    /// What a batch for each of many pieces costs against one for all, and what it matters how that one is recorded.
     #[must_use]
     pub fn churn(&self) -> &[Churn] {
         &self.churn
@@ -191,7 +196,7 @@ impl Findings {
         WORTHWHILE.max(2.0 * self.noise)
     }
 
-    /// In one or two sentences.
+    /// In a few sentences.
     #[must_use]
     pub fn verdict(&self) -> String {
         let usual = self.usual;
@@ -217,19 +222,40 @@ impl Findings {
                 usual.in_flight
             ),
         };
-        format!("{split} {depth} (Differences under {:.0} % count for nothing.)", self.margin() * 100.0)
+        let nothing = format!("(Differences under {:.0} % count for nothing.)", self.margin() * 100.0);
+        [split, depth, nothing].into_iter().chain(self.recording()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Writes the policy to the tuning file, from which devices that are opened later take it. Returns where that is.
+    /// What the ways of recording pieces came to.
+    fn recording(&self) -> Option<String> {
+        let last = self.churn.last()?;
+        let overall = self.churn.iter().map(|churn| churn.op_by_op_ratio.ln()).sum::<f64>() / self.churn.len() as f64;
+        let noise = self.churn.iter().map(|churn| (churn.control - 1.0).abs()).fold(0.0, f64::max);
+        let margin = WORTHWHILE.max(2.0 * noise);
+        let outcome = match overall.exp() {
+            overall if overall < 1.0 - margin => "op by op is faster",
+            overall if overall > 1.0 + margin => "`record_all` is faster",
+            _ => "no difference",
+        };
+        let ratios: Vec<_> =
+            self.churn.iter().map(|churn| format!("{:.2} for {}", churn.op_by_op_ratio, churn.items)).collect();
+        Some(format!(
+            "{} pieces of a copy and a dispatch take {:.2} × as long in a batch each as with `record_all` in one. Recorded op by op into one batch they take {} × as long as with `record_all`: {outcome}, where less than {:.0} % counts for nothing.",
+            last.items,
+            last.ratio,
+            ratios.join(", "),
+            margin * 100.0
+        ))
+    }
+
+    /// Writes the policy, and how matrices are multiplied, to the tuning file, from which devices that are opened later take it. Returns where that is.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
     pub fn save(&self) -> Result<PathBuf> {
-        let tuning = Tuning::new(&self.file, &self.device, &self.driver);
-        tuning.keep(self.policy).map_err(|error| {
-            let error = error.unwrap_or_else(|| std::io::Error::other("it is switched off"));
-            Error::new(ErrorKind::Unsupported, format!("the tuning file cannot be written: {error}")).caused_by(error)
-        })
+        let (split, in_flight) = (self.policy.split.to_string(), self.policy.in_flight.to_string());
+        let lines = [("split", split.as_str()), ("in_flight", &in_flight), self.products.line()];
+        File::save(self.products.file.as_ref(), &lines)
     }
 
     fn ways(&self) -> impl Iterator<Item = Way> + '_ {
@@ -275,12 +301,20 @@ impl fmt::Display for Findings {
             writeln!(f)?;
         }
         writeln!(f)?;
-        writeln!(f, "{:<30} {:>24} {:>24} {:>24}", "copy + dispatch", "a batch each", "record_all", "ratio")?;
+        writeln!(
+            f,
+            "{:<30} {:>24} {:>24} {:>24}",
+            "copy + dispatch", "a batch each", "one batch, op by op", "one batch, record_all"
+        )?;
         for churn in &self.churn {
-            let [apart, joined] =
-                [churn.one_by_one, churn.together].map(|time| format!("{:.3} ms", time.as_secs_f64() * 1e3));
-            writeln!(f, "{:<30} {apart:>24} {joined:>24} {:>24.2}", churn.items, churn.ratio)?;
+            let cell = |time: Duration, ratio: f64| format!("{:.3} ms {ratio:>6.2}", time.as_secs_f64() * 1e3);
+            let apart = cell(churn.one_by_one, churn.ratio);
+            let op_by_op = cell(churn.op_by_op, churn.op_by_op_ratio);
+            let together = cell(churn.together, 1.0);
+            writeln!(f, "{:<30} {apart:>24} {op_by_op:>24} {together:>24}", churn.items)?;
         }
+        writeln!(f)?;
+        writeln!(f, "{}", self.products)?;
         writeln!(f)?;
         writeln!(f, "{}", self.verdict())?;
         write!(f, "Policy: {}", self.policy)
@@ -301,8 +335,44 @@ mod tests {
 
     fn findings(timings: Vec<Timing>) -> Findings {
         let works = vec![work("a"), work("b")];
-        let names = ["device".into(), "driver".into()];
-        Findings::of(names, TuningFile::Off, SubmitPolicy::default(), works, timings, Vec::new())
+        Findings::of(Measured {
+            usual: SubmitPolicy::default(),
+            products: ProductFindings::of(Vec::new()),
+            works,
+            timings,
+            churn: Vec::new(),
+        })
+    }
+
+    /// By how long pieces take op by op against `record_all`, and `record_all` against itself.
+    fn churned(op_by_op: [f64; 2], control: f64) -> Findings {
+        let time = Duration::from_millis(1);
+        let churn = [1, 100].into_iter().zip(op_by_op).map(|(items, op_by_op_ratio)| Churn {
+            items,
+            one_by_one: time,
+            op_by_op: time,
+            together: time,
+            ratio: 3.4,
+            op_by_op_ratio,
+            control,
+        });
+        Findings { churn: churn.collect(), ..findings(Vec::new()) }
+    }
+
+    #[test]
+    fn the_verdict_says_whether_recording_op_by_op_differs_from_record_all() {
+        for (ratios, control, outcome) in [
+            ([1.0, 1.04], 1.0, "no difference"),
+            ([1.1, 1.2], 1.0, "`record_all` is faster"),
+            ([0.8, 0.9], 1.0, "op by op is faster"),
+            ([0.8, 0.9], 1.1, "no difference"),
+        ] {
+            let findings = churned(ratios, control);
+            let verdict = findings.verdict();
+            let told = format!("take {:.2} for 1, {:.2} for 100 × as long as with `record_all`", ratios[0], ratios[1]);
+            assert!(verdict.contains(&told) && verdict.contains(&format!(": {outcome}, where")), "{verdict}");
+            assert!(verdict.contains("100 pieces of a copy and a dispatch take 3.40 × as long"), "{verdict}");
+        }
     }
 
     /// Ratios of a way in both works, and of the control.

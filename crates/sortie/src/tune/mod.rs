@@ -1,29 +1,35 @@
 //! What has been measured about a device, kept from one process to the next in the *tuning file*.
 //!
-//! The file is TOML, one table for each adapter and driver. It is only ever advice: one that is missing, broken or somebody else's changes
-//! no result, and whatever it lacks is measured when it is first needed.
+//! The file is TOML, one table for each adapter and driver. It is only ever advice: one that is missing, broken or for another device changes no
+//! result, and for whatever it lacks there is a default for the kind of device.
+//!
+//! Invariant: nothing is measured and nothing is written but by [`Device::tune`](crate::Device::tune), [`Findings::measure`] and what they return.
 
 mod contest;
 mod file;
 mod findings;
 mod products;
 
-use std::{io, path::PathBuf, sync::OnceLock};
+use std::{
+    fmt::Display,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use etcetera::BaseStrategy;
 use sortie_plan::ProductWay;
 
 use self::file::File;
 pub use self::findings::{Churn, Findings, Timing, Way, Work};
-pub(crate) use self::products::product_way;
-use crate::policy::SubmitPolicy;
+pub use self::products::{ProductFindings, ProductTiming};
+use crate::{device::DeviceInfo, policy::SubmitPolicy};
 
-/// Where a device keeps what is measured about it.
+/// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`ProductFindings::save`] and [`Findings::save`].
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, TuningFile};
 ///
-/// // As in a test: nothing is measured, nothing read or written.
+/// // As in a test: nothing is read.
 /// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
 /// # let _ = device;
 /// # Ok::<(), sortie::Error>(())
@@ -36,7 +42,7 @@ pub enum TuningFile {
     Usual,
     /// Here.
     At(PathBuf),
-    /// Nowhere, and nothing is measured: what suits most devices of a kind is used.
+    /// Nowhere, and nothing can be saved: what suits most devices of a kind is used.
     Off,
 }
 
@@ -57,37 +63,40 @@ impl TuningFile {
 /// What is known about one device.
 #[derive(Debug)]
 pub(crate) struct Tuning {
-    /// `None`: nothing is kept, and nothing measured.
+    /// `None`: nothing is read or saved.
     file: Option<File>,
-    product: OnceLock<ProductWay>,
+    /// The kernels that compute large products, by their index in [`ProductWay::ALL`].
+    way: AtomicUsize,
+    /// The library that computes them on the built-in CPU, if the file names one.
+    library: Option<String>,
     /// How it is best given its work.
     policy: Option<SubmitPolicy>,
 }
 
 impl Tuning {
     /// What the file says about a device, by the names of its adapter and driver. What it says in part, or wrongly, it does not say.
-    pub(crate) fn new(at: &TuningFile, adapter: &str, driver: &str) -> Self {
-        let Some(file) = at.path().map(|path| File::new(path, format!("{adapter}, {driver}"))) else {
-            return Self::off();
-        };
-        let known = file.get();
+    pub(crate) fn new(at: &TuningFile, info: &DeviceInfo) -> Self {
+        let file = at.path().map(|path| File::new(path, format!("{}, {}", info.name, info.driver)));
+        let known = file.as_ref().map(File::get).unwrap_or_default();
         let text = |key: &str| known.get(key).and_then(toml::Value::as_str);
-        let product = text("product").and_then(ProductWay::named);
+        let unusable = |error: &dyn Display| {
+            if let Some(file) = &file {
+                file.unusable(error);
+            }
+        };
         let policy = text("split").zip(text("in_flight")).and_then(|(split, in_flight)| {
-            let split = split.parse().inspect_err(|error| file.unusable(error)).ok()?;
+            let split = split.parse().inspect_err(|error| unusable(error)).ok()?;
             let in_flight = in_flight.parse().ok().filter(|count| *count > 0);
             let in_flight = in_flight.or_else(|| {
-                file.unusable(&"`in_flight` is no number above 0");
+                unusable(&"`in_flight` is no number above 0");
                 None
             })?;
             Some(SubmitPolicy { split, in_flight })
         });
-        Self { file: Some(file), product: product.map_or_else(OnceLock::new, OnceLock::from), policy }
-    }
-
-    /// Nothing is known, and nothing is to be found out.
-    pub(crate) fn off() -> Self {
-        Self { file: None, product: OnceLock::new(), policy: None }
+        let way = text("product").and_then(ProductWay::named).filter(|way| products::runs(*way, &info.limits));
+        let way = AtomicUsize::new(way.unwrap_or_else(|| products::default_way(info)) as usize);
+        let library = text("product").map(str::to_owned);
+        Self { file, way, library, policy }
     }
 
     /// How the device is best given its work, as far as that has been measured.
@@ -95,10 +104,17 @@ impl Tuning {
         self.policy
     }
 
-    /// Writes that down. Returns where; `None` for an error that there is nowhere.
-    fn keep(&self, policy: SubmitPolicy) -> Result<PathBuf, Option<io::Error>> {
-        let file = self.file.as_ref().ok_or(None)?;
-        file.set(&[("split", &policy.split.to_string()), ("in_flight", &policy.in_flight.to_string())])?;
-        Ok(file.path().into())
+    /// The library that the file names for large products.
+    pub(crate) fn library(&self) -> Option<&str> {
+        self.library.as_deref()
+    }
+
+    /// The kernels that compute large products.
+    pub(crate) fn product_way(&self) -> ProductWay {
+        ProductWay::ALL[self.way.load(Ordering::Relaxed)]
+    }
+
+    fn set_product_way(&self, way: ProductWay) {
+        self.way.store(way as usize, Ordering::Relaxed);
     }
 }

@@ -1,97 +1,259 @@
-//! Which way to compute large products of matrices suits a device.
+//! Which way to multiply large matrices suits a device: the default for its kind, or what [`Device::tune`] has measured.
 
 use std::{
-    sync::Arc,
+    fmt,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use sortie_plan::{
-    Caps, Element, ProductWay, Recording, TensorKind,
-    fuse::{Body, Head, Port, Product, Program, Step},
+    Caps, Element, ProductWay,
+    fuse::{Body, Head, Port, Product, Program, Source, Step},
 };
 
+use super::File;
 use crate::{
     batch::Grid,
-    device::{Device, DeviceKind, Shared},
-    error::Result,
+    device::{Device, DeviceInfo, DeviceKind, Limits},
+    error::{Error, ErrorKind, Result},
+    kernel::Kernel,
+    memory::Buffer,
+    policy::Split,
 };
 
-/// Multiplications from which on it is worth knowing: a few times what finding out costs.
-const WORTHWHILE: u64 = 1 << 24;
 /// The side of the matrices that are multiplied to find out.
 const SIDE: usize = 256;
 const ROUNDS: usize = 5;
 
-/// The way that suits a device, measured if it is not known and the recording is worth it.
-pub(crate) fn product_way(shared: &Arc<Shared>, recording: &Recording) -> ProductWay {
-    let tuning = shared.tuning();
-    let usual = if shared.kind() == DeviceKind::Software { ProductWay::Wide } else { ProductWay::Blocks };
-    let runs = !matches!(shared.kind(), DeviceKind::Noop | DeviceKind::Cpu);
-    match (tuning.product.get(), &tuning.file) {
-        (Some(way), _) => *way,
-        (None, Some(file)) if runs && is_worthwhile(recording) => *tuning.product.get_or_init(|| {
-            match fastest(&Device::of(shared)) {
-                Ok(way) => {
-                    if let Err(error) = file.set(&[("product", way.name())]) {
-                        file.unwritable(&error);
-                    }
-                    way
-                }
-                // Whatever is wrong will show when the batch runs.
-                Err(_) => usual,
-            }
-        }),
-        _ => usual,
+/// How long each way to multiply large matrices takes on a device: what [`Device::tune`] has measured.
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let products = device.tune()?;
+/// println!("{products}");
+/// assert!(products.timings().iter().any(|timing| timing.way == products.fastest()));
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ProductFindings {
+    pub(super) file: Option<File>,
+    timings: Vec<ProductTiming>,
+}
+
+/// One way to multiply large matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProductTiming {
+    /// What it is called: a kind of kernel (`blocks`, `wide`, `tiles`), or on the built-in CPU a library (`gemm`, `matrixmultiply`,
+    /// `matrixmultiply strips`).
+    pub way: &'static str,
+    /// Median time of a product of matrices of 256 × 256, from recording to completion.
+    pub time: Duration,
+}
+
+impl Device {
+    /// Measures how this device multiplies large matrices fastest, and does so from the next submission on.
+    ///
+    /// Elsewhere than on the built-in CPU these are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. It waits for the
+    /// device, for some milliseconds to some seconds: call it while nothing else runs. Replays keep the kernels that they were frozen with.
+    ///
+    /// Nothing else measures. Without it, and without a [tuning file](crate::TuningFile), a device uses what suits its kind: tiles in workgroup memory on hardware,
+    /// wide blocks in registers on software drivers, `gemm` on the built-in CPU. No file is written before [`ProductFindings::save`]; `sortie tune` does both.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let products = device.tune()?; // used from now on
+    /// # if false {
+    /// products.save()?; // and by devices that are opened later
+    /// # }
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and [`Batch::submit`](crate::Batch::submit).
+    pub fn tune(&self) -> Result<ProductFindings> {
+        if self.info().kind == DeviceKind::Noop {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the noop device runs nothing: there is nothing to measure",
+            ));
+        }
+        let tuning = self.shared().tuning();
+        let cpu = self.shared().executor().as_cpu();
+        let times = cpu.map_or_else(|| time_kernels(self), |cpu| Ok(cpu.time_libraries()))?;
+        let timings = times.into_iter().map(|(way, time)| ProductTiming { way, time }).collect();
+        let findings = ProductFindings { file: tuning.file.clone(), timings };
+        match (cpu, ProductWay::named(findings.fastest())) {
+            (Some(cpu), _) => cpu.use_library(findings.fastest()),
+            (None, Some(way)) => tuning.set_product_way(way),
+            (None, None) => unreachable!("kernels go by the names of their ways"),
+        }
+        Ok(findings)
+    }
+
+    /// How it multiplies large matrices, by the name of a [`ProductTiming::way`]: the default for its kind, what the tuning file says, or what [`Device::tune`] found.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions, TuningFile};
+    ///
+    /// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
+    /// assert_eq!(device.product_way(), "gemm");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn product_way(&self) -> &'static str {
+        match self.shared().executor().as_cpu() {
+            Some(cpu) => cpu.library(),
+            None => self.shared().tuning().product_way().name(),
+        }
     }
 }
 
-fn is_worthwhile(recording: &Recording) -> bool {
-    recording.tensors.iter().any(|op| {
-        let TensorKind::Matmul { transposed } = op.kind else { return false };
-        let left = op.inputs[0].shape.dims();
-        let k = left.len().checked_sub(if transposed[0] { 2 } else { 1 }).map_or(0, |at| left[at]);
-        u64::from(op.output.shape.len()) * u64::from(k) >= WORTHWHILE
-    })
+impl ProductFindings {
+    /// The way that the device uses from now on.
+    #[must_use]
+    pub fn fastest(&self) -> &'static str {
+        self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way)
+    }
+
+    /// All ways that were measured.
+    #[must_use]
+    pub fn timings(&self) -> &[ProductTiming] {
+        &self.timings
+    }
+
+    /// Writes the fastest way to the tuning file, from which devices that are opened later take it. Returns where that is.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
+    pub fn save(&self) -> Result<PathBuf> {
+        File::save(self.file.as_ref(), &[self.line()])
+    }
+
+    /// As it stands in the tuning file.
+    pub(super) fn line(&self) -> (&'static str, &'static str) {
+        ("product", self.fastest())
+    }
 }
 
-/// Tries all ways in turns, and takes the one with the best median.
-fn fastest(device: &Device) -> Result<ProductWay> {
-    let side = SIDE as u32;
-    let product =
-        Product { m: side, k: side, n: side, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2] };
-    let port = Port { element: Element::F32, len: side * side };
-    let program = Program {
-        head: Head::Product(product),
-        tail: Body { steps: vec![Step::Head(Element::F32)], stores: vec![0] },
-        inputs: vec![port; 2],
-        outputs: vec![port],
-        scalars: 0,
-    };
+impl fmt::Display for ProductFindings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ProductTiming { way, time } in &self.timings {
+            let name = format!("{SIDE}×{SIDE}×{SIDE}, {way}");
+            writeln!(f, "{name:<40} {:>14}", format!("{:.3} ms", time.as_secs_f64() * 1e3))?;
+        }
+        write!(f, "Products of large matrices: {}", self.fastest())
+    }
+}
+
+#[cfg(test)]
+impl ProductFindings {
+    /// Of a device without a tuning file.
+    pub(super) fn of(timings: Vec<ProductTiming>) -> Self {
+        Self { file: None, timings }
+    }
+}
+
+/// The way that suits most devices of a kind.
+pub(super) fn default_way(info: &DeviceInfo) -> ProductWay {
+    match info.kind {
+        // Workgroup memory is memory like any other there, and a barrier costs more than it saves.
+        DeviceKind::Software => ProductWay::Wide,
+        _ if runs(ProductWay::Tiles, &info.limits) => ProductWay::Tiles,
+        _ => ProductWay::Blocks,
+    }
+}
+
+/// Whether kernels of a way run within the limits of a device. Those of WebGPU's defaults are enough for all.
+pub(super) fn runs(way: ProductWay, limits: &Limits) -> bool {
+    way != ProductWay::Tiles || (limits.workgroup_invocations >= 256 && limits.workgroup_bytes >= 16_384)
+}
+
+/// A kernel, its source and the times of its runs.
+struct Contender {
+    way: ProductWay,
+    kernel: Kernel,
+    source: Source,
+    times: [Duration; ROUNDS],
+}
+
+/// Runs the kernels of all ways in turns. Returns the median time of each.
+fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
     let result = device.zeros::<f32>(SIDE * SIDE)?;
-    let limits = &device.info().limits;
-    let tiles = limits.workgroup_invocations >= 256 && limits.workgroup_bytes >= 16_384;
-    let ways = ProductWay::ALL.into_iter().filter(|way| tiles || *way != ProductWay::Tiles);
-    let mut contenders = Vec::new();
-    for way in ways {
-        let source = program.source(&Caps { product: way, ..Caps::default() });
-        contenders.push((way, device.kernel(&source.text)?, source, [Duration::ZERO; ROUNDS]));
-    }
+    let ways = ProductWay::ALL.into_iter().filter(|way| runs(*way, &device.info().limits));
+    let contenders = ways.map(|way| Contender::new(device, way));
+    let mut contenders = contenders.collect::<Result<Vec<_>>>()?;
     // The first round compiles.
     for round in 0..=ROUNDS {
-        for (_, kernel, source, times) in &mut contenders {
-            let start = Instant::now();
-            let mut batch = device.batch();
-            batch.dispatch(kernel, &[&ones, &ones, &result], Grid::groups(source.grid)).immediates(&[side; 3]);
-            batch.submit()?;
-            if let Some(time) = round.checked_sub(1).and_then(|round| times.get_mut(round)) {
-                *time = start.elapsed();
+        for contender in &mut contenders {
+            let time = contender.run(device, &ones, &result)?;
+            if let Some(own) = round.checked_sub(1).and_then(|round| contender.times.get_mut(round)) {
+                *own = time;
             }
         }
     }
-    for (.., times) in &mut contenders {
-        times.sort();
+    let median = |mut contender: Contender| {
+        contender.times.sort();
+        (contender.way.name(), contender.times[ROUNDS / 2])
+    };
+    Ok(contenders.into_iter().map(median).collect())
+}
+
+impl Contender {
+    fn new(device: &Device, way: ProductWay) -> Result<Self> {
+        let side = SIDE as u32;
+        let product =
+            Product { m: side, k: side, n: side, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2] };
+        let port = Port { element: Element::F32, len: side * side };
+        let program = Program {
+            head: Head::Product(product),
+            tail: Body { steps: vec![Step::Head(Element::F32)], stores: vec![0] },
+            inputs: vec![port; 2],
+            outputs: vec![port],
+            scalars: 0,
+        };
+        let source = program.source(&Caps { product: way, ..Caps::default() });
+        Ok(Self { way, kernel: device.kernel(&source.text)?, source, times: [Duration::ZERO; ROUNDS] })
     }
-    let best = contenders.iter().min_by_key(|(.., times)| times[ROUNDS / 2]);
-    Ok(best.map_or(ProductWay::Blocks, |(way, ..)| *way))
+
+    fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {
+        let start = Instant::now();
+        let mut batch = device.batch();
+        batch.split_by(Split::Never);
+        let grid = Grid::groups(self.source.grid);
+        batch
+            .dispatch(&self.kernel, &[ones, ones, result], grid)
+            .raw_immediates(bytemuck::cast_slice(&self.source.words));
+        batch.submit()?;
+        Ok(start.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceOptions;
+
+    #[test]
+    fn the_default_follows_from_the_kind_and_the_limits() {
+        let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+        let mut info = Device::open_with(options).expect("the noop device opens").info().clone();
+        for (kind, way) in [
+            (DeviceKind::Discrete, ProductWay::Tiles),
+            (DeviceKind::Integrated, ProductWay::Tiles),
+            (DeviceKind::Virtual, ProductWay::Tiles),
+            (DeviceKind::Other, ProductWay::Tiles),
+            (DeviceKind::Software, ProductWay::Wide),
+        ] {
+            info.kind = kind;
+            assert_eq!(default_way(&info), way, "{kind}");
+        }
+        info.kind = DeviceKind::Integrated;
+        for [invocations, bytes] in [[128, 16_384], [256, 8192]] {
+            (info.limits.workgroup_invocations, info.limits.workgroup_bytes) = (invocations, bytes);
+            assert_eq!(default_way(&info), ProductWay::Blocks);
+            assert_eq!(ProductWay::ALL.map(|way| runs(way, &info.limits)), [true, true, false]);
+        }
+    }
 }

@@ -86,11 +86,16 @@ fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> 
     }
     assert!(findings.timings().iter().all(|timing| timing.ratio > 0.0 && timing.time > Duration::ZERO));
     assert_eq!(findings.churn().iter().map(|churn| churn.items).collect::<Vec<_>>(), [1, 10, 100]);
+    for churn in findings.churn() {
+        assert!([churn.one_by_one, churn.op_by_op, churn.together].iter().all(|time| *time > Duration::ZERO));
+        assert!([churn.ratio, churn.op_by_op_ratio, churn.control].iter().all(|ratio| *ratio > 0.0), "{churn:?}");
+    }
     assert!(findings.to_string().contains(&findings.verdict()));
     assert_eq!(findings.save()?, scratch.0);
     assert_eq!(scratch.policy()?, findings.policy());
     let kept = fs::read_to_string(&scratch.0).expect("what was kept");
     assert!(kept.contains("another device") && kept.contains("never split"), "{kept}");
+    assert!(kept.contains(&format!("product = {:?}\n", findings.products().fastest())), "{kept}");
     Ok(())
 }
 

@@ -1,8 +1,13 @@
-//! What is measured about a device, and kept.
+//! How devices multiply large matrices: by default, as measured, and as kept in a file.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
-use sortie::{Device, DeviceOptions, TuningFile};
+use sortie::{Device, DeviceOptions, ErrorKind, Result, TuningFile};
 
 use crate::{drivers, some};
 
@@ -60,25 +65,145 @@ fn multiply(device: &Device, [m, k, n]: [usize; 3]) -> (Vec<f32>, u64) {
 
 const LARGE: [usize; 3] = [260, 300, 260];
 
+/// Names the device to the child process.
+const DEVICE: &str = "SORTIE_TEST_TUNING_ON";
+
+/// Submitting the first large product compiled all variants, ran each of them several times and wrote the tuning file.
 #[test]
-fn a_large_product_is_preceded_by_a_measurement_once() {
-    for driver in ["llvmpipe", "swiftshader"] {
-        if drivers::open(driver).is_none() {
+fn the_first_large_product_measures_nothing_and_writes_nothing() {
+    for device in ["cpu", "llvmpipe", "swiftshader"] {
+        if device != "cpu" && drivers::find(device).is_none() {
             continue;
         }
-        let place = Place::new(&format!("once-{driver}"));
-        let device = place.open(driver);
-        multiply(&device, [20, 30, 40]);
-        assert_eq!(place.text(), "", "a small one is not worth it");
-        let (first, compiled) = multiply(&device, LARGE);
-        let text = place.text();
-        assert!(text.contains(&device.info().name) && text.contains("product = "), "{text}");
-        assert!(compiled > 1, "the ways were tried");
-        assert_eq!(multiply(&device, LARGE), (first.clone(), 0));
-        let again = place.open(driver);
-        assert_eq!(multiply(&again, LARGE), (first, 1), "it is known");
-        assert_eq!(place.text(), text);
+        let home = Place::new(&format!("home-{device}"));
+        fs::create_dir_all(&home.0).expect("a folder");
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "tuning::multiplies_for_the_first_time", "--nocapture"]).env(DEVICE, device);
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"] {
+            child.env(name, &home.0);
+        }
+        // The pipeline cache is the one file that is written without being asked for; Mesa has a cache of its own.
+        child.env_remove("SORTIE_TUNING").env("SORTIE_CACHE", "off").env("MESA_SHADER_CACHE_DISABLE", "true");
+        let output = child.output().expect("the child runs");
+        assert!(output.status.success(), "on {device}: {}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(files(&home.0), Vec::<PathBuf>::new(), "written on {device}");
     }
+}
+
+/// A child: does nothing unless it was asked to.
+#[test]
+fn multiplies_for_the_first_time() -> Result<()> {
+    const SIDE: usize = 1024;
+    let Ok(name) = std::env::var(DEVICE) else { return Ok(()) };
+    let device = Device::open_with(DeviceOptions { device: Some(name), ..drivers::uncut() })?;
+    let (a, b) = (device.upload(&some(SIDE * SIDE, 1))?, device.upload(&some(SIDE * SIDE, 2))?);
+    let product = device.zeros::<f32>(SIDE * SIDE)?;
+    let before = device.metrics();
+    let mut batch = device.batch();
+    let (left, right) = (batch.tensor(&a, [SIDE, SIDE]), batch.tensor(&b, [SIDE, SIDE]));
+    let tensor = batch.matmul(left, right);
+    batch.store(tensor, &product);
+    let ticket = batch.submit_async()?;
+    let pipelines = u64::from(device.wgpu().is_some());
+    let now = device.metrics() - before;
+    assert_eq!((now.batches, now.plans_made, now.pipelines_created), (1, 1, pipelines), "when it has been submitted");
+    ticket.wait()?;
+    let done = device.metrics() - before;
+    assert_eq!((done.batches, done.submissions, done.dispatches), (1, 1, 1));
+    assert_eq!((done.pipelines_created, done.buffers_created), (pipelines, 0));
+    Ok(())
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn an_untuned_device_multiplies_as_suits_its_kind() -> Result<()> {
+    for (name, way) in [("cpu", "gemm"), ("llvmpipe", "wide"), ("swiftshader", "wide"), ("noop", "tiles")] {
+        if !matches!(name, "cpu" | "noop") && drivers::find(name).is_none() {
+            continue;
+        }
+        let place = Place::new(&format!("untuned-{name}"));
+        assert_eq!(place.open(name).product_way(), way, "on {name}");
+    }
+    let host = Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })?;
+    let (gpu, queue) = host.wgpu().expect("it is wgpu's");
+    assert_eq!(Device::from_wgpu(gpu.clone(), queue.clone())?.product_way(), "tiles");
+    Ok(())
+}
+
+/// A plan made before tuning was found again after it: the kernel stayed the same.
+#[test]
+fn what_tuning_finds_is_used_by_the_next_product_of_the_same_recording() -> Result<()> {
+    for driver in ["llvmpipe", "swiftshader"] {
+        let Some(device) = drivers::open(driver) else { continue };
+        let table = format!("{}, {}", device.info().name, device.info().driver);
+        // Whichever is the fastest, the others change.
+        for way in ["blocks", "wide", "tiles"] {
+            let place = Place::new(&format!("next-{driver}-{way}"));
+            place.write(&format!("[{table:?}]\nproduct = {way:?}\n"));
+            let device = place.open(driver);
+            assert_eq!(device.product_way(), way);
+            let (first, compiled) = multiply(&device, LARGE);
+            assert_eq!((compiled, multiply(&device, LARGE)), (1, (first.clone(), 0)), "the plan is found again");
+            let found = device.tune()?;
+            assert_eq!(device.product_way(), found.fastest());
+            let changed = u64::from(found.fastest() != way);
+            let before = device.metrics();
+            assert_eq!(multiply(&device, LARGE), (first.clone(), changed), "{way} became {}", found.fastest());
+            let done = device.metrics() - before;
+            assert_eq!((done.plans_made, done.plan_hits), (changed, 1 - changed));
+            assert_eq!(multiply(&device, LARGE), (first, 0));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn tuning_says_what_it_measured_and_is_in_the_file_only_once_it_is_saved() -> Result<()> {
+    let kernels = ["blocks", "wide", "tiles"];
+    let libraries = ["gemm", "matrixmultiply strips", "matrixmultiply"];
+    for (name, ways) in [("cpu", libraries), ("llvmpipe", kernels), ("swiftshader", kernels)] {
+        if name != "cpu" && drivers::find(name).is_none() {
+            continue;
+        }
+        let place = Place::new(&format!("saved-{name}"));
+        let device = place.open(name);
+        let found = device.tune()?;
+        assert_eq!(found.timings().iter().map(|timing| timing.way).collect::<Vec<_>>(), ways);
+        let least = found.timings().iter().min_by_key(|timing| timing.time).expect("three");
+        assert!(least.time > Duration::ZERO && least.way == found.fastest(), "{found:?}");
+        assert_eq!((device.product_way(), place.text().as_str()), (found.fastest(), ""), "used, and not written");
+        assert_eq!(found.save()?, place.file());
+        let line = format!("product = {:?}\n", found.fastest());
+        assert!(place.text().contains(&device.info().name) && place.text().contains(&line), "{}", place.text());
+        assert_eq!(place.open(name).product_way(), found.fastest(), "of a device that is opened later");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_device_multiplies_as_the_file_says() {
+    for library in ["gemm", "matrixmultiply strips", "matrixmultiply"] {
+        let place = Place::new("library");
+        let info = place.open("cpu").info().clone();
+        place.write(&format!("[{:?}]\nproduct = {library:?}\n", format!("{}, {}", info.name, info.driver)));
+        assert_eq!(place.open("cpu").product_way(), library);
+    }
+}
+
+#[test]
+fn nothing_is_measured_on_a_device_that_runs_nothing_or_saved_without_a_file() -> Result<()> {
+    let off =
+        |name: &str| DeviceOptions { device: Some(name.into()), tuning: TuningFile::Off, ..DeviceOptions::default() };
+    let error = Device::open_with(off("noop"))?.tune().expect_err("it runs nothing");
+    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    let error = Device::open_with(off("cpu"))?.tune()?.save().expect_err("there is no file");
+    assert!(error.kind() == &ErrorKind::Unsupported && error.to_string().contains("switched off"), "{error}");
+    Ok(())
 }
 
 #[test]
@@ -99,21 +224,22 @@ fn every_way_gives_the_same() {
 }
 
 #[test]
-fn a_file_that_makes_no_sense_is_ignored_and_what_others_wrote_stays() {
-    if drivers::open("llvmpipe").is_none() {
-        return;
-    }
+fn a_file_that_makes_no_sense_is_ignored_and_what_others_wrote_stays() -> Result<()> {
     let place = Place::new("ignored");
     for text in ["]]", "product = 3", "[\"another device\"]\nproduct = \"quick\"\nnumber = 7\n"] {
         place.write(text);
-        let device = place.open("llvmpipe");
-        let (result, _) = multiply(&device, LARGE);
-        assert!(result.iter().any(|x| *x > 0.0));
+        let device = place.open("cpu");
+        assert_eq!(device.product_way(), "gemm", "{text}");
+        multiply(&device, LARGE);
+        assert_eq!(place.text(), text, "a product writes nothing");
+        device.tune()?.save()?;
         assert!(place.text().contains(&device.info().name), "{}", place.text());
     }
     assert!(place.text().contains("another device") && place.text().contains("number = 7"), "{}", place.text());
     // Where nothing can be written, nothing is.
     fs::remove_file(place.file()).expect("it is there");
     fs::create_dir(place.file()).expect("a folder in its place");
-    multiply(&place.open("llvmpipe"), LARGE);
+    let error = place.open("cpu").tune()?.save().expect_err("it is a folder");
+    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    Ok(())
 }
