@@ -9,7 +9,7 @@ use super::{
     interface::{Binding, BindingKind},
     parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs},
-    stack::{Deadline, compile},
+    stack::compile,
 };
 use crate::{
     device::{Device, Shared},
@@ -69,7 +69,7 @@ impl Device {
         if let Some(bound) = kernel.inner.bound.get() {
             return Ok(bound.clone());
         }
-        let deadline = Deadline::after(shared.options().compile_budget);
+        let deadline = kernel.deadline(shared);
         let (theirs, parts) = (kernel.clone(), Arc::clone(shared));
         let bound = compile(deadline, &kernel.said(), move || theirs.with_bound_immediates(&parts))??;
         self.ready(&bound, deadline)?;
@@ -97,6 +97,6 @@ impl Kernel {
             scalar: None,
         });
         let info = validate(&self.inner.source, &module, Self::capabilities(shared))?;
-        Self::of(shared, &self.inner.source, Parsed { module, info, interface, size: *size })
+        Self::of(shared, &self.inner.source, self.inner.origin, Parsed { module, info, interface, size: *size })
     }
 }

@@ -115,6 +115,7 @@ struct Inner {
     device: u64,
     /// What it was made of, for messages.
     source: Box<str>,
+    origin: Origin,
     parsed: Parsed,
     form: Form,
     /// The same with its immediates in memory, once somebody has asked for it.
@@ -330,12 +331,20 @@ impl Kernel {
         if !shared.is_cpu() && origin == Origin::User {
             limits::check_size(&parsed, shared.info().kind == DeviceKind::Software)?;
         }
-        Self::of(shared, source, parsed)
+        Self::of(shared, source, origin, parsed)
     }
 
     /// What kernels may use.
     fn capabilities(shared: &Shared) -> Capabilities {
         if shared.is_cpu() { ready::capabilities(shared.options().portable) } else { pipeline::capabilities(shared) }
+    }
+
+    /// Until when it is waited for when it is compiled now.
+    fn deadline(&self, shared: &Shared) -> Deadline {
+        match self.inner.origin {
+            Origin::User => Deadline::after(shared.options().compile_budget),
+            Origin::Generated => Deadline::after(Duration::MAX),
+        }
     }
 
     /// How messages call it.
@@ -344,7 +353,7 @@ impl Kernel {
     }
 
     /// Must run on a large stack.
-    fn of(shared: &Shared, source: &str, parsed: Parsed) -> Result<Self> {
+    fn of(shared: &Shared, source: &str, origin: Origin, parsed: Parsed) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         limits::check_all(&parsed.interface, shared.limits())?;
         let form = if shared.is_cpu() {
@@ -367,6 +376,7 @@ impl Kernel {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: shared.id(),
             source: source.into(),
+            origin,
             parsed,
             form,
             bound: OnceLock::new(),

@@ -145,7 +145,7 @@ impl Kernel {
 
     /// The pipeline of a variant, compiled now if it has not been.
     pub(crate) fn pipeline(&self, shared: &Arc<Shared>, wrapped: bool) -> Result<&Pipeline> {
-        self.pipeline_until(shared, wrapped, Deadline::after(shared.options().compile_budget))
+        self.pipeline_until(shared, wrapped, self.deadline(shared))
     }
 
     pub(super) fn pipeline_until(&self, shared: &Arc<Shared>, wrapped: bool, deadline: Deadline) -> Result<&Pipeline> {
@@ -159,15 +159,16 @@ impl Kernel {
 
     /// Compiles several variants side by side.
     pub(crate) fn compile_all(shared: &Arc<Shared>, variants: &[(&Kernel, bool)]) -> Result<()> {
-        let deadline = Deadline::after(shared.options().compile_budget);
         let start = |(kernel, wrapped): &(&Kernel, bool)| {
             let (theirs, parts, wrapped) = (Kernel::clone(kernel), Arc::clone(shared), *wrapped);
-            (kernel.said(), Compiling::start(move || theirs.compile_once(&parts, wrapped)))
+            let deadline = kernel.deadline(shared);
+            (kernel.said(), deadline, Compiling::start(move || theirs.compile_once(&parts, wrapped)))
         };
         let under_way: Vec<_> = variants.iter().map(start).collect();
         // All are waited for, also after one has failed.
-        let done: Vec<_> =
-            under_way.into_iter().map(|(what, one)| one.and_then(|one| one.wait(deadline, &what)?)).collect();
+        let wait =
+            |(what, deadline, one): (String, Deadline, Result<Compiling<Result<()>>>)| one?.wait(deadline, &what)?;
+        let done: Vec<_> = under_way.into_iter().map(wait).collect();
         done.into_iter().collect::<Result<()>>()?;
         keep(shared);
         Ok(())

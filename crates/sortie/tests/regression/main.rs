@@ -4,6 +4,7 @@
 mod drivers;
 mod exit;
 mod foreign;
+mod kernels;
 mod loss;
 mod memory;
 mod mistakes;
