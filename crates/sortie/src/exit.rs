@@ -8,7 +8,7 @@
 //! loaded, when a device has been opened, and when its first submission is done; and again and again while a driver may be doing so, because another thread may exit just then. The runtime calls a
 //! function that is registered while it exits next. Where `exit` is called on the main thread, glibc first drops that thread's locals, before it calls any function: there one of ours waits, so nothing
 //! of a driver's goes before. Another thread may exit in the milliseconds in which a driver is loaded, before the function has been registered anew: the driver's own destructors then come first, and a thread
-//! inside it may fault. From the call of the function on, such a thread sleeps instead ([`faults`]).
+//! inside it may fault. From the call of the function on, such a thread sleeps until the process ends ([`faults`]).
 //!
 //! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
 
@@ -45,6 +45,8 @@ static THREADS: Mutex<Vec<Member>> = Mutex::new(Vec::new());
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 /// Set once the process exits, and never reset.
 static EXITING: AtomicBool = AtomicBool::new(false);
+/// When the exit began.
+static BEGIN: OnceLock<Instant> = OnceLock::new();
 /// Threads that sleep because the process exits.
 static ASLEEP: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
 
@@ -227,6 +229,11 @@ fn keep_registering() {
 }
 
 /// Has the C runtime call [`settle`] at exit, before all that it was asked to call so far. False if it refuses.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use self::faults::at_exit;
+
+/// Has the C runtime call [`settle`] at exit, before all that it was asked to call so far. False if it refuses.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
 fn at_exit() -> bool {
     unsafe extern "C" {
@@ -266,8 +273,7 @@ mod main_thread {
 }
 
 extern "C" fn settle() {
-    /// When it was first called.
-    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    let begin = BEGIN.get_or_init(Instant::now);
     // Before anything else: a thread inside a driver whose destructors have run faults at any moment.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     faults::park_threads_inside_drivers();
@@ -279,7 +285,6 @@ extern "C" fn settle() {
         // wgpu cannot be let go of here, where thread-locals are gone already: our threads do that, or nobody.
         std::mem::forget(owner);
     }
-    let begin = BEGIN.get_or_init(Instant::now);
     let wait = |over: &dyn Fn() -> bool| {
         while !over() && begin.elapsed() < PATIENCE {
             thread::sleep(Duration::from_micros(200));
@@ -300,6 +305,14 @@ extern "C" fn settle() {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn may_be_inside() -> bool {
     DEPTH.get() > 0 || OWN.get().is_some()
+}
+
+/// The calling thread will not leave the call that it is in: the exit does not wait for it.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn never_leaves() {
+    if DEPTH.get() > 0 {
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// Whether this is one of our threads, which others wait for.

@@ -1,15 +1,28 @@
 //! Threads that fault inside a driver while the process exits.
 //!
 //! glibc runs a library's destructors in reverse order of registration. A library that is being loaded, or that makes a static at its first use, registers them after our exit function, so they may
-//! run while another thread is inside that library. That thread then reads freed memory. It has nothing left to do: it sleeps, and the process ends with the status that it was given.
+//! run while another thread is inside that library. That thread then reads freed memory. It has nothing left to do: it sleeps, and the process ends with the status that it was given. The thread may hold a
+//! lock that the rest of the exit needs, such as the dynamic linker's: when its time is up it ends the process itself.
 //!
 //! Invariant: handlers are installed only once the process exits. A fault of the exiting thread, or of a thread that is not inside a call of this crate, goes to the handler that was there before.
-#![expect(unsafe_code, reason = "the standard library has no signal handlers")]
+#![expect(unsafe_code, reason = "the standard library has neither signal handlers nor exit functions")]
 
-use std::{ffi::c_int, mem::MaybeUninit, ptr, sync::OnceLock};
+use std::{
+    ffi::{c_int, c_void},
+    mem::MaybeUninit,
+    ptr,
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, Ordering},
+    },
+    time::Duration,
+};
 
 /// Signals of an access to memory that is not there.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// How long an exit may take when a thread has faulted: a little longer than our exit function waits.
+const PATIENCE: Duration = super::PATIENCE.saturating_add(Duration::from_millis(250));
 
 struct Installed {
     /// The thread that exits.
@@ -19,6 +32,22 @@ struct Installed {
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
+
+/// What the process exits with: a failure, until that is known.
+static STATUS: AtomicI32 = AtomicI32::new(libc::EXIT_FAILURE);
+
+/// Has glibc call [`settle`](super::settle) at exit, before all that it was asked to call so far. False if it refuses.
+pub(super) fn at_exit() -> bool {
+    unsafe extern "C" {
+        fn on_exit(run: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    extern "C" fn run(status: c_int, _argument: *mut c_void) {
+        STATUS.store(status, Ordering::SeqCst);
+        super::settle();
+    }
+    // SAFETY: `run` is a function that lives as long as the process and does not unwind: it neither indexes nor unwraps, and joins only finished threads. It does not use its argument.
+    unsafe { on_exit(run, ptr::null_mut()) == 0 }
+}
 
 /// From now on a thread that faults inside a driver sleeps.
 pub(super) fn park_threads_inside_drivers() {
@@ -42,7 +71,7 @@ fn current(signal: c_int) -> libc::sigaction {
 
 fn install(signal: c_int) {
     // SAFETY: all zeros is a valid `sigaction`, with an empty mask. The handler has the signature that `SA_SIGINFO` asks for, lives as long as the process, and calls only what is safe in a signal handler:
-    // it reads thread-locals without destructors and a `OnceLock` that is set, then calls `pause` or `sigaction`.
+    // it uses atomics, thread-locals without destructors and a `OnceLock` that is set, reads the clock, and calls `nanosleep`, `_exit` or `sigaction`.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
@@ -51,17 +80,25 @@ fn install(signal: c_int) {
     }
 }
 
-extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
+extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut c_void) {
     let Some(installed) = INSTALLED.get() else { return };
     if super::may_be_inside() && this_thread() != installed.exiting {
-        loop {
-            // SAFETY: `pause` takes no arguments and may be called in a signal handler.
-            unsafe { libc::pause() };
-        }
+        super::never_leaves();
+        sleep_until_the_process_ends();
     }
     let before = SIGNALS.iter().position(|own| *own == signal).map(|index| &installed.before[index]);
     if let Some(before) = before {
         // SAFETY: the action was read from `sigaction`. The instruction that faulted runs again, and faults to the handler that was there before.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
+}
+
+fn sleep_until_the_process_ends() -> ! {
+    while super::BEGIN.get().is_some_and(|begin| begin.elapsed() < PATIENCE) {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        // SAFETY: the pointers are valid or null, and `nanosleep` may be called in a signal handler.
+        unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
+    }
+    // SAFETY: ends the process at once, and may be called in a signal handler.
+    unsafe { libc::_exit(STATUS.load(Ordering::SeqCst)) }
 }

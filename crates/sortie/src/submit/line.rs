@@ -124,14 +124,10 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
     pub(crate) fn next(&self) -> Option<(I, Turn<'_, I, L, X>)> {
         let mut state = self.state.lock();
         loop {
-            let room = state.flying.len() < self.in_flight;
-            let ready = state.queued.front().is_some_and(|item| room || !item.flies());
-            if ready && !state.turn {
-                state.turn = true;
-                let item = state.queued.pop_front();
+            if let Some(item) = state.take(self.in_flight) {
                 drop(state);
                 // Made outside the lock: letting go of it takes the lock again.
-                return item.map(|item| (item, Turn { line: self }));
+                return Some((item, Turn { line: self }));
             }
             if state.ended() {
                 // The wait thread may be asleep waiting for what will not come.
@@ -140,6 +136,12 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
             }
             self.submit.wait(&mut state);
         }
+    }
+
+    /// As [`Line::next`], but never waits: `None` where another thread has the turn, or nothing may leave now.
+    pub(crate) fn next_now(&self) -> Option<(I, Turn<'_, I, L, X>)> {
+        let item = self.state.lock().take(self.in_flight)?;
+        Some((item, Turn { line: self }))
     }
 
     /// A flight has left. Returns its serial. The caller has the turn.
@@ -225,5 +227,18 @@ impl<I, L, X> State<I, L, X> {
     /// Nothing will be submitted any more.
     fn ended(&self) -> bool {
         self.closed && self.queued.is_empty() && !self.turn && !self.reserved
+    }
+}
+
+impl<I: Queued, L, X> State<I, L, X> {
+    /// Takes the first item and the turn, if it may leave now.
+    fn take(&mut self, in_flight: usize) -> Option<I> {
+        let room = self.flying.len() < in_flight;
+        let ready = self.queued.front().is_some_and(|item| room || !item.flies());
+        if !ready || self.turn {
+            return None;
+        }
+        self.turn = true;
+        self.queued.pop_front()
     }
 }

@@ -228,6 +228,17 @@ impl Submitter {
     /// Queues flights, in order. Never waits for the device.
     pub(crate) fn push(&self, flights: impl IntoIterator<Item = Flight>) {
         self.line.push(flights.into_iter().map(Item::Flight));
+        self.drain_at_exit();
+    }
+
+    /// Fails what was queued after the submit thread had ended because the process exits: its callers would wait in vain. Either `quit` comes after this look, and the submit thread finds what
+    /// was queued before, or this thread finds that the process exits.
+    fn drain_at_exit(&self) {
+        while self.exiting.load(Ordering::SeqCst)
+            && let Some((item, turn)) = self.line.next_now()
+        {
+            self.attend_turn(item, turn);
+        }
     }
 
     /// Tells whoever waits for a batch what has become of it so far: it is on its way, or it is not.
@@ -285,6 +296,7 @@ impl Submitter {
         };
         let departed = self.depart(flight, true);
         drop(turn);
+        self.drain_at_exit();
         match departed {
             Departed::Flying(index, serial) => while !completion.is_done() && !self.attend(&index, serial) {},
             Departed::Over(wakers) => wakers.wake(),

@@ -128,7 +128,7 @@ impl Findings {
     /// Measures a device for about as long as it is given, and says now and then how much of that is done. [`Device::tune`](crate::Device::tune) is a part of it.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
     /// [`Batch::submit`](crate::Batch::submit).
     pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
         Ok(Self::of(contest::measure(options, time, &mut progress)?))
@@ -251,7 +251,7 @@ impl Findings {
     /// Writes the policy, and how matrices are multiplied, to the tuning file, from which devices that are opened later take it. Returns where that is.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
     pub fn save(&self) -> Result<PathBuf> {
         let (split, in_flight) = (self.policy.split.to_string(), self.policy.in_flight.to_string());
         let lines = [("split", split.as_str()), ("in_flight", &in_flight), self.products.line()];

@@ -2,13 +2,19 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use shuttle::{sync::Mutex, thread};
+use shuttle::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
 
 use crate::{
     explore,
     submit::{
         completion::Completion,
-        line::{Line, Queued},
+        line::{Line, Queued, Turn},
     },
 };
 
@@ -221,4 +227,45 @@ fn nothing_comes_between_the_items_of_a_reservation() {
         }
     };
     explore(scenario);
+}
+
+/// As when the process exits: what is queued after the submit thread has ended is failed by the thread that queued it.
+#[test]
+fn what_is_queued_while_the_line_closes_for_good_is_not_left_there() {
+    struct Exit {
+        line: Line<Item, Leg, u64>,
+        exiting: AtomicBool,
+    }
+    fn fail((item, turn): (Item, Turn<'_, Item, Leg, u64>)) {
+        if let Item::Flight(leg) = item {
+            leg.completion.finish(Ok(()));
+        }
+        drop(turn);
+    }
+    explore(|| {
+        let exit = Arc::new(Exit { line: Line::new(1), exiting: AtomicBool::new(false) });
+        let submits = {
+            let exit = exit.clone();
+            thread::spawn(move || std::iter::from_fn(|| exit.line.next()).for_each(fail))
+        };
+        let quits = {
+            let exit = exit.clone();
+            thread::spawn(move || {
+                exit.exiting.store(true, Ordering::SeqCst);
+                exit.line.close();
+            })
+        };
+        for id in [1, 2] {
+            let completion = Arc::new(Completion::new());
+            completion.submitted();
+            exit.line.push([Item::Flight(Leg { id, completion: completion.clone() })]);
+            while exit.exiting.load(Ordering::SeqCst)
+                && let Some(taken) = exit.line.next_now()
+            {
+                fail(taken);
+            }
+            assert_eq!(completion.wait(), Ok(()));
+        }
+        [submits, quits].into_iter().for_each(|thread| thread.join().expect("no panic"));
+    });
 }
