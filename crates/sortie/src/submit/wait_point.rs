@@ -17,8 +17,9 @@ use crate::device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline};
 
 /// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
 const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
-/// A first look this soon after a submission sees its completion on time. Drivers of GL run what is submitted before they return.
-const PROMPT: Duration = Duration::from_millis(1);
+/// A completion is seen on time this soon after a look that did not find it, or after the submission: drivers of GL run what is submitted before they return. A look may take long: on GL it waits for
+/// a thread that submits.
+const PROMPT: Duration = Duration::from_millis(3);
 
 /// What one submission is waited for by.
 #[derive(Clone, Debug)]
@@ -118,18 +119,24 @@ impl WaitPoint {
 
     fn poll_until(&self, gpu: &Gpu, lost: &Lost, limit: Duration) -> Option<Seen> {
         let begin = Instant::now();
-        let mut on_time = self.submitted.is_some_and(|submitted| begin < submitted + PROMPT);
-        let Some(done) = &self.done else { return Some(Seen { at: begin, on_time }) };
+        // When it was last known not to be done.
+        let mut pending = self.submitted;
+        let seen = |pending: Option<Instant>| {
+            let at = Instant::now();
+            Some(Seen { at, on_time: pending.is_some_and(|pending| at < pending + PROMPT) })
+        };
+        let Some(done) = &self.done else { return seen(pending) };
         let [mut interval, longest] = INTERVALS;
         loop {
+            let look = Instant::now();
             lost.poll(gpu, &wgpu::PollType::Poll);
             if done.get().is_some() {
-                return Some(Seen { at: Instant::now(), on_time });
+                return seen(pending);
             }
             if begin.elapsed() >= limit || lost.check().is_err() {
                 return None;
             }
-            on_time = true;
+            pending = Some(look);
             done.wait(interval);
             interval = (2 * interval).min(longest);
         }
