@@ -104,7 +104,7 @@ pub(crate) struct Count {
 pub(crate) enum Owned {
     Unused,
     No,
-    /// `global_invocation_id.x` is the index; so many words, or half words, each.
+    /// `global_invocation_id.x` is the index of an element of `stride` words, or half words.
     Elements {
         stride: u32,
         half: bool,

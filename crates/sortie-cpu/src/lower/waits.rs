@@ -1,7 +1,7 @@
 //! Which kernels wait for other workgroups.
 //!
 //! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that another workgroup sets, a lock, a
-//! counter. Lanes of one rectangle go round together, so a workgroup that waits for another of its rectangle would wait for ever. A kernel with such a
+//! counter. Lanes of one rectangle go round together, so a workgroup that waits for another of its rectangle would never end. A kernel with such a
 //! loop runs its workgroups one at a time, started in order (see [`crate::geometry`]).
 //!
 //! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The exception is what is proved to retry
