@@ -1,4 +1,4 @@
-//! What the planner may do, and the one device limit that shows in a plan.
+//! What the planner may do, and the device limits that show in a plan.
 //!
 //! A plan depends on the recording and on these values only, so a cache of plans is keyed by both.
 
@@ -21,6 +21,19 @@ pub struct Caps {
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
     pub params_align: u32,
+    /// Workgroups that a dispatch may have along each axis.
+    pub max_groups: u32,
+    /// Bytes that the fill kernel can bind.
+    pub fill_binding_bytes: u64,
+}
+
+impl Caps {
+    /// Bytes that one dispatch of the fill kernel can fill with a pattern of `period` bytes: whole patterns, behind an alignment.
+    #[must_use]
+    pub fn fill_chunk(&self, period: u32) -> u64 {
+        let period = u64::from(period.max(1));
+        self.fill_binding_bytes.saturating_sub(u64::from(self.params_align)) / period * period
+    }
 }
 
 /// A way to compute large products of matrices. Which is the fastest depends on the device: all give the same.
@@ -56,7 +69,8 @@ impl ProductWay {
 }
 
 impl Default for Caps {
-    /// Everything allowed; 8 buffers are what WebGPU guarantees; 256 is the largest offset alignment that WebGPU lets a device ask for.
+    /// Everything allowed, and what WebGPU guarantees: 8 buffers, 65,535 workgroups, bindings of 128 MiB. 256 is the largest offset alignment
+    /// that WebGPU lets a device ask for.
     fn default() -> Self {
         Self {
             reorder: true,
@@ -67,6 +81,8 @@ impl Default for Caps {
             product: ProductWay::Blocks,
             storage_buffers: 8,
             params_align: 256,
+            max_groups: 65_535,
+            fill_binding_bytes: 128 << 20,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Short spellings of recordings, for this crate's own tests.
 
-use crate::{Access, Lane, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use crate::{Access, Grid, KernelIndex, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
 /// A recording being written down by a test.
 pub(crate) struct Draft {
@@ -23,31 +23,38 @@ impl Draft {
     }
 
     pub(crate) fn dispatch(&mut self, accesses: &[Access]) {
-        self.op(OpKind::Dispatch, Lane::Compute, accesses, [0, 0]);
+        self.dispatch_over([1, 1, 1], accesses);
     }
 
-    pub(crate) fn dispatch_with(&mut self, params: [u32; 2]) {
-        self.op(OpKind::Dispatch, Lane::Compute, &[], params);
+    pub(crate) fn dispatch_over(&mut self, groups: [u32; 3], accesses: &[Access]) {
+        let kernel = KernelIndex(0);
+        let (grid, immediates) = (Grid::Direct(groups), Span::EMPTY);
+        self.op(OpKind::Dispatch { kernel, grid, immediates, hidden_immediates: 0 }, accesses);
     }
 
     pub(crate) fn transfer(&mut self, accesses: &[Access]) {
-        self.op(OpKind::Copy, Lane::Transfer, accesses, [0, 0]);
+        let kind = match accesses {
+            [_, _] => OpKind::Copy,
+            [Access { mode: Mode::Read, .. }] => OpKind::Read { to: Span::EMPTY },
+            _ => OpKind::Write { data: Span::EMPTY },
+        };
+        self.op(kind, accesses);
     }
 
     pub(crate) fn barrier(&mut self) {
-        self.op(OpKind::Barrier, Lane::Transfer, &[], [0, 0]);
+        self.op(OpKind::Barrier, &[]);
     }
 
     pub(crate) fn split(&mut self) {
-        self.op(OpKind::Split, Lane::Transfer, &[], [0, 0]);
+        self.op(OpKind::Split, &[]);
     }
 
-    fn op(&mut self, kind: OpKind, lane: Lane, accesses: &[Access], params: [u32; 2]) {
+    fn op(&mut self, kind: OpKind, accesses: &[Access]) {
         let start = self.recording.accesses.len();
         for access in accesses {
             self.recording.push_access(*access);
         }
         let accesses = Span::new(start..self.recording.accesses.len());
-        self.recording.push_op(Op { kind, lane, accesses, params, ..Op::NOTHING });
+        self.recording.push_op(Op { kind, accesses });
     }
 }

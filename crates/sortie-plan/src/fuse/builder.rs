@@ -38,7 +38,7 @@ impl Builder<'_, '_> {
         let op = &graph.recording.ops[graph.ops[node] as usize];
         let first = self.scalars.len();
         let count = scalars_of(graph.op(node));
-        self.scalars.extend((0..count).map(|at| op.data.start + 4 * u32::try_from(at).unwrap_or_default()));
+        self.scalars.extend((0..count).map(|at| op.immediates().start + 4 * u32::try_from(at).unwrap_or_default()));
         first
     }
 

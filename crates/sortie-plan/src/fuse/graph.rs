@@ -75,7 +75,7 @@ impl<'a> Graph<'a> {
     }
 
     pub(super) fn op(&self, node: usize) -> &'a TensorOp {
-        &self.recording.tensors[self.recording.ops[self.ops[node] as usize].kernel as usize]
+        super::tensor_of(self.recording, self.ops[node])
     }
 
     /// Decides where a node is computed.

@@ -26,7 +26,7 @@ pub use self::{
     kernel::{MOST_FOLDED, Source},
     program::{At, Body, Fold, Head, Port, Product, Program, Step},
 };
-use crate::{Access, Caps, Lane, Mode, Op, OpKind, Recording, SlotId, Span, Value};
+use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, Value};
 
 /// Operations of a segment: deciding who may join whom takes time that grows with the square of it.
 const SEGMENT: usize = 1024;
@@ -34,7 +34,7 @@ const SEGMENT: usize = 1024;
 /// A recording without tensor operations, and what stands for them.
 #[derive(Debug, Clone)]
 pub struct Lowered {
-    /// Slots and kernels are those of the original. An op of kind [`OpKind::Tensor`] runs the program whose number is its kernel.
+    /// Slots and kernels are those of the original. An op of kind [`OpKind::Tensor`] runs one of the programs.
     pub recording: Recording,
     /// For each op, the op of the original by which it is called.
     pub origin: Vec<u32>,
@@ -42,7 +42,7 @@ pub struct Lowered {
     pub programs: Vec<Program>,
     /// For each program, what was recorded for it: tensor operations, views that it reads through, copies that it makes in their place.
     pub members: Vec<Vec<u32>>,
-    /// The scalars of each tensor op: where they lie among the bytes given while recording. `data` of the op is a part of this list.
+    /// The scalars of each tensor op: where they lie among the bytes given while recording. The op has a span of this list.
     pub scalars: Vec<u32>,
 }
 
@@ -72,9 +72,15 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
     for kernel in &recording.kernels {
         lowering.lowered.recording.push_kernel(*kernel);
     }
+    for port in recording.inputs.iter() {
+        lowering.lowered.recording.push_input(port.slot, port.bytes);
+    }
+    for port in recording.outputs.iter() {
+        lowering.lowered.recording.push_output(port.slot, port.bytes);
+    }
     for (number, op) in (0..).zip(&recording.ops) {
         match op.kind {
-            OpKind::Tensor => lowering.tensor(number, op),
+            OpKind::Tensor { tensor, .. } => lowering.tensor(number, tensor),
             _ => lowering.plain(number, op),
         }
     }
@@ -95,8 +101,8 @@ impl Uses {
     fn of(recording: &Recording) -> Self {
         let mut uses = Self { plain: vec![0; recording.slots.len()], readers: vec![Vec::new(); recording.slots.len()] };
         for (number, op) in (0..).zip(&recording.ops) {
-            if op.kind == OpKind::Tensor {
-                for input in recording.tensors[op.kernel as usize].inputs() {
+            if let OpKind::Tensor { tensor, .. } = op.kind {
+                for input in recording.tensors[tensor.0 as usize].inputs() {
                     let readers = &mut uses.readers[input.slot.0 as usize];
                     if readers.last() != Some(&number) {
                         readers.push(number);
@@ -138,8 +144,8 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    fn tensor(&mut self, number: u32, op: &Op) {
-        let tensor = &self.recording.tensors[op.kernel as usize];
+    fn tensor(&mut self, number: u32, tensor: TensorIndex) {
+        let tensor = &self.recording.tensors[tensor.0 as usize];
         let stored = |input: &Value| self.stored.iter().any(|stored| stored.place == input.slot);
         if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
@@ -155,7 +161,7 @@ impl Lowering<'_> {
         let disturbs =
             |access: &Access| made(access) || (access.mode != Mode::Read && self.read[access.slot.0 as usize]);
         match op.kind {
-            OpKind::Read if accesses.iter().any(made) => return self.reads.push(number),
+            OpKind::Read { .. } if accesses.iter().any(made) => return self.reads.push(number),
             OpKind::Copy if self.stores(accesses) => {
                 let [from, to] = accesses else { unreachable!("a copy has two ends") };
                 self.stored.push(Stored { slot: from.slot, place: to.slot, start: to.start, op: number });
@@ -176,10 +182,7 @@ impl Lowering<'_> {
         let whole = from.start == 0 && from.end == self.recording.slots[source].bytes;
         let aligned = to.start.is_multiple_of(u64::from(self.caps.params_align.max(1)));
         let here = self.uses.readers[source].iter().all(|reader| self.pending.contains(reader));
-        let made = self.pending.iter().any(|number| {
-            let op = &self.recording.ops[*number as usize];
-            self.recording.tensors[op.kernel as usize].output.slot == from.slot
-        });
+        let made = self.pending.iter().any(|number| tensor_of(self.recording, *number).output.slot == from.slot);
         let free = !self.made[target] && !self.read[target] && from.slot != to.slot;
         made && whole && aligned && here && free && self.uses.plain[source] == 1
     }
@@ -221,25 +224,30 @@ impl Lowering<'_> {
             let accesses = self.accesses(inputs.chain(outputs));
             let first = self.lowered.scalars.len();
             self.lowered.scalars.extend(kernel.scalars);
-            let op = Op {
-                kind: OpKind::Tensor,
-                lane: Lane::Compute,
-                kernel: u32::try_from(self.lowered.programs.len()).expect("no more programs than ops"),
-                accesses,
-                data: Span::new(first..self.lowered.scalars.len()),
-                ..Op::NOTHING
+            let kind = OpKind::Tensor {
+                tensor: TensorIndex(u32::try_from(self.lowered.programs.len()).expect("no more programs than ops")),
+                scalars: Span::new(first..self.lowered.scalars.len()),
             };
+            let op = Op { kind, accesses };
             self.lowered.programs.push(kernel.program);
             self.push(kernel.origin, op);
         }
         let reads = std::mem::take(&mut self.reads);
         reads.into_iter().for_each(|number| self.keep(number));
         for number in pending {
-            let tensor = &self.recording.tensors[self.recording.ops[number as usize].kernel as usize];
+            let tensor = tensor_of(self.recording, number);
             tensor.inputs().iter().for_each(|input| self.read[input.slot.0 as usize] = false);
             self.made[tensor.output.slot.0 as usize] = false;
         }
         stored.iter().for_each(|stored| self.made[stored.place.0 as usize] = false);
+    }
+}
+
+/// The tensor operation that an op of a recording is.
+fn tensor_of(recording: &Recording, op: u32) -> &TensorOp {
+    match recording.ops[op as usize].kind {
+        OpKind::Tensor { tensor, .. } => &recording.tensors[tensor.0 as usize],
+        kind => unreachable!("{kind:?} is no tensor operation"),
     }
 }
 

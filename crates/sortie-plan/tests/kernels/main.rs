@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use sortie_plan::{
-    Caps, Element, Function, Lane, Norm, Op, OpKind, ProductWay, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
+    Caps, Element, Function, Norm, Op, OpKind, ProductWay, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
     TensorKind, TensorOp, Value,
     fuse::{Lowered, lower},
 };
@@ -32,10 +32,10 @@ impl Draft {
         let mut all = [output; 3];
         all[..inputs.len()].copy_from_slice(inputs);
         let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, output };
-        let kernel = self.recording.push_tensor(tensor);
-        let data = Span::new(self.scalars as usize..(self.scalars + 4 * scalars) as usize);
+        let tensor = self.recording.push_tensor(tensor);
+        let span = Span::new(self.scalars as usize..(self.scalars + 4 * scalars) as usize);
         self.scalars += 4 * scalars;
-        self.recording.push_op(Op { kind: OpKind::Tensor, lane: Lane::Compute, kernel, data, ..Op::NOTHING });
+        self.recording.push_op(Op::bare(OpKind::Tensor { tensor, scalars: span }));
         output
     }
 

@@ -2,12 +2,13 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sortie_plan::{Access, Lane, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
+use sortie_plan::{Access, Grid, KernelIndex, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
-/// A few short slots, every kind of op, any ranges.
+/// A few short slots, every kind of op, any ranges, some of them with an input and an output.
 pub(crate) fn recordings() -> impl Strategy<Value = Recording> {
-    let ops = vec((kind(), vec(touch(), 1..=3), params()), 0..=24);
-    (vec((slot_kind(), 1..=12_u64), 1..=6), ops).prop_map(|(slots, ops)| record(&slots, &ops))
+    let ops = vec((kind(), vec(touch(), 1..=3)), 0..=24);
+    (vec((slot_kind(), 1..=12_u64), 1..=6), ops, any::<bool>())
+        .prop_map(|(slots, ops, ports)| record(&slots, &ops, ports))
 }
 
 /// One long slot, written by the byte and read by the stretch, so that its history falls into many pieces. Some ops
@@ -21,7 +22,7 @@ pub(crate) fn sliced_recordings() -> impl Strategy<Value = Recording> {
         2 => (Just(Mode::Read), wide()),
     ];
     // No fences: each would make the history of what follows short.
-    let kind = prop_oneof![6 => Just(OpKind::Dispatch), 1 => Just(OpKind::Copy)];
+    let kind = prop_oneof![6 => Just(dispatch(Grid::Direct([2, 1, 1]), 0)), 1 => Just(OpKind::Copy)];
     vec((kind, touch, any::<bool>()), 0..=120).prop_map(|ops| {
         let mut draft = Draft::default();
         let long = draft.slot(SlotKind::Scratch, 64);
@@ -31,7 +32,7 @@ pub(crate) fn sliced_recordings() -> impl Strategy<Value = Recording> {
             if waits {
                 accesses.push(Access::read_write(chain, 0..4));
             }
-            draft.op(kind, &accesses, [0, 0]);
+            draft.op(kind, &accesses);
         }
         draft.recording
     })
@@ -48,30 +49,43 @@ fn touch() -> impl Strategy<Value = Touch> {
 }
 
 fn kind() -> impl Strategy<Value = OpKind> {
+    let grid = prop_oneof![
+        6 => [0..4_u32, 1..4_u32, 1..3_u32].prop_map(Grid::Direct),
+        2 => [1..6_u32, 1..6_u32, 1..2_u32].prop_map(|groups| Grid::Wrapped { groups, share: Span::EMPTY }),
+        1 => Just(Grid::Indirect),
+    ];
+    let hidden = || prop_oneof![3 => Just(0), 1 => 1..=40_u32];
+    let pattern = prop_oneof![Just(Span::EMPTY), (0..9_u32, 1..4_u32).prop_map(|(start, len)| Span { start, len })];
+    let data = || (0..99_u32).prop_map(|start| Span { start, len: 4 });
     prop_oneof![
-        12 => Just(OpKind::Dispatch),
+        12 => (grid, hidden()).prop_map(|(grid, hidden)| dispatch(grid, hidden)),
         3 => Just(OpKind::Copy),
-        2 => Just(OpKind::Fill),
-        2 => Just(OpKind::Write),
-        2 => Just(OpKind::Read),
+        2 => (pattern, hidden()).prop_map(|(pattern, hidden)| fill(pattern, hidden)),
+        2 => data().prop_map(|data| OpKind::Write { data }),
+        2 => data().prop_map(|to| OpKind::Read { to }),
         1 => Just(OpKind::Barrier),
         1 => Just(OpKind::Split),
     ]
+}
+
+fn dispatch(grid: Grid, hidden_immediates: u32) -> OpKind {
+    let immediates = Span { start: 3 * hidden_immediates, len: hidden_immediates };
+    OpKind::Dispatch { kernel: KernelIndex(0), grid, immediates, hidden_immediates }
+}
+
+/// Only patterns need a kernel.
+fn fill(pattern: Span, hidden: u32) -> OpKind {
+    OpKind::Fill { pattern, hidden_immediates: if pattern.len > 0 { hidden } else { 0 } }
 }
 
 fn slot_kind() -> impl Strategy<Value = SlotKind> {
     prop_oneof![Just(SlotKind::External), Just(SlotKind::Scratch)]
 }
 
-fn params() -> impl Strategy<Value = [u32; 2]> {
-    let block = || prop_oneof![Just(0), 1..=40_u32];
-    [block(), block()]
-}
-
-fn record(slots: &[(SlotKind, u64)], ops: &[(OpKind, Vec<Touch>, [u32; 2])]) -> Recording {
+fn record(slots: &[(SlotKind, u64)], ops: &[(OpKind, Vec<Touch>)], ports: bool) -> Recording {
     let mut draft = Draft::default();
     let ids: Vec<SlotId> = slots.iter().map(|(kind, bytes)| draft.slot(*kind, *bytes)).collect();
-    for (kind, touches, params) in ops {
+    for (kind, touches) in ops {
         let accesses: Vec<Access> = touches
             .iter()
             .map(|(slot, mode, bounds)| {
@@ -81,7 +95,15 @@ fn record(slots: &[(SlotKind, u64)], ops: &[(OpKind, Vec<Touch>, [u32; 2])]) -> 
                 Access::new(ids[slot], *mode, a.min(b)..a.max(b) + 1)
             })
             .collect();
-        draft.op(*kind, &accesses, *params);
+        draft.op(*kind, &accesses);
+    }
+    let external = slots.iter().zip(&ids).filter(|((kind, bytes), _)| *kind == SlotKind::External && *bytes >= 4);
+    let external: Vec<_> = external.map(|((_, bytes), id)| (*id, bytes / 4 * 4)).collect();
+    if let ([(first, bytes), ..], true) = (&external[..], ports) {
+        draft.recording.push_input(*first, *bytes);
+        external.iter().for_each(|(slot, bytes)| {
+            draft.recording.push_output(*slot, *bytes);
+        });
     }
     draft.recording
 }
@@ -97,19 +119,26 @@ impl Draft {
         self.recording.push_slot(SlotInfo { kind, bytes })
     }
 
-    /// Appends an op; barriers and splits leave the accesses and parameters out.
-    fn op(&mut self, kind: OpKind, accesses: &[Access], params: [u32; 2]) {
-        let (lane, fence) = match kind {
-            OpKind::Dispatch | OpKind::Tensor => (Lane::Compute, false),
-            OpKind::Copy | OpKind::Fill | OpKind::Write | OpKind::Read => (Lane::Transfer, false),
-            OpKind::Barrier | OpKind::Split => (Lane::Transfer, true),
+    /// Appends an op with as many of these accesses as its kind has, in its modes.
+    fn op(&mut self, kind: OpKind, accesses: &[Access]) {
+        let first = |mode| accesses.iter().take(1).map(move |access| Access { mode, ..*access }).collect();
+        let accesses: Vec<Access> = match kind {
+            // As recorded by `sortie`: a kernel does not read and write one buffer through two bindings.
+            OpKind::Dispatch { .. } => {
+                let alone = |at: &usize| accesses[..*at].iter().all(|other| other.slot != accesses[*at].slot);
+                (0..accesses.len()).filter(alone).map(|at| accesses[at]).collect()
+            }
+            OpKind::Copy => {
+                let (from, to) = (accesses[0], accesses[accesses.len() - 1]);
+                vec![Access { mode: Mode::Read, ..from }, Access { mode: Mode::Write, ..to }]
+            }
+            OpKind::Fill { .. } | OpKind::Write { .. } => first(Mode::Write),
+            OpKind::Read { .. } => first(Mode::Read),
+            OpKind::Barrier | OpKind::Split | OpKind::Tensor { .. } => Vec::new(),
         };
         let start = self.recording.accesses.len();
-        for access in accesses.iter().filter(|_| !fence) {
-            self.recording.push_access(*access);
-        }
+        accesses.iter().for_each(|access| self.recording.push_access(*access));
         let accesses = Span::new(start..self.recording.accesses.len());
-        let params = if fence { [0, 0] } else { params };
-        self.recording.push_op(Op { kind, lane, accesses, params, ..Op::NOTHING });
+        self.recording.push_op(Op { kind, accesses });
     }
 }

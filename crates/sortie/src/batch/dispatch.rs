@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use bytemuck::NoUninit;
-use sortie_plan::{Access, Lane, Mode, Op, OpKind, SlotId, Span};
+use sortie_plan::{Access, GRID_BLOCK, Grid as Groups, Mode, Op, OpKind, SlotId, Span, fold};
 
 use super::{
     Batch, Bind, Place, Recorder,
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     device::Limits,
     error::{Error, ErrorKind, Result},
-    kernel::{Binding, BindingKind, GRID_BLOCK, Interface, Kernel, fold},
+    kernel::{Binding, BindingKind, Interface, Kernel},
     memory::Use,
 };
 
@@ -106,15 +106,17 @@ impl Recorder<'_> {
                 nothing = true;
             }
         }
-        let (groups, wrapped) = match &grid.0 {
+        let limits = self.shared.limits();
+        let grid = match &grid.0 {
             Size::Indirect(place) => {
                 self.indirect(place)?;
-                ([0; 3], false)
+                Groups::Indirect
             }
-            direct => groups(direct, kernel.workgroup_size(), self.shared.limits().groups)?,
+            direct => groups(direct, kernel.workgroup_size(), limits.groups)?,
         };
-        if wrapped {
-            kernel.check_hidden(self.shared.limits())?;
+        if let Groups::Wrapped { .. } = grid {
+            kernel.check_hidden(limits)?;
+            self.tape.reserve_params(GRID_BLOCK, 1, limits)?;
         }
         let tape = &mut *self.tape;
         if let Some((one, other)) = aliased(&tape.recording.accesses[first..]) {
@@ -122,7 +124,7 @@ impl Recorder<'_> {
         }
         // With a binding missing, accesses and bindings would no longer correspond.
         let accesses = if nothing { Span::EMPTY } else { Span::new(first..tape.recording.accesses.len()) };
-        let data = match &interface.immediates {
+        let immediates = match &interface.immediates {
             None => Span::EMPTY,
             Some(own) => {
                 let start = tape.payload.immediates.len();
@@ -130,20 +132,10 @@ impl Recorder<'_> {
                 Span::new(start..start + own.size as usize)
             }
         };
-        let params = [kernel.hidden_immediates(), if wrapped { GRID_BLOCK as u32 } else { 0 }];
-        tape.reserve_params(params, self.shared.limits())?;
-        let op = Op {
-            kind: OpKind::Dispatch,
-            lane: Lane::Compute,
-            kernel: tape.kernel(kernel),
-            accesses,
-            grid: groups,
-            share: Span::EMPTY,
-            indirect: matches!(grid.0, Size::Indirect(_)),
-            data,
-            params,
-        };
-        Ok(tape.push(op, at))
+        let hidden_immediates = kernel.hidden_immediates();
+        tape.reserve_params(hidden_immediates.into(), 1, self.shared.limits())?;
+        let kind = OpKind::Dispatch { kernel: tape.kernel(kernel), grid, immediates, hidden_immediates };
+        Ok(tape.push(Op { kind, accesses }, at))
     }
 
     /// Records what a binding reads or writes, if the place fits it.
@@ -265,14 +257,16 @@ fn fits(limits: &Limits, takes: &Binding, place: &Place<'_>) -> bool {
     room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.stretch.fits()
 }
 
-/// The groups of a direct grid, and whether they must be folded.
+/// The groups of a direct grid, to be folded where they are over the device's limit.
 #[inline]
-fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<([u32; 3], bool)> {
+fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
     let groups = grid::groups(size, workgroup)?;
     let narrow = groups.map(|groups| u32::try_from(groups).ok());
     match narrow {
-        [Some(x), Some(y), Some(z)] if x <= most && y <= most && z <= most => Ok(([x, y, z], false)),
-        [Some(x), Some(y), Some(z)] if fold(groups, most).is_some() => Ok(([x, y, z], true)),
+        [Some(x), Some(y), Some(z)] if x <= most && y <= most && z <= most => Ok(Groups::Direct([x, y, z])),
+        [Some(x), Some(y), Some(z)] if fold(groups, most).is_some() => {
+            Ok(Groups::Wrapped { groups: [x, y, z], share: Span::EMPTY })
+        }
         _ => {
             let total = groups.iter().fold(1_u64, |product, groups| product.saturating_mul(*groups));
             let limit = u64::from(most).saturating_pow(3).min(u64::from(u32::MAX));
@@ -344,7 +338,7 @@ impl Dispatch<'_> {
         let tape = self.batch.tape();
         tape.paid(self.op);
         if size > 0 && (bytes.len() == size as usize || bytes.len() == end as usize) {
-            let start = tape.recording.ops[self.op].data.start as usize;
+            let start = tape.recording.ops[self.op].immediates().start as usize;
             tape.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
         } else {
             let uses = if size > 0 { format!("takes {size} bytes of") } else { "uses no".into() };

@@ -17,7 +17,7 @@ impl Batch {
     pub(crate) fn input_slot(&mut self, bytes: u64) -> SlotId {
         let tape = self.tape();
         let slot = tape.fixed(bytes.next_multiple_of(4).max(4));
-        tape.inputs.push(slot, bytes);
+        tape.recording.push_input(slot, bytes);
         slot
     }
 
@@ -36,7 +36,7 @@ impl Batch {
         }
         let tape = self.tape();
         let slot = tape.fixed(bytes.next_multiple_of(4));
-        let start = tape.outputs.push(slot, bytes);
+        let start = tape.recording.push_output(slot, bytes);
         self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
         (start, bytes)
     }
@@ -59,10 +59,9 @@ impl Batch {
             shared.lost().check()?;
             let caps = self.caps();
             let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
-            let ports = [std::mem::take(&mut tape.inputs), std::mem::take(&mut tape.outputs)];
             let route = self.route(&planned, &tape.payload);
             tape.payload.names.forget_times();
-            shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload), ports)
+            shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload))
         });
         tape.give_back();
         let outcome = outcome.and_then(|(frozen, first)| {
@@ -70,7 +69,7 @@ impl Batch {
                 let completion = Arc::new(Completion::new());
                 completion.submitted();
                 let mut hold = Hold::new(completion, Arc::new([]), here);
-                hold.pin(frozen.pins().collect());
+                hold.pin(frozen.payload.blocks.clone());
                 shared.submitter().run(Flight::whole(commands, hold))?;
             }
             Ok((frozen, self.split.unwrap_or(shared.policy().split)))

@@ -26,7 +26,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use sortie_plan::{Caps, Lane, Op, OpKind, SlotId};
+use sortie_plan::{Caps, Op, OpKind, SlotId};
 
 pub(crate) use self::bind::Place;
 use self::tape::Tape;
@@ -317,7 +317,7 @@ impl Batch {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
-        if !tape.inputs.is_empty() || !tape.outputs.is_empty() {
+        if !tape.recording.inputs.is_empty() || !tape.recording.outputs.is_empty() {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
@@ -341,7 +341,7 @@ impl Batch {
             self.shared.executor().encode(
                 &self.shared,
                 route.planned(&planned),
-                &route.parts,
+                &route.cuts,
                 &mut tape.payload,
                 log,
                 &mut |commands, blocks| departure.leave(commands, || blocks.to_vec()),
@@ -359,17 +359,19 @@ impl Batch {
     /// What the planner may do on this device.
     fn caps(&self) -> Caps {
         let planning = self.shared.options().planning;
-        let limits = self.shared.limits();
+        let (limits, host) = (self.shared.limits(), self.shared.is_cpu());
         Caps {
             reorder: planning.reorder,
             reuse: planning.reuse,
             fuse: planning.fuse,
-            host: self.shared.is_cpu(),
+            host,
             software: self.shared.kind() == DeviceKind::Software,
             product: self.shared.tuning().product_way(),
             // One is left for immediates, on devices that have none.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,
+            max_groups: if host { u32::MAX } else { limits.groups },
+            fill_binding_bytes: if host { u64::MAX } else { transfer::fill_binding_bytes(limits) },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Batch, Lane};
+use super::Batch;
 use crate::error::{Error, Result};
 
 /// What running a batch will take.
@@ -105,16 +105,16 @@ impl Batch {
         let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };
         let route = self.route(&planned, &tape.payload);
         let (planned, costs) = (route.planned(&planned), self.shared.costs());
-        let (plan, ops) = (&planned.plan, &planned.recording.ops);
-        let runs = |op: &&u32| ops[**op as usize].lane == Lane::Compute;
-        let mut kernels: Vec<(u32, bool)> = planned.variants.clone();
+        let plan = &planned.plan;
+        let mut kernels = plan.pipelines.clone();
         kernels.dedup_by_key(|(kernel, _)| *kernel);
+        let fills = plan.num_dispatches() > plan.dispatches.len();
         Ok(Outlook {
             peak_bytes: plan.peak_bytes(),
-            dispatches: plan.order.iter().filter(runs).count(),
-            passes: plan.passes_of(route.parts.iter().copied()),
-            submissions: route.parts.len(),
-            kernels: kernels.len(),
+            dispatches: plan.num_dispatches(),
+            passes: plan.passes(&route.cuts),
+            submissions: route.cuts.len(),
+            kernels: kernels.len() + usize::from(fills),
             estimate: route.estimates(costs).map(Duration::from_nanos).sum(),
             longest: route.estimates(costs).map(Duration::from_nanos).max().unwrap_or_default(),
         })

@@ -6,11 +6,11 @@ use std::{panic::Location, sync::Arc};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
+use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
     device::Limits,
-    encode::{Payload, Ports},
+    encode::Payload,
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
@@ -22,16 +22,13 @@ pub(super) struct Tape {
     pub(super) recording: Recording,
     pub(super) payload: Payload,
     slots: FxHashMap<BufferId, SlotId>,
-    kernels: FxHashMap<u64, u32>,
+    kernels: FxHashMap<u64, KernelIndex>,
     /// Mistakes by op of the recording.
     mistakes: Vec<(usize, Error)>,
     /// Dispatches whose kernel has immediates that were not given yet, in order.
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
-    /// What each run of a replay brings, and may read.
-    pub(super) inputs: Ports,
-    pub(super) outputs: Ports,
 }
 
 /// A tape that has held more than this is not kept: what one large batch took would stay for good.
@@ -64,8 +61,6 @@ impl Tape {
         self.mistakes.clear();
         self.owed.clear();
         self.params_bytes = 0;
-        self.inputs.clear();
-        self.outputs.clear();
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
             spare.push(self);
@@ -85,13 +80,13 @@ impl Tape {
         self.payload.names.uncount(op);
     }
 
-    /// Makes room for hidden parameters, which all go into one buffer.
-    pub(super) fn reserve_params(&mut self, params: [u32; 2], limits: &Limits) -> Result<()> {
-        if params == [0, 0] {
+    /// Makes room for `count` blocks of hidden parameters, which all go into one buffer.
+    pub(super) fn reserve_params(&mut self, bytes: u64, count: u64, limits: &Limits) -> Result<()> {
+        if bytes == 0 {
             return Ok(());
         }
-        let align = u64::from(limits.slice_alignment);
-        self.params_bytes += params.iter().map(|bytes| u64::from(*bytes).next_multiple_of(align)).sum::<u64>();
+        let block = bytes.next_multiple_of(u64::from(limits.slice_alignment));
+        self.params_bytes = self.params_bytes.saturating_add(block.saturating_mul(count));
         let most = limits.buffer_bytes.min(u64::from(u32::MAX));
         if self.params_bytes > most {
             return Err(Error::too_large("bytes of hidden parameters in one batch", self.params_bytes, most));
@@ -101,13 +96,14 @@ impl Tape {
 
     /// Appends a barrier or a split.
     pub(super) fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
-        self.push_further(Op { kind, ..Op::NOTHING }, at);
+        self.push_further(Op::bare(kind), at);
     }
 
     /// Keeps a mistake in the place of an op that cannot be recorded.
     #[cold]
     pub(super) fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
-        let op = self.push(Op::NOTHING, at);
+        // Any op without effect will do: the batch does not run.
+        let op = self.push(Op::bare(OpKind::Copy), at);
         self.mistake(op, error);
         op
     }
@@ -150,12 +146,12 @@ impl Tape {
     }
 
     #[inline]
-    pub(super) fn kernel(&mut self, kernel: &Kernel) -> u32 {
+    pub(super) fn kernel(&mut self, kernel: &Kernel) -> KernelIndex {
         // Runs of the same kernel are the common case.
-        if let Some(op) = self.recording.ops.last()
-            && self.recording.kernels.get(op.kernel as usize) == Some(&kernel.id())
+        if let Some(Op { kind: OpKind::Dispatch { kernel: last, .. }, .. }) = self.recording.ops.last()
+            && self.recording.kernels.get(last.0 as usize) == Some(&kernel.id())
         {
-            return op.kernel;
+            return *last;
         }
         if let Some(index) = self.kernels.get(&kernel.id()) {
             return *index;
@@ -186,7 +182,7 @@ impl Tape {
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
         while let Some(op) = self.owed.pop() {
             let op = op as usize;
-            let size = self.recording.ops[op].data.len;
+            let size = self.recording.ops[op].immediates().len;
             let message = format!("the kernel takes {size} bytes of immediates, but none were given");
             self.mistake(op, Error::new(ErrorKind::Bindings, message));
         }

@@ -2,7 +2,7 @@
 
 use std::{panic::Location, sync::Arc};
 
-use sortie_plan::{Lane, Op, OpKind, SlotId, Span, TensorOp};
+use sortie_plan::{Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, Place};
 use crate::{
@@ -46,9 +46,9 @@ impl Batch {
         let tape = self.tape();
         let start = tape.payload.immediates.len();
         tape.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
-        let data = Span::new(start..tape.payload.immediates.len());
-        let kernel = tape.recording.push_tensor(tensor);
-        tape.push(Op { kind: OpKind::Tensor, lane: Lane::Compute, kernel, data, ..Op::NOTHING }, at);
+        let scalars = Span::new(start..tape.payload.immediates.len());
+        let tensor = tape.recording.push_tensor(tensor);
+        tape.push(Op::bare(OpKind::Tensor { tensor, scalars }), at);
     }
 
     #[track_caller]

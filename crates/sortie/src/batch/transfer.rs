@@ -2,8 +2,7 @@
 
 use std::panic::Location;
 
-use smallvec::SmallVec;
-use sortie_plan::{Access, Lane, Mode, Op, OpKind, SlotId, Span};
+use sortie_plan::{Access, Caps, Mode, Op, OpKind, SlotId, Span};
 
 use super::{
     Batch, Recorder, Typed,
@@ -11,7 +10,7 @@ use super::{
 };
 use crate::{
     device::Limits,
-    encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
+    encode::PATTERN_WORDS,
     error::{Error, ErrorKind, Result},
     memory::{Use, index},
     submit::Reading,
@@ -135,18 +134,15 @@ impl Recorder<'_> {
                 let bytes = from.end - from.start;
                 let slot = self.tape.scratch(bytes);
                 let between = Spot { slot, start: 0, end: bytes };
-                self.transfer(
-                    OpKind::Copy,
-                    &[from.access(Mode::Read), between.access(Mode::Write)],
-                    Span::default(),
-                    at,
-                );
-                self.further(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)], at);
+                self.transfer(OpKind::Copy, &[from.access(Mode::Read), between.access(Mode::Write)], at);
+                let op = self.op(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)]);
+                // The second op of one call.
+                self.tape.push_further(op, at);
             }
             (Some(from), Some(to)) => {
-                self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], Span::default(), at);
+                self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], at);
             }
-            _ => self.transfer(OpKind::Copy, &[], Span::default(), at),
+            _ => self.transfer(OpKind::Copy, &[], at),
         }
         Ok(())
     }
@@ -159,17 +155,17 @@ impl Recorder<'_> {
             ));
         }
         let Some(to) = self.spot("write", to, Use::CopyTo)? else {
-            self.transfer(OpKind::Write, &[], Span::default(), at);
+            self.transfer(OpKind::Write { data: Span::EMPTY }, &[], at);
             return Ok(());
         };
-        let span = self.data(data.len() as u64, |uploads| uploads.extend_from_slice(data))?;
-        self.transfer(OpKind::Write, &[to.access(Mode::Write)], span, at);
+        let data = self.data(data.len() as u64, |uploads| uploads.extend_from_slice(data))?;
+        self.transfer(OpKind::Write { data }, &[to.access(Mode::Write)], at);
         Ok(())
     }
 
     fn read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
         let Some(from) = self.spot("read", from, Use::CopyFrom)? else {
-            self.transfer(OpKind::Read, &[], Span::default(), at);
+            self.transfer(OpKind::Read { to: Span::EMPTY }, &[], at);
             return Ok(0);
         };
         // Mapped ranges start at multiples of 8.
@@ -180,106 +176,63 @@ impl Recorder<'_> {
             return Err(Error::too_large("read: bytes read by one batch", end, most));
         }
         self.tape.payload.read_bytes = end;
-        self.transfer(OpKind::Read, &[from.access(Mode::Read)], span(start, end), at);
+        self.transfer(OpKind::Read { to: span(start, end) }, &[from.access(Mode::Read)], at);
         Ok(start)
     }
 
+    /// A fill is recorded as its pattern. Where the device cannot write it as one, it is a write of all bytes.
     fn fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
-        if self.shared.executor().is_host() {
-            return self.fill_on_host(to, value, at);
-        }
-        let storage = match to.of {
-            Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
-            Of::Block { block: None, .. } | Of::Slot { .. } => true,
-        };
-        let pattern = words(value);
-        let bindable = |pattern: &SmallVec<_>| stretch(self.shared.limits(), pattern) > 0;
-        let by_kernel =
-            pattern.filter(|pattern| storage && bindable(pattern) && !pattern.iter().all(|byte| *byte == 0));
-        let needed = if by_kernel.is_some() { Use::Storage } else { Use::CopyTo };
+        let zero = value.iter().all(|byte| *byte == 0);
+        let host = self.shared.executor().is_host();
+        let bytes = value.len() * repeats(value);
+        let by_kernel = !host && !zero && bytes <= 4 * PATTERN_WORDS && may_bind(to) && self.fill_chunk(bytes) > 0;
+        let needed = if by_kernel { Use::Storage } else { Use::CopyTo };
         let Some(spot) = self.spot("fill", to, needed)? else {
-            self.transfer(OpKind::Fill, &[], Span::default(), at);
+            self.transfer(OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }, &[], at);
             return Ok(());
         };
-        if let Some(pattern) = by_kernel {
-            return self.fill_by_kernel(spot, &pattern, at);
-        }
-        if value.iter().all(|byte| *byte == 0) {
-            self.transfer(OpKind::Fill, &[spot.access(Mode::Write)], Span::default(), at);
-            return Ok(());
-        }
-        // An element too odd for the kernel, or an imported buffer that no kernel may bind: the long way.
-        let bytes = to.stretch.exact();
-        let span = self.data(bytes, |uploads| {
-            let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
-            uploads.extend(all);
-        })?;
-        self.transfer(OpKind::Write, &[spot.access(Mode::Write)], span, at);
+        let kind = if zero {
+            OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }
+        } else if host {
+            OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates: 0 }
+        } else if by_kernel {
+            let hidden_immediates = self.shared.executor().fill_kernel(self.shared)?.hidden_immediates();
+            let chunks = (spot.end - spot.start).div_ceil(self.fill_chunk(bytes));
+            self.tape.reserve_params(hidden_immediates.into(), chunks, self.shared.limits())?;
+            OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates }
+        } else {
+            // An element too odd for the kernel, or an imported buffer that no kernel may bind.
+            let bytes = to.stretch.exact();
+            let all = |uploads: &mut Vec<u8>| {
+                uploads.extend(value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte))
+            };
+            OpKind::Write { data: self.data(bytes, all)? }
+        };
+        self.transfer(kind, &[spot.access(Mode::Write)], at);
         Ok(())
     }
 
-    /// One op, whatever the length of buffer and value.
-    fn fill_on_host(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
-        let Some(spot) = self.spot("fill", to, Use::CopyTo)? else {
-            self.transfer(OpKind::Fill, &[], Span::default(), at);
-            return Ok(());
+    /// Bytes that one dispatch of the fill kernel reaches.
+    fn fill_chunk(&self, pattern_bytes: usize) -> u64 {
+        let limits = self.shared.limits();
+        let caps = Caps {
+            params_align: limits.slice_alignment,
+            fill_binding_bytes: fill_binding_bytes(limits),
+            ..Caps::default()
         };
-        let zero = value.iter().all(|byte| *byte == 0);
-        let times = if zero { 0 } else { repeats(value) };
+        caps.fill_chunk(u32::try_from(pattern_bytes).unwrap_or(u32::MAX))
+    }
+
+    /// A value repeated to whole words, in the arena of immediates.
+    fn pattern(&mut self, value: &[u8]) -> Result<Span> {
         let arena = &mut self.tape.payload.immediates;
         let start = arena.len();
-        let end = (start + times * value.len()) as u64;
+        let end = (start + repeats(value) * value.len()) as u64;
         if end > MOST_DATA {
             return Err(Error::too_large("fill: bytes of immediates and patterns in one batch", end, MOST_DATA));
         }
-        (0..times).for_each(|_| arena.extend_from_slice(value));
-        let data = Span::new(start..arena.len());
-        // In the lane that it has elsewhere, so that one recording makes one plan.
-        let lane = if zero { Lane::Transfer } else { Lane::Compute };
-        let op = self.op(OpKind::Fill, &[spot.access(Mode::Write)], data);
-        self.tape.push(Op { lane, ..op }, at);
-        Ok(())
-    }
-
-    /// One dispatch of the fill kernel per stretch that can be bound.
-    fn fill_by_kernel(&mut self, spot: Spot, pattern: &[u8], at: &'static Location<'static>) -> Result<()> {
-        let limits = *self.shared.limits();
-        let align = u64::from(limits.slice_alignment);
-        let most = stretch(&limits, pattern);
-        let kernel = self.shared.executor().fill_kernel(self.shared)?;
-        let mut start = spot.start;
-        while start < spot.end {
-            let end = spot.end.min(start + most);
-            let words =
-                |bytes: u64| u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("bounded by the binding limit"));
-            let count = words(end - start);
-            let immediates = fill_immediates(words(start % align), count, pattern);
-            let params = [kernel.hidden_immediates(), 0];
-            let tape = &mut *self.tape;
-            tape.reserve_params(params, &limits)?;
-            let data_start = tape.payload.immediates.len();
-            tape.payload.immediates.extend_from_slice(&immediates);
-            let first = tape.recording.accesses.len();
-            tape.access(Access { slot: spot.slot, mode: Mode::Write, start, end });
-            let op = Op {
-                kind: OpKind::Fill,
-                lane: Lane::Compute,
-                kernel: tape.kernel(kernel),
-                accesses: Span::new(first..first + 1),
-                grid: fill_grid(count, limits.groups),
-                share: Span::EMPTY,
-                indirect: false,
-                data: Span::new(data_start..data_start + FILL_BYTES),
-                params,
-            };
-            if start == spot.start {
-                tape.push(op, at);
-            } else {
-                tape.push_further(op, at);
-            }
-            start = end;
-        }
-        Ok(())
+        (0..repeats(value)).for_each(|_| arena.extend_from_slice(value));
+        Ok(Span::new(start..arena.len()))
     }
 
     /// Room for data in the upload arena, padded to 4.
@@ -302,22 +255,15 @@ impl Recorder<'_> {
         MOST_DATA.min(self.shared.limits().buffer_bytes)
     }
 
-    fn transfer(&mut self, kind: OpKind, accesses: &[Access], data: Span, at: &'static Location<'static>) {
-        let op = self.op(kind, accesses, data);
+    fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
+        let op = self.op(kind, accesses);
         self.tape.push(op, at);
     }
 
-    /// The second op of one call.
-    fn further(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
-        let op = self.op(kind, accesses, Span::EMPTY);
-        self.tape.push_further(op, at);
-    }
-
-    fn op(&mut self, kind: OpKind, accesses: &[Access], data: Span) -> Op {
+    fn op(&mut self, kind: OpKind, accesses: &[Access]) -> Op {
         let first = self.tape.recording.accesses.len();
         accesses.iter().for_each(|access| self.tape.access(*access));
-        let accesses = Span::new(first..first + accesses.len());
-        Op { kind, lane: Lane::Transfer, accesses, data, ..Op::NOTHING }
+        Op { kind, accesses: Span::new(first..first + accesses.len()) }
     }
 
     /// Where a place lies in this batch; `None` when it has no bytes.
@@ -355,16 +301,17 @@ pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
 }
 
-/// How many bytes one dispatch of the fill kernel can reach: whole patterns, behind an alignment.
-fn stretch(limits: &Limits, pattern: &[u8]) -> u64 {
-    let period = pattern.len() as u64;
-    limits.binding_bytes.min(4 * MOST_DATA).saturating_sub(u64::from(limits.slice_alignment)) / period * period
+/// Bytes that the fill kernel can bind; it counts words by 32 bits.
+pub(super) fn fill_binding_bytes(limits: &Limits) -> u64 {
+    limits.binding_bytes.min(4 * MOST_DATA)
 }
 
-/// A value as a pattern of whole words, if it is short enough for the kernel.
-fn words(value: &[u8]) -> Option<SmallVec<[u8; 4 * PATTERN_WORDS]>> {
-    let bytes = value.len() * repeats(value);
-    (bytes > 0 && bytes <= 4 * PATTERN_WORDS).then(|| value.iter().copied().cycle().take(bytes).collect())
+/// Whether a kernel may bind it: an imported buffer may lack the usage.
+fn may_bind(place: &Place<'_>) -> bool {
+    match place.of {
+        Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
+        Of::Block { block: None, .. } | Of::Slot { .. } => true,
+    }
 }
 
 /// How often a value repeats until it ends with a word.

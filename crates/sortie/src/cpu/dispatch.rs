@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use sortie_cpu::{Finding, Halt, Run, Stop};
-use sortie_plan::{Access, Op};
+use sortie_plan::{Access, Dispatch, Groups};
 
 use super::{
     memory::{Loan, Memory},
@@ -15,14 +15,17 @@ use crate::{
 };
 
 impl Running<'_> {
-    /// Runs a kernel over the memory that its accesses name.
-    pub(super) fn dispatch(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
-        let (payload, workers) = (self.sheet.payload(), &self.sheet.workers);
-        let kernel = &payload.kernels[op.kernel as usize];
+    /// Runs a kernel over the memory that it binds.
+    pub(super) fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
+        let (payload, workers) = (self.placed.payload, &self.sheet.workers);
+        let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
+        let Some(kernel) = payload.kernels.get(dispatch.kernel.0 as usize) else {
+            return self.native(dispatch, accesses);
+        };
         let ready = kernel.ready();
-        let groups = match accesses.last().filter(|_| op.indirect) {
-            Some(counts) => read_groups(&mut self.memory, counts),
-            None => op.grid,
+        let groups = match dispatch.groups {
+            Groups::Direct(groups) | Groups::Wrapped(groups) => groups,
+            Groups::Indirect(counts) => read_groups(&mut self.memory, &counts),
         };
         if groups.contains(&0) {
             return Ok(());
@@ -35,7 +38,7 @@ impl Running<'_> {
             })
             .collect();
         let mut bound = self.memory.lend(&mut loans);
-        let bytes = &payload.immediates[op.data.range()];
+        let bytes = &payload.immediates[dispatch.immediates.range()];
         let aligned;
         let immediates = match bytemuck::try_cast_slice(bytes) {
             Ok(words) => words,

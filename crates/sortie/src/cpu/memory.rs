@@ -7,15 +7,15 @@ use std::sync::Arc;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use sortie_cpu::Bound;
-use sortie_plan::{Access, PhysicalId};
+use sortie_plan::{Access, MemoryId};
 
 use crate::memory::{Block, index};
 
 pub(super) struct Memory<'a> {
     /// Those of the slots, then the scratch memory of the plan.
     blocks: &'a [Option<Arc<Block>>],
-    /// For each slot the scratch memory that it lies on, if it does.
-    placement: &'a [Option<PhysicalId>],
+    /// For each slot the block that it lies on.
+    memory: &'a [MemoryId],
     /// By block.
     locked: SmallVec<[Locked<'a>; 16]>,
 }
@@ -41,28 +41,22 @@ pub(super) struct Loan {
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn new(blocks: &'a [Option<Arc<Block>>], placement: &'a [Option<PhysicalId>]) -> Self {
+    pub(super) fn new(blocks: &'a [Option<Arc<Block>>], memory: &'a [MemoryId]) -> Self {
         let mut locked = SmallVec::new();
         locked.resize_with(blocks.len(), || None);
-        Self { blocks, placement, locked }
+        Self { blocks, memory, locked }
     }
 
     #[inline]
     pub(super) fn place(&self, access: &Access) -> Place {
-        let slot = access.slot.0 as usize;
-        let block = self.placement[slot].map_or(slot, |id| self.placement.len() + id.0 as usize);
+        let block = self.memory[access.slot.0 as usize].0 as usize;
         Place { block, start: index(access.start / 4), end: index(access.end / 4) }
     }
 
     /// Zeros scratch from its beginning.
-    pub(super) fn zero(&mut self, scratch: PhysicalId, bytes: u64) {
-        let place = Place { block: self.placement.len() + scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
+    pub(super) fn zero(&mut self, scratch: MemoryId, bytes: u64) {
+        let place = Place { block: scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
         self.words(place).fill(0);
-    }
-
-    /// Whether scratch has never been used, and so is zero.
-    pub(super) fn is_fresh(&self, scratch: PhysicalId) -> bool {
-        block(self.blocks, self.placement.len() + scratch.0 as usize).fresh()
     }
 
     pub(super) fn words(&mut self, place: Place) -> &mut [u32] {

@@ -19,7 +19,7 @@ mod workers;
 use std::{sync::Arc, time::Duration};
 
 use sortie_cpu::{Library, native::time_libraries};
-use sortie_plan::Part;
+use sortie_plan::Cut;
 
 pub(crate) use self::{native::Native, work::Work};
 use self::{
@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     device::{DeviceOptions, Shared},
-    encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Ports, Route},
+    encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Route},
     error::Result,
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
@@ -38,7 +38,7 @@ use crate::{
 
 /// Scratch memory by physical id.
 fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
-    let sizes = planned.plan.physical.iter();
+    let sizes = planned.plan.scratch.iter();
     let taken = sizes.map(|bytes| {
         let raw = shared.take_memory(*bytes, None)?;
         Ok(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)))
@@ -100,7 +100,7 @@ impl Cpu {
         &self,
         shared: &Arc<Shared>,
         planned: &Arc<Planned>,
-        parts: &[Part],
+        cuts: &[Cut],
         payload: &mut Payload,
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
@@ -110,7 +110,7 @@ impl Cpu {
         }
         let returns = (payload.read_bytes > 0).then(Arc::<Returns>::default);
         let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters, log.cloned());
-        Ok(self.work(sheet, parts, &payload.blocks, leave))
+        Ok(self.work(sheet, cuts, &payload.blocks, leave))
     }
 
     pub(crate) fn freeze(
@@ -119,38 +119,32 @@ impl Cpu {
         planned: Arc<Planned>,
         route: Arc<Route>,
         mut payload: Payload,
-        ports: [Ports; 2],
     ) -> Result<Frozen> {
-        let physical = place(shared, route.planned(&planned))?;
-        physical.iter().for_each(|block| block.stale());
-        payload.blocks.extend(physical.iter().cloned().map(Some));
-        Ok(Frozen::new(planned, route, payload, physical, None, ports))
+        let scratch = place(shared, route.planned(&planned))?;
+        scratch.iter().for_each(|block| block.stale());
+        payload.blocks.extend(scratch.into_iter().map(Some));
+        Ok(Frozen::new(planned, route, payload))
     }
 
-    pub(crate) fn replay(&self, frozen: &Arc<Frozen>, parts: &[Part], errand: Errand, leave: Leave<'_>) -> Encoded {
+    pub(crate) fn replay(&self, frozen: &Arc<Frozen>, cuts: &[Cut], errand: Errand, leave: Leave<'_>) -> Encoded {
         let returns = (!errand.reads.is_empty()).then(|| Arc::new(Returns::new(errand.twice)));
         let log = errand.log.clone();
         let held = Held::Frozen(frozen.clone(), errand);
         let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters, log);
-        self.work(sheet, parts, &frozen.payload.blocks, leave)
+        self.work(sheet, cuts, &frozen.payload.blocks, leave)
     }
 
     /// The submissions of a batch.
-    fn work(&self, sheet: Sheet, parts: &[Part], blocks: &[Option<Arc<Block>>], leave: Leave<'_>) -> Encoded {
+    fn work(&self, sheet: Sheet, cuts: &[Cut], blocks: &[Option<Arc<Block>>], leave: Leave<'_>) -> Encoded {
         self.counters.bytes_written.add(sheet.bytes_written());
         let returning = sheet.returns().cloned().map(Returning::Words);
         let sheet = Arc::new(sheet);
-        let work = |number: usize, part: &Part| {
-            Commands::Cpu(Work {
-                sheet: sheet.clone(),
-                ops: part.ops.range(),
-                part: u32::try_from(number).unwrap_or(u32::MAX),
-                first: number == 0,
-                last: number + 1 == parts.len(),
-            })
+        let work = |number: usize, cut: &Cut| {
+            let part = u32::try_from(number).unwrap_or(u32::MAX);
+            Commands::Cpu(Work { sheet: sheet.clone(), cut: *cut, part })
         };
-        let commands = parts.split_last().map(|(last, before)| {
-            before.iter().enumerate().for_each(|(number, part)| leave(work(number, part), blocks));
+        let commands = cuts.split_last().map(|(last, before)| {
+            before.iter().enumerate().for_each(|(number, cut)| leave(work(number, cut), blocks));
             work(before.len(), last)
         });
         Encoded { commands, returning }

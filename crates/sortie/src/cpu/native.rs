@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use sortie_cpu::Stop;
 use sortie_plan::{
-    Access, Op,
+    Access, Dispatch,
     fuse::{Head, Product, Program},
 };
 
@@ -47,10 +47,11 @@ impl Native {
 }
 
 impl Running<'_> {
-    pub(super) fn native(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
-        let sheet = self.sheet;
-        let Some(tensors) = &sheet.planned.tensors else { unreachable!("tensor operations have been lowered") };
-        let (native, scalars) = tensors.native(op, &sheet.payload().immediates);
+    pub(super) fn native(&mut self, dispatch: &Dispatch, accesses: &[Access]) -> Result<()> {
+        let (sheet, placed) = (self.sheet, self.placed);
+        let Some(tensors) = &placed.planned.tensors else { unreachable!("tensor operations have been lowered") };
+        let number = dispatch.kernel.0 as usize - placed.planned.recording.kernels.len();
+        let (native, scalars) = tensors.native(number, dispatch.immediates, &placed.payload.immediates);
         let reads = native.inputs();
         let mut loans: SmallVec<[Loan; 8]> = accesses
             .iter()

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -11,26 +10,24 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use sortie_plan::{Access, Clear, Lane, Op, OpKind};
+use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
-    encode::{Errand, Frozen, Payload, Planned},
+    backend::interpret::{Interpreter, interpret},
+    encode::{Errand, Frozen, Payload, PlacedPlan, Planned},
     error::{Error, Result},
     memory::{Block, Returns, host},
     metrics::{Count, Counters},
-    profile::{Log, Ran, RanBetween, What},
+    profile::{Log, Ran, RanBetween},
 };
 
 /// One submission of a batch, ready to run.
 pub(crate) struct Work {
     pub(super) sheet: Arc<Sheet>,
-    /// A stretch of the plan's order.
-    pub(super) ops: Range<usize>,
+    pub(super) cut: Cut,
     /// Which submission of its batch it is.
     pub(super) part: u32,
-    pub(super) first: bool,
-    pub(super) last: bool,
 }
 
 /// What all submissions of a batch share: the plan, and what it refers to.
@@ -83,16 +80,16 @@ impl Sheet {
         }
     }
 
-    /// The replay and the run that it is of, if it is.
-    fn run(&self) -> Option<(&Frozen, &Errand)> {
+    /// The run of a replay that it is of, if it is.
+    fn run(&self) -> Option<&Errand> {
         match &self.held {
             Held::Own(_) => None,
-            Held::Frozen(frozen, errand) => Some((frozen, errand)),
+            Held::Frozen(_, errand) => Some(errand),
         }
     }
 
     pub(super) fn bytes_written(&self) -> u64 {
-        (self.payload().uploads.len() + self.run().map_or(0, |(_, errand)| errand.data.len())) as u64
+        (self.payload().uploads.len() + self.run().map_or(0, |errand| errand.data.len())) as u64
     }
 
     pub(super) fn returns(&self) -> Option<&Arc<Returns>> {
@@ -127,16 +124,24 @@ impl Drop for Sheet {
 impl Work {
     /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
-        let plan = &self.sheet.planned.plan;
+        let sheet = &*self.sheet;
+        let placed = PlacedPlan {
+            planned: &sheet.planned,
+            cuts: std::slice::from_ref(&self.cut),
+            payload: sheet.payload(),
+            blocks,
+            run: sheet.run(),
+        };
         let mut running = Running {
-            sheet: &self.sheet,
-            memory: Memory::new(blocks, &plan.placement),
+            sheet,
+            placed,
+            memory: Memory::new(blocks, &sheet.planned.plan.memory),
             canceled,
             tally: Tally::default(),
-            minutes: self.sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.ops.len())),
+            minutes: sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.cut.ops as usize)),
         };
-        let outcome = running.submission(self);
-        running.tally.add_to(&self.sheet.counters);
+        let outcome = interpret(&placed, &self.cut, &mut running);
+        running.tally.add_to(&sheet.counters);
         if let Some(minutes) = running.minutes {
             minutes.file();
         }
@@ -144,147 +149,100 @@ impl Work {
     }
 }
 
-/// A submission under way.
+/// The CPU interpreter: runs the steps of a submission.
 pub(super) struct Running<'a> {
     pub(super) sheet: &'a Sheet,
+    pub(super) placed: PlacedPlan<'a>,
     pub(super) memory: Memory<'a>,
     pub(super) canceled: &'a AtomicBool,
     tally: Tally,
-    /// Where somebody wants to know what it takes.
+    /// Present when the batch is profiled.
     minutes: Option<Minutes<'a>>,
 }
 
-impl Running<'_> {
-    fn submission(&mut self, work: &Work) -> Result<()> {
-        let plan = &self.sheet.planned.plan;
-        if work.first {
-            for clear in plan.clears.iter().filter(|clear| clear.first) {
-                self.clear(clear, Lane::Transfer);
-            }
-            self.inputs();
-        }
-        let mut start = work.ops.start;
-        // Waves matter only to what must be zeroed between them.
-        let begins = |clear: &Clear| plan.waves[clear.wave as usize].ops.start as usize;
-        let first = plan.clears.partition_point(|clear| begins(clear) < start);
-        let clears = plan.clears[first..].iter().take_while(|clear| begins(clear) < work.ops.end);
-        for clear in clears.filter(|clear| !clear.first) {
-            self.ops(&plan.order[start..begins(clear)])?;
-            start = begins(clear);
-            self.clear(clear, plan.waves[clear.wave as usize].lane);
-        }
-        self.ops(&plan.order[start..work.ops.end])?;
-        if work.last {
-            self.outputs()?;
-        }
-        Ok(())
-    }
-
-    /// Puts what a run of a replay brings into the replay's memory.
-    fn inputs(&mut self) {
-        let Some((frozen, errand)) = self.sheet.run() else { return };
-        for port in frozen.inputs.iter() {
-            self.tally.count(Lane::Transfer);
-            let place = self.memory.place(&Access::write(port.slot, 0..port.bytes));
-            let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(place));
-            words.copy_from_slice(&errand.data[crate::memory::index(port.start)..][..words.len()]);
-            self.did(What::Other("input of the run"));
-        }
-    }
-
-    /// Reads what a run of a replay asks for.
-    fn outputs(&mut self) -> Result<()> {
-        let Some((frozen, errand)) = self.sheet.run() else { return Ok(()) };
-        for port in frozen.outputs.iter().filter(|port| errand.reads.contains(&port.start)) {
-            self.tally.count(Lane::Transfer);
-            self.tally.bytes_read += port.bytes;
-            let place = self.memory.place(&Access::read(port.slot, 0..port.bytes));
-            let words = host::copy(self.memory.words(place))?;
-            if let Some(returns) = &self.sheet.returns {
-                returns.push(port.start, words);
-            }
-            self.did(What::Other("output of the run"));
-        }
-        Ok(())
-    }
-
-    /// This has just been done.
+impl Interpreter for Running<'_> {
     #[inline]
-    fn did(&mut self, what: What) {
-        if let Some(minutes) = &mut self.minutes {
-            minutes.did(what);
+    fn step(&mut self, step: Step) -> Result<()> {
+        if self.canceled.load(Ordering::Relaxed) {
+            return Err(canceled_here());
         }
-    }
-
-    /// Zeros scratch. What comes zeroed needs it only when it is used again.
-    fn clear(&mut self, clear: &Clear, lane: Lane) {
-        if clear.first && self.memory.is_fresh(clear.physical) {
-            return;
-        }
-        self.tally.count(lane);
-        self.memory.zero(clear.physical, clear.bytes);
-        self.did(What::Other("zeroing of scratch"));
-    }
-
-    fn ops(&mut self, order: &[u32]) -> Result<()> {
-        let recording = &self.sheet.planned.recording;
-        for index in order {
-            if self.canceled.load(Ordering::Relaxed) {
-                return Err(canceled_here());
+        let placed = self.placed;
+        let (plan, payload) = (placed.plan(), placed.payload);
+        match step {
+            // There are none here, and steps run in order.
+            Step::Params | Step::Barrier(_) => {}
+            Step::Dispatch(id) => {
+                self.tally.count(Lane::Compute);
+                self.dispatch(&plan[id]).map_err(|error| self.attach(plan[id].op.0, error))?;
             }
-            let op = &recording.ops[*index as usize];
-            if self.op(op, recording.accesses_of(op)).map_err(|error| self.placed(*index, error))? {
-                self.did(What::Op(*index));
+            Step::Zero(id) => {
+                self.tally.count(plan[id].lane);
+                self.memory.zero(plan[id].memory, plan[id].bytes);
             }
-        }
-        Ok(())
-    }
-
-    /// Whether there was anything to do.
-    #[inline]
-    fn op(&mut self, op: &Op, accesses: &[Access]) -> Result<bool> {
-        let payload = self.sheet.payload();
-        let empty = match op.kind {
-            OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
-            OpKind::Tensor => false,
-            _ => accesses.is_empty(),
-        };
-        if empty {
-            return Ok(false);
-        }
-        self.tally.count(op.lane);
-        match (op.kind, accesses) {
-            (OpKind::Dispatch, accesses) => self.dispatch(op, accesses)?,
-            (OpKind::Tensor, accesses) => self.native(op, accesses)?,
-            (OpKind::Copy, [from, to]) => {
-                let (from, to) = (self.memory.place(from), self.memory.place(to));
+            Step::Input(id) => {
+                self.tally.count(Lane::Transfer);
+                let port = id.of(&placed.planned.recording.inputs);
+                let data = placed.run.map_or(&[][..], |run| &run.data[crate::memory::index(port.start)..]);
+                self.put(&Access::write(port.slot, 0..port.bytes), data);
+            }
+            Step::Copy(id) => {
+                self.tally.count(Lane::Transfer);
+                let (from, to) = (self.memory.place(&plan[id].from), self.memory.place(&plan[id].to));
                 self.memory.copy(from, to);
             }
-            (OpKind::Fill, [to]) => {
-                let to = self.memory.place(to);
-                fill(self.memory.words(to), &payload.immediates[op.data.range()]);
+            Step::Fill(id) => {
+                self.tally.count(plan[id].lane());
+                let to = self.memory.place(&plan[id].to);
+                fill(self.memory.words(to), &payload.immediates[plan[id].pattern.range()]);
             }
-            (OpKind::Write, [to]) => {
-                let to = self.memory.place(to);
-                let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
-                words.copy_from_slice(&payload.uploads[op.data.range()]);
+            Step::Write(id) => {
+                self.tally.count(Lane::Transfer);
+                self.put(&plan[id].to, &payload.uploads[plan[id].data.range()]);
             }
-            (OpKind::Read, [from]) => {
-                self.tally.bytes_read += from.end - from.start;
-                let from = self.memory.place(from);
-                let words = host::copy(self.memory.words(from))?;
-                if let Some(returns) = &self.sheet.returns {
-                    returns.push(u64::from(op.data.start), words);
-                }
+            Step::Read(id) => {
+                let read = self.read(&plan[id].from, plan[id].to.start.into());
+                read.map_err(|error| self.attach(plan[id].op.0, error))?;
             }
-            (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
+            Step::Output(id) => {
+                let port = id.of(&placed.planned.recording.outputs);
+                self.read(&Access::read(port.slot, 0..port.bytes), port.start)?;
+            }
         }
-        Ok(true)
+        Ok(())
     }
 
+    #[inline]
+    fn executed(&mut self, step: StepId) {
+        if let Some(minutes) = &mut self.minutes {
+            minutes.executed(step);
+        }
+    }
+}
+
+impl Running<'_> {
+    /// Overwrites memory with as much of the data as fits.
+    fn put(&mut self, to: &Access, data: &[u8]) {
+        let to = self.memory.place(to);
+        let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
+        words.copy_from_slice(&data[..words.len()]);
+    }
+
+    /// Brings memory back to the caller.
+    fn read(&mut self, from: &Access, at: u64) -> Result<()> {
+        self.tally.count(Lane::Transfer);
+        self.tally.bytes_read += from.end - from.start;
+        let from = self.memory.place(from);
+        let words = host::copy(self.memory.words(from))?;
+        if let Some(returns) = &self.sheet.returns {
+            returns.push(at, words);
+        }
+        Ok(())
+    }
+
+    /// Tells an error which op it is of.
     #[cold]
-    fn placed(&self, op: u32, error: Error) -> Error {
-        self.sheet.payload().names.place(self.sheet.planned.origin(op as usize), error)
+    fn attach(&self, op: u32, error: Error) -> Error {
+        self.placed.payload.names.place(self.placed.planned.origin(op as usize), error)
     }
 }
 
@@ -306,10 +264,10 @@ impl<'a> Minutes<'a> {
 
     /// Apart, so that running without a profile does not carry it along.
     #[cold]
-    fn did(&mut self, what: What) {
+    fn executed(&mut self, step: StepId) {
         let now = self.log.since(Instant::now());
         let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
-        self.ran.push(Ran { what, part: self.part, encode: 0 });
+        self.ran.push(Ran { step: step.0, part: self.part, encode: 0 });
         let begin = std::mem::replace(&mut self.last, now);
         self.between.push(RanBetween { first, count: 1, part: self.part, begin, end: now });
     }
@@ -353,6 +311,6 @@ impl Tally {
 
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("ops", &self.ops).finish_non_exhaustive()
+        f.debug_struct("Work").field("cut", &self.cut).finish_non_exhaustive()
     }
 }

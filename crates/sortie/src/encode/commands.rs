@@ -1,36 +1,36 @@
-//! The loop that turns waves into wgpu commands.
+//! The wgpu interpreter: encodes the steps of a plan.
 //!
-//! Two walks over the plan in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
+//! Two walks over the list in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
 //! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
-use std::{iter::Peekable, ops::Range, sync::Arc};
+use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, Clear, Lane, Op, OpKind, PhysicalId, SlotId};
+use sortie_plan::{Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, Port, Step, StepId, Zero};
 
 use super::{
     fill,
-    frozen::Laid,
+    frozen::PlacedPlan,
     groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
     open::{Commands, pipeline},
     plans::Resolved,
     stamps::Stamps,
 };
 use crate::{
+    backend::interpret::{Interpreter, interpret},
     device::Shared,
     error::Result,
-    kernel::{GRID_BLOCK, Kernel, Layout, fold},
+    kernel::{Kernel, Layout, Pipeline},
     memory::Block,
     metrics::{Count, Counters},
-    profile::What,
 };
 
 /// Everything the two walks look at.
 pub(super) struct Encoding<'a> {
     pub(super) device: &'a wgpu::Device,
     pub(super) shared: &'a Arc<Shared>,
-    pub(super) laid: &'a Laid<'a>,
-    /// Present when scratch must be zeroed in the middle.
+    pub(super) placed: &'a PlacedPlan<'a>,
+    /// Present when the plan uses it.
     pub(super) fill: Option<&'a Kernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<wgpu::Buffer>,
@@ -46,7 +46,7 @@ impl<'a> Encoding<'a> {
         &self,
         resolved: &mut Resolved,
         mut stamps: Option<&mut Stamps>,
-        mut each: impl FnMut(bool, &mut dyn FnMut() -> wgpu::CommandEncoder) -> Result<()>,
+        mut each: impl FnMut(bool, &mut dyn FnMut() -> Result<wgpu::CommandEncoder>) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
         let fits = self.fits(resolved);
@@ -66,55 +66,28 @@ impl<'a> Encoding<'a> {
             }
         };
         let mut refs = resolved.groups.iter();
-        let mut clears = self.laid.planned.plan.clears.iter().filter(|clear| !clear.first).peekable();
-        for (number, part) in self.laid.parts.iter().enumerate() {
-            let last = number + 1 == self.laid.parts.len();
+        for (number, cut) in self.placed.cuts.iter().enumerate() {
+            let last = number + 1 == self.placed.cuts.len();
             each(last, &mut || {
                 let mut commands = Commands::new(self.device, &groups, now, stamps.as_deref_mut());
                 commands.begin(number);
-                if number == 0 {
-                    self.prologue(&mut commands);
-                }
-                self.part(&mut commands, part.ops.range(), &mut clears, &mut refs);
-                if last {
-                    self.epilogue(&mut commands);
-                }
-                let mut encoder = commands.end(self.counters);
+                let mut encoder = Encoder { of: self, commands, refs: &mut refs };
+                interpret(self.placed, cut, &mut encoder)?;
+                let mut encoder = encoder.commands.end(self.counters);
                 if let Some(stamps) = stamps.as_deref().filter(|_| last) {
                     let period = self.shared.queue().get_timestamp_period();
                     stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, period);
                 }
-                encoder
+                Ok(encoder)
             })?;
         }
         Ok(())
     }
 
-    /// A stretch of the order. Waves matter only to what must be zeroed between them.
-    fn part<'r, 'c>(
-        &self,
-        commands: &mut Commands<'a, '_>,
-        ops: Range<usize>,
-        clears: &mut Peekable<impl Iterator<Item = &'c Clear>>,
-        refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
-        let plan = &self.laid.planned.plan;
-        let mut start = ops.start;
-        let begins = |clear: &Clear| plan.waves[clear.wave as usize].ops.start as usize;
-        while let Some(clear) = clears.next_if(|clear| begins(clear) < ops.end) {
-            let before = start..begins(clear);
-            start = before.end;
-            self.ops(commands, &plan.order[before], refs);
-            self.clear(commands, clear, plan.waves[clear.wave as usize].lane, refs);
-        }
-        self.ops(commands, &plan.order[start..ops.end], refs);
-    }
-
     /// Whether the buffers are those of the last run.
     fn fits(&self, resolved: &Resolved) -> bool {
-        let blocks = &self.laid.payload.blocks;
+        let blocks = self.placed.blocks;
         resolved.buffers.len() == blocks.len()
-            && resolved.params == self.laid.params.map(Block::id)
             && blocks
                 .iter()
                 .zip(&resolved.buffers)
@@ -123,249 +96,227 @@ impl<'a> Encoding<'a> {
 
     /// Finds all bind groups.
     fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) {
-        let plan = &self.laid.planned.plan;
-        let recording = &self.laid.planned.recording;
+        let plan = self.placed.plan();
         resolved.groups.clear();
         resolved.buffers.clear();
         // A slot that no op uses has no buffer; any id will do.
         let unused = crate::memory::BufferId(0);
-        resolved
-            .buffers
-            .extend(self.laid.payload.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id())));
-        resolved.params = self.laid.params.map(Block::id);
-        let mut clears = plan.clears.iter().filter(|clear| !clear.first).peekable();
-        for (index, wave) in plan.waves.iter().enumerate() {
-            while let Some(clear) = clears.next_if(|clear| clear.wave as usize <= index) {
-                if let Some(fill) = self.clears_in_pass(clear, wave.lane) {
-                    let block = self.physical(clear.physical);
-                    let bound = Bound { buffer: block.id(), offset: 0, bytes: clear.bytes };
-                    resolved.groups.push(self.find(groups, &fill.groups()[0].layout, &[(bound, block)], now));
+        let ids = self.placed.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id()));
+        resolved.buffers.extend(ids);
+        let mut push = |layout: &Layout, bound: &[(Bound, &Block)]| {
+            let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
+            let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
+            resolved.groups.push(self.groups.find(groups, self.device, key, layout, &blocks, now));
+        };
+        for step in &plan.steps {
+            match *step {
+                Step::Dispatch(id) => self.resolve_dispatch(&plan[id], &mut push),
+                Step::Fill(id) => {
+                    if let Some(fill) = self.fills_in_pass(&plan[id]) {
+                        let bound = self.bound(&Access { start: self.aligned(plan[id].to.start), ..plan[id].to });
+                        push(&fill.groups()[0].layout, &[bound]);
+                        self.resolve_hidden(pipeline(fill, false), &mut push);
+                    }
                 }
-            }
-            for op in &plan.order[wave.ops.range()] {
-                let op = &recording.ops[*op as usize];
-                if op.lane == Lane::Compute && runs(op) {
-                    self.resolve_op(groups, resolved, op, recording.accesses_of(op), now);
+                Step::Zero(id) => {
+                    if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
+                        let block = self.placed.block(plan[id].memory);
+                        let bound = Bound { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
+                        push(&fill.groups()[0].layout, &[(bound, block)]);
+                    }
                 }
+                _ => {}
             }
         }
     }
 
-    fn resolve_op(&self, groups: &mut Groups, resolved: &mut Resolved, op: &Op, accesses: &[Access], now: u64) {
-        let kernel = &self.laid.payload.kernels[op.kernel as usize];
+    fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl FnMut(&Layout, &[(Bound, &Block)])) {
+        let kernel = &self.placed.payload.kernels[dispatch.kernel.0 as usize];
+        let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
-                accesses[group.bindings.clone()].iter().map(|access| self.bound(op, access)).collect();
-            resolved.groups.push(self.find(groups, &group.layout, &bound, now));
+                accesses[group.bindings.clone()].iter().map(|access| self.bound(access)).collect();
+            push(&group.layout, &bound);
         }
-        let pipeline = pipeline(kernel, op.params[1] > 0);
-        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.laid.params) {
+        self.resolve_hidden(pipeline(kernel, is_wrapped(dispatch)), push);
+    }
+
+    fn resolve_hidden(&self, pipeline: &Pipeline, push: &mut impl FnMut(&Layout, &[(Bound, &Block)])) {
+        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.placed.params()) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
-            let bound: SmallVec<[_; 2]> = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, params))
+            let bound: SmallVec<[(_, &Block); 2]> = sizes
+                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, &**params))
                 .collect();
-            resolved.groups.push(self.find(groups, &hidden.layout, &bound, now));
+            push(&hidden.layout, &bound);
         }
     }
 
-    fn bound(&self, op: &Op, access: &Access) -> (Bound, &Block) {
-        let block = self.block(access);
-        let offset = match op.kind {
-            // A fill starts anywhere; its binding starts at the alignment before it.
-            OpKind::Fill => access.start - access.start % u64::from(self.shared.limits().slice_alignment),
-            _ => access.start,
-        };
-        (Bound { buffer: block.id(), offset, bytes: access.end - offset }, block)
+    fn bound(&self, access: &Access) -> (Bound, &'a Block) {
+        let block = self.placed.block_of(access.slot);
+        (Bound { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, block)
     }
 
-    fn find(&self, groups: &mut Groups, layout: &Layout, bound: &[(Bound, &Block)], now: u64) -> GroupRef {
-        let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
-        let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
-        self.groups.find(groups, self.device, key, layout, &blocks, now)
+    /// A fill starts anywhere; its binding starts at the alignment before it.
+    fn aligned(&self, start: u64) -> u64 {
+        start - start % u64::from(self.shared.limits().slice_alignment)
     }
 
-    /// What a run of a replay asks for.
-    fn epilogue(&self, commands: &mut Commands<'a, '_>) {
-        for port in self.laid.outputs() {
-            let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
-            self.counters.bytes_read.add(port.bytes);
-            let from = self.slot(port.slot);
-            commands.transfer().copy_buffer_to_buffer(from.buffer(), 0, readback, port.start, port.bytes);
-            commands.did(What::Other("output of the run"));
-        }
-    }
-
-    /// Parameters, zeros for scratch that was used before, and what a run of a replay brings.
-    fn prologue(&self, commands: &mut Commands<'a, '_>) {
-        if let (Some(params), Some(upload)) = (self.laid.params, self.upload) {
-            let start = self.laid.payload.uploads.len() as u64;
-            commands.transfer().copy_buffer_to_buffer(
-                upload,
-                start,
-                params.buffer(),
-                0,
-                u64::from(self.laid.planned.plan.params_bytes),
-            );
-            commands.did(What::Other("parameters"));
-        }
-        for clear in self.laid.planned.plan.clears.iter().filter(|clear| clear.first) {
-            let block = self.physical(clear.physical);
-            if !block.fresh() {
-                commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
-                commands.did(ZEROING);
-            }
-        }
-        for port in self.laid.inputs() {
-            let upload = self.upload.unwrap_or_else(|| unreachable!("an input has data"));
-            let (to, start) = (self.slot(port.slot), self.laid.data_start() + port.start);
-            commands.transfer().copy_buffer_to_buffer(upload, start, to.buffer(), 0, port.bytes);
-            commands.did(What::Other("input of the run"));
-        }
+    /// The fill kernel, where a fill has a pattern.
+    fn fills_in_pass(&self, fill: &Fill) -> Option<&'a Kernel> {
+        self.fill.filter(|_| fill.lane() == Lane::Compute)
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn clears_in_pass(&self, clear: &Clear, lane: Lane) -> Option<&'a Kernel> {
-        let bound = clear.bytes <= self.shared.limits().binding_bytes;
-        self.fill.filter(|fill| bound && lane == Lane::Compute && fill.hidden_immediates() == 0)
+    fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a Kernel> {
+        let bound = !zero.first && zero.bytes <= self.shared.limits().binding_bytes;
+        self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
+}
 
-    fn clear<'r>(
-        &self,
-        commands: &mut Commands<'a, '_>,
-        clear: &Clear,
-        lane: Lane,
-        refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
-        let bytes = clear.bytes.next_multiple_of(4);
-        match self.clears_in_pass(clear, lane) {
-            Some(kernel) => {
-                let words =
-                    u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("a binding is shorter than 16 GiB"));
-                commands.pipeline(kernel, false);
-                commands.group(0, next(refs));
-                commands.brief_immediates(&fill::immediates(0, words, &[0; 4]));
-                commands.dispatch(fill::grid(words, self.shared.limits().groups));
+/// Encodes one submission.
+struct Encoder<'e, 'a, 's, 'r> {
+    of: &'e Encoding<'a>,
+    commands: Commands<'e, 's>,
+    /// The groups that are still to be set.
+    refs: &'e mut slice::Iter<'r, GroupRef>,
+}
+
+impl Interpreter for Encoder<'_, '_, '_, '_> {
+    #[inline]
+    fn step(&mut self, step: Step) -> Result<()> {
+        let placed = self.of.placed;
+        let plan = placed.plan();
+        match step {
+            Step::Dispatch(id) => self.dispatch(&plan[id]),
+            Step::Barrier(_) => {}
+            Step::Params => {
+                if let Some(params) = placed.params() {
+                    let start = placed.payload.uploads.len() as u64;
+                    self.copy(self.upload(), start, params.buffer(), 0, plan.params_bytes.into());
+                }
             }
-            None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
+            Step::Zero(id) => self.zero(&plan[id]),
+            Step::Input(id) => {
+                let port = id.of(&placed.planned.recording.inputs);
+                let to = placed.block_of(port.slot).buffer();
+                self.copy(self.upload(), placed.data_start() + port.start, to, 0, port.bytes);
+            }
+            Step::Copy(id) => {
+                let (from, to) = (&plan[id].from, &plan[id].to);
+                let bytes = to.end - to.start;
+                self.copy(self.buffer(from), from.start, self.buffer(to), to.start, bytes);
+            }
+            Step::Fill(id) => self.fill(&plan[id]),
+            Step::Write(id) => {
+                let (to, data) = (&plan[id].to, plan[id].data);
+                self.copy(self.upload(), data.start.into(), self.buffer(to), to.start, to.end - to.start);
+            }
+            Step::Read(id) => {
+                let (from, to) = (&plan[id].from, plan[id].to);
+                self.read(self.buffer(from), from.start, to.start.into(), from.end - from.start);
+            }
+            Step::Output(id) => {
+                let Port { slot, start, bytes } = id.of(&placed.planned.recording.outputs);
+                self.read(placed.block_of(slot).buffer(), 0, start, bytes);
+            }
         }
-        commands.did(ZEROING);
+        Ok(())
     }
 
     #[inline]
-    fn ops<'r>(&self, commands: &mut Commands<'a, '_>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
-        for index in order {
-            let op = &self.laid.planned.recording.ops[*index as usize];
-            match op.lane {
-                Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs),
-                // An op of length 0 touches nothing, and does not close the pass either.
-                Lane::Transfer if op.accesses.len > 0 => self.transfer(commands, op),
-                // A grid of zero, too.
-                Lane::Compute | Lane::Transfer => continue,
-            }
-            commands.did(What::Op(*index));
-        }
+    fn executed(&mut self, step: StepId) {
+        self.commands.executed(step);
     }
+}
 
-    fn transfer(&self, commands: &mut Commands<'a, '_>, op: &Op) {
-        let accesses = self.laid.planned.recording.accesses_of(op);
-        let encoder = commands.transfer();
-        match (op.kind, accesses) {
-            (OpKind::Copy, [from, to]) => {
-                encoder.copy_buffer_to_buffer(
-                    self.block(from).buffer(),
-                    from.start,
-                    self.block(to).buffer(),
-                    to.start,
-                    to.end - to.start,
-                );
-            }
-            (OpKind::Fill, [to]) => encoder.clear_buffer(self.block(to).buffer(), to.start, Some(to.end - to.start)),
-            (OpKind::Write, [to]) => {
-                let upload = self.upload.unwrap_or_else(|| unreachable!("a write has data"));
-                encoder.copy_buffer_to_buffer(
-                    upload,
-                    u64::from(op.data.start),
-                    self.block(to).buffer(),
-                    to.start,
-                    to.end - to.start,
-                );
-            }
-            (OpKind::Read, [from]) => {
-                let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
-                let bytes = from.end - from.start;
-                self.counters.bytes_read.add(bytes);
-                encoder.copy_buffer_to_buffer(
-                    self.block(from).buffer(),
-                    from.start,
-                    readback,
-                    u64::from(op.data.start),
-                    bytes,
-                );
-            }
-            (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
-        }
-    }
-
+impl<'e> Encoder<'e, '_, '_, '_> {
     #[inline]
-    fn dispatch<'r>(
-        &self,
-        commands: &mut Commands<'a, '_>,
-        index: usize,
-        op: &Op,
-        refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
-        let kernel = &self.laid.payload.kernels[op.kernel as usize];
-        let wrapped = op.params[1] > 0;
-        let pipeline = commands.pipeline(kernel, wrapped);
+    fn dispatch(&mut self, dispatch: &Dispatch) {
+        let placed = self.of.placed;
+        let kernel = &placed.payload.kernels[dispatch.kernel.0 as usize];
+        let pipeline = self.commands.pipeline(kernel, is_wrapped(dispatch));
         for group in kernel.groups() {
-            commands.group(group.number, next(refs));
+            let named = self.next();
+            self.commands.group(group.number, named);
         }
         if pipeline.immediates {
-            commands.immediates(&self.laid.payload.immediates[op.data.range()]);
+            self.commands.immediates(&placed.payload.immediates[dispatch.immediates.range()]);
         }
         if let Some(hidden) = &pipeline.hidden {
-            let [immediates, grid] = self.laid.planned.plan.params[index];
+            let at = dispatch.hidden;
             let offsets: SmallVec<[u32; 2]> =
-                hidden.immediates.map(|_| immediates).into_iter().chain(hidden.grid.then_some(grid)).collect();
-            commands.hidden(hidden.number, next(refs), &offsets);
+                hidden.immediates.map(|_| at.immediates).into_iter().chain(hidden.grid.then_some(at.grid)).collect();
+            let named = self.next();
+            self.commands.hidden(hidden.number, named, &offsets);
         }
-        if let Some(from) = op.indirect.then(|| self.laid.planned.recording.accesses_of(op).last()).flatten() {
-            commands.dispatch_indirect(self.block(from), from.start);
-        } else if wrapped {
-            commands.dispatch(folded(op, self.shared.limits().groups));
+        match &dispatch.groups {
+            Workgroups::Direct(groups) | Workgroups::Wrapped(groups) => self.commands.dispatch(*groups),
+            Workgroups::Indirect(from) => self.commands.dispatch_indirect(placed.block_of(from.slot), from.start),
+        }
+    }
+
+    fn fill(&mut self, fill: &Fill) {
+        let Some(kernel) = self.of.fills_in_pass(fill) else {
+            let (to, start, bytes) = (self.buffer(&fill.to), fill.to.start, fill.to.end - fill.to.start);
+            self.commands.transfer().clear_buffer(to, start, Some(bytes));
+            return;
+        };
+        let start = fill.to.start - self.of.aligned(fill.to.start);
+        let pattern = &self.of.placed.payload.immediates[fill.pattern.range()];
+        self.run_fill(kernel, start, fill.to.end - fill.to.start, pattern, fill.hidden_immediates);
+    }
+
+    fn zero(&mut self, zero: &Zero) {
+        let bytes = zero.bytes.next_multiple_of(4);
+        match self.of.zeroes_in_pass(zero) {
+            Some(kernel) => self.run_fill(kernel, 0, bytes, &[0; 4], 0),
+            None => {
+                let buffer = self.of.placed.block(zero.memory).buffer();
+                self.commands.transfer().clear_buffer(buffer, 0, Some(bytes));
+            }
+        }
+    }
+
+    /// Runs the fill kernel over bytes of its binding.
+    fn run_fill(&mut self, kernel: &'e Kernel, start: u64, bytes: u64, pattern: &[u8], hidden_at: u32) {
+        let (start, count) = (fill::words(start), fill::words(bytes));
+        let pipeline = self.commands.pipeline(kernel, false);
+        let named = self.next();
+        self.commands.group(0, named);
+        if let Some(hidden) = &pipeline.hidden {
+            let named = self.next();
+            self.commands.hidden(hidden.number, named, &[hidden_at]);
         } else {
-            commands.dispatch(op.grid);
+            self.commands.brief_immediates(&fill::immediates(start, count, pattern));
         }
+        self.commands.dispatch(fill::grid(count, self.of.shared.limits().groups));
     }
 
-    fn block(&self, access: &Access) -> &Block {
-        self.slot(access.slot)
+    fn copy(&mut self, from: &wgpu::Buffer, from_start: u64, to: &wgpu::Buffer, to_start: u64, bytes: u64) {
+        self.commands.transfer().copy_buffer_to_buffer(from, from_start, to, to_start, bytes);
     }
 
-    fn slot(&self, slot: SlotId) -> &Block {
-        let block = self.laid.payload.blocks[slot.0 as usize].as_ref();
-        block.unwrap_or_else(|| unreachable!("a slot in use has a block"))
+    fn read(&mut self, from: &wgpu::Buffer, start: u64, to: u64, bytes: u64) {
+        let of = self.of;
+        let readback = of.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
+        of.counters.bytes_read.add(bytes);
+        self.copy(from, start, readback, to, bytes);
     }
 
-    fn physical(&self, id: PhysicalId) -> &Block {
-        &self.laid.physical[id.0 as usize]
+    fn upload(&self) -> &'e wgpu::Buffer {
+        self.of.upload.unwrap_or_else(|| unreachable!("what is uploaded has data"))
+    }
+
+    fn buffer(&self, access: &Access) -> &'e wgpu::Buffer {
+        self.of.placed.block_of(access.slot).buffer()
+    }
+
+    #[inline]
+    fn next(&mut self) -> GroupRef {
+        *self.refs.next().unwrap_or_else(|| unreachable!("both walks see the same groups"))
     }
 }
 
-/// A grid of zero is a no-op.
-fn runs(op: &Op) -> bool {
-    op.indirect || op.grid.iter().all(|groups| *groups > 0)
+fn is_wrapped(dispatch: &Dispatch) -> bool {
+    matches!(dispatch.groups, Workgroups::Wrapped(_))
 }
-
-fn next<'r>(refs: &mut impl Iterator<Item = &'r GroupRef>) -> GroupRef {
-    *refs.next().unwrap_or_else(|| unreachable!("both walks see the same groups"))
-}
-
-/// What to dispatch for a grid over the limit, or a share of one.
-pub(super) fn folded(op: &Op, most: u32) -> [u32; 3] {
-    let groups = if op.share.len > 0 { [u64::from(op.share.len), 1, 1] } else { op.grid.map(u64::from) };
-    fold(groups, most).unwrap_or_else(|| unreachable!("checked while recording")).dispatch
-}
-
-/// What a profile calls it.
-const ZEROING: What = What::Other("zeroing of scratch");

@@ -13,7 +13,7 @@ use crate::{
 /// Longest pattern in words; with its three counters it fits the 128 bytes of immediates that every device with immediates has.
 pub(crate) const PATTERN_WORDS: usize = 16;
 /// Bytes of the kernel's immediates.
-pub(crate) const FILL_BYTES: usize = 12 + 4 * PATTERN_WORDS;
+const FILL_BYTES: usize = 12 + 4 * PATTERN_WORDS;
 /// Must agree with `@workgroup_size` in `fill.wgsl`.
 const GROUP: u32 = 256;
 
@@ -36,6 +36,11 @@ pub(crate) fn immediates(start: u32, count: u32, pattern: &[u8]) -> [u8; FILL_BY
     bytes[8..12].copy_from_slice(&period.to_le_bytes());
     bytes[12..12 + pattern.len()].copy_from_slice(pattern);
     bytes
+}
+
+/// Bytes as words. A binding has fewer than 16 GiB.
+pub(crate) fn words(bytes: u64) -> u32 {
+    u32::try_from(bytes / 4).unwrap_or_else(|_| unreachable!("bounded by the binding limit"))
 }
 
 /// The grid of a fill: folded by hand, because the kernel puts its index together itself.

@@ -6,14 +6,14 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use sortie_plan::{Part, Rule, SlotId, Touch};
+use sortie_plan::{Cut, CutRule, MemoryId, Plan, Port, Ports, SlotId, Step, Touch};
 
 use super::{
     Payload, Route,
     plans::{Planned, Resolved},
     vulkan::Secondary,
 };
-use crate::{device::Shared, error::Result, memory::Block, profile::Log};
+use crate::{device::Shared, memory::Block, profile::Log};
 
 /// A planned recording that keeps its memory: every run uses the same, one after the other.
 ///
@@ -26,15 +26,8 @@ pub(crate) struct Frozen {
     pub(crate) planned: Arc<Planned>,
     /// Where it is cut, if it is native.
     route: Arc<Route>,
-    /// Complete, with a block for every slot in use.
+    /// Complete, with all memory. None of the scratch memory counts as fresh: a run finds what the last one left.
     pub(crate) payload: Arc<Payload>,
-    /// Scratch memory by physical id. None of it counts as fresh: a run finds what the last one left.
-    pub(crate) physical: Vec<Arc<Block>>,
-    pub(crate) params: Option<Arc<Block>>,
-    pub(crate) inputs: Arc<Ports>,
-    pub(crate) outputs: Arc<Ports>,
-    /// How the recording uses what is there before and after it. Inputs are neither: every run brings them.
-    pub(crate) touches: Arc<[Touch]>,
     /// The same as Vulkan has it, where it can be.
     pub(super) native: Option<Secondary>,
     /// Buffers that their owner may destroy.
@@ -62,42 +55,19 @@ pub(crate) enum Fit {
 }
 
 impl Frozen {
-    /// What the runs of `base` need, cut by `route`, which is of that plan.
-    pub(crate) fn new(
-        base: Arc<Planned>,
-        route: Arc<Route>,
-        payload: Payload,
-        physical: Vec<Arc<Block>>,
-        params: Option<Arc<Block>>,
-        [inputs, outputs]: [Ports; 2],
-    ) -> Self {
+    /// What the runs of `base` need, cut by `route`, which is of that plan. The payload has all memory.
+    pub(crate) fn new(base: Arc<Planned>, route: Arc<Route>, payload: Payload) -> Self {
         let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
-        let ports = [Arc::new(inputs), Arc::new(outputs)];
-        Self::of(base, route, Arc::new(payload), physical, params, ports, imported)
+        Self::of(base, route, Arc::new(payload), imported)
     }
 
-    fn of(
-        base: Arc<Planned>,
-        route: Arc<Route>,
-        payload: Arc<Payload>,
-        physical: Vec<Arc<Block>>,
-        params: Option<Arc<Block>>,
-        [inputs, outputs]: [Arc<Ports>; 2],
-        imported: Vec<Arc<Block>>,
-    ) -> Self {
+    fn of(base: Arc<Planned>, route: Arc<Route>, payload: Arc<Payload>, imported: Vec<Arc<Block>>) -> Self {
         let planned = route.planned(&base).clone();
-        let brought = |touch: &&Touch| inputs.iter().any(|port| port.slot == touch.slot);
-        let touches = planned.touches.iter().filter(|touch| !brought(touch)).copied().collect();
         Self {
             base,
             planned,
             route,
             payload,
-            physical,
-            params,
-            inputs,
-            outputs,
-            touches,
             native: None,
             imported,
             resolved: Mutex::default(),
@@ -110,30 +80,25 @@ impl Frozen {
 
     /// The same with other cuts: another route of the plan that runs.
     pub(super) fn cut_by(&self, route: Arc<Route>) -> Self {
-        let (payload, physical, params) = (self.payload.clone(), self.physical.clone(), self.params.clone());
-        self.again(route, payload, physical, params)
+        Self::of(self.base.clone(), route, self.payload.clone(), self.imported.clone())
     }
 
     /// The same with another plan, which divides other dispatches and has scratch memory and parameters of its own.
-    pub(super) fn planned_by(
-        &self,
-        route: Arc<Route>,
-        payload: Payload,
-        physical: Vec<Arc<Block>>,
-        params: Option<Arc<Block>>,
-    ) -> Self {
-        self.again(route, Arc::new(payload), physical, params)
+    pub(super) fn planned_by(&self, route: Arc<Route>, payload: Payload) -> Self {
+        Self::of(self.base.clone(), route, Arc::new(payload), self.imported.clone())
     }
 
-    fn again(
-        &self,
-        route: Arc<Route>,
-        payload: Arc<Payload>,
-        physical: Vec<Arc<Block>>,
-        params: Option<Arc<Block>>,
-    ) -> Self {
-        let ports = [self.inputs.clone(), self.outputs.clone()];
-        Self::of(self.base.clone(), route, payload, physical, params, ports, self.imported.clone())
+    /// How the recording uses what is there before and after it.
+    pub(crate) fn touches(&self) -> &Arc<[Touch]> {
+        &self.planned.touches
+    }
+
+    pub(crate) fn inputs(&self) -> &Ports {
+        &self.planned.recording.inputs
+    }
+
+    pub(crate) fn outputs(&self) -> &Ports {
+        &self.planned.recording.outputs
     }
 
     /// The plan that a route of it, as [`Frozen::wanted`] gives it, runs.
@@ -152,12 +117,12 @@ impl Frozen {
     }
 
     /// Where an encoded run is cut.
-    pub(crate) fn encoded_route(&self, shared: &Shared, rule: Rule) -> Arc<Route> {
+    pub(crate) fn encoded_route(&self, shared: &Shared, rule: CutRule) -> Arc<Route> {
         self.planned.route(shared, &self.payload, rule, false)
     }
 
     /// Where the device's recording would be cut, were it made now.
-    pub(crate) fn wanted(&self, shared: &Shared, rule: Rule) -> Arc<Route> {
+    pub(crate) fn wanted(&self, shared: &Shared, rule: CutRule) -> Arc<Route> {
         self.base.route(shared, &self.payload, rule, true)
     }
 
@@ -165,14 +130,14 @@ impl Frozen {
     /// estimates ask for; or when a submission has exceeded its budget, and the estimates ask for more.
     ///
     /// Asked before each run. Costs next to nothing while the estimates stay as they are.
-    pub(crate) fn fit(&self, shared: &Shared, rule: Rule) -> Fit {
-        let Rule::Within(_) = rule else { return Fit::Good };
+    pub(crate) fn fit(&self, shared: &Shared, rule: CutRule) -> Fit {
+        let CutRule::Budget(_) = rule else { return Fit::Good };
         let (runs, version) = (self.runs.fetch_add(1, Ordering::Relaxed), shared.costs().version());
         // Estimates may also drift, too little at a time for another version.
         if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
             return Fit::Good;
         }
-        let (have, want) = (self.route.cuts(), self.wanted(shared, rule).cuts());
+        let (have, want) = (self.route.added(), self.wanted(shared, rule).added());
         let far = have.max(want) > 2 * have.min(want);
         if want < have && far {
             return Fit::TooMany;
@@ -195,75 +160,18 @@ impl Frozen {
             return 0;
         }
         self.ran.store(last, Ordering::Relaxed);
-        self.planned.variants.len()
+        self.planned.plan.pipelines.len()
     }
 
-    /// The parts that it was recorded for the device in.
-    pub(super) fn parts(&self) -> &[Part] {
-        &self.route.parts
+    /// With what one run brings and asks for, cut as it was recorded for the device.
+    pub(super) fn placed<'a>(&'a self, run: Option<&'a Errand>) -> PlacedPlan<'a> {
+        let (planned, payload) = (&*self.planned, &*self.payload);
+        PlacedPlan { planned, cuts: self.cuts(), payload, blocks: &payload.blocks, run }
     }
 
-    /// Everything that a run must keep alive, by slot and then the rest.
-    pub(crate) fn pins(&self) -> impl Iterator<Item = Option<Arc<Block>>> + '_ {
-        self.payload.blocks.iter().cloned().chain(self.params.clone().map(Some))
-    }
-}
-
-/// What runs bring, or may read: memory that a replay keeps, and where its data lies among those of a run.
-#[derive(Debug, Default)]
-pub(crate) struct Ports {
-    ports: Vec<Port>,
-    bytes: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Port {
-    pub(crate) slot: SlotId,
-    pub(crate) start: u64,
-    /// Whole words.
-    pub(crate) bytes: u64,
-}
-
-impl Ports {
-    /// One more. Returns where its data lies.
-    pub(crate) fn push(&mut self, slot: SlotId, bytes: u64) -> u64 {
-        // Mapped ranges start at multiples of 8.
-        let start = self.bytes.next_multiple_of(8);
-        let bytes = bytes.next_multiple_of(4);
-        self.ports.push(Port { slot, start, bytes });
-        self.bytes = start + bytes;
-        start
-    }
-
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Port> {
-        self.ports.iter()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.ports.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ports.is_empty()
-    }
-
-    /// Bytes of all data.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.ports.clear();
-        self.bytes = 0;
-    }
-
-    /// Gives them memory.
-    pub(super) fn place(&self, shared: &Arc<Shared>, payload: &mut Payload) -> Result<()> {
-        for port in &self.ports {
-            let raw = shared.take_memory(port.bytes.max(4), None)?;
-            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.clone(), raw, port.bytes));
-        }
-        Ok(())
+    /// The submissions that it was recorded for the device in.
+    pub(super) fn cuts(&self) -> &[Cut] {
+        &self.route.cuts
     }
 }
 
@@ -284,54 +192,85 @@ pub(crate) struct Errand {
 
 /// A plan that has been given memory and data.
 #[derive(Clone, Copy)]
-pub(super) struct Laid<'a> {
-    pub(super) planned: &'a Planned,
+pub(crate) struct PlacedPlan<'a> {
+    pub(crate) planned: &'a Planned,
     /// Its submissions.
-    pub(super) parts: &'a [Part],
-    pub(super) payload: &'a Payload,
-    /// Scratch memory by physical id.
-    pub(super) physical: &'a [Arc<Block>],
-    pub(super) params: Option<&'a Block>,
-    /// Of a run of a replay.
-    pub(super) run: Option<(&'a Frozen, &'a Errand)>,
+    pub(crate) cuts: &'a [Cut],
+    /// Kernels and data.
+    pub(crate) payload: &'a Payload,
+    /// Memory: that of the slots, then the scratch buffers of the plan, then the parameters.
+    pub(crate) blocks: &'a [Option<Arc<Block>>],
+    /// What this run of a replay brings and asks for.
+    pub(crate) run: Option<&'a Errand>,
 }
 
-impl<'a> Laid<'a> {
+impl<'a> PlacedPlan<'a> {
+    pub(crate) fn plan(&self) -> &'a Plan {
+        &self.planned.plan
+    }
+
+    /// Whether a step is to be done: scratch that comes zeroed is not zeroed, and outputs that were not asked for are not read.
+    #[inline]
+    pub(crate) fn wants(&self, step: Step) -> bool {
+        match step {
+            Step::Zero(id) => {
+                let zero = &self.planned.plan[id];
+                !zero.first || !self.block(zero.memory).fresh()
+            }
+            Step::Output(id) => self.reads(id.of(&self.planned.recording.outputs)),
+            _ => true,
+        }
+    }
+
+    fn reads(&self, port: Port) -> bool {
+        self.run.is_some_and(|errand| errand.reads.contains(&port.start))
+    }
+
+    /// A piece of memory.
+    #[inline]
+    pub(crate) fn block(&self, memory: MemoryId) -> &'a Arc<Block> {
+        self.blocks[memory.0 as usize].as_ref().unwrap_or_else(|| unreachable!("memory in use has a block"))
+    }
+
+    /// The memory that a slot lies on.
+    #[inline]
+    pub(crate) fn block_of(&self, slot: SlotId) -> &'a Arc<Block> {
+        self.block(self.plan().memory_of(slot))
+    }
+
+    /// The memory of the parameters, if there are any.
+    pub(crate) fn params(&self) -> Option<&'a Arc<Block>> {
+        let plan = self.plan();
+        self.blocks.get(plan.memory.len() + plan.scratch.len()).and_then(Option::as_ref)
+    }
+
     /// Room that reads need.
     pub(super) fn read_bytes(&self) -> u64 {
         match self.run {
             None => self.payload.read_bytes,
-            Some((_, errand)) if errand.reads.is_empty() => 0,
-            Some((frozen, _)) => frozen.outputs.bytes(),
+            Some(errand) if errand.reads.is_empty() => 0,
+            Some(_) => self.planned.recording.outputs.bytes(),
         }
-    }
-
-    /// How many commands it takes at most.
-    pub(super) fn commands(&self) -> usize {
-        let plan = &self.planned.plan;
-        // Parameters are one.
-        plan.order.len() + plan.clears.len() + self.inputs().count() + self.outputs().count() + 1
     }
 
     /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.
     pub(super) fn data_start(&self) -> u64 {
-        (self.payload.uploads.len() as u64 + u64::from(self.planned.plan.params_bytes)).next_multiple_of(8)
+        (self.payload.uploads.len() as u64 + u64::from(self.plan().params_bytes)).next_multiple_of(8)
     }
 
     /// The data of inputs.
     pub(super) fn data(&self) -> &'a [u8] {
-        self.run.map_or(&[], |(_, errand)| &errand.data)
+        self.run.map_or(&[], |errand| &errand.data)
     }
 
+    /// Inputs with data.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        self.run.into_iter().flat_map(|(frozen, _)| frozen.inputs.iter().filter(|port| port.bytes > 0))
+        self.planned.recording.inputs.iter().filter(|port| port.bytes > 0)
     }
 
-    /// Those that somebody asked for.
+    /// Outputs that this run asks for.
     pub(super) fn outputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
-        let wanted = |(frozen, errand): (&'a Frozen, &'a Errand)| {
-            frozen.outputs.iter().filter(|port| errand.reads.contains(&port.start))
-        };
-        self.run.into_iter().flat_map(wanted)
+        let this = *self;
+        self.planned.recording.outputs.iter().filter(move |port| this.reads(**port))
     }
 }

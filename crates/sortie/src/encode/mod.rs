@@ -23,12 +23,12 @@ mod vulkan;
 use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
-use sortie_plan::Part;
+use sortie_plan::{Cut, GRID_BLOCK, ParamBlock, grid_block};
 
-use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, stamps::Stamps, vulkan::Secondary};
+use self::{commands::Encoding, fill::FillKernel, plans::Resolved, stamps::Stamps, vulkan::Secondary};
 pub(crate) use self::{
-    fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
-    frozen::{Errand, Fit, Frozen, Ports},
+    fill::PATTERN_WORDS,
+    frozen::{Errand, Fit, Frozen, PlacedPlan},
     groups::GroupCache,
     names::Names,
     outline::Described,
@@ -40,7 +40,7 @@ use crate::{
     cpu::{Cpu, Work},
     device::{DeviceKind, DeviceOptions, Gpu, Shared},
     error::{Error, Result},
-    kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
+    kernel::{Kernel, KernelCache, Layouts},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
     profile::{Log, Tier},
@@ -155,19 +155,19 @@ impl Executor {
         &self,
         shared: &Arc<Shared>,
         planned: &Arc<Planned>,
-        parts: &[Part],
+        cuts: &[Cut],
         payload: &mut Payload,
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
-        let _span = encoding(planned, parts).entered();
+        let _span = encoding(planned, cuts).entered();
         planned.complete(payload);
         if let Some(log) = log {
             self.describe(shared, log, planned, payload);
         }
         match self {
-            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, parts, payload, log, leave),
-            Self::Cpu(cpu) => cpu.encode(shared, planned, parts, payload, log, leave),
+            Self::Wgpu(wgpu) => wgpu.encode(shared, planned, cuts, payload, log, leave),
+            Self::Cpu(cpu) => cpu.encode(shared, planned, cuts, payload, log, leave),
         }
     }
 
@@ -189,13 +189,15 @@ impl Executor {
         planned: &Arc<Planned>,
         route: Arc<Route>,
         mut payload: Payload,
-        ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
         planned.complete(&mut payload);
-        ports.iter().try_for_each(|ports| ports.place(shared, &mut payload))?;
+        for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
+            let raw = shared.take_memory(port.bytes.max(4), None)?;
+            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.clone(), raw, port.bytes));
+        }
         match self {
-            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned.clone(), route, payload, ports),
-            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned.clone(), route, payload, ports)?, None)),
+            Self::Wgpu(wgpu) => wgpu.freeze(shared, planned.clone(), route, payload),
+            Self::Cpu(cpu) => Ok((cpu.freeze(shared, planned.clone(), route, payload)?, None)),
         }
     }
 
@@ -217,17 +219,17 @@ impl Executor {
         &self,
         shared: &Arc<Shared>,
         frozen: &Arc<Frozen>,
-        parts: &[Part],
+        cuts: &[Cut],
         errand: Errand,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
-        let _span = encoding(&frozen.planned, parts).entered();
+        let _span = encoding(&frozen.planned, cuts).entered();
         if let Some(log) = &errand.log {
             self.describe(shared, log, &frozen.planned, &frozen.payload);
         }
         match self {
-            Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, parts, &errand, leave),
-            Self::Cpu(cpu) => Ok(cpu.replay(frozen, parts, errand, leave)),
+            Self::Wgpu(wgpu) => wgpu.replay(shared, frozen, cuts, &errand, leave),
+            Self::Cpu(cpu) => Ok(cpu.replay(frozen, cuts, errand, leave)),
         }
     }
 
@@ -240,8 +242,8 @@ impl Executor {
 }
 
 /// The span in which a batch or a run is encoded.
-fn encoding(planned: &Planned, parts: &[Part]) -> tracing::Span {
-    tracing::debug_span!(target: "sortie", "encode", ops = planned.plan.order.len(), submissions = parts.len())
+fn encoding(planned: &Planned, cuts: &[Cut]) -> tracing::Span {
+    tracing::debug_span!(target: "sortie", "encode", ops = planned.recording.ops.len(), submissions = cuts.len())
 }
 
 /// The wgpu executor: what it keeps from batch to batch.
@@ -262,22 +264,20 @@ impl Wgpu {
         &self,
         shared: &Arc<Shared>,
         planned: &Planned,
-        parts: &[Part],
+        cuts: &[Cut],
         payload: &mut Payload,
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         // Taken out, so that another thread running the same plan is not held up: it resolves its own.
         let mut resolved = std::mem::take(&mut *planned.resolved.lock());
-        let physical = self.place(shared, planned, payload, &mut resolved)?;
-        compile(shared, planned, payload)?;
-        let params = params(shared, planned, resolved.params)?;
-        // Behind the slots: whoever holds the blocks holds it too.
-        payload.blocks.extend(params.clone().map(Some));
-        let laid = Laid { planned, parts, payload, physical: &physical, params: params.as_deref(), run: None };
-        let encoded = self.commands(shared, &laid, &mut resolved, log, leave)?;
+        let encoded = self.place(shared, planned, payload, &mut resolved).and_then(|()| {
+            self.compile(shared, planned, payload)?;
+            let placed = PlacedPlan { planned, cuts, payload, blocks: &payload.blocks, run: None };
+            self.commands(shared, &placed, &mut resolved, log, leave)
+        });
         *planned.resolved.lock() = resolved;
-        Ok(encoded)
+        encoded
     }
 
     fn freeze(
@@ -286,14 +286,10 @@ impl Wgpu {
         base: Arc<Planned>,
         route: Arc<Route>,
         mut payload: Payload,
-        ports: [Ports; 2],
     ) -> Result<(Frozen, Option<Commands>)> {
         let planned = route.planned(&base).clone();
-        let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
-        physical.iter().for_each(|block| block.stale());
-        compile(shared, &planned, &payload)?;
-        let params = params(shared, &planned, None)?;
-        let mut frozen = Frozen::new(base, route, payload, physical, params, ports);
+        self.place_for_good(shared, &planned, &mut payload)?;
+        let mut frozen = Frozen::new(base, route, payload);
         let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
         let native = shared.options().native_replay && Secondary::suits(shared, &frozen);
         if !native || !frozen.payload.blocks.iter().flatten().all(known) {
@@ -321,11 +317,9 @@ impl Wgpu {
             true => (frozen.cut_by(route), None),
             false => {
                 let mut payload = Payload::clone(&frozen.payload);
-                let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
-                physical.iter().for_each(|block| block.stale());
-                compile(shared, &planned, &payload)?;
-                let params = params(shared, &planned, None)?;
-                let next = frozen.planned_by(route, payload, physical, params);
+                payload.blocks.truncate(planned.plan.memory.len());
+                self.place_for_good(shared, &planned, &mut payload)?;
+                let next = frozen.planned_by(route, payload);
                 let first = self.initialise(&next, Some(frozen))?;
                 (next, Some(first))
             }
@@ -338,7 +332,7 @@ impl Wgpu {
         &self,
         shared: &Arc<Shared>,
         frozen: &Arc<Frozen>,
-        parts: &[Part],
+        cuts: &[Cut],
         errand: &Errand,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
@@ -349,40 +343,35 @@ impl Wgpu {
             return self.native(frozen, errand, secondary, leave);
         }
         let mut resolved = std::mem::take(&mut *frozen.resolved.lock());
-        let laid = Laid {
+        let placed = PlacedPlan {
             planned: &frozen.planned,
-            parts,
+            cuts,
             payload: &frozen.payload,
-            physical: &frozen.physical,
-            params: frozen.params.as_deref(),
-            run: Some((frozen, errand)),
+            blocks: &frozen.payload.blocks,
+            run: Some(errand),
         };
-        let encoded = self.commands(shared, &laid, &mut resolved, errand.log.as_ref(), leave)?;
+        let encoded = self.commands(shared, &placed, &mut resolved, errand.log.as_ref(), leave);
         *frozen.resolved.lock() = resolved;
-        Ok(encoded)
+        encoded
     }
 
     /// Encodes what has all its memory. All but the last part leave as soon as they are encoded.
     fn commands(
         &self,
         shared: &Arc<Shared>,
-        laid: &Laid<'_>,
+        placed: &PlacedPlan<'_>,
         resolved: &mut Resolved,
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
-        let clears = laid.planned.plan.clears.iter().any(|clear| !clear.first);
-        let fill = if clears { Some(self.fill.get(shared)?) } else { None };
-        if let Some(fill) = fill {
-            fill.pipeline(shared, false)?;
-        }
-        let upload = self.upload(laid)?;
-        let stamps_start = laid.read_bytes().next_multiple_of(8);
+        let fill = if placed.plan().uses_fill_kernel() { Some(self.fill.get(shared)?) } else { None };
+        let upload = self.upload(placed)?;
+        let stamps_start = placed.read_bytes().next_multiple_of(8);
         let room = self.staging.max_bytes().saturating_sub(stamps_start);
-        let stamps = |log| Stamps::new(&self.gpu, log, laid.commands(), laid.parts.len(), room);
+        let stamps = |log| Stamps::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
         let mut stamps = log.map(stamps).transpose()?;
         let read_bytes = match stamps.as_ref().map_or(0, Stamps::bytes) {
-            0 => laid.read_bytes(),
+            0 => placed.read_bytes(),
             bytes => stamps_start + bytes,
         };
         let mut readback = match read_bytes {
@@ -392,7 +381,7 @@ impl Wgpu {
         let encoding = Encoding {
             device: &self.gpu,
             shared,
-            laid,
+            placed,
             fill,
             upload: upload.as_ref(),
             readback: readback.clone(),
@@ -403,7 +392,7 @@ impl Wgpu {
         let mut encoded = Encoded { commands: None, returning: None };
         let outcome = encoding.run(resolved, stamps.as_mut(), |last, encode| {
             let scopes = self.gpu.scopes();
-            let encoder = encode();
+            let encoder = encode()?;
             if last {
                 let staged = |buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), &encoder));
                 encoded.returning = readback.take().map(staged);
@@ -415,7 +404,7 @@ impl Wgpu {
             scopes.pop(|| "a batch".into(), 0)?;
             match last {
                 true => encoded.commands = Some(commands),
-                false => leave(commands, &laid.payload.blocks),
+                false => leave(commands, placed.blocks),
             }
             Ok(())
         });
@@ -423,42 +412,42 @@ impl Wgpu {
         if let Err(error) = outcome {
             // A group may be what was refused: none of them is to be found again.
             self.groups.evict(&resolved.buffers);
-            self.groups.evict(resolved.params.as_slice());
             return Err(error);
         }
         Ok(encoded)
     }
 
-    /// Gives scratch slots their memory, the same as last time where it is idle.
+    /// Appends the scratch memory of a plan and the memory of its parameters, the same as last time where it is idle.
     fn place(
         &self,
         shared: &Arc<Shared>,
         planned: &Planned,
         payload: &mut Payload,
         resolved: &mut Resolved,
-    ) -> Result<Vec<Arc<Block>>> {
-        let plan = &planned.plan;
-        let mut physical = Vec::with_capacity(plan.physical.len());
-        for (index, bytes) in plan.physical.iter().enumerate() {
-            let raw = shared.take_memory(*bytes, resolved.scratch.get(index).copied())?;
-            physical.push(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)));
+    ) -> Result<()> {
+        let (plan, slots) = (&planned.plan, payload.blocks.len());
+        let params = Some(u64::from(plan.params_bytes)).filter(|bytes| *bytes > 0);
+        for (number, bytes) in plan.scratch.iter().copied().chain(params).enumerate() {
+            let preferred = resolved.buffers.get(slots + number).copied();
+            let raw = shared.take_memory(bytes, preferred)?;
+            payload.blocks.push(Some(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4))));
         }
-        resolved.scratch.clear();
-        resolved.scratch.extend(physical.iter().map(|block| block.id()));
-        for (slot, placed) in plan.placement.iter().enumerate() {
-            if let Some(id) = placed {
-                payload.blocks[slot] = Some(physical[id.0 as usize].clone());
-            }
-        }
-        Ok(physical)
+        Ok(())
     }
 
-    /// One staging buffer with the data of all writes, then all hidden parameters.
-    fn upload(&self, laid: &Laid<'_>) -> Result<Option<wgpu::Buffer>> {
-        let Laid { planned, payload, .. } = *laid;
-        let plan = &planned.plan;
+    /// Gives a plan memory that all its runs use, and compiles its kernels.
+    fn place_for_good(&self, shared: &Arc<Shared>, planned: &Planned, payload: &mut Payload) -> Result<()> {
+        self.place(shared, planned, payload, &mut Resolved::default())?;
+        let first = planned.plan.memory.len();
+        payload.blocks[first..].iter().flatten().for_each(|block| block.stale());
+        self.compile(shared, planned, payload)
+    }
+
+    /// One staging buffer with the data of all writes, then all hidden parameters, then the data of inputs.
+    fn upload(&self, placed: &PlacedPlan<'_>) -> Result<Option<wgpu::Buffer>> {
+        let (plan, payload) = (placed.plan(), placed.payload);
         let writes = payload.uploads.len();
-        let (start, data) = (laid.data_start(), laid.data());
+        let (start, data) = (placed.data_start(), placed.data());
         let total =
             if data.is_empty() { writes as u64 + u64::from(plan.params_bytes) } else { start + data.len() as u64 };
         if total == 0 {
@@ -471,49 +460,44 @@ impl Wgpu {
                 let start = usize::try_from(start).unwrap_or_else(|_| unreachable!("staged, so it fits"));
                 view.slice(start..start + data.len()).copy_from_slice(data);
             }
-            let ops = planned.recording.ops.iter().zip(&plan.params).filter(|(op, _)| op.params != [0, 0]);
-            for (op, [immediates, grid]) in ops {
-                if op.params[0] > 0 {
-                    let at = writes + *immediates as usize;
-                    let data = &payload.immediates[op.data.range()];
-                    view.slice(at..at + data.len()).copy_from_slice(data);
-                }
-                if op.params[1] > 0 {
-                    let at = writes + *grid as usize;
-                    let share = match op.share.len {
-                        0 => [0, op.grid.iter().product()],
-                        len => [op.share.start, op.share.start + len],
-                    };
-                    let block = grid_block(op.grid, share[0], share[1]);
-                    view.slice(at..at + GRID_BLOCK as usize).copy_from_slice(&block);
+            let mut put = |at: u32, bytes: &[u8]| {
+                let at = writes + at as usize;
+                view.slice(at..at + bytes.len()).copy_from_slice(bytes);
+            };
+            for block in &plan.params {
+                match *block {
+                    ParamBlock::Immediates { at, bytes } => put(at, &payload.immediates[bytes.range()]),
+                    ParamBlock::Grid { at, groups, first, end } => {
+                        let block: [u8; GRID_BLOCK as usize] = grid_block(groups, first, end);
+                        put(at, &block);
+                    }
+                    ParamBlock::Fill { at, fill } => {
+                        let (to, pattern) = (plan[fill].to, plan[fill].pattern);
+                        let start = fill::words(to.start % u64::from(placed.planned.caps.params_align));
+                        let pattern = &payload.immediates[pattern.range()];
+                        put(at, &fill::immediates(start, fill::words(to.end - to.start), pattern));
+                    }
                 }
             }
         })?;
         Ok(Some(buffer))
     }
-}
 
-/// The buffer of hidden parameters, if any op has some.
-fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) -> Result<Option<Arc<Block>>> {
-    match u64::from(planned.plan.params_bytes) {
-        0 => Ok(None),
-        bytes => {
-            Ok(Some(Block::owned(shared.clone(), shared.take_memory(bytes, preferred)?, bytes.next_multiple_of(4))))
+    /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
+    fn compile(&self, shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
+        let fill = if planned.plan.uses_fill_kernel() { Some((self.fill.get(shared)?, false)) } else { None };
+        let own =
+            planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&payload.kernels[kernel.0 as usize], *wrapped));
+        let all = own.chain(fill);
+        let missing: SmallVec<[_; 4]> = all.filter(|(kernel, wrapped)| kernel.compiled(*wrapped).is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
         }
+        // Reads files: 60 µs.
+        let cores = thread::available_parallelism().map_or(1, Into::into);
+        for some in missing.chunks(cores) {
+            Kernel::compile_all(shared, some)?;
+        }
+        Ok(())
     }
-}
-
-/// Compiles the variants that are missing, as many at a time as there are cores. Usually there is nothing to do.
-fn compile(shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
-    let all = planned.variants.iter().map(|(kernel, wrapped)| (&payload.kernels[*kernel as usize], *wrapped));
-    let missing: SmallVec<[_; 4]> = all.filter(|(kernel, wrapped)| kernel.compiled(*wrapped).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    // Reads files: 60 µs.
-    let cores = thread::available_parallelism().map_or(1, Into::into);
-    for some in missing.chunks(cores) {
-        Kernel::compile_all(shared, some)?;
-    }
-    Ok(())
 }

@@ -6,7 +6,6 @@ use smallvec::SmallVec;
 
 use super::{
     Commands, Encoded, Errand, Frozen, Leave, Wgpu,
-    frozen::{Laid, Port},
     vulkan::{Secondary, is_gone},
 };
 use crate::{
@@ -22,20 +21,14 @@ impl Wgpu {
     pub(super) fn initialise(&self, frozen: &Frozen, earlier: Option<&Frozen>) -> Result<Commands> {
         /// Bytes copied at a time, to be thrown away.
         const CHUNK: u64 = 4 << 20;
-        let laid = Laid {
-            planned: &frozen.planned,
-            parts: frozen.parts(),
-            payload: &frozen.payload,
-            physical: &frozen.physical,
-            params: frozen.params.as_deref(),
-            run: None,
-        };
         check(frozen)?;
-        let upload = self.upload(&laid)?;
+        let placed = frozen.placed(None);
+        let upload = self.upload(&placed)?;
         let scopes = self.gpu.scopes();
         let mut encoder = self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let ports = frozen.inputs.iter().chain(frozen.outputs.iter());
+        let ports = frozen.inputs().iter().chain(frozen.outputs().iter());
         let ports: SmallVec<[u32; 16]> = ports.map(|port| port.slot.0).collect();
+        let slots = frozen.planned.plan.memory.len();
         let nowhere = self.gpu.create_buffer(&wgpu::BufferDescriptor {
             label: Some("sortie"),
             size: CHUNK,
@@ -44,11 +37,11 @@ impl Wgpu {
         });
         for (slot, block) in (0_u32..).zip(&frozen.payload.blocks) {
             let Some(block) = block else { continue };
-            let known = earlier.and_then(|earlier| earlier.payload.blocks[slot as usize].as_ref());
+            let known = earlier.and_then(|earlier| earlier.payload.blocks.get(slot as usize)?.as_ref());
             if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
                 continue;
             }
-            if ports.contains(&slot) || frozen.planned.plan.placement[slot as usize].is_some() {
+            if ports.contains(&slot) || slot as usize >= slots {
                 encoder.clear_buffer(block.buffer(), 0, None);
                 continue;
             }
@@ -58,7 +51,7 @@ impl Wgpu {
                 encoder.copy_buffer_to_buffer(block.buffer(), start, &nowhere, 0, bytes);
             }
         }
-        if let (Some(params), Some(upload)) = (&frozen.params, &upload) {
+        if let (Some(params), Some(upload)) = (placed.params(), &upload) {
             let start = frozen.payload.uploads.len() as u64;
             let bytes = u64::from(frozen.planned.plan.params_bytes);
             encoder.copy_buffer_to_buffer(upload, start, params.buffer(), 0, bytes);
@@ -82,27 +75,16 @@ impl Wgpu {
         if errand.data.is_empty() && errand.reads.is_empty() && secondary.direct().is_some() {
             return Ok(self.direct(frozen, secondary, leave));
         }
-        let laid = Laid {
-            planned: &frozen.planned,
-            parts: frozen.parts(),
-            payload: &frozen.payload,
-            physical: &frozen.physical,
-            params: None,
-            run: Some((frozen, errand)),
-        };
+        let placed = frozen.placed(Some(errand));
         check(frozen)?;
         let upload = match errand.data.len() as u64 {
             0 => None,
             bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&errand.data))?),
         };
         self.counters.bytes_written.add(errand.data.len() as u64);
-        let readback = match laid.read_bytes() {
+        let readback = match placed.read_bytes() {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
-        };
-        let block = |port: &Port| {
-            let block = frozen.payload.blocks[port.slot.0 as usize].as_ref();
-            block.unwrap_or_else(|| unreachable!("a port has a block"))
         };
         let scopes = self.gpu.scopes();
         let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
@@ -117,15 +99,21 @@ impl Wgpu {
             });
             before.transition_resources(named, std::iter::empty());
             if let Some(upload) = &upload {
-                for port in laid.inputs() {
+                for port in placed.inputs() {
                     transfers += 1;
-                    before.copy_buffer_to_buffer(upload, port.start, block(port).buffer(), 0, port.bytes);
+                    before.copy_buffer_to_buffer(
+                        upload,
+                        port.start,
+                        placed.block_of(port.slot).buffer(),
+                        0,
+                        port.bytes,
+                    );
                 }
                 self.staging.reclaim(upload, &before);
             }
             commands.push(before.finish());
         }
-        for part in 0..frozen.parts().len() {
+        for part in 0..frozen.cuts().len() {
             if part > 0 {
                 leave(Commands::Native(std::mem::take(&mut commands)), &frozen.payload.blocks);
             }
@@ -135,10 +123,10 @@ impl Wgpu {
         }
         if let Some(readback) = readback {
             let mut after = encoder();
-            for port in laid.outputs() {
+            for port in placed.outputs() {
                 transfers += 1;
                 self.counters.bytes_read.add(port.bytes);
-                after.copy_buffer_to_buffer(block(port).buffer(), 0, &readback, port.start, port.bytes);
+                after.copy_buffer_to_buffer(placed.block_of(port.slot).buffer(), 0, &readback, port.start, port.bytes);
             }
             returning = Some(Returning::Staged(Staged::new(readback, self.staging.clone(), &after)));
             commands.push(after.finish());
@@ -158,7 +146,7 @@ impl Wgpu {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        let last = frozen.parts().len() - 1;
+        let last = frozen.cuts().len() - 1;
         for part in 0..last {
             leave(Commands::Direct(frozen.clone(), part), &frozen.payload.blocks);
         }

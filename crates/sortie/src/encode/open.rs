@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
+use sortie_plan::StepId;
+
 use super::{
     groups::{GroupRef, Groups},
     stamps::Stamps,
@@ -10,7 +12,6 @@ use crate::{
     kernel::{Kernel, Pipeline},
     memory::Block,
     metrics::{Count, Counters},
-    profile::What,
 };
 
 /// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
@@ -57,21 +58,21 @@ impl<'a, 's> Commands<'a, 's> {
         }
     }
 
-    /// This has just been encoded, in the open pass or outside.
+    /// This step has just been encoded, in the open pass or outside.
     #[inline]
-    pub(super) fn did(&mut self, what: What) {
+    pub(super) fn executed(&mut self, step: StepId) {
         if self.stamps.is_some() {
-            self.stamp(what);
+            self.stamp(step);
         }
     }
 
     /// Apart, so that encoding without a profile does not carry it along.
     #[cold]
-    fn stamp(&mut self, what: What) {
+    fn stamp(&mut self, step: StepId) {
         if let Some(stamps) = &mut self.stamps {
             match &mut self.pass {
-                Some(pass) => stamps.ran_inside(what, pass),
-                None => stamps.ran_outside(what, &mut self.encoder),
+                Some(pass) => stamps.ran_inside(step, pass),
+                None => stamps.ran_outside(step, &mut self.encoder),
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Instant};
 
 use smallvec::SmallVec;
-use sortie_plan::{Mode, Op, OpKind, Recording};
+use sortie_plan::{Access, BarrierKind, Grid, Mode, Op, OpId, OpKind, Recording, Step};
 
 use super::{Names, Payload, Planned};
 use crate::{
     kernel::Kernel,
-    profile::{OpOutline, Outline, RunOutline, ScopeOutline},
+    profile::{OpOutline, Outline, ScopeOutline, StepOutline},
 };
 
 /// Kinds of operations that the name of a fused kernel has at most.
@@ -45,34 +45,37 @@ impl Described {
             start: ops.start,
             end: ops.end,
         });
-        Outline { ops: ops.collect(), scopes: scopes.collect(), runs: self.runs(&recorded) }
+        Outline { ops: ops.collect(), scopes: scopes.collect(), steps: self.steps(&recorded) }
     }
 
-    fn runs(&self, recorded: &[Op]) -> Vec<RunOutline> {
+    fn steps(&self, recorded: &[Op]) -> Vec<StepOutline> {
         let plan = &self.planned.plan;
-        let mut waves = vec![None; self.planned.recording.ops.len()];
-        for (wave, ops) in (0_u32..).zip(&plan.waves) {
-            plan.order[ops.ops.range()].iter().for_each(|op| waves[*op as usize] = Some(wave));
+        let mut steps = Vec::with_capacity(plan.steps.len());
+        let mut wave = 0;
+        for section in &plan.sections {
+            for step in &plan.steps[section.range()] {
+                wave += u32::from(step.is_wave_end());
+                steps.push(match plan.op_of(*step) {
+                    Some(op) => StepOutline { wave: Some(wave), ..self.step(*step, op, recorded) },
+                    None => StepOutline { name: added(*step).into(), ..StepOutline::default() },
+                });
+            }
+            wave += 1;
         }
-        let ops = self.planned.recording.ops.iter().enumerate();
-        ops.map(|(number, op)| RunOutline { wave: waves[number], ..self.run(number, op, recorded) }).collect()
+        steps
     }
 
-    fn run(&self, number: usize, op: &Op, recorded: &[Op]) -> RunOutline {
+    fn step(&self, step: Step, number: OpId, recorded: &[Op]) -> StepOutline {
         let (planned, key) = (&self.planned, self.planned.key());
-        let origin = planned.origin(number);
-        let kernel = self.kernels.get(op.kernel as usize).filter(|_| op.kind == OpKind::Dispatch);
-        let mut bytes = [0, 0];
-        for (binding, access) in planned.recording.accesses_of(op).iter().enumerate() {
-            let moves = match kernel {
-                Some(kernel) => kernel.moves(binding),
-                None => [access.mode != Mode::Write, access.mode != Mode::Read],
-            };
-            let length = share(op, access.end - access.start);
-            bytes.iter_mut().zip(moves).filter(|(_, moves)| *moves).for_each(|(bytes, _)| *bytes += length);
-        }
+        let op = &planned.recording.ops[number.0 as usize];
+        let origin = planned.origin(number.0 as usize);
+        let kernel = match step {
+            Step::Dispatch(id) => self.kernels.get(planned.plan[id].kernel.0 as usize),
+            _ => None,
+        };
+        let [bytes_read, bytes_written] = self.bytes(step, op, kernel);
         let called = recorded.get(origin).unwrap_or(op);
-        let fused = planned.fused(origin).filter(|_| called.kind == OpKind::Tensor);
+        let fused = planned.fused(origin).filter(|_| matches!(called.kind, OpKind::Tensor { .. }));
         let (name, ops, flops) = match fused {
             Some(fused) => {
                 let ops = fused.ops.iter().map(|op| self.names.number(*op as usize)).collect();
@@ -80,35 +83,65 @@ impl Described {
             }
             None => {
                 let name = kernel.map_or_else(|| what(key, called), |kernel| kernel.entry().into());
-                let ops = match op.kind {
-                    OpKind::Barrier | OpKind::Split => SmallVec::new(),
-                    _ => SmallVec::from_elem(self.names.number(origin), 1),
-                };
+                let ops = SmallVec::from_elem(self.names.number(origin), 1);
                 (name, ops, self.names.flops(origin).map(|flops| share(op, flops)))
             }
         };
-        RunOutline { name, ops, bytes_read: bytes[0], bytes_written: bytes[1], flops, wave: None }
+        StepOutline { name, ops, bytes_read, bytes_written, flops, wave: None }
+    }
+
+    /// Bytes that a step reads and writes.
+    fn bytes(&self, step: Step, op: &Op, kernel: Option<&Kernel>) -> [u64; 2] {
+        // A long fill is several steps.
+        let part = match step {
+            Step::Fill(id) => Some(self.planned.plan[id].to),
+            _ => None,
+        };
+        let accesses: &[Access] =
+            part.as_ref().map_or_else(|| self.planned.recording.accesses_of(op), std::slice::from_ref);
+        let mut bytes = [0, 0];
+        for (binding, access) in accesses.iter().enumerate() {
+            let moves = match kernel {
+                Some(kernel) => kernel.moves(binding),
+                None => [access.mode != Mode::Write, access.mode != Mode::Read],
+            };
+            let length = share(op, access.end - access.start);
+            bytes.iter_mut().zip(moves).filter(|(_, moves)| *moves).for_each(|(bytes, _)| *bytes += length);
+        }
+        bytes
+    }
+}
+
+/// What a step is called that the planner added.
+fn added(step: Step) -> &'static str {
+    match step {
+        Step::Params => "parameters",
+        Step::Zero(_) | Step::Barrier(BarrierKind::Zeroed) => "zeroing of scratch",
+        Step::Input(_) => "input of the run",
+        Step::Output(_) => "output of the run",
+        _ => "barrier",
     }
 }
 
 /// The part of an amount that a piece of a divided dispatch has.
 fn share(op: &Op, amount: u64) -> u64 {
-    if op.share.len == 0 {
+    let OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } = op.kind else { return amount };
+    if share.len == 0 {
         return amount;
     }
-    let groups = op.grid.iter().fold(1_u128, |all, groups| all.saturating_mul(u128::from(*groups)));
-    u64::try_from(u128::from(amount) * u128::from(op.share.len) / groups.max(1)).unwrap_or(amount)
+    let all = groups.iter().fold(1_u128, |all, groups| all.saturating_mul(u128::from(*groups)));
+    u64::try_from(u128::from(amount) * u128::from(share.len) / all.max(1)).unwrap_or(amount)
 }
 
 /// What was called to record an op.
 fn what(key: &Recording, op: &Op) -> Arc<str> {
     match op.kind {
-        OpKind::Dispatch => "dispatch".into(),
-        OpKind::Tensor => key.tensors[op.kernel as usize].kind.to_string().into(),
+        OpKind::Dispatch { .. } => "dispatch".into(),
+        OpKind::Tensor { tensor, .. } => key.tensors[tensor.0 as usize].kind.to_string().into(),
         OpKind::Copy => "copy".into(),
-        OpKind::Fill => "fill".into(),
-        OpKind::Write => "write".into(),
-        OpKind::Read => "read".into(),
+        OpKind::Fill { .. } => "fill".into(),
+        OpKind::Write { .. } => "write".into(),
+        OpKind::Read { .. } => "read".into(),
         OpKind::Barrier => "barrier".into(),
         OpKind::Split => "split".into(),
     }

@@ -4,7 +4,7 @@
 //! outlives a change of the capabilities, as [`Device::tune`](crate::Device::tune) makes one. A plan also keeps the bind groups of
 //! its last run beside the buffers they were made for: one comparison replaces a look-up per op.
 //!
-//! Bound: [`MOST`] plans and [`MOST_OPS`] ops in all of them; past either the one not used for longest goes.
+//! Bound: [`MOST`] plans and [`MOST_BYTES`] in all of them; past either the one not used for longest goes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use sortie_plan::{
-    Caps, Lane, Op, OpKind, Plan, Recording, Span, Touch,
+    Caps, Grid, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
     fuse::{self, Lowered, Source},
 };
 
@@ -21,15 +21,15 @@ use crate::{
     cpu::Native,
     device::Shared,
     error::{Error, Result},
-    kernel::{GRID_BLOCK, Kernel, KernelOptions},
+    kernel::{Kernel, KernelOptions},
     memory::BufferId,
     metrics::{Count, Counters},
 };
 
 /// Programs run a handful of batch shapes; a server with many sizes some dozens.
 const MOST: usize = 128;
-/// About 200 bytes an op: 200 MB at the very most.
-const MOST_OPS: usize = 1 << 20;
+/// Recordings and their steps take about 200 bytes an op: a million ops.
+const MOST_BYTES: usize = 200 << 20;
 
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
@@ -41,13 +41,9 @@ pub(crate) struct Planned {
     pub(crate) tensors: Option<Arc<Tensors>>,
     /// For each op that runs, the one that was recorded; empty where they are the same.
     origin: Vec<u32>,
-    /// (kernel, wrapped): the pipelines it needs.
-    pub(crate) variants: Vec<(u32, bool)>,
     pub(crate) touches: Arc<[Touch]>,
     /// Where it is cut, as it was last found out.
     pub(super) routes: Routes,
-    /// Writes and reads that move something.
-    pub(super) moved: [u64; 2],
     /// What it was planned for.
     pub(super) caps: Caps,
     /// The bind groups of the last run; taken out while a run uses them.
@@ -93,10 +89,8 @@ enum Word {
 /// Which buffers a run had, and the groups they gave, in encoding order.
 #[derive(Debug, Default)]
 pub(crate) struct Resolved {
+    /// Of the slots, of scratch memory, of the parameters. The next run asks for the same scratch.
     pub(crate) buffers: Vec<BufferId>,
-    pub(crate) params: Option<BufferId>,
-    /// Of each physical scratch buffer, so that the next run asks for the same ones.
-    pub(crate) scratch: Vec<BufferId>,
     pub(crate) groups: Vec<GroupRef>,
 }
 
@@ -109,7 +103,8 @@ pub(crate) struct PlanCache {
 #[derive(Debug, Default)]
 struct Known {
     clock: u64,
-    ops: usize,
+    /// Of all plans.
+    bytes: usize,
     plans: FxHashMap<u64, Vec<(u64, Arc<Planned>)>>,
     count: usize,
 }
@@ -148,10 +143,10 @@ impl PlanCache {
 impl Known {
     fn insert(&mut self, fingerprint: u64, planned: Arc<Planned>) {
         self.clock += 1;
-        self.ops += planned.recording.ops.len();
+        self.bytes += planned.bytes();
         self.count += 1;
         self.plans.entry(fingerprint).or_default().push((self.clock, planned));
-        while self.count > MOST || (self.ops > MOST_OPS && self.count > 1) {
+        while self.count > MOST || (self.bytes > MOST_BYTES && self.count > 1) {
             self.evict();
         }
     }
@@ -162,7 +157,7 @@ impl Known {
         if let Some(plans) = self.plans.get_mut(&print) {
             if let Some(index) = plans.iter().position(|(at, _)| *at == used) {
                 let (_, planned) = plans.swap_remove(index);
-                self.ops -= planned.recording.ops.len();
+                self.bytes -= planned.bytes();
                 self.count -= 1;
             }
             if plans.is_empty() {
@@ -175,24 +170,20 @@ impl Known {
 impl Planned {
     fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
-        let mut variants: Vec<_> = recording
-            .ops
-            .iter()
-            .filter(|op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute)
-            .map(|op| (op.kernel, op.params[1] > 0))
-            .collect();
-        variants.sort_unstable();
-        variants.dedup();
         let touches = sortie_plan::touches(&recording, &plan).into();
-        let moves = |kind| recording.ops.iter().filter(|op| op.kind == kind && op.accesses.len > 0).count() as u64;
-        let moved = [moves(OpKind::Write), moves(OpKind::Read)];
         let (routes, resolved) = (Routes::default(), Mutex::default());
-        Self { recording, plan, tensors, origin, variants, touches, routes, moved, caps: *caps, resolved }
+        Self { recording, plan, tensors, origin, touches, routes, caps: *caps, resolved }
+    }
+
+    /// Bytes that the recording and the plan take.
+    fn bytes(&self) -> usize {
+        let key = self.tensors.as_ref().map_or(0, |tensors| tensors.key.bytes());
+        key + self.recording.bytes() + self.plan.bytes()
     }
 
     /// The same with dispatches divided: their numbers, ascending, and how many pieces each becomes.
     pub(super) fn divided(&self, pieces: &[(u32, u32)]) -> Self {
-        let (recording, mut origin) = sortie_plan::divide(&self.recording, pieces, GRID_BLOCK as u32);
+        let (recording, mut origin) = sortie_plan::divide(&self.recording, pieces);
         origin.iter_mut().for_each(|op| *op = self.origin(*op as usize) as u32);
         Self::new(recording, self.tensors.clone(), origin, &self.caps)
     }
@@ -200,8 +191,7 @@ impl Planned {
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
     fn lowered(shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
-        let uses_arena = |op: &&Op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill | OpKind::Tensor);
-        let start = recording.ops.iter().filter(uses_arena).map(|op| op.data.range().end).max().unwrap_or(0);
+        let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
         let mut tensors = Tensors {
             key: recording.clone(),
             fused: FxHashMap::default(),
@@ -218,20 +208,21 @@ impl Planned {
         let mut members = members.into_iter();
         for (number, origin) in origin.iter().enumerate() {
             let op = lowered.ops[number];
-            if op.kind == OpKind::Tensor {
-                let fused =
-                    Fused { ops: members.next().unwrap_or_default(), flops: programs[op.kernel as usize].flops() };
+            if let OpKind::Tensor { tensor, scalars } = op.kind {
+                let program = &programs[tensor.0 as usize];
+                let fused = Fused { ops: members.next().unwrap_or_default(), flops: program.flops() };
                 tensors.fused.insert(*origin, fused);
-                if let Some(Some(_)) = tensors.natives.get(op.kernel as usize) {
+                if let Some(Some(_)) = tensors.natives.get(tensor.0 as usize) {
                     continue;
                 }
-                let source = programs[op.kernel as usize].source(caps);
+                let source = program.source(caps);
                 let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
                 if kernel.num_bindings() != op.accesses.len as usize {
                     // A binding that a kernel does not use is none of its bindings.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
                 }
-                lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source);
+                let kind = tensors.dispatch(shared, &mut lowered, scalars, &kernel, &source);
+                lowered.ops[number] = Op { kind, ..op };
             }
         }
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
@@ -249,7 +240,7 @@ impl Planned {
         }
         // Of a divided dispatch every piece will do.
         let count = (0..self.recording.ops.len()).map(|op| self.origin(op) + 1).max().unwrap_or(0);
-        let mut recorded = vec![Op::NOTHING; count];
+        let mut recorded = vec![Op::bare(OpKind::Copy); count];
         self.recording.ops.iter().enumerate().for_each(|(number, op)| recorded[self.origin(number)] = *op);
         recorded
     }
@@ -281,11 +272,12 @@ impl Planned {
 
 /// Tensor operations that no op of the lowered recording is called by.
 fn joined(recording: &Recording, origin: &[u32]) -> u64 {
-    let is_tensor = |op: &u32| recording.ops[*op as usize].kind == OpKind::Tensor;
+    let tensor = |op: &Op| matches!(op.kind, OpKind::Tensor { .. });
+    let is_tensor = |op: &u32| tensor(&recording.ops[*op as usize]);
     let mut called: Vec<_> = origin.iter().copied().filter(is_tensor).collect();
     called.sort_unstable();
     called.dedup();
-    let all = recording.ops.iter().filter(|op| op.kind == OpKind::Tensor).count();
+    let all = recording.ops.iter().filter(|op| tensor(op)).count();
     (all - called.len()) as u64
 }
 
@@ -300,28 +292,35 @@ impl Tensors {
         self.kernels.get(index)
     }
 
-    /// How much an op of kind `Tensor` has to compute.
-    pub(super) fn work(&self, op: &Op) -> u64 {
-        match self.natives.get(op.kernel as usize) {
+    /// How much a native op has to compute.
+    pub(super) fn work(&self, native: usize) -> u64 {
+        match self.natives.get(native) {
             Some(Some(native)) => native.work(),
             _ => 0,
         }
     }
 
-    /// What an op of kind `Tensor` computes, and its scalars.
-    pub(crate) fn native(&self, op: &Op, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
-        let Some(Some(native)) = self.natives.get(op.kernel as usize) else {
+    /// What a native op computes, and its scalars.
+    pub(crate) fn native(&self, native: usize, scalars: Span, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
+        let Some(Some(native)) = self.natives.get(native) else {
             unreachable!("what is not native has become a dispatch")
         };
-        let scalars = self.scalars[op.data.range()].iter();
+        let scalars = self.scalars[scalars.range()].iter();
         (native, scalars.map(|at| u32::from_le_bytes(bytes_at(immediates, *at))).collect())
     }
 
     /// The dispatch that runs a generated kernel.
-    fn dispatch(&mut self, shared: &Shared, lowered: &mut Recording, op: Op, kernel: &Kernel, source: &Source) -> Op {
+    fn dispatch(
+        &mut self,
+        shared: &Shared,
+        lowered: &mut Recording,
+        scalars: Span,
+        kernel: &Kernel,
+        source: &Source,
+    ) -> OpKind {
         let known = lowered.kernels.iter().position(|id| *id == kernel.id());
         let index = match known.and_then(|index| u32::try_from(index).ok()) {
-            Some(index) => index,
+            Some(index) => KernelIndex(index),
             None => {
                 self.kernels.push(kernel.clone());
                 lowered.push_kernel(kernel.id())
@@ -329,15 +328,14 @@ impl Tensors {
         };
         let first = self.start + self.words.len() * 4;
         self.words.extend(source.words.iter().map(|word| Word::Size(*word)));
-        self.words.extend(self.scalars[op.data.range()].iter().map(|at| Word::Scalar(*at)));
-        let folded = source.grid.iter().any(|groups| *groups > shared.limits().groups);
-        Op {
-            kind: OpKind::Dispatch,
+        self.words.extend(self.scalars[scalars.range()].iter().map(|at| Word::Scalar(*at)));
+        let groups = source.grid;
+        let folded = groups.iter().any(|side| *side > shared.limits().groups);
+        OpKind::Dispatch {
             kernel: index,
-            grid: source.grid,
-            data: Span::new(first..self.start + self.words.len() * 4),
-            params: [kernel.hidden_immediates(), if folded { GRID_BLOCK as u32 } else { 0 }],
-            ..op
+            grid: if folded { Grid::Wrapped { groups, share: Span::EMPTY } } else { Grid::Direct(groups) },
+            immediates: Span::new(first..self.start + self.words.len() * 4),
+            hidden_immediates: kernel.hidden_immediates(),
         }
     }
 }

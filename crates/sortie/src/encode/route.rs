@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use sortie_plan::{Lane, Op, OpKind, Part, Rule};
+use sortie_plan::{Cut, CutRule, Grid, Groups, Lane, OpId, OpKind, Step, cut};
 
 use super::{Payload, Planned};
 use crate::{
@@ -22,16 +22,17 @@ const NATIVE: u64 = 1024;
 const MOST_PIECES: u64 = 4096;
 /// Room for the size class below a kind.
 const CLASSES: u64 = 64;
-/// The pipeline that zeroes scratch memory in the middle of a pass.
-const ZEROING: Chore = Chore { kind: 0, units: 0.0, pipeline: 1 };
+/// Names the pipeline of the fill kernel, which also zeroes scratch memory in the middle of a pass.
+const FILL_PIPELINE: u64 = 1;
+const ZEROING: Chore = Chore { kind: 0, units: 0.0, pipeline: FILL_PIPELINE };
 
 /// Where a plan is cut.
 #[derive(Debug)]
 pub(crate) struct Route {
     /// What runs instead, when dispatches had to be divided.
     divided: Option<Arc<Planned>>,
-    pub(crate) parts: Vec<Part>,
-    /// What each part has to do.
+    pub(crate) cuts: Vec<Cut>,
+    /// What each submission has to do.
     pub(crate) efforts: Vec<Arc<Effort>>,
     /// Pieces that dispatches were divided into, beyond the dispatches.
     pub(crate) pieces: u64,
@@ -46,7 +47,7 @@ pub(crate) struct Route {
 }
 
 /// What a route was found for: the rule, whether dispatches may be divided, and the version of the costs.
-type Asked = (Rule, bool, u64);
+type Asked = (CutRule, bool, u64);
 
 /// Dispatches by number, ascending, and how many pieces each becomes.
 type Pieces = Arc<[(u32, u32)]>;
@@ -68,33 +69,33 @@ impl Route {
         self.divided.as_ref().unwrap_or(planned)
     }
 
-    /// How long each part should take, in nanoseconds.
+    /// How long each submission should take, in nanoseconds.
     pub(crate) fn estimates(&self, costs: &Costs) -> impl Iterator<Item = u64> {
         self.efforts.iter().map(|effort| costs.estimate(effort))
     }
 
     /// Submissions that the recording did not ask for.
-    pub(crate) fn cuts(&self) -> u64 {
-        let asked = self.parts.last().map_or(0, |part| part.submission as usize + 1);
-        (self.parts.len() - asked) as u64
+    pub(crate) fn added(&self) -> u64 {
+        let asked = self.cuts.last().map_or(0, |cut| cut.section as usize + 1);
+        (self.cuts.len() - asked) as u64
     }
 }
 
 impl Planned {
     /// Where to cut it. Dispatches are divided where that is needed, possible and wanted.
-    pub(crate) fn route(&self, shared: &Shared, payload: &Payload, rule: Rule, divides: bool) -> Arc<Route> {
+    pub(crate) fn route(&self, shared: &Shared, payload: &Payload, rule: CutRule, divides: bool) -> Arc<Route> {
         let costs = shared.costs();
-        let whole = self.routes.whole.get_or_init(|| Arc::new(self.cut(None, self.plan.parts().collect(), None)));
+        let whole = self.routes.whole.get_or_init(|| Arc::new(self.cut_into(None, self.plan.whole(), None)));
         let fits = match rule {
-            Rule::Never => true,
-            Rule::Every(ops) => whole.parts.iter().all(|part| part.ops.len <= ops),
-            Rule::Within(limit) => whole.estimates(costs).all(|estimate| estimate <= limit),
+            CutRule::Never => true,
+            CutRule::Every(ops) => whole.cuts.iter().all(|cut| cut.ops <= ops),
+            CutRule::Budget(limit) => whole.estimates(costs).all(|estimate| estimate <= limit),
         };
         if fits {
             return whole.clone();
         }
         // Counting ops needs no estimates.
-        let asked = (rule, divides, if let Rule::Within(_) = rule { costs.version() } else { 0 });
+        let asked = (rule, divides, if let CutRule::Budget(_) = rule { costs.version() } else { 0 });
         let known = self.routes.last.lock().clone();
         if let Some((_, route)) = known.filter(|(of, _)| *of == asked) {
             return route;
@@ -104,59 +105,62 @@ impl Planned {
         route
     }
 
-    fn find_route(&self, shared: &Shared, payload: &Payload, rule: Rule, divides: bool) -> Route {
+    fn find_route(&self, shared: &Shared, payload: &Payload, rule: CutRule, divides: bool) -> Route {
         let costs = self.each(shared.costs());
-        let budget = if let Rule::Within(limit) = rule { Some(limit) } else { None };
+        let budget = if let CutRule::Budget(limit) = rule { Some(limit) } else { None };
         let pieces = match rule {
-            Rule::Within(limit) if divides => self.pieces(shared, payload, &costs, limit),
+            CutRule::Budget(limit) if divides => self.pieces(shared, payload, &costs, limit),
             _ => Pieces::default(),
         };
         if pieces.is_empty() {
-            return self.cut(None, sortie_plan::split(&self.plan, rule, |op| costs[op as usize]), budget);
+            return self.cut_into(None, cut(&self.plan, rule, |step| costs[step.0 as usize]), budget);
         }
         let added = pieces.iter().map(|(_, count)| u64::from(*count) - 1).sum();
         let divided = self.divide(pieces);
         let costs = divided.each(shared.costs());
-        let parts = sortie_plan::split(&divided.plan, rule, |op| costs[op as usize]);
-        Route { pieces: added, ..divided.cut(Some(divided.clone()), parts, budget) }
+        let cuts = cut(&divided.plan, rule, |step| costs[step.0 as usize]);
+        Route { pieces: added, ..divided.cut_into(Some(divided.clone()), cuts, budget) }
     }
 
-    /// What each op costs.
+    /// What each step costs.
     fn each(&self, costs: &Costs) -> Vec<u64> {
-        costs.each((0_u32..).take(self.recording.ops.len()).map(|op| self.chore(op)))
+        costs.each(self.plan.steps.iter().map(|step| self.chore(*step)))
     }
 
-    fn cut(&self, divided: Option<Arc<Self>>, parts: Vec<Part>, budget: Option<u64>) -> Route {
-        let efforts = parts.iter().map(|part| self.effort(part)).collect();
-        let barriers = self.plan.barriers_of(parts.iter().copied()) as u64;
+    fn cut_into(&self, divided: Option<Arc<Self>>, cuts: Vec<Cut>, budget: Option<u64>) -> Route {
+        let efforts = cuts.iter().map(|cut| self.effort(cut)).collect();
+        let barriers = self.plan.barriers(&cuts) as u64;
         let fused_ops = self.tensors.as_ref().map_or(0, |tensors| tensors.joined);
-        let [uploads, reads] = self.moved;
-        Route { divided, parts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
+        let (uploads, reads) = (self.plan.writes.len() as u64, self.plan.reads.len() as u64);
+        Route { divided, cuts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
     }
 
     /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.
     fn pieces(&self, shared: &Shared, payload: &Payload, costs: &[u64], limit: u64) -> Pieces {
-        let divisible = |op: u32| {
-            let op = &self.recording.ops[op as usize];
-            let kernel = || match payload.kernels.get(op.kernel as usize) {
-                Some(kernel) => Some(kernel),
-                None => self.tensors.as_ref()?.kernel(op.kernel as usize - payload.kernels.len()),
+        let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
+        let pieces = long.filter_map(|(step, cost)| {
+            let Step::Dispatch(id) = *step else { return None };
+            let dispatch = &self.plan[id];
+            let kernel = match payload.kernels.get(dispatch.kernel.0 as usize) {
+                Some(kernel) => kernel,
+                None => self.tensors.as_ref()?.kernel(dispatch.kernel.0 as usize - payload.kernels.len())?,
             };
-            op.kind == OpKind::Dispatch
-                && !op.indirect
-                && kernel().is_some_and(|kernel| kernel.check_hidden(shared.limits()).is_ok())
-        };
-        let long = (0_u32..).zip(costs.iter().copied()).filter(|(op, cost)| *cost > limit && divisible(*op));
-        let pieces = long.filter_map(|(op, cost)| {
-            let groups = self.groups(op);
+            let divisible = !matches!(dispatch.groups, Groups::Indirect(_));
+            if !divisible || kernel.check_hidden(shared.limits()).is_err() {
+                return None;
+            }
+            let groups = self.groups(dispatch.op).0;
             let fits = |count: &u64| {
                 u128::from(cost) * u128::from(groups.div_ceil(*count)) <= u128::from(limit) * u128::from(groups)
             };
             let most = groups.min(MOST_PIECES);
             let count = (1..).map(|power| 1 << power).take_while(|count| *count < most).find(fits).unwrap_or(most);
-            (count > 1 && groups < 1 << 31).then(|| Some((op, u32::try_from(count).ok()?)))?
+            (count > 1 && groups < 1 << 31).then(|| Some((dispatch.op.0, u32::try_from(count).ok()?)))?
         });
-        pieces.collect()
+        let mut pieces: Vec<_> = pieces.collect();
+        // In the order of the recording.
+        pieces.sort_unstable();
+        pieces.into()
     }
 
     fn divide(&self, pieces: Pieces) -> Arc<Self> {
@@ -169,44 +173,71 @@ impl Planned {
         divided
     }
 
-    fn effort(&self, part: &Part) -> Arc<Effort> {
-        let zeroes = !self.caps.host && self.plan.clears.iter().any(|clear| !clear.first);
-        let ops = self.plan.order[part.ops.range()].iter().map(|op| self.chore(*op));
-        Arc::new(Effort::new(ops.chain(zeroes.then_some(ZEROING))))
+    fn effort(&self, cut: &Cut) -> Arc<Effort> {
+        let zeroes = !self.caps.host && self.plan.zeroes_in_passes();
+        let steps = self.plan.steps_of(cut).filter(|(_, step)| self.plan.op_of(*step).is_some());
+        Arc::new(Effort::new(steps.map(|(_, step)| self.chore(step)).chain(zeroes.then_some(ZEROING))))
     }
 
-    /// Workgroups of the whole dispatch.
-    fn groups(&self, op: u32) -> u64 {
-        let grid = self.recording.ops[op as usize].grid;
-        grid.iter().fold(1, |product: u64, groups| product.saturating_mul(u64::from(*groups)))
-    }
-
-    /// What an op has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn chore(&self, number: u32) -> Chore {
-        let op = &self.recording.ops[number as usize];
-        let (kernel, all, share) = match op.kind {
-            OpKind::Barrier | OpKind::Split => return Chore { kind: 0, units: 0.0, pipeline: 0 },
-            OpKind::Tensor => (0, self.tensors.as_ref().map_or(0, |tensors| tensors.work(op)) / NATIVE, 1.0),
-            OpKind::Copy | OpKind::Fill | OpKind::Write | OpKind::Read => {
-                let bytes = self.recording.accesses_of(op).last().map_or(0, |access| access.end - access.start);
-                (1, bytes >> 10, 1.0)
+    /// Workgroups of the whole dispatch, and those that a piece of it runs.
+    fn groups(&self, op: OpId) -> (u64, u64) {
+        let all =
+            |groups: [u32; 3]| groups.iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(*side)));
+        match self.recording.ops[op.0 as usize].kind {
+            OpKind::Dispatch { grid: Grid::Direct(groups), .. } => (all(groups), all(groups)),
+            OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } => {
+                (all(groups), if share.len > 0 { u64::from(share.len) } else { all(groups) })
             }
-            OpKind::Dispatch => {
-                let all = self.groups(number);
-                let share = if op.share.len > 0 { f64::from(op.share.len) / all as f64 } else { 1.0 };
-                (1 + self.recording.kernels[op.kernel as usize], all, share)
+            _ => (0, 0),
+        }
+    }
+
+    /// What a step has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn chore(&self, step: Step) -> Chore {
+        let kib = |access: &sortie_plan::Access| (access.end - access.start) >> 10;
+        let (kernel, all, share) = match step {
+            Step::Params | Step::Zero(_) | Step::Input(_) | Step::Barrier(_) | Step::Output(_) => {
+                return Chore { kind: 0, units: 0.0, pipeline: 0 };
+            }
+            Step::Copy(id) => (1, kib(&self.plan[id].to), 1.0),
+            Step::Fill(id) => (1, kib(&self.plan[id].to), 1.0),
+            Step::Write(id) => (1, kib(&self.plan[id].to), 1.0),
+            Step::Read(id) => (1, kib(&self.plan[id].from), 1.0),
+            Step::Dispatch(id) => {
+                let dispatch = &self.plan[id];
+                let kernel = self.recording.kernels.get(dispatch.kernel.0 as usize);
+                match kernel {
+                    Some(kernel) => {
+                        let (all, share) = self.groups(dispatch.op);
+                        (1 + kernel, all, if all > 0 { share as f64 / all as f64 } else { 1.0 })
+                    }
+                    None => {
+                        let native = dispatch.kernel.0 as usize - self.recording.kernels.len();
+                        (0, self.tensors.as_ref().map_or(0, |tensors| tensors.work(native)) / NATIVE, 1.0)
+                    }
+                }
             }
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));
         let units = (all.saturating_add(FIXED)) as f64 * share;
-        Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(op) }
+        Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) }
     }
 
-    /// Names the pipeline that an op runs, for a driver that compiles it then; 0 where there is none.
-    fn pipeline(&self, op: &Op) -> u64 {
-        let runs = matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute && !self.caps.host;
-        let kernel = self.recording.kernels.get(op.kernel as usize).filter(|_| runs);
-        kernel.map_or(0, |kernel| 2 * kernel + u64::from(op.params[1] > 0))
+    /// Names the pipeline that a step runs, for a driver that compiles it then; 0 where there is none.
+    fn pipeline(&self, step: Step) -> u64 {
+        match step {
+            _ if self.caps.host => 0,
+            Step::Dispatch(id) => {
+                let dispatch = &self.plan[id];
+                let wrapped = matches!(dispatch.groups, Groups::Wrapped(_));
+                self.recording
+                    .kernels
+                    .get(dispatch.kernel.0 as usize)
+                    .map_or(0, |kernel| 2 * kernel + u64::from(wrapped))
+            }
+            Step::Fill(id) if self.plan[id].lane() == Lane::Compute => FILL_PIPELINE,
+            _ => 0,
+        }
     }
 }

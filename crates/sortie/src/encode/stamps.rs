@@ -5,10 +5,12 @@
 
 use std::{ops::Range, sync::Arc, time::Instant};
 
+use sortie_plan::StepId;
+
 use crate::{
     device::Gpu,
     error::Result,
-    profile::{Log, Ran, RanBetween, Stamps as Place, Tier, What},
+    profile::{Log, Ran, RanBetween, Stamps as Place, Tier},
 };
 
 /// Stamps of a query set: as many as one may hold.
@@ -161,8 +163,8 @@ impl Stamps {
     }
 
     /// Something has been encoded in a pass.
-    pub(super) fn ran_inside(&mut self, what: What, pass: &mut wgpu::ComputePass<'_>) {
-        self.note(what);
+    pub(super) fn ran_inside(&mut self, step: StepId, pass: &mut wgpu::ComputePass<'_>) {
+        self.note(step);
         if self.tier == Tier::Inside {
             let number = self.take();
             pass.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
@@ -171,8 +173,8 @@ impl Stamps {
     }
 
     /// Something has been encoded outside passes.
-    pub(super) fn ran_outside(&mut self, what: What, encoder: &mut wgpu::CommandEncoder) {
-        self.note(what);
+    pub(super) fn ran_outside(&mut self, step: StepId, encoder: &mut wgpu::CommandEncoder) {
+        self.note(step);
         if self.between {
             let number = self.stamp(encoder);
             self.ended(number);
@@ -223,10 +225,10 @@ impl Stamps {
         number
     }
 
-    fn note(&mut self, what: What) {
+    fn note(&mut self, step: StepId) {
         let now = Instant::now();
         let encode = now.saturating_duration_since(std::mem::replace(&mut self.encoded, now)).as_nanos();
-        self.ran.push(Ran { what, part: self.part, encode: u32::try_from(encode).unwrap_or(u32::MAX) });
+        self.ran.push(Ran { step: step.0, part: self.part, encode: u32::try_from(encode).unwrap_or(u32::MAX) });
     }
 
     /// What ran last has ended at this stamp.

@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
+mod descriptors;
 mod pipelines;
 mod target;
 mod writer;
@@ -21,7 +22,7 @@ mod writer;
 use std::sync::Arc;
 
 use ash::vk;
-use sortie_plan::{Op, OpKind};
+use sortie_plan::Lane;
 
 use self::{pipelines::Pipelines, target::Target, writer::Writer};
 use super::{Frozen, direct::Direct};
@@ -54,10 +55,11 @@ pub(crate) struct Secondary {
 impl Secondary {
     /// Whether a recording can be written down: on Vulkan, without ops that every run must encode.
     pub(super) fn suits(shared: &Shared, frozen: &Frozen) -> bool {
-        let plain = |op: &Op| !op.indirect && !matches!(op.kind, OpKind::Write | OpKind::Read);
+        let plan = &frozen.planned.plan;
+        let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
         // SAFETY: nothing is done with it.
         let vulkan = unsafe { shared.gpu().as_hal::<Api>() }.is_some();
-        vulkan && !frozen.parts().is_empty() && frozen.planned.recording.ops.iter().all(plain)
+        vulkan && !frozen.cuts().is_empty() && plain
     }
 
     /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked. Uses the pipelines of an earlier recording of the same
@@ -85,7 +87,9 @@ impl Secondary {
             _gpu: gpu.clone(),
         };
         let known = earlier.map(|earlier| &earlier.pipelines);
-        let mut writer = Writer::new(shared, frozen, target, known, &mut secondary);
+        let patterns = frozen.planned.plan.fills.iter().any(|fill| fill.lane() == Lane::Compute);
+        let fill = if patterns { Some(shared.executor().fill_kernel(shared)?) } else { None };
+        let mut writer = Writer::new(shared, frozen, fill, target, known, &mut secondary);
         writer.find_buffers()?;
         writer.compile()?;
         // A destroyed device frees its buffers, and Vulkan must not be given what is freed. Not while this one is held.

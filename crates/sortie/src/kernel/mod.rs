@@ -8,7 +8,6 @@ mod bound;
 mod cache;
 mod declared;
 mod elements;
-mod fold;
 mod frexp;
 mod interface;
 mod layouts;
@@ -41,10 +40,9 @@ pub use self::declared::{BindingInfo, Scalar};
 pub(crate) use self::layouts::SignatureKind;
 pub(crate) use self::{
     cache::{KernelCache, KernelKey},
-    fold::{GRID_BLOCK, fold, grid_block},
     interface::{Binding, BindingKind, Interface},
     layouts::{Layout, Layouts},
-    pipeline::Pipeline,
+    pipeline::{Hidden, Pipeline},
     ready::Ready,
 };
 use self::{

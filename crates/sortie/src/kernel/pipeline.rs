@@ -11,10 +11,10 @@ use naga::{
     valid::Capabilities,
 };
 use parking_lot::Mutex;
+use sortie_plan::GRID_BLOCK;
 
 use super::{
     Form, Kernel, Layout,
-    fold::GRID_BLOCK,
     interface::{BindingKind, Interface},
     layouts::{Signature, SignatureKind},
     limits,

@@ -12,10 +12,9 @@ use naga::{
     StorageAccess, StructMember, Type, TypeInner, VectorSize, valid::Capabilities,
 };
 
-use super::{
-    fold::GRID_BLOCK,
-    parse::{Parsed, validate},
-};
+use sortie_plan::GRID_BLOCK;
+
+use super::parse::{Parsed, validate};
 
 /// Where `var<immediate>` lives in the rewritten module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

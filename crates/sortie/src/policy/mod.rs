@@ -5,7 +5,7 @@ mod moment;
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use sortie_plan::Rule;
+use sortie_plan::CutRule;
 
 pub(crate) use self::{
     costs::{Chore, Costs, Effort, Landed},
@@ -81,12 +81,12 @@ impl Default for Split {
 const LEAST_BUDGET: Duration = Duration::from_millis(1);
 
 impl Split {
-    pub(crate) fn rule(self) -> Rule {
+    pub(crate) fn rule(self) -> CutRule {
         match self {
-            Self::Never => Rule::Never,
-            Self::Every(ops) => Rule::Every(u32::try_from(ops).unwrap_or(u32::MAX)),
+            Self::Never => CutRule::Never,
+            Self::Every(ops) => CutRule::Every(u32::try_from(ops).unwrap_or(u32::MAX)),
             Self::Adaptive { budget } => {
-                Rule::Within(u64::try_from(budget.max(LEAST_BUDGET).as_nanos()).unwrap_or(u64::MAX))
+                CutRule::Budget(u64::try_from(budget.max(LEAST_BUDGET).as_nanos()).unwrap_or(u64::MAX))
             }
         }
     }

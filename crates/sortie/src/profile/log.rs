@@ -61,18 +61,11 @@ pub(crate) struct Stage {
 /// Something that the device did, in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ran {
-    pub(crate) what: What,
+    /// Its number in the plan's list of steps.
+    pub(crate) step: u32,
     pub(crate) part: u32,
     /// What encoding it took, in nanoseconds.
     pub(crate) encode: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum What {
-    /// An op of the plan.
-    Op(u32),
-    /// What comes with the batch: zeroing of scratch, the data of a run.
-    Other(&'static str),
 }
 
 /// So many of what ran, one after the other, between two times: numbers of stamps, or nanoseconds since the log began.

@@ -24,8 +24,8 @@ use std::{
 
 use self::log::{Entries, Stage, Stretch};
 pub(crate) use self::{
-    log::{Log, Ran, StageKind, Stamps, Stretch as RanBetween, What},
-    outline::{OpOutline, Outline, RunOutline, ScopeOutline},
+    log::{Log, Ran, StageKind, Stamps, Stretch as RanBetween},
+    outline::{OpOutline, Outline, ScopeOutline, StepOutline},
     watch::{Notes, Watchers},
 };
 pub use self::{

@@ -11,8 +11,8 @@ pub(crate) struct Outline {
     pub(crate) ops: Vec<OpOutline>,
     /// Outer ones come before inner ones.
     pub(crate) scopes: Vec<ScopeOutline>,
-    /// What each op of the plan runs.
-    pub(crate) runs: Vec<RunOutline>,
+    /// The steps of the plan.
+    pub(crate) steps: Vec<StepOutline>,
 }
 
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct ScopeOutline {
     pub(crate) end: usize,
 }
 
-#[derive(Debug)]
-pub(crate) struct RunOutline {
+#[derive(Debug, Default)]
+pub(crate) struct StepOutline {
     /// The kernel, or what it is instead.
     pub(crate) name: Arc<str>,
     /// The ops that it stands for.

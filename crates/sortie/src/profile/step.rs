@@ -4,7 +4,7 @@ use std::{panic::Location, sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::{Outline, Ran, What};
+use super::{Outline, Ran};
 
 /// Something that the device did: a dispatch, a copy, a fill, a write, a read, or what comes with a batch.
 ///
@@ -42,14 +42,8 @@ pub struct StepProfile {
 
 impl StepProfile {
     pub(super) fn new(ran: Ran, outline: &Outline) -> Self {
-        let of = match ran.what {
-            What::Op(op) => outline.runs.get(op as usize),
-            What::Other(_) => None,
-        };
-        let name = match ran.what {
-            What::Op(_) => of.map_or_else(|| "op".into(), |run| run.name.clone()),
-            What::Other(name) => name.into(),
-        };
+        let of = outline.steps.get(ran.step as usize);
+        let name = of.map_or_else(|| "op".into(), |step| step.name.clone());
         let ops: SmallVec<[usize; 2]> =
             of.map(|run| run.ops.iter().map(|op| *op as usize).collect()).unwrap_or_default();
         Self {

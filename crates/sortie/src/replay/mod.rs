@@ -12,13 +12,14 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use sortie_plan::Ports;
 
 use self::rerecord::Rerecord;
 pub use self::run::Run;
 use crate::{
     batch::{Batch, Typed},
     device::Shared,
-    encode::{Frozen, Ports},
+    encode::Frozen,
     error::Result,
     policy::Split,
     tensor::{Element, Tensor},
@@ -62,7 +63,7 @@ struct Parts {
     /// What its next run uses; those under way hold what they use.
     frozen: Mutex<Arc<Frozen>>,
     /// What each run brings.
-    inputs: Arc<Ports>,
+    inputs: Ports,
     /// Where its runs are cut.
     split: Split,
     rerecord: Rerecord,
@@ -161,7 +162,7 @@ impl Batch {
         let here = Location::caller();
         let (shared, batch) = (self.shared().clone(), self.id());
         let (frozen, split) = self.frozen(here)?;
-        let inputs = frozen.inputs.clone();
+        let inputs = frozen.inputs().clone();
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
         Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen, inputs, split, rerecord, first }) })

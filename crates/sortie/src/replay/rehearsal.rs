@@ -56,7 +56,7 @@ impl Rehearsal {
 /// All memory that a run leaves something in, as far as it can be looked at.
 fn written(parts: &Arc<Parts>) -> Vec<Buffer<u32>> {
     let frozen = parts.frozen();
-    let mut slots: Vec<_> = frozen.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
+    let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
     let blocks = slots.iter().filter_map(|slot| frozen.payload.blocks[*slot as usize].clone());

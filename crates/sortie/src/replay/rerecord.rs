@@ -106,16 +106,16 @@ impl Parts {
         shared.lost().check()?;
         // The estimates may have come back meanwhile.
         let wanted = frozen.wanted(shared, self.split.rule());
-        if wanted.cuts() == frozen.recorded_route().cuts() {
+        if wanted.added() == frozen.recorded_route().added() {
             return Ok(false);
         }
-        let [from, to] = [frozen.recorded_route(), &wanted].map(|route| route.parts.len());
+        let [from, to] = [frozen.recorded_route(), &wanted].map(|route| route.cuts.len());
         let Some((next, first)) = shared.executor().refreeze(shared, &frozen, wanted)? else { return Ok(true) };
         if let Some(commands) = first {
             let completion = Arc::new(Completion::new());
             completion.submitted();
             let mut hold = Hold::new(completion, Arc::new([]), here);
-            hold.pin(next.pins().collect());
+            hold.pin(next.payload.blocks.clone());
             shared.submitter().run(Flight::whole(commands, hold))?;
         }
         *self.frozen.lock() = Arc::new(next);

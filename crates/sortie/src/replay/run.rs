@@ -121,7 +121,7 @@ impl Run {
             return wrong(ErrorKind::Bindings, "write: the tensor is no input of this replay".into());
         };
         let bytes: &[u8] = bytemuck::cast_slice(data);
-        let start = inputs.iter().nth(at).map_or(0, |port| index(port.start));
+        let start = index(inputs[at].start);
         // Without room for the data the run has its mistake already.
         if let Some(room) = self.errand.data.get_mut(start..start + bytes.len()) {
             room.copy_from_slice(bytes);
@@ -208,10 +208,10 @@ impl Run {
         shared.lost().check()?;
         check_poison(&frozen.payload, &frozen.planned)?;
         let mut errand = std::mem::take(&mut self.errand);
-        let brought = frozen.inputs.iter().filter(|port| port.bytes > 0).count();
+        let brought = frozen.inputs().iter().filter(|port| port.bytes > 0).count();
         let moved = [brought, errand.reads.len()];
         let route = self.parts.route(frozen, &mut errand, here);
-        let mut hold = Hold::new(self.completion.clone(), frozen.touches.clone(), here);
+        let mut hold = Hold::new(self.completion.clone(), frozen.touches().clone(), here);
         hold.keeps = Some(frozen.clone());
         let log = errand.log.clone();
         if let Some((log, landing)) = log.as_ref().zip(self.landing.as_ref()) {
@@ -221,7 +221,7 @@ impl Run {
         let mut departure = Departure::new(shared.submitter(), &route, hold);
         let leave = &mut |commands, _: &[_]| departure.leave(commands, Vec::new);
         let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
-            shared.executor().replay(shared, frozen, &route.parts, errand, leave)
+            shared.executor().replay(shared, frozen, &route.cuts, errand, leave)
         });
         departure.finish(encoded, self.landing.as_ref(), Vec::new).inspect(|_| shared.counters().moved(moved))
     }

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sortie_plan::Part;
+use sortie_plan::Cut;
 
 use super::{
     Item, Submitter,
@@ -104,7 +104,7 @@ impl<'a> Departure<'a> {
     /// What is known of it without looking at any op.
     fn count(&self) {
         let (counters, route) = (&self.submitter.counters, self.route);
-        let (cuts, pieces) = (route.cuts(), route.pieces);
+        let (cuts, pieces) = (route.added(), route.pieces);
         counters.cuts.add(cuts);
         counters.pieces.add(pieces);
         counters.barriers.add(route.barriers);
@@ -112,7 +112,7 @@ impl<'a> Departure<'a> {
         counters.uploads.add(route.uploads);
         counters.reads.add(route.reads);
         if cuts > 0 {
-            tracing::debug!(target: "sortie", submissions = route.parts.len(), cuts, pieces, "a batch is cut");
+            tracing::debug!(target: "sortie", submissions = route.cuts.len(), cuts, pieces, "a batch is cut");
         }
     }
 
@@ -138,10 +138,10 @@ impl<'a> Departure<'a> {
     fn flight(&mut self, commands: Commands, hold: Arc<Hold>, last: bool) -> Flight {
         let number = self.count;
         self.count += 1;
-        let part: Option<&Part> = self.route.parts.get(number);
+        let cut: Option<&Cut> = self.route.cuts.get(number);
         let leg = Leg {
             part: u32::try_from(number).unwrap_or(u32::MAX),
-            submission: part.map_or(0, |part| part.submission),
+            submission: cut.map_or(0, |cut| cut.section),
             last,
             hold,
             effort: self.route.efforts.get(number).cloned(),

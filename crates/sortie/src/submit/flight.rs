@@ -138,7 +138,7 @@ impl Hold {
 
     /// Blocks of which nothing is left that was there before the batch, after one of its submissions or all of them.
     fn overwritten(&self, submission: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
-        let of = move |touch: &&Touch| submission.is_none_or(|submission| touch.submission == submission);
+        let of = move |touch: &&Touch| submission.is_none_or(|submission| touch.section == submission);
         let overwrites = self.touches.iter().filter(of).filter(|touch| touch.writes && !touch.needed);
         overwrites.filter_map(|touch| self.block(touch.slot))
     }
@@ -248,7 +248,7 @@ impl Leg {
         drop(self.hold.logged.as_ref().map(Logged::let_go));
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
-            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.submission >= self.submission) {
+            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.section >= self.submission) {
                 if let Some(block) = self.hold.block(touch.slot) {
                     block.poison(error, self.hold.sequence, self.order);
                 }
@@ -302,7 +302,7 @@ impl Leg {
 
     /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
     pub(crate) fn check(&self) -> Result<()> {
-        let needed = self.hold.touches.iter().filter(|touch| touch.submission == self.submission && touch.needed);
+        let needed = self.hold.touches.iter().filter(|touch| touch.section == self.submission && touch.needed);
         for touch in needed {
             if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned_now()) {
                 return Err(poisoned(cause));

@@ -38,7 +38,8 @@ impl Place {
         let options = DeviceOptions {
             device: Some(driver.into()),
             tuning: TuningFile::At(self.file()),
-            ..DeviceOptions::default()
+            // On a busy machine a product that takes long is divided, by another pipeline.
+            ..drivers::uncut()
         };
         Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
     }

@@ -1,48 +1,50 @@
-//! How each submission of a plan uses each external slot.
+//! How each section of a plan uses each external slot.
 //!
-//! Whoever runs the submissions needs it when one of them fails: what it writes can no longer be trusted, and what must not be
-//! trusted may not be read. Scratch is left out; nobody sees it after the batch.
+//! When a submission fails, what it writes can no longer be trusted, and what must not be trusted may not be read. Scratch is left out:
+//! nothing sees it after the batch. So are inputs of a replay: every run brings them.
 
 use crate::{Mode, Plan, Recording, SlotId, SlotKind};
 
-/// How one submission uses one slot.
+/// How one section uses one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Touch {
     /// The slot.
     pub slot: SlotId,
-    /// The submission, counted from 0.
-    pub submission: u32,
+    /// The section, counted from 0.
+    pub section: u32,
     /// It writes at least a part of the slot.
     pub writes: bool,
     /// It may see what was in the slot before the batch: nothing before in the batch has overwritten all of it.
     pub needed: bool,
 }
 
-/// All touches, in the order of the submissions.
+/// All touches, in the order of the sections.
 #[must_use]
 pub fn touches(recording: &Recording, plan: &Plan) -> Vec<Touch> {
     let mut touches: Vec<Touch> = Vec::new();
-    // The latest touch of each slot, so that several in one submission become one.
+    let mut left_out: Vec<bool> = recording.slots.iter().map(|slot| slot.kind == SlotKind::Scratch).collect();
+    recording.inputs.iter().for_each(|port| left_out[port.slot.0 as usize] = true);
+    // The latest touch of each slot, so that several in one section become one.
     let mut latest: Vec<Option<usize>> = vec![None; recording.slots.len()];
-    for (submission, waves) in (0u32..).zip(&plan.submissions) {
-        let ops = plan.waves[waves.range()].iter().flat_map(|wave| &plan.order[wave.ops.range()]);
-        for access in ops.flat_map(|op| recording.accesses_of(&recording.ops[*op as usize])) {
+    for (section, steps) in (0u32..).zip(&plan.sections) {
+        let ops = plan.steps[steps.range()].iter().filter_map(|step| plan.op_of(*step));
+        for access in ops.flat_map(|op| recording.accesses_of(&recording.ops[op.0 as usize])) {
             let slot = access.slot;
-            let info = recording.slots[slot.0 as usize];
-            if info.kind == SlotKind::Scratch {
+            if left_out[slot.0 as usize] {
                 continue;
             }
+            let info = recording.slots[slot.0 as usize];
             let writes = access.mode != Mode::Read;
             let overwrites = access.mode == Mode::Write && access.start == 0 && access.end == info.bytes;
             let latest = &mut latest[slot.0 as usize];
             match latest.map(|index| touches[index]) {
-                Some(touch) if touch.submission == submission => {
+                Some(touch) if touch.section == section => {
                     touches[latest.unwrap_or_default()].writes |= writes;
                 }
                 earlier => {
                     let needed = earlier.is_none_or(|touch| touch.needed) && !overwrites;
                     *latest = Some(touches.len());
-                    touches.push(Touch { slot, submission, writes, needed });
+                    touches.push(Touch { slot, section, writes, needed });
                 }
             }
         }
@@ -58,7 +60,7 @@ mod tests {
 
     fn touched(draft: &Draft) -> Vec<(u32, u32, bool, bool)> {
         let plan = plan(&draft.recording, &Caps::default());
-        let plain = |touch: Touch| (touch.slot.0, touch.submission, touch.writes, touch.needed);
+        let plain = |touch: Touch| (touch.slot.0, touch.section, touch.writes, touch.needed);
         touches(&draft.recording, &plan).into_iter().map(plain).collect()
     }
 
@@ -81,12 +83,21 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_submission_overwrote_is_not_needed_later() {
+    fn what_an_earlier_section_overwrote_is_not_needed_later() {
         let mut draft = Draft::new();
         let x = draft.external(8);
         draft.transfer(&[Access::write(x, 0..8)]);
         draft.split();
         draft.dispatch(&[Access::read_write(SlotId(0), 0..8)]);
         assert_eq!(touched(&draft), [(0, 0, true, false), (0, 1, true, false)]);
+    }
+
+    #[test]
+    fn inputs_of_a_replay_are_left_out() {
+        let mut draft = Draft::new();
+        let (x, y) = (draft.external(8), draft.external(8));
+        draft.recording.push_input(x, 8);
+        draft.transfer(&[Access::read(x, 0..8), Access::write(y, 0..8)]);
+        assert_eq!(touched(&draft), [(1, 0, true, false)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Which scratch slots share memory, and which must be zeroed.
 //!
 //! A slot is alive from the first wave that touches it to the last. Slots that are never alive together may take
-//! turns on one physical buffer, whole: every slot lies at offset 0 of its buffer.
+//! turns on one buffer, whole: every slot lies at offset 0 of its buffer.
 //!
 //! Invariant: no two slots that are touched in the same wave share a buffer, so sharing adds no hazard within a wave.
 //! And scratch reads as zero wherever it was not written: a slot whose first wave does not overwrite all of it is
@@ -10,56 +10,55 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use crate::order::Schedule;
+use super::schedule::Schedule;
 use crate::{Access, Mode, Recording, SlotId, SlotKind};
 
 /// A free buffer more than this many times too large is left for a slot that needs it: taking it would make the next
 /// large slot need a second large buffer, while a new small one costs less than half of it.
 const ROOMY: u64 = 2;
 
-/// Number of a physical scratch buffer: its index in [`Plan::physical`](crate::Plan::physical).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PhysicalId(pub u32);
-
-/// Bytes that must be zero before some wave begins.
+/// Bytes of a scratch buffer that must be zero before some wave begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Clear {
-    /// The wave, as an index into [`Plan::waves`](crate::Plan::waves).
-    pub wave: u32,
-    /// The buffer to zero, from its beginning.
-    pub physical: PhysicalId,
+pub(crate) struct Zeroing {
+    /// The wave, as an index into [`Schedule::waves`].
+    pub(crate) wave: u32,
+    /// The scratch buffer to zero, from its beginning.
+    pub(crate) scratch: u32,
     /// How many bytes: the length of the slot that moves in.
-    pub bytes: u64,
-    /// Nothing in this plan used the buffer before, so a buffer that comes zeroed needs no clear.
-    pub first: bool,
+    pub(crate) bytes: u64,
+    /// Nothing in this plan used the buffer before, so a buffer that comes zeroed needs no zeroing.
+    pub(crate) first: bool,
 }
 
 /// Buffers for all scratch slots that are used.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pub(crate) placement: Vec<Option<PhysicalId>>,
-    pub(crate) physical: Vec<u64>,
-    pub(crate) clears: Vec<Clear>,
+    /// For each slot, the number of its scratch buffer; `None` for external and for unused slots.
+    pub(crate) placement: Vec<Option<u32>>,
+    /// Bytes of each scratch buffer.
+    pub(crate) scratch: Vec<u64>,
+    /// What to zero, sorted by wave.
+    pub(crate) zeroings: Vec<Zeroing>,
 }
 
 /// Places every scratch slot; without `reuse` each has a buffer of its own.
 pub(crate) fn place(recording: &Recording, schedule: &Schedule, reuse: bool) -> Memory {
     let mut pool = Pool::default();
     let mut placement = vec![None; recording.slots.len()];
-    let mut clears = Vec::new();
+    let mut zeroings = Vec::new();
     for life in lives(recording, schedule) {
         let slot = life.slot.0 as usize;
         let bytes = recording.slots[slot].bytes;
         if reuse {
             pool.release_before(life.first);
         }
-        let (physical, first) = pool.take(bytes, life.last);
-        placement[slot] = Some(physical);
+        let (scratch, first) = pool.take(bytes, life.last);
+        placement[slot] = Some(scratch);
         if life.shows_old_bytes() {
-            clears.push(Clear { wave: life.first, physical, bytes, first });
+            zeroings.push(Zeroing { wave: life.first, scratch, bytes, first });
         }
     }
-    Memory { placement, physical: pool.bytes, clears }
+    Memory { placement, scratch: pool.bytes, zeroings }
 }
 
 /// When a slot is needed, and how its first wave treats what was there before.
@@ -116,14 +115,14 @@ fn lives(recording: &Recording, schedule: &Schedule) -> Vec<Life> {
     lives
 }
 
-/// Physical buffers, each either free or taken until some wave. A buffer is as large as its largest occupant.
+/// Scratch buffers, each either free or taken until some wave. A buffer is as large as its largest occupant.
 #[derive(Default)]
 struct Pool {
     bytes: Vec<u64>,
     /// By size, for best fit.
-    free: BTreeSet<(u64, PhysicalId)>,
+    free: BTreeSet<(u64, u32)>,
     /// By the last wave of the occupant, earliest on top.
-    taken: BinaryHeap<Reverse<(u32, PhysicalId)>>,
+    taken: BinaryHeap<Reverse<(u32, u32)>>,
 }
 
 impl Pool {
@@ -133,21 +132,21 @@ impl Pool {
             && last < wave
         {
             self.taken.pop();
-            self.free.insert((self.bytes[id.0 as usize], id));
+            self.free.insert((self.bytes[id as usize], id));
         }
     }
 
     /// A buffer of at least `bytes` until wave `last`, and whether it is a new one.
-    fn take(&mut self, bytes: u64, last: u32) -> (PhysicalId, bool) {
+    fn take(&mut self, bytes: u64, last: u32) -> (u32, bool) {
         let found = self.best_fit(bytes);
         let id = if let Some((size, id)) = found {
             self.free.remove(&(size, id));
-            self.bytes[id.0 as usize] = size.max(bytes);
+            self.bytes[id as usize] = size.max(bytes);
             id
         } else {
             let id = u32::try_from(self.bytes.len()).expect("no more buffers than slots");
             self.bytes.push(bytes);
-            PhysicalId(id)
+            id
         };
         self.taken.push(Reverse((last, id)));
         (id, found.is_none())
@@ -155,8 +154,8 @@ impl Pool {
 
     /// The smallest free buffer with room, unless far too large; else the largest one without, which is enlarged for
     /// less than a new one costs.
-    fn best_fit(&self, bytes: u64) -> Option<(u64, PhysicalId)> {
-        let split = (bytes, PhysicalId(0));
+    fn best_fit(&self, bytes: u64) -> Option<(u64, u32)> {
+        let split = (bytes, 0);
         let roomy = bytes.saturating_mul(ROOMY);
         let larger = self.free.range(split..).next();
         let fitting = larger.filter(|(size, _)| *size <= roomy);
@@ -166,10 +165,10 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clear, PhysicalId};
+    use super::Zeroing;
     use super::{Memory, place};
     use crate::draft::Draft;
-    use crate::order::order;
+    use crate::order::schedule::order;
     use crate::{Access, SlotId};
 
     fn memory(draft: &Draft, reuse: bool) -> Memory {
@@ -197,8 +196,8 @@ mod tests {
     #[test]
     fn a_chain_of_any_length_needs_two_buffers() {
         let draft = chain(&[64; 100]);
-        assert_eq!(memory(&draft, true).physical, [64, 64]);
-        assert_eq!(memory(&draft, false).physical, [64; 100]);
+        assert_eq!(memory(&draft, true).scratch, [64, 64]);
+        assert_eq!(memory(&draft, false).scratch, [64; 100]);
     }
 
     #[test]
@@ -226,7 +225,7 @@ mod tests {
                 draft.dispatch(&[Access::write(slot, 0..*bytes)]);
                 draft.barrier();
             }
-            assert_eq!(memory(&draft, true).physical, buffers, "{sizes:?}");
+            assert_eq!(memory(&draft, true).scratch, buffers, "{sizes:?}");
         }
     }
 
@@ -238,7 +237,7 @@ mod tests {
         draft.dispatch(&update(external));
         let memory = memory(&draft, true);
         assert_eq!(memory.placement, [None, None]);
-        assert!(memory.physical.is_empty());
+        assert!(memory.scratch.is_empty());
     }
 
     #[test]
@@ -257,8 +256,8 @@ mod tests {
             let mut draft = Draft::new();
             draft.scratch(8);
             draft.dispatch(accesses);
-            let clears = memory(&draft, true).clears;
-            assert_eq!(!clears.is_empty(), cleared, "{accesses:?}");
+            let zeroings = memory(&draft, true).zeroings;
+            assert_eq!(!zeroings.is_empty(), cleared, "{accesses:?}");
         }
     }
 
@@ -268,7 +267,7 @@ mod tests {
         let slot = draft.scratch(8);
         draft.dispatch(&[Access::read(slot, 0..4)]);
         draft.dispatch(&[Access::write(slot, 0..8)]);
-        assert_eq!(memory(&draft, true).clears.len(), 1);
+        assert_eq!(memory(&draft, true).zeroings.len(), 1);
     }
 
     #[test]
@@ -279,8 +278,8 @@ mod tests {
             draft.dispatch(&update(slot));
             draft.barrier();
         }
-        let clear = |wave, first| Clear { wave, physical: PhysicalId(0), bytes: 4, first };
-        let clears = memory(&draft, true).clears;
-        assert_eq!(clears, [clear(0, true), clear(1, false)]);
+        let zeroing = |wave, first| Zeroing { wave, scratch: 0, bytes: 4, first };
+        let zeroings = memory(&draft, true).zeroings;
+        assert_eq!(zeroings, [zeroing(0, true), zeroing(1, false)]);
     }
 }

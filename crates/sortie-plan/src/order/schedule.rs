@@ -1,36 +1,41 @@
 //! In which order the operations run: waves of ops side by side, grouped so that compute passes are few.
 //!
 //! Every op gets the smallest label that puts it after all it conflicts with, so copies gather in as few phases as
-//! the data allows and a pass is left open as long as possible. Nothing crosses a split, so each submission is
+//! the data allows and a pass is left open as long as possible. Nothing crosses a split, so each section is
 //! labelled on its own, once for either lane beginning, and the better result is kept.
 //!
 //! Invariant: two ops in conflict keep their recorded order and never share a wave; neither do two ops with a barrier
 //! or split between them.
 
-use crate::hazard::Tracker;
-use crate::label::{Label, Phases};
+use super::hazard::Tracker;
+use super::label::{Label, Phases};
 use crate::{Lane, OpKind, Recording, Span};
 
 /// Operations that may run side by side: none of them conflicts with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wave {
+pub(crate) struct Wave {
     /// The lane of all its operations.
-    pub lane: Lane,
-    /// Its operations, in [`Plan::order`](crate::Plan::order).
-    pub ops: Span,
+    pub(crate) lane: Lane,
+    /// Its operations, in [`Schedule::order`].
+    pub(crate) ops: Span,
 }
 
-/// The operations in execution order, cut into waves and these into submissions.
+/// The operations in execution order, cut into waves and these into sections.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
+    /// Op numbers. Fences have done their work and do not appear, nor do ops with nothing to do.
     pub(crate) order: Vec<u32>,
+    /// Consecutive runs of `order`, covering it.
     pub(crate) waves: Vec<Wave>,
-    pub(crate) submissions: Vec<Span>,
+    /// Consecutive runs of `waves`, covering them: one for each stretch between splits that holds any work.
+    pub(crate) sections: Vec<Span>,
 }
 
 /// Orders a recording; without `reorder` the recorded order stays, and waves are runs of neighbours.
 pub(crate) fn order(recording: &Recording, reorder: bool) -> Schedule {
-    let numbers: Vec<u32> = (0..).take(recording.ops.len()).collect();
+    // An op with nothing to do is ordered after nothing, and overwrites nothing.
+    let numbers: Vec<u32> =
+        (0..).zip(&recording.ops).filter(|(_, op)| op.is_fence() || !op.is_empty()).map(|(number, _)| number).collect();
     let mut schedule = Schedule::default();
     let mut tracker = Tracker::new(recording.slots.len());
     for stretch in numbers.split(|op| kind(recording, *op) == OpKind::Split) {
@@ -51,7 +56,7 @@ pub(crate) fn order(recording: &Recording, reorder: bool) -> Schedule {
 fn beginnings(recording: &Recording, stretch: &[u32]) -> &'static [Lane] {
     let has = |lane| {
         let mut ops = stretch.iter().map(|op| &recording.ops[*op as usize]);
-        ops.any(|op| op.kind != OpKind::Barrier && op.lane == lane)
+        ops.any(|op| !op.is_fence() && op.lane() == lane)
     };
     match (has(Lane::Transfer), has(Lane::Compute)) {
         (true, true) => &[Lane::Transfer, Lane::Compute],
@@ -61,7 +66,7 @@ fn beginnings(recording: &Recording, stretch: &[u32]) -> &'static [Lane] {
     }
 }
 
-/// The ops of one submission with their labels, in execution order.
+/// The ops of one section with their labels, in execution order.
 struct Labelling {
     phases: Phases,
     ops: Vec<(Label, u32)>,
@@ -80,11 +85,11 @@ fn label(recording: &Recording, stretch: &[u32], phases: Phases, reorder: bool, 
         let accesses = recording.accesses_of(op);
         let latest = accesses.iter().map(|access| tracker.latest(access)).fold(fence, Ord::max);
         let mut label = match latest {
-            Some(latest) => phases.after(latest, op.lane),
-            None => phases.start(op.lane),
+            Some(latest) => phases.after(latest, op.lane()),
+            None => phases.start(op.lane()),
         };
         if !reorder && let Some(previous) = greatest {
-            label = label.max(phases.not_before(previous, op.lane));
+            label = label.max(phases.not_before(previous, op.lane()));
         }
         for access in accesses {
             tracker.record(access, label);
@@ -119,7 +124,7 @@ impl Schedule {
                 ops: Span::new(first_op..self.order.len()),
             });
         }
-        self.submissions.push(Span::new(first_wave..self.waves.len()));
+        self.sections.push(Span::new(first_wave..self.waves.len()));
     }
 }
 
@@ -223,17 +228,20 @@ mod tests {
         draft.split();
         let schedule = order(&draft.recording, true);
         let spans = [Span { start: 0, len: 1 }, Span { start: 1, len: 2 }];
-        assert_eq!(schedule.submissions, spans);
+        assert_eq!(schedule.sections, spans);
         assert_eq!(schedule.order, [1, 6, 7]);
     }
 
     #[test]
-    fn a_recording_without_work_has_no_submissions() {
+    fn a_recording_without_work_has_no_sections() {
         let mut draft = Draft::new();
-        assert!(order(&draft.recording, true).submissions.is_empty());
+        let x = draft.external(4);
+        draft.dispatch_over([0, 1, 1], &[Access::write(x, 0..4)]);
+        draft.transfer(&[]);
+        assert!(order(&draft.recording, true).sections.is_empty());
         draft.split();
         draft.barrier();
-        assert!(order(&draft.recording, true).submissions.is_empty());
+        assert!(order(&draft.recording, true).sections.is_empty());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Grids over the device's limit, run as a smaller one: the real grid to dispatch, and the block of parameters from which the
-//! wrapped entry point (see `rewrite`) finds the group that each real group stands for.
+//! wrapped entry point of a kernel finds the group that each real group stands for.
 //!
 //! Invariant: a [`Fold`] has at least as many groups as the grid, and fewer than 2^32, so that a group's linear number is a
 //! `u32` that never wraps. Groups past `total` return at once.
 
 /// Bytes of the parameter block.
-pub(crate) const GRID_BLOCK: u64 = 32;
+pub const GRID_BLOCK: u64 = 32;
 
 /// The parameter block, as WGSL lays out `struct { groups: vec3<u32>, base: u32, total: u32 }`:
 ///
@@ -17,7 +17,8 @@ pub(crate) const GRID_BLOCK: u64 = 32;
 /// | 20..32 | | zero: a struct's size is a multiple of its alignment, 16 |
 ///
 /// The dispatch's own groups and `base` together must stay below 2^32.
-pub(crate) fn grid_block(groups: [u32; 3], base: u32, total: u32) -> [u8; GRID_BLOCK as usize] {
+#[must_use]
+pub fn grid_block(groups: [u32; 3], base: u32, total: u32) -> [u8; GRID_BLOCK as usize] {
     let mut block = [0; GRID_BLOCK as usize];
     let fields = [groups[0], groups[1], groups[2], base, total];
     for (bytes, field) in block.chunks_exact_mut(4).zip(fields) {
@@ -28,10 +29,11 @@ pub(crate) fn grid_block(groups: [u32; 3], base: u32, total: u32) -> [u8; GRID_B
 
 /// A grid that a device can dispatch, standing for one that it cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fold {
-    pub(crate) dispatch: [u32; 3],
+pub struct Fold {
+    /// The grid to dispatch.
+    pub dispatch: [u32; 3],
     /// Groups of the grid that it stands for.
-    pub(crate) total: u32,
+    pub total: u32,
 }
 
 /// How many row counts, and then layer counts, are tried for one that wastes less.
@@ -40,7 +42,8 @@ const LAYER_TRIES: u64 = 4;
 
 /// Folds `groups` into a grid with at most `max` groups in each dimension; `None` when there are 2^32 groups or more, or so
 /// few less that no such grid holds them without reaching 2^32 itself.
-pub(crate) fn fold(groups: [u64; 3], max: u32) -> Option<Fold> {
+#[must_use]
+pub fn fold(groups: [u64; 3], max: u32) -> Option<Fold> {
     let total = groups.iter().try_fold(1u64, |product, &groups| product.checked_mul(groups));
     // A zero makes the grid empty even where the other two overflow.
     let total = if groups.contains(&0) { 0 } else { u32::try_from(total?).ok()? };

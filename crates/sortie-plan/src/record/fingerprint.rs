@@ -7,13 +7,13 @@
 
 use std::hash::{Hash as _, Hasher};
 
-use crate::{Access, Op, SlotInfo, Span, TensorOp};
+use crate::{Access, Grid, Op, OpKind, Port, SlotInfo, Span, TensorOp};
 
 /// Hash of a whole recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint(pub u64);
 
-/// The running hashes of a recording's five lists.
+/// The running hashes of a recording's lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Hashes {
     ops: Mix,
@@ -21,15 +21,33 @@ pub(crate) struct Hashes {
     slots: Mix,
     tensors: Mix,
     kernels: Mix,
+    ports: Mix,
 }
 
 impl Hashes {
     #[inline]
     pub(crate) fn op(&mut self, op: &Op) {
-        let head =
-            u64::from(op.kernel) | (op.kind as u64) << 32 | (op.lane as u64) << 40 | u64::from(op.indirect) << 48;
-        let grid = fold(pack(op.grid[0], op.grid[1]) ^ KEYS[1], pack(op.grid[2], op.params[0]) ^ KEYS[2]);
-        let data = fold(word(op.data) ^ KEYS[3], u64::from(op.params[1]) ^ KEYS[4]);
+        // Words that hold nothing are 0: a tag tells the kinds apart.
+        let (tag, index, [x, y, z], first, second, hidden) = match op.kind {
+            OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } => {
+                let (tag, groups, share) = match grid {
+                    Grid::Direct(groups) => (0, groups, Span::EMPTY),
+                    Grid::Wrapped { groups, share } => (1, groups, share),
+                    Grid::Indirect => (2, [0; 3], Span::EMPTY),
+                };
+                (tag, kernel.0, groups, immediates, share, hidden_immediates)
+            }
+            OpKind::Tensor { tensor, scalars } => (3, tensor.0, [0; 3], scalars, Span::EMPTY, 0),
+            OpKind::Copy => (4, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
+            OpKind::Fill { pattern, hidden_immediates } => (5, 0, [0; 3], pattern, Span::EMPTY, hidden_immediates),
+            OpKind::Write { data } => (6, 0, [0; 3], data, Span::EMPTY, 0),
+            OpKind::Read { to } => (7, 0, [0; 3], to, Span::EMPTY, 0),
+            OpKind::Barrier => (8, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
+            OpKind::Split => (9, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
+        };
+        let head = pack(index, tag);
+        let grid = fold(pack(x, y) ^ KEYS[1], pack(z, hidden) ^ KEYS[2]);
+        let data = fold(word(first) ^ KEYS[3], word(second) ^ KEYS[4]);
         // Only this last step waits for the previous op.
         self.ops.add(head ^ grid, word(op.accesses) ^ data);
     }
@@ -57,11 +75,20 @@ impl Hashes {
         self.kernels.add(id, 0);
     }
 
+    pub(crate) fn input(&mut self, port: &Port) {
+        self.ports.add(u64::from(port.slot.0), port.bytes);
+    }
+
+    pub(crate) fn output(&mut self, port: &Port) {
+        // Bytes are multiples of 4.
+        self.ports.add(u64::from(port.slot.0), port.bytes | 1);
+    }
+
     #[inline]
     pub(crate) fn finish(self) -> Fingerprint {
         let work = fold(self.ops.0 ^ KEYS[1], self.accesses.0 ^ KEYS[2]);
         let names = fold(self.slots.0 ^ KEYS[3], self.kernels.0 ^ KEYS[4]);
-        Fingerprint(work ^ names ^ self.tensors.0)
+        Fingerprint(work ^ names ^ fold(self.tensors.0 ^ KEYS[1], self.ports.0 ^ KEYS[3]))
     }
 }
 
@@ -141,11 +168,47 @@ mod tests {
     use std::collections::HashSet;
 
     use super::{Fingerprint, Hashes};
-    use crate::{Access, Lane, Mode, Op, OpKind, SlotId, SlotInfo, SlotKind};
-
-    const OP: Op = Op::NOTHING;
+    use crate::{Access, Grid, KernelIndex, Mode, Op, OpKind, SlotId, SlotInfo, SlotKind, Span, TensorIndex};
 
     const ACCESS: Access = Access { slot: SlotId(0), mode: Mode::Read, start: 0, end: 0 };
+
+    /// An op whose 32-bit fields are these words, as far as its kind has them: 2 of accesses, then those of the kind.
+    fn op(kind: usize, words: [u32; 10]) -> Op {
+        let [start, len, a, b, c, d, e, f, g, h] = words;
+        let first = Span { start: a, len: b };
+        let kind = match kind {
+            0 => OpKind::Dispatch {
+                kernel: KernelIndex(d),
+                grid: Grid::Direct([e, f, g]),
+                immediates: first,
+                hidden_immediates: c,
+            },
+            1 => OpKind::Dispatch {
+                kernel: KernelIndex(0),
+                grid: Grid::Wrapped { groups: [e, f, g], share: Span { start: h, len: d } },
+                immediates: first,
+                hidden_immediates: c,
+            },
+            2 => OpKind::Dispatch {
+                kernel: KernelIndex(d),
+                grid: Grid::Indirect,
+                immediates: first,
+                hidden_immediates: c,
+            },
+            3 => OpKind::Tensor { tensor: TensorIndex(d), scalars: first },
+            4 => OpKind::Copy,
+            5 => OpKind::Fill { pattern: first, hidden_immediates: c },
+            6 => OpKind::Write { data: first },
+            7 => OpKind::Read { to: first },
+            8 => OpKind::Barrier,
+            _ => OpKind::Split,
+        };
+        Op { kind, accesses: Span { start, len } }
+    }
+
+    fn copy_from(start: u32) -> Op {
+        op(4, [start, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+    }
 
     fn of_ops(ops: &[Op]) -> Fingerprint {
         let mut hashes = Hashes::default();
@@ -159,36 +222,20 @@ mod tests {
         hashes.finish()
     }
 
-    /// `base` with each bit of one word set in turn.
-    fn with_each_bit<T: Copy>(base: T, mut word: impl FnMut(&mut T) -> &mut u32) -> Vec<T> {
-        let flipped = |bit| {
-            let mut changed = base;
-            *word(&mut changed) |= 1_u32 << bit;
-            changed
-        };
-        (0..32).map(flipped).collect()
-    }
-
     #[test]
     fn every_bit_of_an_op_counts() {
-        use OpKind::{Barrier, Copy, Fill, Read, Split, Write};
-        let mut ops = vec![OP];
-        ops.extend([Copy, Fill, Write, Read, Barrier, Split].map(|kind| Op { kind, ..OP }));
-        ops.push(Op { lane: Lane::Transfer, ..OP });
-        ops.push(Op { indirect: true, ..OP });
-        ops.extend(with_each_bit(OP, |op| &mut op.kernel));
-        ops.extend(with_each_bit(OP, |op| &mut op.accesses.start));
-        ops.extend(with_each_bit(OP, |op| &mut op.accesses.len));
-        ops.extend(with_each_bit(OP, |op| &mut op.data.start));
-        ops.extend(with_each_bit(OP, |op| &mut op.data.len));
-        for axis in 0..3 {
-            ops.extend(with_each_bit(OP, |op| &mut op.grid[axis]));
-        }
-        for block in 0..2 {
-            ops.extend(with_each_bit(OP, |op| &mut op.params[block]));
+        let mut ops = HashSet::new();
+        for kind in 0..10 {
+            ops.insert(op(kind, [0; 10]));
+            for (word, bit) in (0..10).flat_map(|word| (0..32).map(move |bit| (word, bit))) {
+                let mut words = [0; 10];
+                words[word] = 1 << bit;
+                ops.insert(op(kind, words));
+            }
         }
         let distinct: HashSet<_> = ops.iter().map(|op| of_ops(&[*op])).collect();
         assert_eq!(distinct.len(), ops.len());
+        assert!(ops.len() > 1_500);
     }
 
     #[test]
@@ -222,8 +269,8 @@ mod tests {
 
     #[test]
     fn order_and_number_count() {
-        let other = Op { kernel: 1, ..OP };
-        let lists: [&[Op]; 6] = [&[], &[OP], &[OP, OP], &[OP, other], &[other, OP], &[other, other]];
+        let (one, other) = (copy_from(0), copy_from(1));
+        let lists: [&[Op]; 6] = [&[], &[one], &[one, one], &[one, other], &[other, one], &[other, other]];
         let distinct: HashSet<_> = lists.iter().map(|ops| of_ops(ops)).collect();
         assert_eq!(distinct.len(), lists.len());
     }

@@ -1,11 +1,10 @@
-//! Everything one batch asked for, as five flat lists.
+//! Everything one batch asked for, as flat lists.
 //!
 //! Recording is the hot path: each call appends to a list and mixes the entry into the fingerprint. The lists are
-//! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards, except
-//! that the last op may still be edited in place, since a dispatch is given its immediates after it was recorded.
+//! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards.
 
-use crate::fingerprint::Hashes;
-use crate::{Access, Fingerprint, Op, SlotId, SlotInfo, TensorOp};
+use super::fingerprint::Hashes;
+use crate::{Access, Fingerprint, KernelIndex, Op, SlotId, SlotInfo, TensorIndex, TensorOp};
 
 /// A list of operations with what they refer to.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +19,52 @@ pub struct Recording {
     pub tensors: Vec<TensorOp>,
     /// Ids of the kernels used, as the caller numbers kernels everywhere.
     pub kernels: Vec<u64>,
-    /// Covers all entries but the last op, which is still open to changes.
+    /// What each run of a replay brings; empty for a batch.
+    pub inputs: Ports,
+    /// What each run of a replay may read; empty for a batch.
+    pub outputs: Ports,
     hashes: Hashes,
+}
+
+/// Memory that a replay keeps, filled or read by each run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Port {
+    /// The memory.
+    pub slot: SlotId,
+    /// Where its data lies among that of all ports of its list.
+    pub start: u64,
+    /// Bytes of its data, a multiple of 4.
+    pub bytes: u64,
+}
+
+/// The inputs or the outputs of a replay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Ports {
+    list: Vec<Port>,
+}
+
+impl Ports {
+    /// Appends a port and returns where its data lies.
+    fn push(&mut self, slot: SlotId, bytes: u64) -> Port {
+        // Mapped ranges start at multiples of 8.
+        let port = Port { slot, start: self.bytes().next_multiple_of(8), bytes: bytes.next_multiple_of(4) };
+        self.list.push(port);
+        port
+    }
+
+    /// Bytes of the data of all ports.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.list.last().map_or(0, |port| port.start + port.bytes)
+    }
+}
+
+impl std::ops::Deref for Ports {
+    type Target = [Port];
+
+    fn deref(&self) -> &[Port] {
+        &self.list
+    }
 }
 
 impl Recording {
@@ -34,9 +77,7 @@ impl Recording {
     /// Appends an operation whose accesses, slots and kernel are there already.
     #[inline]
     pub fn push_op(&mut self, op: Op) {
-        if let Some(closed) = self.ops.last() {
-            self.hashes.op(closed);
-        }
+        self.hashes.op(&op);
         self.ops.push(op);
     }
 
@@ -57,21 +98,35 @@ impl Recording {
         id
     }
 
-    /// Appends a tensor operation for the op to come and returns its number, for [`Op::kernel`].
-    pub fn push_tensor(&mut self, tensor: TensorOp) -> u32 {
-        let index = next_index(&self.tensors);
+    /// Appends a tensor operation for the op to come.
+    pub fn push_tensor(&mut self, tensor: TensorOp) -> TensorIndex {
+        let index = TensorIndex(next_index(&self.tensors));
         self.hashes.tensor(&tensor);
         self.tensors.push(tensor);
         index
     }
 
-    /// Appends a kernel id and returns its index, for [`Op::kernel`].
+    /// Appends a kernel id.
     #[inline]
-    pub fn push_kernel(&mut self, id: u64) -> u32 {
-        let index = next_index(&self.kernels);
+    pub fn push_kernel(&mut self, id: u64) -> KernelIndex {
+        let index = KernelIndex(next_index(&self.kernels));
         self.hashes.kernel(id);
         self.kernels.push(id);
         index
+    }
+
+    /// Appends an input of a replay: `bytes` of data for a slot. Returns where the data lies among that of all inputs.
+    pub fn push_input(&mut self, slot: SlotId, bytes: u64) -> u64 {
+        let port = self.inputs.push(slot, bytes);
+        self.hashes.input(&port);
+        port.start
+    }
+
+    /// Appends an output of a replay: `bytes` of data from a slot. Returns where the data lies among that of all outputs.
+    pub fn push_output(&mut self, slot: SlotId, bytes: u64) -> u64 {
+        let port = self.outputs.push(slot, bytes);
+        self.hashes.output(&port);
+        port.start
     }
 
     /// What `op`, one of this recording's, touches.
@@ -81,6 +136,18 @@ impl Recording {
         &self.accesses[op.accesses.range()]
     }
 
+    /// Bytes that the lists take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of_val(&self.ops[..])
+            + size_of_val(&self.accesses[..])
+            + size_of_val(&self.slots[..])
+            + size_of_val(&self.tensors[..])
+            + size_of_val(&self.kernels[..])
+            + size_of_val(&self.inputs[..])
+            + size_of_val(&self.outputs[..])
+    }
+
     /// Forgets everything but keeps the memory for the next recording.
     pub fn clear(&mut self) {
         self.ops.clear();
@@ -88,6 +155,8 @@ impl Recording {
         self.slots.clear();
         self.tensors.clear();
         self.kernels.clear();
+        self.inputs.list.clear();
+        self.outputs.list.clear();
         self.hashes = Hashes::default();
     }
 
@@ -95,11 +164,7 @@ impl Recording {
     #[must_use]
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {
-        let mut hashes = self.hashes;
-        if let Some(open) = self.ops.last() {
-            hashes.op(open);
-        }
-        hashes.finish()
+        self.hashes.finish()
     }
 
     /// Whether both ask for the same work, entry by entry: a plan of one is a plan of the other.
@@ -112,6 +177,8 @@ impl Recording {
                 recording.slots.len(),
                 recording.tensors.len(),
                 recording.kernels.len(),
+                recording.inputs.len(),
+                recording.outputs.len(),
             ]
         };
         lengths(self) == lengths(other)
@@ -120,6 +187,8 @@ impl Recording {
             && self.slots == other.slots
             && self.tensors == other.tensors
             && self.kernels == other.kernels
+            && self.inputs == other.inputs
+            && self.outputs == other.outputs
     }
 }
 
@@ -131,7 +200,7 @@ fn next_index<T>(list: &[T]) -> u32 {
 mod tests {
     use super::Recording;
     use crate::draft::Draft;
-    use crate::{Access, Op, SlotId, SlotInfo, SlotKind};
+    use crate::{Access, SlotId, SlotInfo, SlotKind};
 
     fn two_ops() -> Recording {
         let mut draft = Draft::new();
@@ -152,7 +221,7 @@ mod tests {
 
     #[test]
     fn any_further_entry_makes_a_recording_another() {
-        let pushes: [fn(&mut Recording); 4] = [
+        let pushes: [fn(&mut Recording); 6] = [
             |r| r.push_op(r.ops[0]),
             |r| r.push_access(Access::read(SlotId(0), 0..1)),
             |r| {
@@ -160,6 +229,12 @@ mod tests {
             },
             |r| {
                 r.push_slot(SlotInfo { kind: SlotKind::Scratch, bytes: 0 });
+            },
+            |r| {
+                r.push_input(SlotId(0), 4);
+            },
+            |r| {
+                r.push_output(SlotId(0), 4);
             },
         ];
         let base = two_ops();
@@ -169,25 +244,6 @@ mod tests {
             assert!(!longer.same_as(&base));
             assert_ne!(longer.fingerprint(), base.fingerprint());
         }
-    }
-
-    #[test]
-    fn the_last_op_may_be_edited_until_the_next_one_is_pushed() {
-        let base = two_ops();
-        let op = base.ops[1];
-        let changed = Op { params: [16, 0], ..op };
-
-        let mut edited = base.clone();
-        edited.push_op(op);
-        edited.ops[2] = changed;
-        edited.push_op(op);
-
-        let mut pushed = base;
-        pushed.push_op(changed);
-        pushed.push_op(op);
-
-        assert!(edited.same_as(&pushed));
-        assert_eq!(edited.fingerprint(), pushed.fingerprint());
     }
 
     #[test]
@@ -211,6 +267,7 @@ mod tests {
     fn a_cleared_recording_is_as_good_as_new_and_keeps_its_memory() {
         let mut recording = two_ops();
         let room = recording.ops.capacity();
+        recording.push_input(SlotId(0), 4);
         recording.clear();
         assert!(recording.same_as(&Recording::new()));
         assert_eq!(recording.fingerprint(), Recording::new().fingerprint());
@@ -224,5 +281,14 @@ mod tests {
             recording.accesses_of(&recording.ops[1]),
             [Access::read(SlotId(1), 0..4), Access::write(SlotId(0), 0..4)]
         );
+    }
+
+    #[test]
+    fn ports_follow_each_other_at_multiples_of_8() {
+        let mut recording = two_ops();
+        let starts = [6, 4, 12, 1].map(|bytes| recording.push_input(SlotId(0), bytes));
+        assert_eq!((starts, recording.inputs.bytes()), ([0, 8, 16, 32], 36));
+        assert_eq!(recording.push_output(SlotId(1), 3), 0);
+        assert_eq!(recording.outputs[0].bytes, 4);
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
 
-use crate::label::Label;
+use super::label::Label;
 use crate::{Access, Mode, SlotId};
 
 /// A read over more stretches than this makes one of them. Later reads of a part then wait for the latest writer of
@@ -161,7 +161,7 @@ mod tests {
     use proptest::test_runner::RngSeed;
 
     use super::{Tracker, WIDE};
-    use crate::label::Label;
+    use crate::order::label::Label;
     use crate::{Access, Mode, SlotId};
 
     const SLOT: SlotId = SlotId(0);

@@ -1,0 +1,19 @@
+//! A recording: operations, and what they refer to, as flat lists of plain data.
+
+mod access;
+mod fingerprint;
+mod op;
+mod recording;
+mod slot;
+mod span;
+mod tensor;
+
+pub use self::{
+    access::{Access, Mode},
+    fingerprint::Fingerprint,
+    op::{Grid, KernelIndex, Lane, Op, OpKind, TensorIndex},
+    recording::{Port, Ports, Recording},
+    slot::{SlotId, SlotInfo, SlotKind},
+    span::Span,
+    tensor::{Element, Function, Norm, RANK, Reduction, Shape, TensorKind, TensorOp, Value},
+};

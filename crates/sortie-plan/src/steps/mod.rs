@@ -1,0 +1,39 @@
+//! A plan as a list of steps: everything that runs, in order, with all that each step needs.
+//!
+//! [`plan`] orders a recording, gives its scratch slots memory and writes the list. Backends interpret it; costs,
+//! profiles and summaries read it. A submission is a [range](Cut) of it.
+
+mod build;
+mod cuts;
+mod divide;
+mod fold;
+mod params;
+mod plan;
+mod step;
+mod touch;
+
+pub use self::{
+    cuts::{Cut, CutRule, cut},
+    divide::divide,
+    fold::{Fold, GRID_BLOCK, fold, grid_block},
+    params::ParamBlock,
+    plan::Plan,
+    step::{
+        BarrierKind, Copy, CopyId, Dispatch, DispatchId, Fill, FillId, Groups, HiddenAt, MemoryId, OpId, PortId, Read,
+        ReadId, Step, StepId, Write, WriteId, Zero, ZeroId,
+    },
+    touch::{Touch, touches},
+};
+use crate::{Caps, Recording, order};
+
+/// Plans a recording.
+///
+/// # Panics
+///
+/// When the aligned parameter blocks come to 4 GiB: that takes 16 million ops, which no batch records.
+#[must_use]
+pub fn plan(recording: &Recording, caps: &Caps) -> Plan {
+    let schedule = order::order(recording, caps.reorder);
+    let memory = order::place(recording, &schedule, caps.reuse);
+    build::build(recording, caps, &schedule, memory)
+}

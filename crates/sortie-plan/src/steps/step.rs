@@ -1,0 +1,208 @@
+//! One thing to do, and the tables that say how.
+//!
+//! A [`Step`] is 8 bytes: a kind and an index into the table of that kind, so that the list stays small and is read in order. Bindings
+//! are the recording's own accesses.
+
+use std::ops::Index;
+
+use crate::{Access, KernelIndex, Lane, Plan, Port, Span};
+
+/// Index of a step in [`Plan::steps`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(pub u32);
+
+/// Index of an op in [`Recording::ops`](crate::Recording::ops).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpId(pub u32);
+
+/// A piece of memory: the slots of the recording, then the scratch buffers of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemoryId(pub u32);
+
+/// One thing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Uploads the hidden parameters, [`Plan::params`].
+    Params,
+    /// Zeros scratch memory.
+    Zero(ZeroId),
+    /// Copies what a run of a replay brings into the replay's memory.
+    Input(PortId),
+    /// Runs a kernel.
+    Dispatch(DispatchId),
+    /// Copies bytes.
+    Copy(CopyId),
+    /// Repeats a pattern.
+    Fill(FillId),
+    /// Puts the caller's data into memory.
+    Write(WriteId),
+    /// Brings data back to the caller.
+    Read(ReadId),
+    /// What follows waits for what came before.
+    Barrier(BarrierKind),
+    /// Brings back what a run of a replay asks for.
+    Output(PortId),
+}
+
+/// Why there is a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BarrierKind {
+    /// A wave ends, and the next one begins. A submission that begins with it starts after it.
+    Wave,
+    /// Scratch memory has been zeroed.
+    Zeroed,
+}
+
+/// A kernel to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The op that it is of.
+    pub op: OpId,
+    /// The kernel.
+    pub kernel: KernelIndex,
+    /// What it binds, in [`Recording::accesses`](crate::Recording::accesses).
+    pub bindings: Span,
+    /// The workgroups to dispatch.
+    pub groups: Groups,
+    /// Its immediates, in the caller's arena.
+    pub immediates: Span,
+    /// Where its hidden parameters lie.
+    pub hidden: HiddenAt,
+}
+
+/// Workgroups as a device dispatches them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// As recorded.
+    Direct([u32; 3]),
+    /// Folded to the device's limit: the wrapped entry point finds which group each of them stands for.
+    Wrapped([u32; 3]),
+    /// Read from memory.
+    Indirect(Access),
+}
+
+/// Offsets of hidden parameter blocks in the arena; 0 where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HiddenAt {
+    /// The block with the immediates.
+    pub immediates: u32,
+    /// The block with the grid.
+    pub grid: u32,
+}
+
+/// Bytes to copy, between accesses of equal length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Copy {
+    /// The op that it is of.
+    pub op: OpId,
+    /// What is read.
+    pub from: Access,
+    /// What is overwritten.
+    pub to: Access,
+}
+
+/// A pattern to repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// The op that it is of. A long fill is several steps.
+    pub op: OpId,
+    /// What is overwritten.
+    pub to: Access,
+    /// The pattern, in the caller's arena of immediates; empty: zeros.
+    pub pattern: Span,
+    /// Offset of the hidden parameter block with the fill kernel's immediates; 0 where there is none.
+    pub hidden_immediates: u32,
+}
+
+impl Fill {
+    /// Where it is encoded.
+    #[must_use]
+    pub const fn lane(&self) -> Lane {
+        if self.pattern.len > 0 { Lane::Compute } else { Lane::Transfer }
+    }
+}
+
+/// Data to put into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Write {
+    /// The op that it is of.
+    pub op: OpId,
+    /// What is overwritten.
+    pub to: Access,
+    /// The data, in the caller's arena of writes.
+    pub data: Span,
+}
+
+/// Data to bring back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Read {
+    /// The op that it is of.
+    pub op: OpId,
+    /// What is read.
+    pub from: Access,
+    /// Where it goes, in what the caller reads back.
+    pub to: Span,
+}
+
+/// Scratch memory to zero, from its beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zero {
+    /// The memory.
+    pub memory: MemoryId,
+    /// How many bytes.
+    pub bytes: u64,
+    /// Nothing before it used the memory: not needed where the memory comes zeroed.
+    pub first: bool,
+    /// The lane of the steps that follow. Where that is compute, zeroing by a kernel keeps the pass open.
+    pub lane: Lane,
+}
+
+/// Declares the ids of a plan's tables, and indexing a plan by them.
+macro_rules! tables {
+    ($($id:ident, $table:ident, $entry:ty;)*) => {$(
+        #[doc = concat!("Index of an entry in `Plan::", stringify!($table), "`.")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $id(pub u32);
+
+        impl Index<$id> for Plan {
+            type Output = $entry;
+
+            #[inline]
+            fn index(&self, id: $id) -> &$entry {
+                &self.$table[id.0 as usize]
+            }
+        }
+    )*};
+}
+
+tables! {
+    DispatchId, dispatches, Dispatch;
+    CopyId, copies, Copy;
+    FillId, fills, Fill;
+    WriteId, writes, Write;
+    ReadId, reads, Read;
+    ZeroId, zeros, Zero;
+}
+
+/// Index of a port among the inputs or outputs of the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+impl PortId {
+    /// The port, of the inputs or outputs that the step is about.
+    #[must_use]
+    pub fn of(self, ports: &[Port]) -> Port {
+        ports[self.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Dispatch, Step};
+
+    #[test]
+    fn a_step_has_8_bytes_and_a_dispatch_less_than_a_cache_line() {
+        assert_eq!(size_of::<Step>(), 8);
+        assert!(size_of::<Dispatch>() <= 64);
+    }
+}

@@ -1,0 +1,3 @@
+//! What carries plans out: the seam between plans and devices.
+
+pub(crate) mod interpret;

@@ -1,0 +1,87 @@
+//! Descriptor sets of a native replay, found again by what they bind.
+
+use ash::vk;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::{Secondary, pipelines::descriptor, refused};
+use crate::{encode::groups::Bound, error::Result, kernel::Layout};
+
+/// What a set binds.
+pub(super) type Places = SmallVec<[(Bound, vk::Buffer); 8]>;
+/// The layout, and what is bound.
+type SetKey = (u64, SmallVec<[Bound; 8]>);
+
+/// The sets that a replay has so far. Their pools belong to the replay.
+#[derive(Default)]
+pub(super) struct Descriptors {
+    sets: FxHashMap<SetKey, vk::DescriptorSet>,
+}
+
+impl Descriptors {
+    /// A set that binds these places.
+    pub(super) fn set(
+        &mut self,
+        into: &mut Secondary,
+        layout: &Layout,
+        raw_layout: vk::DescriptorSetLayout,
+        places: &Places,
+    ) -> Result<vk::DescriptorSet> {
+        let key = (layout.id(), places.iter().map(|(bound, _)| *bound).collect());
+        if let Some(set) = self.sets.get(&key) {
+            return Ok(*set);
+        }
+        let set = allocate(into, raw_layout)?;
+        let infos: SmallVec<[_; 8]> = places
+            .iter()
+            .map(|(bound, buffer)| {
+                [vk::DescriptorBufferInfo { buffer: *buffer, offset: bound.offset, range: bound.bytes }]
+            })
+            .collect();
+        let writes: SmallVec<[_; 8]> = (0..)
+            .zip(layout.signature())
+            .zip(&infos)
+            .map(|((binding, one), info)| {
+                vk::WriteDescriptorSet::default()
+                    .dst_set(set)
+                    .dst_binding(binding)
+                    .descriptor_type(descriptor(one.kind, one.dynamic))
+                    .buffer_info(info)
+            })
+            .collect();
+        // SAFETY: the set is new, and the buffers are alive as long as it is used.
+        unsafe { into.device.update_descriptor_sets(&writes, &[]) };
+        self.sets.insert(key, set);
+        Ok(set)
+    }
+}
+
+/// A new set, out of a new pool when the last one is full.
+fn allocate(into: &mut Secondary, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet> {
+    const SETS: u32 = 512;
+    let layouts = [layout];
+    if let Some(pool) = into.descriptors.last() {
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(*pool).set_layouts(&layouts);
+        // SAFETY: pool and layout are this device's, and nobody else uses the pool.
+        match unsafe { into.device.allocate_descriptor_sets(&info) } {
+            Ok(sets) => return Ok(sets[0]),
+            Err(vk::Result::ERROR_OUT_OF_POOL_MEMORY | vk::Result::ERROR_FRAGMENTED_POOL) => {}
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    let sizes = [
+        (vk::DescriptorType::STORAGE_BUFFER, 16),
+        (vk::DescriptorType::UNIFORM_BUFFER, 12),
+        (vk::DescriptorType::STORAGE_BUFFER_DYNAMIC, 2),
+        (vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC, 2),
+    ]
+    .map(|(ty, each)| vk::DescriptorPoolSize { ty, descriptor_count: SETS * each });
+    let info = vk::DescriptorPoolCreateInfo::default().max_sets(SETS).pool_sizes(&sizes);
+    // SAFETY: the device is alive. The second call is as the first one.
+    unsafe {
+        let pool = into.device.create_descriptor_pool(&info, None).map_err(refused)?;
+        into.descriptors.push(pool);
+        let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(pool).set_layouts(&layouts);
+        Ok(into.device.allocate_descriptor_sets(&info).map_err(refused)?[0])
+    }
+}
