@@ -10,9 +10,9 @@ use super::{
     bind::{Of, Place},
 };
 use crate::{
-    device::Limits,
     encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
     error::{Error, ErrorKind, Result},
+    info::Limits,
     memory::{Use, index},
     submit::Reading,
 };
