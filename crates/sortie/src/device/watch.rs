@@ -91,11 +91,14 @@ mod tests {
         let (told, profiles) = mpsc::channel();
         let watch = device.watch(move |profile| told.send(profile.ops().len()).expect("the test listens"));
         let watch = watch.expect("the thread starts");
-        device.batch().submit().expect("it runs");
+        let x = device.zeros::<u32>(4).expect("there is memory");
+        let mut batch = device.batch();
+        batch.fill(&x, 1);
+        batch.submit().expect("it runs");
         let shared = Arc::downgrade(device.shared());
-        drop(device);
+        drop((device, x));
         assert!(shared.upgrade().is_none());
         watch.finish();
-        assert_eq!(profiles.into_iter().collect::<Vec<_>>(), [0]);
+        assert_eq!(profiles.into_iter().collect::<Vec<_>>(), [1]);
     }
 }
