@@ -22,7 +22,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 use bytemuck::Pod;
@@ -38,9 +37,11 @@ pub use self::{
     record::Record,
 };
 use crate::{
-    device::{Device, DeviceKind, Shared},
+    clock::Instant,
+    device::{Device, Shared},
     encode::{Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
+    info::DeviceKind,
     memory::Block,
     policy::Split,
     profile::{Log, Profile, StageKind},

@@ -9,9 +9,9 @@ use super::{
     bind::{Of, Place},
 };
 use crate::{
-    device::Limits,
     encode::PATTERN_WORDS,
     error::{Error, ErrorKind, Result},
+    info::Limits,
     memory::{Use, index},
     submit::Reading,
 };

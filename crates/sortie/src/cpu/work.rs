@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -15,6 +14,7 @@ use sortie_plan::{Access, Cut, Lane, Step, StepId};
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
     backend::interpret::{Interpreter, interpret},
+    clock::Instant,
     encode::{Errand, Frozen, Payload, PlacedPlan, Planned},
     error::{Error, Result},
     memory::{Block, Returns, host},

@@ -38,11 +38,13 @@ pub(crate) use self::{
 };
 use crate::{
     cpu::{Cpu, Work},
-    device::{DeviceKind, DeviceOptions, Gpu, Shared},
+    device::{Gpu, Shared},
     error::{Error, Result},
+    info::DeviceKind,
     kernel::{Kernel, KernelCache, Layouts},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
+    options::DeviceOptions,
     profile::{Log, Tier},
 };
 

@@ -15,16 +15,17 @@ use sortie_plan::GRID_BLOCK;
 
 use super::{
     Form, Kernel, Layout,
+    compile_thread::{Compiling, Deadline, compile, on_large_stack},
     interface::{BindingKind, Interface},
     layouts::{Signature, SignatureKind},
     limits,
     parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs, Variant},
-    stack::{Compiling, Deadline, compile, on_large_stack},
 };
 use crate::{
-    device::{Limits, PipelineCache, Shared},
+    device::{PipelineCache, Shared},
     error::{Error, ErrorKind, Result},
+    info::Limits,
     metrics::Count,
 };
 

@@ -6,7 +6,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -17,10 +17,11 @@ use super::{
     ticket::Landing,
 };
 use crate::{
+    clock::{Instant, Moment},
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     memory::{Block, Returning, Sequence},
-    policy::{Effort, Moment},
+    policy::Effort,
     profile::{Log, Profile, StageKind, Watchers},
 };
 

@@ -26,7 +26,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, ThreadId},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 pub(crate) use completion::Completion;
@@ -46,13 +46,15 @@ use self::{
     write::Target,
 };
 use crate::{
-    device::{Gpu, Lost, SignalGuard, Timeline},
+    clock::{Clock, Instant},
+    device::{Gpu, SignalGuard, Timeline},
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     exit::{self, Loading, Quit},
+    lost::Lost,
     memory::{self, Block},
     metrics::{Count, Counters},
-    policy::{Clock, Costs, Effort, Landed},
+    policy::{Costs, Effort, Landed},
 };
 
 /// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.

@@ -10,10 +10,14 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline};
+use crate::{
+    clock::Instant,
+    device::{DriverLost, Gpu, Polled, Signal, Timeline},
+    lost::Lost,
+};
 
 /// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
 const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
