@@ -99,6 +99,7 @@ mod encode;
 mod error;
 mod exit;
 mod file;
+mod finish;
 mod fleet;
 mod kernel;
 mod memory;
@@ -119,6 +120,7 @@ pub use self::{
     },
     device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
     error::{Error, ErrorKind, Result},
+    finish::{Readable, Reading, Ticket},
     fleet::Fleet,
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
     memory::{Buffer, Slice},
@@ -127,7 +129,6 @@ pub use self::{
     profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},
     replay::{Output, Replay, Run},
     stream::{Progress, Sink, Source, Stream, Windows},
-    submit::{Readable, Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, TuningFile, Way, Work},
 };

@@ -7,8 +7,8 @@ use bytemuck::Pod;
 use super::Batch;
 use crate::{
     error::Result,
+    finish::{Completion, Reading},
     memory::{Buffer, Slice},
-    submit::{Completion, Reading},
 };
 
 impl<T: Pod> Buffer<T> {

@@ -8,8 +8,9 @@ use super::{Batch, Slot, Typed};
 use crate::{
     encode::Frozen,
     error::{Error, ErrorKind, Result},
+    finish::Completion,
     policy::Split,
-    submit::{Completion, Flight, Hold},
+    submit::{Flight, Hold},
 };
 
 impl Batch {

@@ -41,10 +41,11 @@ use crate::{
     device::{Device, DeviceKind, Shared},
     encode::{Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
+    finish::{Completion, Landing, Reading, Ticket},
     memory::Block,
     policy::Split,
     profile::{Log, Profile, StageKind},
-    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket, poisoned},
+    submit::{Departure, Hold, Logged, Outbound, poisoned},
 };
 
 /// Operations being recorded, to run together as one submission.

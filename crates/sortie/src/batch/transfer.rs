@@ -13,8 +13,8 @@ use crate::{
     device::Limits,
     encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
     error::{Error, ErrorKind, Result},
+    finish::Reading,
     memory::{Use, index},
-    submit::Reading,
 };
 
 /// Where something lies in this batch.

@@ -18,8 +18,9 @@ use super::Parts;
 use crate::{
     encode::{Errand, Fit, Frozen, Route},
     error::Result,
+    finish::Completion,
     metrics::Count,
-    submit::{Completion, Flight, Hold},
+    submit::{Flight, Hold},
 };
 
 /// When a replay is recorded anew.

@@ -10,9 +10,10 @@ use crate::{
     batch::check_poison,
     encode::{Errand, Frozen},
     error::{Error, ErrorKind, Result},
+    finish::{Completion, Landing, Reading, Ticket},
     memory::{Block, host, index},
     profile::{Log, Profile, StageKind},
-    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket},
+    submit::{Departure, Hold, Logged, Outbound},
     tensor::{Element, Tensor},
 };
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, fmt, time::Instant};
 use super::{Progress, Sink, Source, Stream, bytes};
 use crate::{
     error::{Error, ErrorKind, Result},
-    submit::{Reading, Ticket},
+    finish::{Reading, Ticket},
     tensor::Element,
 };
 

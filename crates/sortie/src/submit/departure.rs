@@ -11,13 +11,13 @@ use sortie_plan::Part;
 use super::{
     Item, Submitter,
     flight::{Flight, Hold, Leg},
-    line::Reservation,
-    ticket::Landing,
+    queue::Reservation,
     wait_point::WaitPoint,
 };
 use crate::{
     encode::{Commands, Encoded, Route},
     error::Result,
+    finish::Landing,
     memory::Block,
     metrics::Count,
 };

@@ -12,13 +12,10 @@ use std::{
 use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
 
-use super::{
-    completion::{Completion, Wakers, canceled},
-    ticket::Landing,
-};
 use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
+    finish::{Completion, Landing, Wakers, canceled},
     memory::{Block, Returning, Sequence},
     policy::{Effort, Moment},
     profile::{Log, Profile, StageKind, Watchers},

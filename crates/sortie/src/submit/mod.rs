@@ -6,16 +6,13 @@
 //!
 //! On the built-in CPU whoever has the turn runs the flight there and then: it lands before the turn ends, and there is no wait thread.
 //!
-//! [`Line`] is the one lock that they share.
+//! [`SubmitQueue`] is the one lock that they share.
 
-mod completion;
 mod departure;
 mod flight;
-mod line;
+mod queue;
 mod retained;
 mod staged;
-mod sync;
-mod ticket;
 mod wait_point;
 mod write;
 
@@ -29,17 +26,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub(crate) use completion::Completion;
 pub(crate) use departure::{Departure, Outbound};
 pub(crate) use flight::{Flight, Hold, Leg, Logged, Pins, poisoned};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-pub(crate) use ticket::Landing;
-pub use ticket::{Readable, Reading, Ticket};
 
 use self::{
-    completion::Wakers,
-    line::{Line, Queued, Turn},
+    queue::{Queued, SubmitQueue, Turn},
     retained::Retained,
     staged::Staged,
     wait_point::{Seen, WaitPoint, Waited},
@@ -50,6 +43,7 @@ use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     exit::{self, Loading, Quit},
+    finish::{Completion, Wakers},
     memory::{self, Block},
     metrics::{Count, Counters},
     policy::{Clock, Costs, Effort, Landed},
@@ -68,7 +62,7 @@ pub(crate) struct Submitter {
     timeline: Option<Arc<Timeline>>,
     /// What a lost device may still use; `None` on the built-in CPU.
     retained: Option<Arc<Retained>>,
-    line: Line<Item, Leg, WaitPoint>,
+    line: SubmitQueue<Item, Leg, WaitPoint>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
@@ -166,7 +160,7 @@ impl Submitter {
         (costs, clock): (Arc<Costs>, Clock),
         budget: Option<u64>,
     ) -> Result<Arc<Self>> {
-        let line = Line::new(in_flight);
+        let line = SubmitQueue::new(in_flight);
         let staged = Staged::new(counters.clone(), budget);
         let (mut timeline, mut retained, mut others) = (None, None, false);
         if let Queue::Wgpu { gpu, .. } = &queue {

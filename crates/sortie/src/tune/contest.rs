@@ -13,10 +13,10 @@ use crate::{
     batch::{Batch, Grid, Record},
     device::{Device, DeviceOptions, default_policy},
     error::Result,
+    finish::Ticket,
     kernel::Kernel,
     memory::Buffer,
     policy::{Split, SubmitPolicy},
-    submit::Ticket,
 };
 
 const WORKS: [Work; 3] = [

@@ -1,4 +1,4 @@
-//! The line keeps order and its bound, forgets nobody, and lets its threads end.
+//! The queue keeps order and its bound, forgets nobody, and lets its threads end.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,10 +12,8 @@ use shuttle::{
 
 use crate::{
     explore,
-    submit::{
-        completion::Completion,
-        line::{Line, Queued, Turn},
-    },
+    finish::completion::Completion,
+    submit::queue::{Queued, SubmitQueue, Turn},
 };
 
 enum Item {
@@ -43,7 +41,7 @@ struct Queue {
 }
 
 struct Submitter {
-    line: Line<Item, Leg, u64>,
+    line: SubmitQueue<Item, Leg, u64>,
     queue: Mutex<Queue>,
 }
 
@@ -104,7 +102,7 @@ impl Submitter {
 
 /// Two callers, one blocking and one not, beside the two threads of a device.
 fn scenario(in_flight: usize) {
-    let submitter = Arc::new(Submitter { line: Line::new(in_flight), queue: Mutex::new(Queue::default()) });
+    let submitter = Arc::new(Submitter { line: SubmitQueue::new(in_flight), queue: Mutex::new(Queue::default()) });
     let spawn = |run: fn(&Submitter)| {
         let submitter = submitter.clone();
         thread::spawn(move || run(&submitter))
@@ -160,7 +158,7 @@ fn items_leave_in_order_within_the_bound_and_the_threads_end() {
 #[test]
 fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
     let scenario = || {
-        let submitter = Arc::new(Submitter { line: Line::new(1), queue: Mutex::new(Queue::default()) });
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(1), queue: Mutex::new(Queue::default()) });
         let spawn = |run: fn(&Submitter)| {
             let submitter = submitter.clone();
             thread::spawn(move || run(&submitter))
@@ -187,7 +185,7 @@ fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
 #[test]
 fn nothing_comes_between_the_items_of_a_reservation() {
     let scenario = || {
-        let submitter = Arc::new(Submitter { line: Line::new(2), queue: Mutex::new(Queue::default()) });
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(2), queue: Mutex::new(Queue::default()) });
         let spawn = |run: fn(&Submitter)| {
             let submitter = submitter.clone();
             thread::spawn(move || run(&submitter))
@@ -233,7 +231,7 @@ fn nothing_comes_between_the_items_of_a_reservation() {
 #[test]
 fn what_is_queued_while_the_line_closes_for_good_is_not_left_there() {
     struct Exit {
-        line: Line<Item, Leg, u64>,
+        line: SubmitQueue<Item, Leg, u64>,
         exiting: AtomicBool,
     }
     fn fail((item, turn): (Item, Turn<'_, Item, Leg, u64>)) {
@@ -243,7 +241,7 @@ fn what_is_queued_while_the_line_closes_for_good_is_not_left_there() {
         drop(turn);
     }
     explore(|| {
-        let exit = Arc::new(Exit { line: Line::new(1), exiting: AtomicBool::new(false) });
+        let exit = Arc::new(Exit { line: SubmitQueue::new(1), exiting: AtomicBool::new(false) });
         let submits = {
             let exit = exit.clone();
             thread::spawn(move || std::iter::from_fn(|| exit.line.next()).for_each(fail))
