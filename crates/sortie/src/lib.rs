@@ -91,6 +91,7 @@
 #[doc(no_inline)]
 pub use {bytemuck, half, wgpu};
 
+mod backend;
 mod batch;
 mod batcher;
 mod cpu;
@@ -102,6 +103,7 @@ mod file;
 mod finish;
 mod fleet;
 mod kernel;
+mod launch;
 mod memory;
 mod metrics;
 mod policy;

@@ -10,7 +10,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     finish::Completion,
     policy::Split,
-    submit::{Flight, Hold},
+    submit::Hold,
 };
 
 impl Batch {
@@ -72,7 +72,7 @@ impl Batch {
                 completion.submitted();
                 let mut hold = Hold::new(completion, Arc::new([]), here);
                 hold.pin(frozen.pins().collect());
-                shared.submitter().run(Flight::whole(commands, hold))?;
+                shared.submitter().run(commands, hold)?;
             }
             Ok((frozen, self.split.unwrap_or(shared.policy().split)))
         });

@@ -16,6 +16,7 @@ mod quiet;
 mod recorder;
 mod scopes;
 mod signal;
+mod submitters;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
 mod timeline;
 
@@ -42,10 +43,12 @@ pub(crate) use self::{
     pipelines::PipelineCache,
     recorder::Recorder,
     scopes::Gpu,
-    signal::{Signal, SignalGuard},
+    signal::Signal,
+    submitters::Submitters,
     timeline::{DriverLost, Timeline},
 };
 use crate::{
+    backend::{cpu::CpuQueue, wgpu::WgpuQueue},
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
@@ -53,7 +56,7 @@ use crate::{
     metrics::{Counters, Metrics},
     policy::{Clock, Costs, Split, SubmitPolicy},
     profile::Notes,
-    submit::{Queue, Submitter},
+    submit::{Driver, OneThread, Submitter, TwoThreads},
     tune::{Tuning, TuningFile},
 };
 
@@ -81,7 +84,7 @@ pub(crate) struct Shared {
     link: Option<Link>,
     pool: Pool,
     executor: Executor,
-    submitter: Arc<Submitter>,
+    submitter: Submitters,
     /// Foreign buffers in use, so that importing one twice gives one block; entries go with their blocks.
     imported: Mutex<FxHashMap<wgpu::Buffer, Weak<Block>>>,
     lost: Arc<Lost>,
@@ -181,6 +184,11 @@ impl Device {
     /// # Errors
     /// As [`Device::cpu`].
     pub fn cpu_with(options: DeviceOptions) -> Result<Self> {
+        Self::cpu_driven(options, Box::<OneThread>::default())
+    }
+
+    /// The built-in CPU with a driver of its own.
+    pub(crate) fn cpu_driven(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let (executor, threads) = Executor::cpu(&options, counters.clone())?;
         let info = DeviceInfo::cpu(threads).held_to(&options);
@@ -193,7 +201,8 @@ impl Device {
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(
-            Queue::Cpu,
+            CpuQueue::new(counters.clone()),
+            driver,
             policy.in_flight,
             lost.clone(),
             counters.clone(),
@@ -208,7 +217,7 @@ impl Device {
             link: None,
             pool,
             executor,
-            submitter,
+            submitter: Submitters::Cpu(submitter),
             imported: Mutex::default(),
             lost,
             counters,
@@ -423,14 +432,14 @@ impl Device {
         };
         let staging =
             Arc::new(Staging::new(gpu.clone(), lost.clone(), info.limits.buffer_bytes, options.pool, counters.clone()));
-        let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         // A guest has no files: how the queue is used, and what is compiled, is its host's to decide and to keep.
         let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let clock = if info.kind == DeviceKind::Software { Clock::Process } else { Clock::Wall };
         let submitter = Submitter::start(
-            line,
+            WgpuQueue::new(gpu.clone(), queue.clone(), lost.clone(), counters.clone(), clock),
+            Box::new(TwoThreads),
             policy.in_flight,
             lost.clone(),
             counters.clone(),
@@ -447,7 +456,7 @@ impl Device {
             link: Some(Link { gpu, queue, downlevel, pipelines, first }),
             pool,
             executor,
-            submitter,
+            submitter: Submitters::Wgpu(submitter),
             imported: Mutex::default(),
             lost,
             counters,
@@ -612,7 +621,7 @@ impl Shared {
         &self.executor
     }
 
-    pub(crate) fn submitter(&self) -> &Submitter {
+    pub(crate) fn submitter(&self) -> &Submitters {
         &self.submitter
     }
 

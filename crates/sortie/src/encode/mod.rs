@@ -37,6 +37,7 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
+    backend::wgpu::WgpuCommands,
     cpu::{Cpu, Work},
     device::{DeviceKind, DeviceOptions, Gpu, Shared},
     error::{Error, Result},
@@ -58,14 +59,24 @@ pub(crate) enum Executor {
 /// One submission, as what runs it takes it.
 #[derive(Debug)]
 pub(crate) enum Commands {
-    Wgpu(wgpu::CommandBuffer),
-    /// What goes before a native replay, the replay itself, what goes after.
-    Native(SmallVec<[wgpu::CommandBuffer; 3]>),
-    /// A part of a native replay that needs nothing of wgpu's.
-    Direct(Arc<Frozen>, usize),
+    Wgpu(WgpuCommands),
     Cpu(Work),
-    /// It could not be encoded, and those before it have left: it fails when its turn comes.
-    Refused(Error),
+}
+
+impl Commands {
+    pub(crate) fn into_wgpu(self) -> Result<WgpuCommands> {
+        match self {
+            Self::Wgpu(commands) => Ok(commands),
+            Self::Cpu(_) => Err(Error::internal("commands of another backend; please report it")),
+        }
+    }
+
+    pub(crate) fn into_cpu(self) -> Result<Work> {
+        match self {
+            Self::Cpu(work) => Ok(work),
+            Self::Wgpu(_) => Err(Error::internal("commands of another backend; please report it")),
+        }
+    }
 }
 
 /// The last submission of a batch. Those before it have left already.
@@ -411,7 +422,7 @@ impl Wgpu {
                     self.staging.reclaim(buffer, &encoder);
                 }
             }
-            let commands = Commands::Wgpu(encoder.finish());
+            let commands = Commands::Wgpu(WgpuCommands::Encoded(encoder.finish()));
             scopes.pop(|| "a batch".into(), 0)?;
             match last {
                 true => encoded.commands = Some(commands),

@@ -10,6 +10,7 @@ use super::{
     vulkan::{Secondary, is_gone},
 };
 use crate::{
+    backend::wgpu::{NativeParts, WgpuCommands},
     device::Timeline,
     error::{Error, Result},
     memory::{Returning, Staged},
@@ -68,7 +69,7 @@ impl Wgpu {
         }
         let commands = encoder.finish();
         scopes.pop(|| "a replay".into(), 0)?;
-        Ok(Commands::Wgpu(commands))
+        Ok(Commands::Wgpu(WgpuCommands::Encoded(commands)))
     }
 
     /// One run of a native replay. Costs the same however many ops the recording has.
@@ -127,7 +128,8 @@ impl Wgpu {
         }
         for part in 0..frozen.parts().len() {
             if part > 0 {
-                leave(Commands::Native(std::mem::take(&mut commands)), &frozen.payload.blocks);
+                let before = WgpuCommands::Native(std::mem::take(&mut commands));
+                leave(Commands::Wgpu(before), &frozen.payload.blocks);
             }
             let mut middle = encoder();
             secondary.execute(part, &mut middle)?;
@@ -147,7 +149,7 @@ impl Wgpu {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Encoded { commands: Some(Commands::Native(commands)), returning })
+        Ok(Encoded { commands: Some(Commands::Wgpu(WgpuCommands::Native(commands))), returning })
     }
 }
 
@@ -159,24 +161,23 @@ impl Wgpu {
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
         let last = frozen.parts().len() - 1;
+        let commands = |part| Commands::Wgpu(WgpuCommands::Direct(frozen.clone(), part));
         for part in 0..last {
-            leave(Commands::Direct(frozen.clone(), part), &frozen.payload.blocks);
+            leave(commands(part), &frozen.payload.blocks);
         }
-        Encoded { commands: Some(Commands::Direct(frozen.clone(), last)), returning: None }
+        Encoded { commands: Some(commands(last)), returning: None }
     }
 }
 
-impl Frozen {
-    /// Has Vulkan run a part, and returns the value of the timeline that says when it is done. The caller has the turn of the submit line, and knows that nobody else has the queue.
-    pub(crate) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+impl NativeParts for Frozen {
+    fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
         match self.native.as_ref().and_then(Secondary::direct) {
             Some(direct) => direct.launch(part, timeline),
             None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
         }
     }
 
-    /// The same for wgpu.
-    pub(crate) fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
+    fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
         let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
         match &self.native {
             Some(secondary) => secondary.execute(part, &mut encoder)?,

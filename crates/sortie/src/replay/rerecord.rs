@@ -20,7 +20,7 @@ use crate::{
     error::Result,
     finish::Completion,
     metrics::Count,
-    submit::{Flight, Hold},
+    submit::Hold,
 };
 
 /// When a replay is recorded anew.
@@ -117,7 +117,7 @@ impl Parts {
             completion.submitted();
             let mut hold = Hold::new(completion, Arc::new([]), here);
             hold.pin(next.pins().collect());
-            shared.submitter().run(Flight::whole(commands, hold))?;
+            shared.submitter().run(commands, hold)?;
         }
         *self.frozen.lock() = Arc::new(next);
         shared.counters().replays_rerecorded.add(1);

@@ -1,6 +1,7 @@
 //! One submission on its way: the commands, and all that must stay alive until they are done.
 
 use std::{
+    fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
@@ -13,7 +14,6 @@ use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
 
 use crate::{
-    encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Wakers, canceled},
     memory::{Block, Returning, Sequence},
@@ -21,10 +21,10 @@ use crate::{
     profile::{Log, Profile, StageKind, Watchers},
 };
 
-/// One submission, ready to go.
+/// One submission, ready to go, by commands `C`.
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub(crate) commands: Commands,
+pub(crate) struct Flight<C> {
+    pub(crate) commands: C,
     pub(crate) leg: Leg,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Leg {
     pub(crate) hold: Arc<Hold>,
     /// What it has to do.
     pub(crate) effort: Option<Arc<Effort>>,
-    /// Whether its pipelines are those of a native replay.
+    /// Whether its pipelines are those of a native replay. Known when it has left.
     pub(crate) native: bool,
     /// What it was cut to take at most.
     pub(crate) budget: Option<Duration>,
@@ -63,11 +63,23 @@ pub(crate) struct Hold {
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
     readback: OnceLock<(Returning, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
-    pub(crate) keeps: Option<Arc<Frozen>>,
+    pub(crate) keeps: Option<Arc<dyn Replayed>>,
     /// Where somebody wants to know what it takes.
     pub(crate) logged: Option<Logged>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
+}
+
+/// A replay, as the runs of it see it.
+pub(crate) trait Replayed: fmt::Debug + Send + Sync {
+    /// What its runs use, by slot.
+    fn blocks(&self) -> &[Option<Arc<Block>>];
+
+    /// A submission has taken longer than its budget.
+    fn set_overran(&self);
+
+    /// Pipelines that have run for the first time when a submission of a native run is done, the last one or not.
+    fn first_runs(&self, last: bool) -> usize;
 }
 
 /// A log of a batch, and who is to hear of it.
@@ -153,7 +165,7 @@ impl Hold {
     /// What it uses, by slot.
     pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
         match &self.keeps {
-            Some(frozen) => &frozen.payload.blocks,
+            Some(replay) => replay.blocks(),
             None => &self.pins.blocks,
         }
     }
@@ -163,9 +175,9 @@ impl Hold {
     }
 }
 
-impl Flight {
+impl<C> Flight<C> {
     /// A batch of one submission.
-    pub(crate) fn whole(commands: Commands, hold: Hold) -> Self {
+    pub(crate) fn whole(commands: C, hold: Hold) -> Self {
         let hold = Arc::new(hold);
         Self {
             commands,
@@ -269,8 +281,8 @@ impl Leg {
 
     /// How many pipelines of a native replay have run for the first time, now that it is done.
     pub(crate) fn first_runs(&self) -> usize {
-        let frozen = self.hold.keeps.as_ref().filter(|_| self.native);
-        frozen.map_or(0, |frozen| frozen.first_runs(self.last))
+        let replay = self.hold.keeps.as_ref().filter(|_| self.native);
+        replay.map_or(0, |replay| replay.first_runs(self.last))
     }
 
     /// It is done, as was seen now.

@@ -161,14 +161,19 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn unattended(&self) -> Option<(X, u64)> {
         let mut state = self.state.lock();
         loop {
-            if let Some(flying) = state.flying.iter().find(|flying| !flying.attended) {
-                return Some((flying.index.clone(), flying.serial));
+            if let Some(found) = state.unattended() {
+                return Some(found);
             }
             if state.ended() {
                 return None;
             }
             self.left.wait(&mut state);
         }
+    }
+
+    /// As [`SubmitQueue::unattended`], but never waits.
+    pub(crate) fn unattended_now(&self) -> Option<(X, u64)> {
+        self.state.lock().unattended()
     }
 
     /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by. Also
@@ -227,6 +232,13 @@ impl<I, L, X> State<I, L, X> {
     /// Nothing will be submitted any more.
     fn ended(&self) -> bool {
         self.closed && self.queued.is_empty() && !self.turn && !self.reserved
+    }
+}
+
+impl<I, L, X: Clone> State<I, L, X> {
+    fn unattended(&self) -> Option<(X, u64)> {
+        let flying = self.flying.iter().find(|flying| !flying.attended)?;
+        Some((flying.index.clone(), flying.serial))
     }
 }
 

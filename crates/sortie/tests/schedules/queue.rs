@@ -83,13 +83,23 @@ impl Submitter {
 
     fn submit_loop(&self) {
         while let Some((item, turn)) = self.line.next() {
-            match item {
-                Item::Flight(leg) => {
-                    self.depart(leg, false);
-                }
-                Item::Write(id) => self.queue.lock().expect("no panic").taken.push(id),
-            }
+            self.take(item);
             drop(turn);
+        }
+    }
+
+    /// What a driver without threads does for a thread that has queued something, or made room.
+    fn take_all(&self) {
+        while let Some((item, turn)) = self.line.next_now() {
+            self.take(item);
+            drop(turn);
+        }
+    }
+
+    fn take(&self, item: Item) {
+        match item {
+            Item::Flight(leg) => drop(self.depart(leg, false)),
+            Item::Write(id) => self.queue.lock().expect("no panic").taken.push(id),
         }
     }
 
@@ -222,6 +232,54 @@ fn nothing_comes_between_the_items_of_a_reservation() {
         for first in [1, 11] {
             let at = taken.iter().position(|id| *id == first).expect("it left");
             assert_eq!(taken[at..at + 3], [first, first + 1, first + 2], "{taken:?}");
+        }
+    };
+    explore(scenario);
+}
+
+/// Callers submit for themselves and for each other, and callbacks complete what is in flight.
+#[test]
+fn without_a_thread_of_its_own_nothing_is_left_in_the_line() {
+    let scenario = || {
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(1), queue: Mutex::new(Queue::default()) });
+        let callers: Vec<_> = [10, 20]
+            .into_iter()
+            .map(|first| {
+                let submitter = submitter.clone();
+                thread::spawn(move || {
+                    let tickets = [first, first + 1].map(|id| {
+                        let completion = Arc::new(Completion::new());
+                        completion.submitted();
+                        submitter.line.push([Item::Flight(Leg { id, completion: completion.clone() })]);
+                        submitter.take_all();
+                        if let Some(turn) = submitter.line.take_turn(false) {
+                            submitter.take(Item::Write(id + 100));
+                            drop(turn);
+                            submitter.take_all();
+                        }
+                        completion
+                    });
+                    tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait(), Ok(())));
+                })
+            })
+            .collect();
+        let mut completed = 0;
+        while completed < 4 {
+            match submitter.line.unattended_now() {
+                Some((id, serial)) => {
+                    submitter.attend(id, serial);
+                    submitter.take_all();
+                    completed += 1;
+                }
+                None => crate::sync::yield_now(),
+            }
+        }
+        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+        let queue = submitter.queue.lock().expect("no panic");
+        assert_eq!(queue.most, 1);
+        for first in [10, 20] {
+            let at = |id: u64| queue.taken.iter().position(|taken| *taken == id).expect("it left");
+            assert!(at(first) < at(first + 1), "{:?}", queue.taken);
         }
     };
     explore(scenario);

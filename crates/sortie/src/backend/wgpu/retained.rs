@@ -9,11 +9,12 @@ use std::{sync::Arc, thread, time::Duration};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
-use super::{flight::Hold, wait_point::WaitPoint};
+use super::wait_point::WaitPoint;
 use crate::{
     device::{Gpu, Lost, Timeline},
     exit,
     metrics::Counters,
+    submit::Hold,
 };
 
 /// How long the thread waits before it looks whether the process exits.

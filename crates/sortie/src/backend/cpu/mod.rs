@@ -1,0 +1,5 @@
+//! The built-in CPU.
+
+mod queue;
+
+pub(crate) use self::queue::CpuQueue;
