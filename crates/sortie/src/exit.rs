@@ -23,10 +23,12 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle, ThreadId},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
+
+use crate::clock::Instant;
 
 /// What ends its threads when the process exits.
 pub(crate) trait Quit: Send + Sync {

@@ -1,8 +1,9 @@
 //! Several devices behind one front.
 
 use crate::{
-    device::{Device, DeviceOptions},
+    device::Device,
     error::{Error, ErrorKind, Result},
+    options::DeviceOptions,
 };
 
 /// Several devices that a [`Batcher`](crate::Batcher) spreads its batches over.

@@ -76,9 +76,14 @@
 //! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
 //! | `fleet` | [`Fleet`]: several devices behind one batcher |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
-//! | `tune` | [`Device::tune`], [`Findings`], [`TuningFile`]: what was measured about a device |
+//! | `tune` | [`Device::tune`], [`Findings`]: measuring a device |
+//! | `tuning` | what was measured, and its file |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
+//! | `info` | [`DeviceInfo`], [`Limits`]: what a device is |
+//! | `options` | [`DeviceOptions`], [`TuningFile`], [`CacheDir`]: how it is opened |
+//! | `lost` | whether it is gone |
+//! | `clock` | time |
 //! | `file` | files that one process leaves for the next |
 //! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
 //! | `metrics` | [`Metrics`]: what a device has done |
@@ -94,6 +99,7 @@ pub use {bytemuck, half, wgpu};
 mod backend;
 mod batch;
 mod batcher;
+mod clock;
 mod cpu;
 mod device;
 mod encode;
@@ -102,10 +108,13 @@ mod exit;
 mod file;
 mod finish;
 mod fleet;
+mod info;
 mod kernel;
 mod launch;
+mod lost;
 mod memory;
 mod metrics;
+mod options;
 mod policy;
 mod profile;
 mod replay;
@@ -113,6 +122,7 @@ mod stream;
 mod submit;
 mod tensor;
 mod tune;
+mod tuning;
 
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
@@ -120,19 +130,21 @@ pub use self::{
         Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, RowReplays, Rows, Share,
         Times, Tuning,
     },
-    device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
+    device::Device,
     error::{Error, ErrorKind, Result},
     finish::{Readable, Reading, Ticket},
     fleet::Fleet,
+    info::{DeviceInfo, DeviceKind, Limits},
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
     memory::{Buffer, Slice},
     metrics::Metrics,
+    options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
     policy::{NoSplit, Split, SubmitPolicy},
     profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},
     replay::{Output, Replay, Run},
     stream::{Progress, Sink, Source, Stream, Windows},
     tensor::{Element, Float, Signed, Tensor},
-    tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, TuningFile, Way, Work},
+    tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, Way, Work},
 };
 
 /// The programs in the guides, which run as doctests.

@@ -12,8 +12,8 @@ use super::{
     transfer::foreign,
 };
 use crate::{
-    device::Limits,
     error::{Error, ErrorKind, Result},
+    info::Limits,
     kernel::{Binding, BindingKind, GRID_BLOCK, Interface, Kernel, fold},
     memory::Use,
 };

@@ -22,7 +22,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 use bytemuck::Pod;
@@ -38,10 +37,12 @@ pub use self::{
     record::Record,
 };
 use crate::{
-    device::{Device, DeviceKind, Shared},
+    clock::Instant,
+    device::{Device, Shared},
     encode::{Commands, Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Reading, Ticket},
+    info::DeviceKind,
     launch::Outbound,
     memory::Block,
     policy::Split,

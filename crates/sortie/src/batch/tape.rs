@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 use sortie_plan::{Access, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
-    device::Limits,
     encode::{Payload, Ports},
     error::{Error, ErrorKind, Result},
+    info::Limits,
     kernel::Kernel,
     memory::{Block, BufferId},
     submit::Pins,

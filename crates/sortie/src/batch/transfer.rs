@@ -10,10 +10,10 @@ use super::{
     bind::{Of, Place},
 };
 use crate::{
-    device::Limits,
     encode::{FILL_BYTES, PATTERN_WORDS, fill_grid, fill_immediates},
     error::{Error, ErrorKind, Result},
     finish::Reading,
+    info::Limits,
     memory::{Use, index},
 };
 

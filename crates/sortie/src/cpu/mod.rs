@@ -27,12 +27,13 @@ use self::{
     workers::Workers,
 };
 use crate::{
-    device::{DeviceOptions, Shared},
+    device::Shared,
     encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Ports, Route},
     error::Result,
     kernel::KernelCache,
     memory::{Block, Returning, Returns},
     metrics::{Count, Counters},
+    options::DeviceOptions,
     profile::Log,
 };
 

@@ -7,7 +7,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -15,6 +14,7 @@ use sortie_plan::{Access, Clear, Lane, Op, OpKind};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
+    clock::Instant,
     encode::{Errand, Frozen, Payload, Planned},
     error::{Error, Result},
     memory::{Block, Returns, host},

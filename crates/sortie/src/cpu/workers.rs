@@ -1,12 +1,13 @@
 //! Who runs kernels, and how.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sortie_cpu::{Checks, Threads};
 
 use crate::{
-    device::DeviceOptions,
+    clock::Instant,
     error::{Error, Result},
+    options::DeviceOptions,
 };
 
 #[derive(Debug)]
@@ -31,8 +32,8 @@ impl Workers {
 
     /// When a dispatch that starts now is over budget. The clock is asked only where there is one.
     #[inline]
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.budget.and_then(|budget| Instant::now().checked_add(budget))
+    pub(super) fn deadline(&self) -> Option<std::time::Instant> {
+        self.budget.and_then(|budget| Instant::now().checked_add(budget)).map(Instant::to_std)
     }
 
     pub(super) fn budget(&self) -> Duration {

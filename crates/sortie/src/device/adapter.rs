@@ -2,10 +2,12 @@
 
 use std::{sync::LazyLock, thread};
 
-use super::{DeviceInfo, DeviceKind, DeviceOptions, info::CPU_NAME, quiet};
+use super::{adapter_info::describe, quiet};
 use crate::{
     error::{Error, ErrorKind, Result},
     exit::{self, Loading},
+    info::{CPU_NAME, DeviceInfo, DeviceKind},
+    options::DeviceOptions,
 };
 
 /// What we use when the adapter has it.
@@ -165,7 +167,7 @@ fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))
         .map(|adapter| {
-            let info = DeviceInfo::new(&adapter.get_info(), &adapter.limits(), adapter.features());
+            let info = describe(&adapter.get_info(), &adapter.limits(), adapter.features());
             (adapter, info)
         })
         .collect()
@@ -222,7 +224,7 @@ fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOption
     .map_err(|error| {
         Error::new(ErrorKind::NoDevice, format!("{} did not open", adapter.get_info().name)).caused_by(error)
     })?;
-    let info = DeviceInfo::new(&adapter.get_info(), &device.limits(), features);
+    let info = describe(&adapter.get_info(), &device.limits(), features);
     Ok(Opened { device, queue, info, downlevel: adapter.get_downlevel_capabilities().flags })
 }
 

@@ -5,11 +5,10 @@
 //! by scopes on the calling thread, and other submissions may interleave.
 
 mod adapter;
+mod adapter_info;
 mod cache_file;
-mod info;
-mod lost;
+mod kernels;
 mod notice;
-mod options;
 mod pipelines;
 #[cfg_attr(not(target_os = "linux"), path = "no_quiet.rs")]
 mod quiet;
@@ -19,6 +18,7 @@ mod signal;
 mod submitters;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
 mod timeline;
+mod watch;
 
 use std::{
     fmt,
@@ -33,31 +33,29 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use self::adapter::{Found, Opened};
-pub use self::{
-    info::{DeviceInfo, DeviceKind, Limits},
-    options::{DeviceOptions, Planning, PoolLimits},
-    pipelines::CacheDir,
-};
 pub(crate) use self::{
-    lost::{Lost, Polled},
     pipelines::PipelineCache,
     recorder::Recorder,
-    scopes::Gpu,
+    scopes::{Gpu, Polled},
     signal::Signal,
     submitters::Submitters,
     timeline::{DriverLost, Timeline},
 };
 use crate::{
     backend::{cpu::CpuQueue, wgpu::WgpuQueue},
+    clock::Clock,
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
+    info::{DeviceInfo, DeviceKind, Limits},
+    lost::Lost,
     memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
     metrics::{Counters, Metrics},
-    policy::{Clock, Costs, Split, SubmitPolicy},
+    options::{DeviceOptions, TuningFile},
+    policy::{Costs, Split, SubmitPolicy},
     profile::Notes,
     submit::{Driver, OneThread, Submitter, TwoThreads},
-    tune::{Tuning, TuningFile},
+    tuning::Tuning,
 };
 
 /// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
@@ -93,7 +91,7 @@ pub(crate) struct Shared {
     policy: SubmitPolicy,
     costs: Arc<Costs>,
     /// Who watches it.
-    notes: Notes,
+    notes: Arc<Notes>,
     /// Records native replays anew.
     recorder: Recorder,
     _leaving: LeaveOnDrop,
@@ -191,7 +189,7 @@ impl Device {
     pub(crate) fn cpu_driven(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let (executor, threads) = Executor::cpu(&options, counters.clone())?;
-        let info = DeviceInfo::cpu(threads).held_to(&options);
+        let info = held_to(DeviceInfo::cpu(threads), &options);
         let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
         let lost = Arc::new(Lost::default());
         let tuning = Tuning::new(&options.tuning, &info);
@@ -224,7 +222,7 @@ impl Device {
             tuning,
             policy,
             costs,
-            notes: Notes::default(),
+            notes: Arc::default(),
             recorder: Recorder::default(),
             _leaving: LeaveOnDrop(false),
         });
@@ -276,7 +274,7 @@ impl Device {
     /// As [`Device::from_wgpu`].
     pub fn from_wgpu_with(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Result<Self> {
         let _inside = exit::enter();
-        let info = DeviceInfo::new(&device.adapter_info(), &device.limits(), device.features());
+        let info = adapter_info::describe(&device.adapter_info(), &device.limits(), device.features());
         // What wgpu refuses beyond this it refuses when the kernel is compiled.
         let downlevel = wgpu::DownlevelFlags::compliant();
         Self::build(Opened { device, queue, info, downlevel }, options, true)
@@ -414,7 +412,7 @@ impl Device {
         }
         let _loading = Loading::begin();
         let Opened { device, queue, info, downlevel } = opened;
-        let info = info.held_to(&options);
+        let info = held_to(info, &options);
         let lost = Arc::new(Lost::default());
         let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
         let first = gpu.create_buffer(&wgpu::BufferDescriptor {
@@ -463,7 +461,7 @@ impl Device {
             tuning,
             policy,
             costs,
-            notes: Notes::default(),
+            notes: Arc::default(),
             recorder: Recorder::default(),
             _leaving: LeaveOnDrop(true),
         });
@@ -483,6 +481,11 @@ impl Device {
     fn share(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }
+}
+
+/// The device with the limits that its options hold it to.
+fn held_to(info: DeviceInfo, options: &DeviceOptions) -> DeviceInfo {
+    if options.portable { info.portable() } else { info }
 }
 
 /// The policy of a device for which nothing else is said. The built-in CPU has no watchdog: a batch that is cut only takes longer there.
@@ -528,7 +531,7 @@ impl Shared {
         &self.costs
     }
 
-    pub(crate) fn notes(&self) -> &Notes {
+    pub(crate) fn notes(&self) -> &Arc<Notes> {
         &self.notes
     }
 

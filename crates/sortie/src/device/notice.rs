@@ -4,7 +4,7 @@
 
 use std::sync::Once;
 
-use super::DeviceInfo;
+use crate::info::DeviceInfo;
 
 static SAID: Once = Once::new();
 

@@ -6,70 +6,29 @@
 
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use etcetera::BaseStrategy;
 use parking_lot::Mutex;
 
 use super::{
     Gpu,
     cache_file::{CacheFile, Found},
 };
-use crate::metrics::{Count, Counters};
+use crate::{
+    metrics::{Count, Counters},
+    options::CacheDir,
+};
 
 /// Part of the key, though wgpu looks after its own data too.
 const WGPU: &str = "30";
 
 /// Fewer are not worth a write before the device goes.
 const FIRST: u64 = 8;
-
-/// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Only Vulkan devices can, and what is kept is up to the driver:
-/// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
-///
-/// It is the one file that is written without being asked for: now and then as kernels are compiled, and when the last handle of the device goes. [`CacheDir::Off`], or
-/// `SORTIE_CACHE=off`, switches it off.
-///
-/// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
-///
-/// ```
-/// use sortie::{CacheDir, Device, DeviceOptions};
-///
-/// let options = DeviceOptions { cache: CacheDir::At("/var/cache/my-service".into()), ..Default::default() };
-/// let none = DeviceOptions { cache: CacheDir::Off, ..options.clone() };
-/// assert_eq!(Device::cpu_with(none)?.cache_file(), None);
-/// # Ok::<(), sortie::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CacheDir {
-    /// In what `SORTIE_CACHE` names (a directory, or `off`), else in `sortie` in the user's cache directory.
-    #[default]
-    Usual,
-    /// In this directory.
-    At(PathBuf),
-    /// Nowhere.
-    Off,
-}
-
-impl CacheDir {
-    fn folder(&self) -> Option<PathBuf> {
-        let directory = match self {
-            Self::Usual => match std::env::var_os("SORTIE_CACHE") {
-                Some(off) if off == "off" => return None,
-                Some(path) if !path.is_empty() => path.into(),
-                _ => etcetera::choose_base_strategy().ok()?.cache_dir().join("sortie"),
-            },
-            Self::At(path) => path.clone(),
-            Self::Off => return None,
-        };
-        Some(directory.join("pipelines"))
-    }
-}
 
 /// The compiled pipelines of one device, in the driver and in the file.
 #[derive(Debug)]

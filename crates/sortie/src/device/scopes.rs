@@ -1,12 +1,21 @@
-//! wgpu's errors, caught on the calling thread.
+//! The wgpu device, its errors, caught on the calling thread, and whether it is still there.
 //!
 //! On a device of our own, the handler that [`Gpu::watch`] installs puts them where the caller looks: wgpu calls it on the thread that made
 //! the mistake. On a foreign device nothing is installed and wgpu's own error scopes are used, which cost a lock and an allocation each.
 //! Either way the calls between `push` and `pop` stay on one thread. A lost device is silent here: ask `Lost` too.
 
-use std::{cell::RefCell, future::Future, ops::Deref, sync::Arc};
+use std::{
+    cell::RefCell,
+    future::Future,
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    lost::Lost,
+};
 
 /// A wgpu device, and whether it is somebody else's.
 #[derive(Clone, Debug)]
@@ -63,6 +72,54 @@ impl Deref for Gpu {
 
     fn deref(&self) -> &wgpu::Device {
         &self.device
+    }
+}
+
+/// What polling has found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Polled {
+    /// wgpu has looked, and what was waited for is done.
+    Done,
+    /// wgpu does not know the submission it gave us: it has dropped it.
+    Dropped,
+    /// wgpu panicked, and the device counts as lost.
+    Failed,
+}
+
+/// What only a wgpu device can be asked.
+impl Lost {
+    /// wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when a callback of the application's does. The second time neither is there
+    /// any more but the first, so a device that fails twice in a row is lost.
+    pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> Polled {
+        debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
+        for _ in 0..2 {
+            match catch_unwind(AssertUnwindSafe(|| device.poll(how.clone()))) {
+                Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => return Polled::Dropped,
+                Ok(_) => return Polled::Done,
+                Err(_) => {}
+            }
+        }
+        self.set("the device failed while it was waited for");
+        Polled::Failed
+    }
+
+    /// Asks the device whether it has been destroyed. wgpu reports that by itself only once all work is done.
+    pub(crate) fn probe(&self, device: &Gpu) {
+        if !self.is_set() && !device.alive() {
+            self.set("it was destroyed");
+        }
+    }
+
+    /// An error that may come of a lost device, told as such: wgpu itself says only that something is not valid.
+    pub(crate) fn explain(&self, device: &Gpu, error: Error) -> Error {
+        if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
+            return error;
+        }
+        self.probe(device);
+        match self.check() {
+            Ok(()) => error,
+            Err(lost) => lost.caused_by(error),
+        }
     }
 }
 

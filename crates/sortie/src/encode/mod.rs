@@ -39,11 +39,13 @@ pub(crate) use self::{
 use crate::{
     backend::wgpu::WgpuCommands,
     cpu::{Cpu, Work},
-    device::{DeviceKind, DeviceOptions, Gpu, Shared},
+    device::{Gpu, Shared},
     error::{Error, Result},
+    info::DeviceKind,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
+    options::DeviceOptions,
     profile::{Log, Tier},
 };
 

@@ -1,10 +1,13 @@
 //! Number, label and line of every op: what an error says of the one it belongs to.
 
-use std::{ops::Range, panic::Location, time::Instant};
+use std::{ops::Range, panic::Location};
 
 use sortie_plan::Span;
 
-use crate::error::{Error, OpName};
+use crate::{
+    clock::Instant,
+    error::{Error, OpName},
+};
 
 /// Its lists are reused from batch to batch.
 #[derive(Clone, Debug, Default)]

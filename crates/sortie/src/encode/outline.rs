@@ -1,12 +1,13 @@
 //! A plan described by name, for whoever profiles it.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use sortie_plan::{Mode, Op, OpKind, Recording};
 
 use super::{Names, Payload, Planned};
 use crate::{
+    clock::Instant,
     kernel::Kernel,
     profile::{OpOutline, Outline, RunOutline, ScopeOutline},
 };

@@ -3,9 +3,10 @@
 //! Stamps are numbered in the order they are written; so many to a query set, and a number is also the place of the stamp's eight bytes in the buffer that they are resolved
 //! into. Every submission resolves its own: wgpu need not look at others then.
 
-use std::{ops::Range, sync::Arc, time::Instant};
+use std::{ops::Range, sync::Arc};
 
 use crate::{
+    clock::Instant,
     device::Gpu,
     error::Result,
     profile::{Log, Ran, RanBetween, Stamps as Place, Tier, What},

@@ -13,11 +13,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::sync::{Condvar, Mutex};
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    clock::Instant,
+    error::{Error, ErrorKind, Result},
+};
 
 #[derive(Debug)]
 pub(crate) struct Completion {

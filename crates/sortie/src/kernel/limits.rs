@@ -5,8 +5,8 @@ use super::{
     parse::Parsed,
 };
 use crate::{
-    device::Limits,
     error::{Error, ErrorKind, Result},
+    info::Limits,
 };
 
 /// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,

@@ -6,6 +6,7 @@
 
 mod bound;
 mod cache;
+mod compile_thread;
 mod declared;
 mod elements;
 mod fold;
@@ -21,7 +22,6 @@ mod ready;
 mod rewrite;
 mod size;
 mod source;
-mod stack;
 mod tokens;
 
 use std::{
@@ -31,7 +31,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use naga::valid::Capabilities;
@@ -48,14 +48,16 @@ pub(crate) use self::{
     ready::Ready,
 };
 use self::{
+    compile_thread::{Deadline, compile},
     parse::{KernelError, Parsed},
     pipeline::Variants,
-    stack::{Deadline, compile},
 };
 use crate::{
-    device::{Device, DeviceKind, Shared},
+    clock::Instant,
+    device::Shared,
     error::{Error, ErrorKind, Result},
     exit::Guarded,
+    info::DeviceKind,
     metrics::Count,
 };
 
@@ -162,51 +164,6 @@ pub struct KernelOptions {
     pub constants: Vec<(String, f64)>,
 }
 
-impl Device {
-    /// Compiles a kernel out of WGSL with one entry point.
-    ///
-    /// # Errors
-    /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`Unsupported`](ErrorKind::Unsupported) naming what this device
-    /// does not have, [`TooLarge`](ErrorKind::TooLarge) when the source or what it asks for is over a limit, [`Timeout`](ErrorKind::Timeout) when
-    /// compiling takes longer than [`compile_budget`](crate::DeviceOptions::compile_budget), [`Overloaded`](ErrorKind::Overloaded) while two such
-    /// kernels are still being compiled.
-    #[track_caller]
-    pub fn kernel(&self, source: &str) -> Result<Kernel> {
-        let here = Location::caller();
-        self.compile(source, &KernelOptions::default()).map_err(|error| error.at(here))
-    }
-
-    /// Compiles a kernel out of WGSL: one of several entry points, or with `override` constants.
-    ///
-    /// # Errors
-    /// As [`Device::kernel`].
-    #[track_caller]
-    pub fn kernel_with(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
-        let here = Location::caller();
-        self.compile(source, options).map_err(|error| error.at(here))
-    }
-
-    fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
-        let shared = self.shared();
-        let _inside = shared.enter();
-        shared.lost().check()?;
-        let deadline = Deadline::after(shared.options().compile_budget);
-        let kernel = Kernel::get_until(shared, source, options, Origin::User, deadline)?;
-        self.ready(&kernel, deadline)?;
-        Ok(kernel)
-    }
-
-    /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
-    fn ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        let shared = self.shared();
-        if !shared.is_cpu() {
-            kernel.pipeline_until(shared, false, deadline).map_err(|error| shared.explain(error))?;
-        }
-        shared.probe();
-        shared.lost().check()
-    }
-}
-
 impl Kernel {
     /// The names of the compute entry points of a WGSL source, for [`KernelOptions::entry`]. Nothing is compiled, and no device asked.
     ///
@@ -222,7 +179,7 @@ impl Kernel {
     pub fn entries(source: &str) -> Result<Vec<String>> {
         let here = Location::caller();
         let source = source.to_owned();
-        let deadline = Deadline::after(crate::device::DeviceOptions::default().compile_budget);
+        let deadline = Deadline::after(crate::options::DeviceOptions::default().compile_budget);
         let entries = compile(deadline, "the source", move || parse::entries(&source)).and_then(|entries| Ok(entries?));
         entries.map_err(|error| error.at(here))
     }
@@ -293,6 +250,24 @@ impl Kernel {
     #[must_use]
     pub fn immediate_bytes(&self) -> usize {
         self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize)
+    }
+
+    /// The kernel of a user's source, compiled within the device's budget.
+    pub(crate) fn from_user(shared: &Arc<Shared>, source: &str, options: &KernelOptions) -> Result<Self> {
+        shared.lost().check()?;
+        let deadline = Deadline::after(shared.options().compile_budget);
+        let kernel = Self::get_until(shared, source, options, Origin::User, deadline)?;
+        kernel.make_ready(shared, deadline)?;
+        Ok(kernel)
+    }
+
+    /// Compiles it now, so that what the driver refuses is refused here and not in some batch.
+    fn make_ready(&self, shared: &Arc<Shared>, deadline: Deadline) -> Result<()> {
+        if !shared.is_cpu() {
+            self.pipeline_until(shared, false, deadline).map_err(|error| shared.explain(error))?;
+        }
+        shared.probe();
+        shared.lost().check()
     }
 
     /// The kernel of a source that this crate has generated, parsed but perhaps not compiled yet. It has no budget, and may be of any size.

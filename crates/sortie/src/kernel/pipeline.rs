@@ -14,17 +14,18 @@ use parking_lot::Mutex;
 
 use super::{
     Form, Kernel, Layout,
+    compile_thread::{Compiling, Deadline, compile, on_large_stack},
     fold::GRID_BLOCK,
     interface::{BindingKind, Interface},
     layouts::{Signature, SignatureKind},
     limits,
     parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs, Variant},
-    stack::{Compiling, Deadline, compile, on_large_stack},
 };
 use crate::{
-    device::{Limits, PipelineCache, Shared},
+    device::{PipelineCache, Shared},
     error::{Error, ErrorKind, Result},
+    info::Limits,
     metrics::Count,
 };
 

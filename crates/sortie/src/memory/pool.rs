@@ -20,10 +20,11 @@ use super::{
     words::Words,
 };
 use crate::{
-    device::{DeviceOptions, Gpu},
+    device::Gpu,
     error::{Error, ErrorKind, Result},
     exit,
     metrics::{Count, Counters},
+    options::DeviceOptions,
 };
 
 /// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.

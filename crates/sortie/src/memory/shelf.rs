@@ -2,9 +2,9 @@
 //!
 //! Invariant: never more than the limits' bytes or count, and nothing older than their age once touched again.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::collections::BTreeMap;
 
-use crate::device::PoolLimits;
+use crate::{clock::Instant, options::PoolLimits};
 
 /// Smallest size class; also the strictest offset alignment wgpu knows, so whole buffers are always well aligned.
 const SMALLEST: u64 = 256;

@@ -14,10 +14,12 @@ use super::{
     shelf::{self, Shelf},
 };
 use crate::{
-    device::{Gpu, Lost, PoolLimits, Signal},
+    device::{Gpu, Signal},
     error::{Error, Result},
     exit,
+    lost::Lost,
     metrics::{Count, Counters},
+    options::PoolLimits,
 };
 
 #[derive(Debug)]

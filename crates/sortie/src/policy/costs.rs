@@ -28,7 +28,7 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::moment::Moment;
+use crate::clock::Moment;
 
 /// Shorter times say little about the work, in nanoseconds.
 const TELLING: f64 = 1e6;

@@ -1,16 +1,12 @@
 //! How batches become submissions, and what is known of what they cost.
 
 mod costs;
-mod moment;
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use sortie_plan::Rule;
 
-pub(crate) use self::{
-    costs::{Chore, Costs, Effort, Landed},
-    moment::{Clock, Moment},
-};
+pub(crate) use self::costs::{Chore, Costs, Effort, Landed};
 
 /// How a device is given its work: how batches are cut into submissions, and how many of these are under way at once.
 ///

@@ -4,12 +4,12 @@ use std::{
     fmt,
     sync::OnceLock,
     thread::{self, ThreadId},
-    time::Instant,
 };
 
 use parking_lot::Mutex;
 
 use super::{Outline, Profile, Tier};
+use crate::clock::Instant;
 
 /// The log of one batch, or of one run of a replay.
 pub(crate) struct Log {

@@ -3,24 +3,16 @@
 //! While a batch is on its way a [`Log`] only writes things down: times, and how what runs can be described later. The [`Profile`] is worked out when somebody
 //! asks for it. Invariant: asking changes neither what is planned nor how it is cut; a profiled batch has the passes and submissions that it has without.
 
-mod clock;
 mod log;
 mod outline;
 mod scope;
 mod step;
 mod table;
+mod timestamps;
 mod trace;
 mod watch;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    fs::File,
-    io::BufWriter,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, fmt, fs::File, io::BufWriter, path::Path, sync::Arc, time::Duration};
 
 use self::log::{Entries, Stage, Stretch};
 pub(crate) use self::{
@@ -34,7 +26,10 @@ pub use self::{
     trace::Trace,
     watch::Watch,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    clock::Instant,
+    error::{Error, ErrorKind, Result},
+};
 
 /// What a batch took: each of its ops, its scopes, and what the host did for it. What [`Batch::profile`](crate::Batch::profile) gives.
 ///
@@ -383,7 +378,7 @@ fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f6
         Tier::Inside | Tier::Pass => {
             let number = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
             let pairs: Vec<_> = stretches.iter().map(|stretch| (number(stretch.begin), number(stretch.end))).collect();
-            let mut times = clock::times(stamps, &pairs, period);
+            let mut times = timestamps::times(stamps, &pairs, period);
             // No submission begins before it was handed over, nor ends after it was seen to be done: that leaves room for one offset.
             let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
             for (part, flight) in (0_u32..).zip(flights) {
@@ -392,7 +387,7 @@ fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f6
                 let own = || stretches[first..end].iter().zip(&times[first..end]);
                 let numbers: Vec<u32> =
                     own().flat_map(|(stretch, _)| [number(stretch.begin), number(stretch.end)]).collect();
-                if let Some(time) = clock::extent(stamps, &numbers, period) {
+                if let Some(time) = timestamps::extent(stamps, &numbers, period) {
                     busy = Some(busy.unwrap_or(0_u64).saturating_add(time));
                 }
                 let begin = own().find_map(|(_, time)| time.map(|(begin, _)| begin));

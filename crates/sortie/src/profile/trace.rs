@@ -10,21 +10,20 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread::ThreadId,
-    time::Instant,
 };
 
 use parking_lot::Mutex;
 
 use super::{
     Profile, StageKind, StepProfile, file_error,
-    watch::{Note, Watch, Watched},
+    watch::{Note, Notes, Watch, Watched},
 };
 use crate::{
-    device::Device,
+    clock::Instant,
     error::{Error, Result},
 };
 
-/// A trace of all that a device does, from [`Device::trace`] until it is finished.
+/// A trace of all that a device does, from [`Device::trace`](crate::Device::trace) until it is finished.
 ///
 /// Every batch is profiled meanwhile. Dropped, it ends too, but nobody waits for the file to be whole, or hears whether it could be written.
 ///
@@ -46,34 +45,14 @@ pub struct Trace {
     failed: Arc<Mutex<Option<io::Error>>>,
 }
 
-impl Device {
-    /// Traces everything that this device does from now on: batches being recorded, planned, encoded, submitted and waited for, what the device does for each op, and what waits in
-    /// batchers and flies from them. Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open the file.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// # let x = device.zeros::<f32>(64)?;
-    /// # let path = std::env::temp_dir().join(format!("sortie-doc-run-{}.json", std::process::id()));
-    /// let trace = device.trace(&path)?;
-    /// for value in 0..10 {
-    ///     let mut batch = device.batch();
-    ///     batch.fill(&x, value as f32);
-    ///     batch.submit()?;
-    /// }
-    /// trace.finish()?;
-    /// # std::fs::remove_file(&path).expect("it was written");
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`File`](crate::ErrorKind::File) when the file cannot be made.
-    pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
-        let path = path.into();
+impl Trace {
+    /// Creates the file, and writes to it all that happens from now on.
+    pub(crate) fn begin(notes: &Arc<Notes>, path: PathBuf) -> Result<Self> {
         let begun = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file), Instant::now()));
         let mut writer = Some(begun.map_err(|error| file_error(&path, error))?);
         let failed = Arc::new(Mutex::new(None));
         let told = failed.clone();
-        let watch = self.watched(move |watched| {
+        let watch = notes.watch(move |watched| {
             let outcome = match (&watched, &mut writer) {
                 (_, None) => Ok(()),
                 (Watched::Batch(profile), Some(writer)) => writer.profile(profile),
@@ -86,11 +65,9 @@ impl Device {
                 told.lock().get_or_insert(error);
             }
         })?;
-        Ok(Trace { watch: Some(watch), path, failed })
+        Ok(Self { watch: Some(watch), path, failed })
     }
-}
 
-impl Trace {
     /// Ends it, once what is under way now has landed and been written.
     ///
     /// # Errors

@@ -10,7 +10,6 @@ use std::{
         mpsc::{self, SyncSender, TrySendError},
     },
     thread::{self, JoinHandle},
-    time::Instant,
 };
 
 use parking_lot::Mutex;
@@ -18,7 +17,7 @@ use smallvec::SmallVec;
 
 use super::Profile;
 use crate::{
-    device::Device,
+    clock::Instant,
     error::{Error, Result},
     exit::{begin, see_off},
 };
@@ -84,70 +83,6 @@ impl Notes {
     pub(crate) fn watchers(&self) -> Watchers {
         self.watchers.lock().iter().map(|(_, watcher)| watcher.clone()).collect()
     }
-}
-
-impl Watcher {
-    /// A batch has landed. What it took is worked out later.
-    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
-        self.send(Message::Batch(profile));
-    }
-
-    fn send(&self, message: Message) {
-        // Whoever has gone need not know.
-        if let Err(TrySendError::Full(_)) = self.to.try_send(message) {
-            self.missed.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Keeps a device being watched; what [`Device::watch`] gives.
-///
-/// Dropped, it ends as well, once what is under way has landed and been told, but nobody waits for that: [`Watch::finish`] does.
-#[must_use = "a watch ends when it is dropped"]
-pub struct Watch {
-    device: Device,
-    id: u64,
-    missed: Arc<AtomicU64>,
-    broken: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Device {
-    /// Has every batch of this device profiled, replays and what batchers fly included, and each profile given to `tell`, on a thread of its own, until the watch is dropped.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    ///
-    /// # let device = sortie::Device::cpu()?;
-    /// # let x = device.zeros::<f32>(64)?;
-    /// let (told, slow) = mpsc::channel();
-    /// let watch = device.watch(move |profile| {
-    ///     if profile.device_time() > Some(std::time::Duration::from_secs(1)) {
-    ///         told.send(profile.to_string()).ok();
-    ///     }
-    /// })?;
-    /// let mut batch = device.batch();
-    /// batch.fill(&x, 1.0);
-    /// batch.submit()?;
-    /// watch.finish();
-    /// assert!(slow.try_recv().is_err());
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Internal`](crate::ErrorKind::Internal) when the system starts no more threads.
-    pub fn watch(&self, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
-        self.watched(move |watched| {
-            if let Watched::Batch(profile) = watched {
-                tell(&profile);
-            }
-        })
-    }
-
-    /// Whether anybody watches.
-    pub(crate) fn is_watched(&self) -> bool {
-        self.shared().notes().is_on()
-    }
 
     /// Tells those who watch of things that took time and are no batches, and how many of what they were about.
     pub(crate) fn note(
@@ -158,10 +93,11 @@ impl Device {
         count: Option<(&'static str, u64)>,
     ) {
         let note = Note { category, name: name.into(), times, count };
-        self.shared().notes().watchers().iter().for_each(|watcher| watcher.send(Message::Note(note.clone())));
+        self.watchers().iter().for_each(|watcher| watcher.send(Message::Note(note.clone())));
     }
 
-    pub(super) fn watched(&self, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
+    /// Tells `tell` of everything from now on, on a thread of its own, until the watch is dropped.
+    pub(super) fn watch(self: &Arc<Self>, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (to, messages) = mpsc::sync_channel(MOST);
         let (missed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -196,14 +132,48 @@ impl Device {
         let thread =
             spawned.map_err(|error| Error::internal("the thread sortie-watch did not start").caused_by(error))?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let notes = self.shared().notes();
-        notes.watchers.lock().push((id, watcher));
-        notes.on.store(true, Ordering::Relaxed);
-        Ok(Watch { device: self.clone(), id, missed, broken, thread: Some(thread) })
+        self.watchers.lock().push((id, watcher));
+        self.on.store(true, Ordering::Relaxed);
+        Ok(Watch { notes: self.clone(), id, missed, broken, thread: Some(thread) })
     }
 }
 
+impl Watcher {
+    /// A batch has landed. What it took is worked out later.
+    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
+        self.send(Message::Batch(profile));
+    }
+
+    fn send(&self, message: Message) {
+        // Whoever has gone need not know.
+        if let Err(TrySendError::Full(_)) = self.to.try_send(message) {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Keeps a device being watched; what [`Device::watch`](crate::Device::watch) gives. It does not keep the device open.
+///
+/// Dropped, it ends as well, once what is under way has landed and been told, but nobody waits for that: [`Watch::finish`] does.
+#[must_use = "a watch ends when it is dropped"]
+pub struct Watch {
+    notes: Arc<Notes>,
+    id: u64,
+    missed: Arc<AtomicU64>,
+    broken: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
 impl Watch {
+    /// Has each profile given to `tell`.
+    pub(crate) fn begin(notes: &Arc<Notes>, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Self> {
+        notes.watch(move |watched| {
+            if let Watched::Batch(profile) = watched {
+                tell(&profile);
+            }
+        })
+    }
+
     /// Ends it, once what is under way now has landed and been told. Called by whoever is told, which is on the thread that would have to end, it does not wait.
     pub fn finish(self) {
         self.end();
@@ -228,10 +198,9 @@ impl Watch {
     }
 
     fn leave(&self) {
-        let notes = self.device.shared().notes();
-        let mut watchers = notes.watchers.lock();
+        let mut watchers = self.notes.watchers.lock();
         let gone = watchers.iter().position(|(id, _)| *id == self.id).map(|index| watchers.remove(index));
-        notes.on.store(!watchers.is_empty(), Ordering::Relaxed);
+        self.notes.on.store(!watchers.is_empty(), Ordering::Relaxed);
         drop(watchers);
         drop(gone);
     }

@@ -1,6 +1,6 @@
 //! One run of a replay.
 
-use std::{fmt, panic::Location, sync::Arc, time::Instant};
+use std::{fmt, panic::Location, sync::Arc};
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use super::{Output, Parts, rehearsal::Rehearsal};
 use crate::{
     batch::check_poison,
+    clock::Instant,
     encode::{Commands, Errand, Frozen},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Reading, Ticket},

@@ -1,9 +1,10 @@
 //! Windows on their way through the device.
 
-use std::{collections::VecDeque, fmt, time::Instant};
+use std::{collections::VecDeque, fmt};
 
 use super::{Progress, Sink, Source, Stream, bytes};
 use crate::{
+    clock::Instant,
     error::{Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     tensor::Element,

@@ -3,17 +3,13 @@
 //! Each backend implements it once. What commands are, and how the device is waited for, is the backend's own; order, bounds, poison and
 //! completion are the [`Submitter`](super::Submitter)'s. Unless stated otherwise the caller has the turn, so one call is made at a time.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::flight::Hold;
 use crate::{
+    clock::{Instant, Moment},
     error::{Error, Result},
     memory::Returning,
-    policy::Moment,
 };
 
 pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {

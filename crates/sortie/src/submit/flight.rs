@@ -7,17 +7,18 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
 
 use crate::{
+    clock::{Instant, Moment},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Wakers, canceled},
     memory::{Block, Returning, Sequence},
-    policy::{Effort, Moment},
+    policy::Effort,
     profile::{Log, Profile, StageKind, Watchers},
 };
 

@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use smallvec::SmallVec;
@@ -23,12 +23,13 @@ use super::{
     staged::Staged,
 };
 use crate::{
-    device::Lost,
+    clock::{Clock, Instant},
     error::{Error, ErrorKind, Result},
     exit::Quit,
     finish::{Completion, Wakers},
+    lost::Lost,
     metrics::{Count, Counters},
-    policy::{Clock, Costs, Effort, Landed},
+    policy::{Costs, Effort, Landed},
 };
 
 /// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.

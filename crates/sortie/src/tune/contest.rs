@@ -3,7 +3,7 @@
 //! Contenders take turns, in another order in each round, and a ratio is the median of the ratios within rounds, so that load that comes and goes
 //! slows all of them. A control is the baseline under another name: how far it is from 1 is how far the others can be trusted.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{
     findings::{Churn, Timing, Way, Work},
@@ -11,11 +11,13 @@ use super::{
 };
 use crate::{
     batch::{Batch, Grid, Record},
-    device::{Device, DeviceOptions, default_policy},
+    clock::Instant,
+    device::{Device, default_policy},
     error::Result,
     finish::Ticket,
     kernel::Kernel,
     memory::Buffer,
+    options::DeviceOptions,
     policy::{Split, SubmitPolicy},
 };
 

@@ -3,13 +3,14 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use super::{
-    File, ProductFindings,
+    ProductFindings,
     contest::{self, Measured},
 };
 use crate::{
-    device::DeviceOptions,
     error::Result,
+    options::DeviceOptions,
     policy::{Split, SubmitPolicy},
+    tuning::File,
 };
 
 /// What has been measured about how a device is best given its work, and how it multiplies matrices.

@@ -1,24 +1,22 @@
-//! Which way to multiply large matrices suits a device: the default for its kind, or what [`Device::tune`] has measured.
+//! Which way to multiply large matrices is fastest on a device: what [`Device::tune`] measures.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use sortie_plan::{
     Caps, Element, ProductWay,
     fuse::{Body, Head, Port, Product, Program, Source, Step},
 };
 
-use super::File;
 use crate::{
     batch::Grid,
-    device::{Device, DeviceInfo, DeviceKind, Limits},
+    clock::Instant,
+    device::Device,
     error::{Error, ErrorKind, Result},
+    info::DeviceKind,
     kernel::Kernel,
     memory::Buffer,
     policy::Split,
+    tuning::{File, fits},
 };
 
 /// The side of the matrices that are multiplied to find out.
@@ -82,7 +80,7 @@ impl Device {
         let cpu = self.shared().executor().as_cpu();
         let times = cpu.map_or_else(|| time_kernels(self), |cpu| Ok(cpu.time_libraries()))?;
         let timings = times.into_iter().map(|(way, time)| ProductTiming { way, time }).collect();
-        let findings = ProductFindings { file: tuning.file.clone(), timings };
+        let findings = ProductFindings { file: tuning.file().cloned(), timings };
         match (cpu, ProductWay::named(findings.fastest())) {
             (Some(cpu), _) => cpu.use_library(findings.fastest()),
             (None, Some(way)) => tuning.set_product_way(way),
@@ -154,21 +152,6 @@ impl ProductFindings {
     }
 }
 
-/// The way that suits most devices of a kind.
-pub(super) fn default_way(info: &DeviceInfo) -> ProductWay {
-    match info.kind {
-        // Workgroup memory is memory like any other there, and a barrier costs more than it saves.
-        DeviceKind::Software => ProductWay::Wide,
-        _ if runs(ProductWay::Tiles, &info.limits) => ProductWay::Tiles,
-        _ => ProductWay::Blocks,
-    }
-}
-
-/// Whether kernels of a way run within the limits of a device. Those of WebGPU's defaults are enough for all.
-pub(super) fn runs(way: ProductWay, limits: &Limits) -> bool {
-    way != ProductWay::Tiles || (limits.workgroup_invocations >= 256 && limits.workgroup_bytes >= 16_384)
-}
-
 /// A kernel, its source and the times of its runs.
 struct Contender {
     way: ProductWay,
@@ -181,7 +164,7 @@ struct Contender {
 fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
     let result = device.zeros::<f32>(SIDE * SIDE)?;
-    let ways = ProductWay::ALL.into_iter().filter(|way| runs(*way, &device.info().limits));
+    let ways = ProductWay::ALL.into_iter().filter(|way| fits(*way, &device.info().limits));
     let contenders = ways.map(|way| Contender::new(device, way));
     let mut contenders = contenders.collect::<Result<Vec<_>>>()?;
     // The first round compiles.
@@ -227,33 +210,5 @@ impl Contender {
             .raw_immediates(bytemuck::cast_slice(&self.source.words));
         batch.submit()?;
         Ok(start.elapsed())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::device::DeviceOptions;
-
-    #[test]
-    fn the_default_follows_from_the_kind_and_the_limits() {
-        let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
-        let mut info = Device::open_with(options).expect("the noop device opens").info().clone();
-        for (kind, way) in [
-            (DeviceKind::Discrete, ProductWay::Tiles),
-            (DeviceKind::Integrated, ProductWay::Tiles),
-            (DeviceKind::Virtual, ProductWay::Tiles),
-            (DeviceKind::Other, ProductWay::Tiles),
-            (DeviceKind::Software, ProductWay::Wide),
-        ] {
-            info.kind = kind;
-            assert_eq!(default_way(&info), way, "{kind}");
-        }
-        info.kind = DeviceKind::Integrated;
-        for [invocations, bytes] in [[128, 16_384], [256, 8192]] {
-            (info.limits.workgroup_invocations, info.limits.workgroup_bytes) = (invocations, bytes);
-            assert_eq!(default_way(&info), ProductWay::Blocks);
-            assert_eq!(ProductWay::ALL.map(|way| runs(way, &info.limits)), [true, true, false]);
-        }
     }
 }

@@ -52,6 +52,19 @@ fn the_planner_knows_no_device_thread_clock_or_file() {
     }
 }
 
+/// A platform without the standard library's clock must need another clock and nothing else.
+#[test]
+fn only_the_clock_reads_time() {
+    // The batcher has a clock of its own, workers pass deadlines to another crate, and pipelines are still to follow.
+    const OTHERS: [&str; 3] = ["batcher/", "cpu/workers.rs", "kernel/pipeline.rs"];
+    let instant = ["std", "time", "Instant"].map(str::to_owned);
+    for module in Source::read(&src("sortie")).modules.values() {
+        let named = module.named.iter().any(|path| path.starts_with(&instant));
+        let may = module.file == "clock.rs" || OTHERS.iter().any(|other| module.file.starts_with(other));
+        assert!(!named || may, "{} names std::time::Instant: crate::clock::Instant is ours", module.file);
+    }
+}
+
 /// A copy of the planner's sources, and its table.
 struct Planted {
     folder: tempfile::TempDir,

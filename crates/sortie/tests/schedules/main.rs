@@ -3,6 +3,11 @@
 //! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
 
+/// The clock: shuttle has none of its own.
+mod clock {
+    pub(crate) use std::time::Instant;
+}
+
 /// What they need of the crate's errors.
 mod error {
     #[derive(Clone, Debug, PartialEq)]

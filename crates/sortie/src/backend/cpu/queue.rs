@@ -7,12 +7,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 
 use crate::{
+    clock::Instant,
     cpu::Work,
     error::{Error, Result},
     finish::Completion,

@@ -19,12 +19,13 @@ use super::{
     wait_point::WaitPoint,
 };
 use crate::{
-    device::{Gpu, Lost, Timeline},
+    clock::{Clock, Moment},
+    device::{Gpu, Timeline},
     error::{Error, ErrorKind, Result},
     exit::{self, Loading},
+    lost::Lost,
     memory::{Block, Returning},
     metrics::{Count, Counters},
-    policy::{Clock, Moment},
     submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
 };
 

@@ -11,8 +11,9 @@ use rustc_hash::FxHashSet;
 
 use super::wait_point::WaitPoint;
 use crate::{
-    device::{Gpu, Lost, Timeline},
+    device::{Gpu, Timeline},
     exit,
+    lost::Lost,
     metrics::Counters,
     submit::Hold,
 };

@@ -10,11 +10,13 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
-    device::{DriverLost, Gpu, Lost, Polled, Signal, Timeline},
+    clock::Instant,
+    device::{DriverLost, Gpu, Polled, Signal, Timeline},
+    lost::Lost,
     submit::{Seen, Waited},
 };
 

@@ -1,8 +1,7 @@
 //! The rules by which estimates move, one test each, on a virtual clock.
 
-use std::time::Instant;
-
 use super::*;
+use crate::clock::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 

@@ -3,7 +3,7 @@
 use std::{
     panic::Location,
     sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -14,11 +14,12 @@ use super::{
 };
 use crate::{
     Device, DeviceOptions, ErrorKind, Grid, Split,
-    device::Lost,
+    clock::{Clock, Instant},
     finish::Completion,
+    lost::Lost,
     memory::Returning,
     metrics::Counters,
-    policy::{Clock, Costs},
+    policy::Costs,
 };
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Compile threads: with a stack large enough for naga, and a budget of time.
+//! Compile threads: with a stack large enough for naga, and a budget of time. Where they run is [`CompileThread`]'s to say.
 //!
 //! A compilation cannot be stopped: naga and drivers have no way to. When the budget runs out the caller gets an error, and the thread goes on
 //! by itself with what it owns; nobody waits for it, not even the exit of the process. [`OVERDUE`] counts such threads. While there are
@@ -11,12 +11,15 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    clock::Instant,
+    error::{Error, ErrorKind, Result},
+};
 
 /// naga and the drivers recurse over the source: what [`super::source::check`] lets through fits in this, debug builds included.
 const STACK: usize = 128 << 20;
@@ -69,7 +72,7 @@ impl<T: Send + 'static> Compiling<T> {
         }
         let shared = Arc::new(Shared { state: Mutex::new(State::Running), done: Condvar::new() });
         let theirs = Arc::clone(&shared);
-        spawn(move || {
+        CompileThread::new().spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(run));
             let mut state = theirs.state.lock();
             match *state {
@@ -92,7 +95,7 @@ impl<T: Send + 'static> Compiling<T> {
         let mut state = self.0.state.lock();
         while matches!(*state, State::Running) {
             let late = match deadline.at {
-                Some(at) => self.0.done.wait_until(&mut state, at).timed_out(),
+                Some(at) => self.0.done.wait_until(&mut state, at.to_std()).timed_out(),
                 None => {
                     self.0.done.wait(&mut state);
                     false
@@ -124,18 +127,30 @@ pub(super) fn compile<T: Send + 'static>(
 
 /// Runs on a thread whose stack is large enough for naga, and waits for it however long it takes: for what has been compiled before.
 pub(super) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
-    thread::scope(|scope| {
-        let thread = builder().spawn_scoped(scope, run).map_err(not_started)?;
-        thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
-    })
+    CompileThread::new().run(run)
 }
 
-fn spawn(run: impl FnOnce() + Send + 'static) -> Result<()> {
-    builder().spawn(run).map(drop).map_err(not_started)
-}
+/// A thread for one compilation, with a large stack. On a platform without threads only this type changes: both ways to start it would run
+/// the compilation on the calling thread.
+struct CompileThread(thread::Builder);
 
-fn builder() -> thread::Builder {
-    thread::Builder::new().name("sortie-compile".into()).stack_size(STACK)
+impl CompileThread {
+    fn new() -> Self {
+        Self(thread::Builder::new().name("sortie-compile".into()).stack_size(STACK))
+    }
+
+    /// Starts it, and does not wait for it.
+    fn spawn(self, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.0.spawn(run).map(drop).map_err(not_started)
+    }
+
+    /// Starts it and waits for what it gives.
+    fn run<T: Send>(self, run: impl FnOnce() -> T + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let thread = self.0.spawn_scoped(scope, run).map_err(not_started)?;
+            thread.join().map_err(|_| Error::internal("the compiler panicked on this kernel; please report it"))
+        })
+    }
 }
 
 fn not_started(error: std::io::Error) -> Error {

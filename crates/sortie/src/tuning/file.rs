@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// The table of one device in a file.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(crate) struct File {
     path: PathBuf,
     device: String,
 }
@@ -49,7 +49,7 @@ impl File {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) when there is none, or it cannot be written.
-    pub(super) fn save(file: Option<&Self>, lines: &[(&str, &str)]) -> Result<PathBuf> {
+    pub(crate) fn save(file: Option<&Self>, lines: &[(&str, &str)]) -> Result<PathBuf> {
         let saved = match file {
             Some(file) => file.set(lines).map(|()| file.path.clone()),
             None => Err(io::Error::other("it is switched off")),

@@ -1,9 +1,10 @@
-//! How a device is opened.
+//! How a device is opened: plain data, and the places of its files that it names.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use super::CacheDir;
-use crate::{policy::SubmitPolicy, tune::TuningFile};
+use etcetera::BaseStrategy;
+
+use crate::policy::SubmitPolicy;
 
 /// Which device to open and how it may behave; every field has a default that suits most programs.
 ///
@@ -161,5 +162,86 @@ pub struct PoolLimits {
 impl Default for PoolLimits {
     fn default() -> Self {
         Self { bytes: 256 << 20, count: 16_384, age: Duration::from_secs(60) }
+    }
+}
+
+/// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`ProductFindings::save`](crate::ProductFindings::save) and [`Findings::save`](crate::Findings::save).
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, TuningFile};
+///
+/// // As in a test: nothing is read.
+/// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
+/// # let _ = device;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TuningFile {
+    /// Where `SORTIE_TUNING` says (a path, or `off`), else `sortie/tuning.toml` in the user's configuration directory.
+    #[default]
+    Usual,
+    /// Here.
+    At(PathBuf),
+    /// Nowhere, and nothing can be saved: what suits most devices of a kind is used.
+    Off,
+}
+
+impl TuningFile {
+    /// The file, if there is to be one.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Usual => match std::env::var_os("SORTIE_TUNING") {
+                Some(off) if off == "off" => None,
+                Some(path) if !path.is_empty() => Some(path.into()),
+                _ => Some(etcetera::choose_base_strategy().ok()?.config_dir().join("sortie").join("tuning.toml")),
+            },
+            Self::At(path) => Some(path.clone()),
+            Self::Off => None,
+        }
+    }
+}
+
+/// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Only Vulkan devices can, and what is kept is up to the driver:
+/// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
+///
+/// It is the one file that is written without being asked for: now and then as kernels are compiled, and when the last handle of the device goes. [`CacheDir::Off`], or
+/// `SORTIE_CACHE=off`, switches it off.
+///
+/// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
+///
+/// ```
+/// use sortie::{CacheDir, Device, DeviceOptions};
+///
+/// let options = DeviceOptions { cache: CacheDir::At("/var/cache/my-service".into()), ..Default::default() };
+/// let none = DeviceOptions { cache: CacheDir::Off, ..options.clone() };
+/// assert_eq!(Device::cpu_with(none)?.cache_file(), None);
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CacheDir {
+    /// In what `SORTIE_CACHE` names (a directory, or `off`), else in `sortie` in the user's cache directory.
+    #[default]
+    Usual,
+    /// In this directory.
+    At(PathBuf),
+    /// Nowhere.
+    Off,
+}
+
+impl CacheDir {
+    /// The folder to use, if any.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        let directory = match self {
+            Self::Usual => match std::env::var_os("SORTIE_CACHE") {
+                Some(off) if off == "off" => return None,
+                Some(path) if !path.is_empty() => path.into(),
+                _ => etcetera::choose_base_strategy().ok()?.cache_dir().join("sortie"),
+            },
+            Self::At(path) => path.clone(),
+            Self::Off => return None,
+        };
+        Some(directory.join("pipelines"))
     }
 }

@@ -1,9 +1,69 @@
-//! A point in time, by the clock and by what this process has computed until then.
+//! Time: the one place of this crate that reads it.
 //!
-//! The threads of a software driver are threads of this process. On a busy machine they wait for a processor, and a submission seems to take twice or five times as long as it would; what
-//! they compute is the same. So a submission of such a driver has taken no longer than the process has computed meanwhile.
+//! An [`Instant`] is a point in time. It is a type of our own so that a platform whose standard library has no clock needs another [`Instant::now`] and nothing else.
+//!
+//! A [`Moment`] is a point in time, by the clock and by what this process has computed until then. The threads of a software driver are threads of this process. On a busy machine they wait
+//! for a processor, and a submission seems to take twice or five times as long as it would; what they compute is the same. So a submission of such a driver has taken no longer than the process
+//! has computed meanwhile.
 
-use std::time::{Duration, Instant};
+use std::{
+    ops::{Add, Sub},
+    time::{self, Duration},
+};
+
+/// A point in time. It never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Instant(time::Instant);
+
+impl Instant {
+    #[inline]
+    pub(crate) fn now() -> Self {
+        Self(time::Instant::now())
+    }
+
+    /// Since then.
+    pub(crate) fn elapsed(self) -> Duration {
+        Self::now().saturating_duration_since(self)
+    }
+
+    /// Zero if `earlier` is later.
+    #[inline]
+    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// `None` for what is too far away to be a point in time.
+    pub(crate) fn checked_add(self, duration: Duration) -> Option<Self> {
+        self.0.checked_add(duration).map(Self)
+    }
+
+    /// For locks and libraries that wait until then.
+    pub(crate) fn to_std(self) -> time::Instant {
+        self.0
+    }
+}
+
+impl From<time::Instant> for Instant {
+    fn from(instant: time::Instant) -> Self {
+        Self(instant)
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0 + duration)
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}
 
 /// What the work of a device is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +74,7 @@ pub(crate) enum Clock {
     Process,
 }
 
+/// A point in time, by the clock and by what this process has computed until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,

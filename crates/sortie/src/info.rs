@@ -1,8 +1,6 @@
-//! What a device is and what it can hold.
+//! What a device is and what it can hold: plain data, the same for every backend.
 
 use std::{fmt, sync::LazyLock};
-
-use super::DeviceOptions;
 
 /// What kind of processor a device runs on.
 ///
@@ -120,35 +118,6 @@ pub struct Limits {
 }
 
 impl DeviceInfo {
-    pub(crate) fn new(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features: wgpu::Features) -> Self {
-        let driver = [info.driver.trim(), info.driver_info.trim()].join(" ").trim().to_owned();
-        Self {
-            name: if info.name.is_empty() { "unnamed".into() } else { info.name.clone() },
-            backend: match info.backend {
-                wgpu::Backend::Vulkan => "vulkan",
-                wgpu::Backend::Metal => "metal",
-                wgpu::Backend::Dx12 => "dx12",
-                wgpu::Backend::Gl => "gl",
-                wgpu::Backend::BrowserWebGpu => "webgpu",
-                wgpu::Backend::Noop => "noop",
-            },
-            driver,
-            kind: match (info.backend, info.device_type) {
-                (wgpu::Backend::Noop, _) => DeviceKind::Noop,
-                (_, wgpu::DeviceType::DiscreteGpu) => DeviceKind::Discrete,
-                (_, wgpu::DeviceType::IntegratedGpu) => DeviceKind::Integrated,
-                (_, wgpu::DeviceType::VirtualGpu) => DeviceKind::Virtual,
-                (_, wgpu::DeviceType::Cpu) => DeviceKind::Software,
-                // Mesa's GL front end does not say so, but its software rasterisers are known by name.
-                (_, wgpu::DeviceType::Other) if is_software(&info.name) => DeviceKind::Software,
-                (_, wgpu::DeviceType::Other) => DeviceKind::Other,
-            },
-            limits: Limits::new(limits, features),
-        }
-    }
-}
-
-impl DeviceInfo {
     /// The built-in CPU with so many threads.
     pub(crate) fn cpu(threads: usize) -> Self {
         Self {
@@ -160,24 +129,34 @@ impl DeviceInfo {
         }
     }
 
-    /// The device with the limits that the options hold it to.
-    pub(super) fn held_to(mut self, options: &DeviceOptions) -> Self {
-        if options.portable {
-            self.limits = self.limits.portable();
-        }
+    /// The same device held to what every WebGPU device has.
+    pub(crate) fn portable(mut self) -> Self {
+        self.limits = self.limits.portable();
         self
     }
 }
 
 /// What the built-in CPU is called, before the number of its threads.
-pub(super) const CPU_NAME: &str = "sortie CPU";
-
-fn is_software(name: &str) -> bool {
-    let name = name.to_lowercase();
-    ["llvmpipe", "softpipe", "swiftshader", "swrast", "software"].iter().any(|known| name.contains(known))
-}
+pub(crate) const CPU_NAME: &str = "sortie CPU";
 
 impl Limits {
+    /// What every WebGPU device has. Immediates are not in WebGPU.
+    pub(crate) const WEBGPU: Self = Self {
+        buffer_bytes: 256 << 20,
+        binding_bytes: 128 << 20,
+        uniform_bytes: 64 << 10,
+        storage_buffers: 8,
+        uniform_buffers: 12,
+        bind_groups: 4,
+        binding_numbers: 1000,
+        workgroup_invocations: 256,
+        workgroup_size: [256, 256, 64],
+        workgroup_bytes: 16 << 10,
+        groups: 65_535,
+        immediate_bytes: 0,
+        slice_alignment: 256,
+    };
+
     /// Kernels see memory as words with indices of 32 bits; all else is as generous as a kernel written for GPUs may ask.
     fn cpu() -> Self {
         const BINDING: u64 = (1 << 32) - 4;
@@ -200,7 +179,7 @@ impl Limits {
 
     /// The same, but no more than what every WebGPU device has. Immediates go through a parameter buffer there.
     fn portable(self) -> Self {
-        let least = Self::new(&wgpu::Limits::defaults(), wgpu::Features::empty());
+        let least = Self::WEBGPU;
         let [x, y, z] = [0, 1, 2].map(|axis| self.workgroup_size[axis].min(least.workgroup_size[axis]));
         Self {
             buffer_bytes: self.buffer_bytes.min(least.buffer_bytes),
@@ -216,32 +195,6 @@ impl Limits {
             groups: self.groups.min(least.groups),
             immediate_bytes: 0,
             slice_alignment: self.slice_alignment.max(least.slice_alignment),
-        }
-    }
-
-    fn new(limits: &wgpu::Limits, features: wgpu::Features) -> Self {
-        Self {
-            buffer_bytes: limits.max_buffer_size & !3,
-            binding_bytes: limits.max_storage_buffer_binding_size,
-            uniform_bytes: limits.max_uniform_buffer_binding_size,
-            storage_buffers: limits.max_storage_buffers_per_shader_stage,
-            uniform_buffers: limits.max_uniform_buffers_per_shader_stage,
-            bind_groups: limits.max_bind_groups,
-            binding_numbers: limits.max_bindings_per_bind_group,
-            workgroup_invocations: limits.max_compute_invocations_per_workgroup,
-            workgroup_size: [
-                limits.max_compute_workgroup_size_x,
-                limits.max_compute_workgroup_size_y,
-                limits.max_compute_workgroup_size_z,
-            ],
-            workgroup_bytes: limits.max_compute_workgroup_storage_size,
-            // Some adapters claim more and then misbehave; what WebGPU guarantees is enough, since larger grids are folded.
-            groups: limits.max_compute_workgroups_per_dimension.min(65_535),
-            immediate_bytes: if features.contains(wgpu::Features::IMMEDIATES) { limits.max_immediate_size } else { 0 },
-            slice_alignment: limits
-                .min_storage_buffer_offset_alignment
-                .max(limits.min_uniform_buffer_offset_alignment)
-                .max(4),
         }
     }
 }

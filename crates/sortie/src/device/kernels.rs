@@ -1,0 +1,76 @@
+//! Kernels of a device.
+
+use std::panic::Location;
+
+use super::Device;
+use crate::{
+    error::Result,
+    kernel::{Kernel, KernelOptions},
+};
+
+impl Device {
+    /// Compiles a kernel out of WGSL with one entry point.
+    ///
+    /// # Errors
+    /// [`Shader`](crate::ErrorKind::Shader) with naga's message and the line, [`Unsupported`](crate::ErrorKind::Unsupported) naming what this device
+    /// does not have, [`TooLarge`](crate::ErrorKind::TooLarge) when the source or what it asks for is over a limit, [`Timeout`](crate::ErrorKind::Timeout) when
+    /// compiling takes longer than [`compile_budget`](crate::DeviceOptions::compile_budget), [`Overloaded`](crate::ErrorKind::Overloaded) while two such
+    /// kernels are still being compiled.
+    #[track_caller]
+    pub fn kernel(&self, source: &str) -> Result<Kernel> {
+        let here = Location::caller();
+        self.compile(source, &KernelOptions::default()).map_err(|error| error.at(here))
+    }
+
+    /// Compiles a kernel out of WGSL: one of several entry points, or with `override` constants.
+    ///
+    /// # Errors
+    /// As [`Device::kernel`].
+    #[track_caller]
+    pub fn kernel_with(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
+        let here = Location::caller();
+        self.compile(source, options).map_err(|error| error.at(here))
+    }
+
+    fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
+        let _inside = self.shared().enter();
+        Kernel::from_user(self.shared(), source, options)
+    }
+
+    /// The same kernel with its `var<immediate>` read from memory: one more binding, the last one, of as many bytes. In a replay that is how each
+    /// run brings its own.
+    ///
+    /// ```
+    /// use sortie::Grid;
+    /// # let device = sortie::Device::cpu()?;
+    /// let add = device.kernel("
+    ///     var<immediate> by: u32;
+    ///     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///         if id.x < arrayLength(&x) { x[id.x] += by; }
+    ///     }
+    /// ")?;
+    /// let add = device.bind_immediates(&add)?;
+    /// let x = device.upload(&[10_u32, 20, 30])?;
+    /// let mut batch = device.batch();
+    /// let by = batch.input::<u32>([1]);
+    /// batch.dispatch(&add, &[&x, &by], Grid::items(3));
+    /// let replay = batch.freeze()?;
+    /// for step in 1..4 {
+    ///     let mut run = replay.run();
+    ///     run.write(by, &[step]);
+    ///     run.submit()?;
+    /// }
+    /// assert_eq!(x.download()?, [16, 26, 36]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Bindings`](crate::ErrorKind::Bindings) for a kernel of another device or without immediates, [`TooLarge`](crate::ErrorKind::TooLarge) when the device has
+    /// no room for one more binding.
+    #[track_caller]
+    pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
+        let here = Location::caller();
+        kernel.with_immediates_in_memory(self.shared()).map_err(|error| error.at(here))
+    }
+}

@@ -1,0 +1,104 @@
+//! Watching and tracing a device.
+
+use std::{ops::Range, path::PathBuf};
+
+use super::Device;
+use crate::{
+    clock::Instant,
+    error::Result,
+    profile::{Profile, Trace, Watch},
+};
+
+impl Device {
+    /// Has every batch of this device profiled, replays and what batchers fly included, and each profile given to `tell`, on a thread of its own, until the watch is dropped.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<f32>(64)?;
+    /// let (told, slow) = mpsc::channel();
+    /// let watch = device.watch(move |profile| {
+    ///     if profile.device_time() > Some(std::time::Duration::from_secs(1)) {
+    ///         told.send(profile.to_string()).ok();
+    ///     }
+    /// })?;
+    /// let mut batch = device.batch();
+    /// batch.fill(&x, 1.0);
+    /// batch.submit()?;
+    /// watch.finish();
+    /// assert!(slow.try_recv().is_err());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Internal`](crate::ErrorKind::Internal) when the system starts no more threads.
+    pub fn watch(&self, tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
+        Watch::begin(self.shared().notes(), tell)
+    }
+
+    /// Traces everything that this device does from now on: batches being recorded, planned, encoded, submitted and waited for, what the device does for each op, and what waits in
+    /// batchers and flies from them. Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open the file.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// # let x = device.zeros::<f32>(64)?;
+    /// # let path = std::env::temp_dir().join(format!("sortie-doc-run-{}.json", std::process::id()));
+    /// let trace = device.trace(&path)?;
+    /// for value in 0..10 {
+    ///     let mut batch = device.batch();
+    ///     batch.fill(&x, value as f32);
+    ///     batch.submit()?;
+    /// }
+    /// trace.finish()?;
+    /// # std::fs::remove_file(&path).expect("it was written");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`File`](crate::ErrorKind::File) when the file cannot be made.
+    pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
+        Trace::begin(self.shared().notes(), path.into())
+    }
+
+    /// Whether anybody watches.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.shared().notes().is_on()
+    }
+
+    /// Tells those who watch of things that took time and are no batches, and how many of what they were about. The times are those of a batcher's own clock.
+    pub(crate) fn note(
+        &self,
+        category: &'static str,
+        name: &str,
+        times: Vec<Range<impl Into<Instant>>>,
+        count: Option<(&'static str, u64)>,
+    ) {
+        let times = times.into_iter().map(|time| time.start.into()..time.end.into()).collect();
+        self.shared().notes().note(category, name, times, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use super::*;
+
+    #[test]
+    fn a_watch_is_told_of_everything_and_does_not_keep_its_device_open() {
+        let device = Device::cpu().expect("the built-in CPU opens");
+        let (told, profiles) = mpsc::channel();
+        let watch = device.watch(move |profile| told.send(profile.ops().len()).expect("the test listens"));
+        let watch = watch.expect("the thread starts");
+        let x = device.zeros::<u32>(4).expect("there is memory");
+        let mut batch = device.batch();
+        batch.fill(&x, 1);
+        batch.submit().expect("it runs");
+        let shared = Arc::downgrade(device.shared());
+        drop((device, x));
+        assert!(shared.upgrade().is_none());
+        watch.finish();
+        assert_eq!(profiles.into_iter().collect::<Vec<_>>(), [1]);
+    }
+}

@@ -1,0 +1,84 @@
+//! What has been measured about a device, kept from one process to the next in the *tuning file*.
+//!
+//! The file is TOML, one table for each adapter and driver. It is only ever advice: one that is missing, broken or for another device changes no
+//! result, and for whatever it lacks there is a default for the kind of device.
+//!
+//! Measuring is the layer `tune`, above batches. Invariant: here nothing is measured, and the file is written only by [`File::save`].
+
+mod file;
+mod product_way;
+
+use std::{
+    fmt::Display,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use sortie_plan::ProductWay;
+
+use self::product_way::default_way;
+pub(crate) use self::{file::File, product_way::fits};
+use crate::{info::DeviceInfo, options::TuningFile, policy::SubmitPolicy};
+
+/// What is known about one device.
+#[derive(Debug)]
+pub(crate) struct Tuning {
+    /// `None`: nothing is read or saved.
+    file: Option<File>,
+    /// The kernels that compute large products, by their index in [`ProductWay::ALL`].
+    way: AtomicUsize,
+    /// The library that computes them on the built-in CPU, if the file names one.
+    library: Option<String>,
+    /// How it is best given its work.
+    policy: Option<SubmitPolicy>,
+}
+
+impl Tuning {
+    /// What the file says about a device, by the names of its adapter and driver. What it says in part, or wrongly, it does not say.
+    pub(crate) fn new(at: &TuningFile, info: &DeviceInfo) -> Self {
+        let file = at.path().map(|path| File::new(path, format!("{}, {}", info.name, info.driver)));
+        let known = file.as_ref().map(File::get).unwrap_or_default();
+        let text = |key: &str| known.get(key).and_then(toml::Value::as_str);
+        let unusable = |error: &dyn Display| {
+            if let Some(file) = &file {
+                file.unusable(error);
+            }
+        };
+        let policy = text("split").zip(text("in_flight")).and_then(|(split, in_flight)| {
+            let split = split.parse().inspect_err(|error| unusable(error)).ok()?;
+            let in_flight = in_flight.parse().ok().filter(|count| *count > 0);
+            let in_flight = in_flight.or_else(|| {
+                unusable(&"`in_flight` is no number above 0");
+                None
+            })?;
+            Some(SubmitPolicy { split, in_flight })
+        });
+        let way = text("product").and_then(ProductWay::named).filter(|way| fits(*way, &info.limits));
+        let way = AtomicUsize::new(way.unwrap_or_else(|| default_way(info)) as usize);
+        let library = text("product").map(str::to_owned);
+        Self { file, way, library, policy }
+    }
+
+    /// Where what is measured is saved; `None`: nowhere.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// How the device is best given its work, as far as that has been measured.
+    pub(crate) fn policy(&self) -> Option<SubmitPolicy> {
+        self.policy
+    }
+
+    /// The library that the file names for large products.
+    pub(crate) fn library(&self) -> Option<&str> {
+        self.library.as_deref()
+    }
+
+    /// The kernels that compute large products.
+    pub(crate) fn product_way(&self) -> ProductWay {
+        ProductWay::ALL[self.way.load(Ordering::Relaxed)]
+    }
+
+    pub(crate) fn set_product_way(&self, way: ProductWay) {
+        self.way.store(way as usize, Ordering::Relaxed);
+    }
+}
