@@ -64,8 +64,9 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `device` | [`Device`]: where work runs |
-//! | `memory` | [`Buffer`], and the pool its memory comes from |
+//! | `device` | [`Device`]: where work runs; [`Buffer`], memory that the user owns |
+//! | `memory` | blocks of memory, and the pool they come from |
+//! | `backend` | memory and readbacks, as wgpu and the built-in CPU have them |
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
@@ -77,6 +78,7 @@
 //! | `fleet` | [`Fleet`]: several devices behind one batcher |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`Device::tune`], [`Findings`], [`TuningFile`]: what was measured about a device |
+//! | `finish` | what those who wait for a batch get |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
 //! | `file` | files that one process leaves for the next |
@@ -91,6 +93,7 @@
 #[doc(no_inline)]
 pub use {bytemuck, half, wgpu};
 
+mod backend;
 mod batch;
 mod batcher;
 mod cpu;
@@ -99,6 +102,7 @@ mod encode;
 mod error;
 mod exit;
 mod file;
+mod finish;
 mod fleet;
 mod kernel;
 mod memory;
@@ -117,11 +121,11 @@ pub use self::{
         Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, RowReplays, Rows, Share,
         Times, Tuning,
     },
-    device::{CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, PoolLimits},
+    device::{Buffer, CacheDir, Device, DeviceInfo, DeviceKind, DeviceOptions, Limits, Planning, Slice},
     error::{Error, ErrorKind, Result},
     fleet::Fleet,
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
-    memory::{Buffer, Slice},
+    memory::PoolLimits,
     metrics::Metrics,
     policy::{NoSplit, Split, SubmitPolicy},
     profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},

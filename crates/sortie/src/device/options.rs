@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::CacheDir;
-use crate::{policy::SubmitPolicy, tune::TuningFile};
+use crate::{memory::PoolLimits, policy::SubmitPolicy, tune::TuningFile};
 
 /// Which device to open and how it may behave; every field has a default that suits most programs.
 ///
@@ -135,31 +135,5 @@ pub struct Planning {
 impl Default for Planning {
     fn default() -> Self {
         Self { reorder: true, reuse: true, fuse: true }
-    }
-}
-
-/// How much memory may lie idle in a pool, and for how long.
-///
-/// ```
-/// use sortie::{Device, DeviceOptions, PoolLimits};
-///
-/// let pool = PoolLimits { bytes: 64 << 20, ..Default::default() };
-/// let device = Device::cpu_with(DeviceOptions { pool, memory_budget: Some(1 << 30), ..Default::default() })?;
-/// # let _ = device;
-/// # Ok::<(), sortie::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolLimits {
-    /// Most bytes lying idle. A buffer of more than a quarter of it is never kept.
-    pub bytes: u64,
-    /// Most buffers lying idle.
-    pub count: usize,
-    /// Longest time a buffer lies idle; enforced when the pool is next used.
-    pub age: Duration,
-}
-
-impl Default for PoolLimits {
-    fn default() -> Self {
-        Self { bytes: 256 << 20, count: 16_384, age: Duration::from_secs(60) }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Invariant: never more than the limits' bytes or count, and nothing older than their age once touched again.
 
-use std::{collections::BTreeMap, time::Instant};
-
-use crate::device::PoolLimits;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Smallest size class; also the strictest offset alignment wgpu knows, so whole buffers are always well aligned.
 const SMALLEST: u64 = 256;
@@ -14,6 +15,32 @@ pub(crate) fn class(bytes: u64) -> u64 {
     let bytes = bytes.max(SMALLEST);
     let step = (bytes.next_power_of_two() / 16).max(SMALLEST);
     bytes.div_ceil(step) * step
+}
+
+/// How much memory may lie idle in a pool, and for how long.
+///
+/// ```
+/// use sortie::{Device, DeviceOptions, PoolLimits};
+///
+/// let pool = PoolLimits { bytes: 64 << 20, ..Default::default() };
+/// let device = Device::cpu_with(DeviceOptions { pool, memory_budget: Some(1 << 30), ..Default::default() })?;
+/// # let _ = device;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// Most bytes lying idle. A buffer of more than a quarter of it is never kept.
+    pub bytes: u64,
+    /// Most buffers lying idle.
+    pub count: usize,
+    /// Longest time a buffer lies idle; enforced when the pool is next used.
+    pub age: Duration,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self { bytes: 256 << 20, count: 16_384, age: Duration::from_secs(60) }
+    }
 }
 
 #[derive(Debug)]
@@ -104,8 +131,6 @@ impl<T> Shelf<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn limits(bytes: u64, count: usize) -> PoolLimits {

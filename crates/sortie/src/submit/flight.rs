@@ -19,7 +19,8 @@ use super::{
 use crate::{
     encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Returning, Sequence},
+    finish::PendingReadback,
+    memory::{Block, Sequence},
     policy::{Effort, Moment},
     profile::{Log, Profile, StageKind, Watchers},
 };
@@ -64,7 +65,7 @@ pub(crate) struct Hold {
     /// When it was handed over.
     sequence: Sequence,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
-    readback: OnceLock<(Returning, Arc<Landing>)>,
+    readback: OnceLock<(Arc<dyn PendingReadback>, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<Frozen>>,
     /// Where somebody wants to know what it takes.
@@ -144,7 +145,7 @@ impl Hold {
     }
 
     /// What it reads back. Once, before the last submission leaves.
-    pub(crate) fn returns(&self, returning: Returning, landing: Arc<Landing>) {
+    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<Landing>) {
         drop(self.readback.set((returning, landing)));
     }
 
@@ -226,7 +227,7 @@ impl Leg {
             return Wakers::default();
         }
         if let Some((returning, landing)) = self.hold.readback.get() {
-            landing.set(returning.land());
+            landing.set(returning.clone().ready());
         }
         if let Some(logged) = &self.hold.logged {
             logged.tell();
@@ -291,8 +292,8 @@ impl Leg {
     }
 
     /// What must be mapped before it has landed.
-    pub(crate) fn returning(&self) -> Option<&Returning> {
-        if self.last { self.hold.readback.get().map(|(returning, _)| returning) } else { None }
+    pub(crate) fn returning(&self) -> Option<&dyn PendingReadback> {
+        if self.last { self.hold.readback.get().map(|(returning, _)| &**returning) } else { None }
     }
 
     /// It is on its way to the device: what it overwrites is no longer what others left behind.

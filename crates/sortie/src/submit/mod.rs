@@ -341,8 +341,7 @@ impl Submitter {
                 self.remember(self.apply_copy(commands, bytes, &target), &target);
             }
             Item::Store { target, start, data } => {
-                target.block.words().write(start, &data);
-                target.written(self.next_order());
+                self.remember(self.apply_store(start, &data, &target), &target);
                 self.staged.sub(data.len() as u64);
             }
             Item::Flush(_done) => {

@@ -7,10 +7,11 @@ use std::{
 
 use super::{Item, Queue, SLICE, Submitter, wait_point::WaitPoint};
 use crate::{
+    backend::cpu::host_memory,
     device::Signal,
     error::Result,
     exit,
-    memory::{Block, Sequence, Words, host},
+    memory::{Block, Sequence, host},
 };
 
 /// What a write is for.
@@ -150,13 +151,10 @@ impl Submitter {
     }
 
     /// Writes to the host's own memory, in order with the flights.
-    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8], whole: bool) -> Result<()> {
+    pub(crate) fn store(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
         let target = Target::new(block, whole);
         match self.line.take_turn(false) {
-            Some(_turn) => {
-                words.write(start, data);
-                target.written(self.next_order());
-            }
+            Some(_turn) => self.apply_store(start, data, &target)?,
             None => {
                 self.make_room(data.len() as u64);
                 let data = host::copy(data)?.into_boxed_slice();
@@ -164,6 +162,13 @@ impl Submitter {
                 self.line.push([Item::Store { target, start, data }]);
             }
         }
+        Ok(())
+    }
+
+    /// Lets a write to the host's own memory take effect. The caller has the turn.
+    pub(super) fn apply_store(&self, start: u64, data: &[u8], target: &Target) -> Result<()> {
+        host_memory(&target.block)?.write(start, data);
+        target.written(self.next_order());
         Ok(())
     }
 

@@ -11,10 +11,9 @@ use super::{
 };
 use crate::{
     batch::{Batch, Grid, Record},
-    device::{Device, DeviceOptions, default_policy},
+    device::{Buffer, Device, DeviceOptions, default_policy},
     error::Result,
     kernel::Kernel,
-    memory::Buffer,
     policy::{Split, SubmitPolicy},
     submit::Ticket,
 };

@@ -14,10 +14,9 @@ use sortie_plan::{
 use super::File;
 use crate::{
     batch::Grid,
-    device::{Device, DeviceInfo, DeviceKind, Limits},
+    device::{Buffer, Device, DeviceInfo, DeviceKind, Limits},
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
-    memory::Buffer,
     policy::Split,
 };
 

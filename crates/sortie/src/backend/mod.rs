@@ -1,0 +1,4 @@
+//! What runs plans: wgpu, or the built-in CPU. Each backend has its own memory and readbacks.
+
+pub(crate) mod cpu;
+pub(crate) mod wgpu;
