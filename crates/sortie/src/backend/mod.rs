@@ -1,4 +1,4 @@
-//! What devices are made of: one folder for each backend.
+//! What runs plans: wgpu, or the built-in CPU. Each backend has its own queue, memory and readbacks.
 
 pub(crate) mod cpu;
 pub(crate) mod wgpu;

@@ -14,10 +14,11 @@ use sortie_plan::{Access, Clear, Lane, Op, OpKind};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
+    backend::cpu::CpuReadback,
     clock::Instant,
     encode::{Errand, Frozen, Payload, Planned},
     error::{Error, Result},
-    memory::{Block, Returns, host},
+    memory::{Block, host},
     metrics::{Count, Counters},
     profile::{Log, Ran, RanBetween, What},
 };
@@ -38,7 +39,7 @@ pub(super) struct Sheet {
     pub(super) planned: Arc<Planned>,
     held: Held,
     pub(super) workers: Arc<Workers>,
-    returns: Option<Arc<Returns>>,
+    returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Where somebody wants to know what it takes.
     log: Option<Arc<Log>>,
@@ -68,7 +69,7 @@ impl Sheet {
         planned: &Arc<Planned>,
         held: Held,
         workers: &Arc<Workers>,
-        returns: Option<Arc<Returns>>,
+        returns: Option<Arc<CpuReadback>>,
         counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
@@ -95,7 +96,7 @@ impl Sheet {
         (self.payload().uploads.len() + self.run().map_or(0, |(_, errand)| errand.data.len())) as u64
     }
 
-    pub(super) fn returns(&self) -> Option<&Arc<Returns>> {
+    pub(super) fn returns(&self) -> Option<&Arc<CpuReadback>> {
         self.returns.as_ref()
     }
 }
@@ -130,7 +131,7 @@ impl Work {
         let plan = &self.sheet.planned.plan;
         let mut running = Running {
             sheet: &self.sheet,
-            memory: Memory::new(blocks, &plan.placement),
+            memory: Memory::new(blocks, &plan.placement)?,
             canceled,
             tally: Tally::default(),
             minutes: self.sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.ops.len())),

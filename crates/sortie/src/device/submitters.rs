@@ -8,9 +8,9 @@ use crate::{
     backend::{cpu::CpuQueue, wgpu::WgpuQueue},
     encode::{Commands, Encoded, Route},
     error::{Error, Result},
-    finish::{Completion, Landing},
+    finish::{Completion, Landing, PendingReadback},
     launch::{HandOver, Outbound},
-    memory::{Block, Returning, Words},
+    memory::Block,
     submit::{DeviceQueue, Flight, Hold, Submitter},
 };
 
@@ -53,14 +53,6 @@ impl Submitters {
         }
     }
 
-    /// See [`Submitter::make_room`].
-    pub(crate) fn make_room(&self, bytes: u64) {
-        match self {
-            Self::Wgpu(submitter) => submitter.make_room(bytes),
-            Self::Cpu(submitter) => submitter.make_room(bytes),
-        }
-    }
-
     /// See [`Submitter::flush`].
     pub(crate) fn flush(&self) {
         match self {
@@ -85,7 +77,7 @@ impl Submitters {
         }
     }
 
-    fn wgpu(&self) -> Option<&Submitter<WgpuQueue>> {
+    pub(crate) fn wgpu(&self) -> Option<&Submitter<WgpuQueue>> {
         match self {
             Self::Wgpu(submitter) => Some(submitter),
             Self::Cpu(_) => None,
@@ -104,34 +96,11 @@ impl Submitters {
         }
     }
 
-    /// See [`Submitter::write`].
-    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>, whole: bool) -> Result<()> {
-        self.wgpu().ok_or_else(foreign)?.write(view, block, whole)
-    }
-
-    /// See [`Submitter::copy_in`].
-    pub(crate) fn copy_in(
-        &self,
-        commands: wgpu::CommandBuffer,
-        bytes: u64,
-        block: &Arc<Block>,
-        whole: bool,
-    ) -> Result<()> {
-        self.wgpu().ok_or_else(foreign)?.copy_in(commands, bytes, block, whole)
-    }
-
-    /// See [`Submitter::clear`].
-    pub(crate) fn clear(&self, commands: wgpu::CommandBuffer) {
-        if let Some(submitter) = self.wgpu() {
-            submitter.clear(commands);
-        }
-    }
-
     /// See [`Submitter::store`].
-    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8], whole: bool) -> Result<()> {
+    pub(crate) fn store(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
         match self {
-            Self::Wgpu(_) => Err(foreign()),
-            Self::Cpu(submitter) => submitter.store(block, words, start, data, whole),
+            Self::Wgpu(_) => Err(Error::internal("a write of another backend; please report it")),
+            Self::Cpu(submitter) => submitter.store(block, start, data, whole),
         }
     }
 }
@@ -171,15 +140,10 @@ impl Departure<'_> {
     }
 }
 
-type Last<Q> = Option<(<Q as DeviceQueue>::Commands, Option<Returning>)>;
+type Last<Q> = Option<(<Q as DeviceQueue>::Commands, Option<Arc<dyn PendingReadback>>)>;
 
 /// The last submission of a batch, and what it reads back.
 fn last<Q: DeviceQueue>(encoded: Result<Encoded>, into: fn(Commands) -> Result<Q::Commands>) -> Result<Last<Q>> {
     let Encoded { commands, returning } = encoded?;
     commands.map(|commands| Ok((into(commands)?, returning))).transpose()
-}
-
-/// The error of commands that another backend has made.
-fn foreign() -> Error {
-    Error::internal("commands of another backend; please report it")
 }

@@ -17,6 +17,7 @@ use super::{
     stamps::Stamps,
 };
 use crate::{
+    backend::wgpu::buffer,
     device::Shared,
     error::Result,
     kernel::{GRID_BLOCK, Kernel, Layout, fold},
@@ -46,7 +47,7 @@ impl<'a> Encoding<'a> {
         &self,
         resolved: &mut Resolved,
         mut stamps: Option<&mut Stamps>,
-        mut each: impl FnMut(bool, &mut dyn FnMut() -> wgpu::CommandEncoder) -> Result<()>,
+        mut each: impl FnMut(bool, &mut dyn FnMut() -> Result<wgpu::CommandEncoder>) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
         let fits = self.fits(resolved);
@@ -59,7 +60,7 @@ impl<'a> Encoding<'a> {
             None => {
                 let scopes = self.shared.gpu().scopes();
                 let mut groups = self.groups.write();
-                self.resolve(&mut groups, resolved, now);
+                self.resolve(&mut groups, resolved, now)?;
                 let groups = parking_lot::RwLockWriteGuard::downgrade(groups);
                 scopes.pop(|| "a batch".into(), 0)?;
                 groups
@@ -73,18 +74,18 @@ impl<'a> Encoding<'a> {
                 let mut commands = Commands::new(self.device, &groups, now, stamps.as_deref_mut());
                 commands.begin(number);
                 if number == 0 {
-                    self.prologue(&mut commands);
+                    self.prologue(&mut commands)?;
                 }
-                self.part(&mut commands, part.ops.range(), &mut clears, &mut refs);
+                self.part(&mut commands, part.ops.range(), &mut clears, &mut refs)?;
                 if last {
-                    self.epilogue(&mut commands);
+                    self.epilogue(&mut commands)?;
                 }
                 let mut encoder = commands.end(self.counters);
                 if let Some(stamps) = stamps.as_deref().filter(|_| last) {
                     let period = self.shared.queue().get_timestamp_period();
                     stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, period);
                 }
-                encoder
+                Ok(encoder)
             })?;
         }
         Ok(())
@@ -97,17 +98,17 @@ impl<'a> Encoding<'a> {
         ops: Range<usize>,
         clears: &mut Peekable<impl Iterator<Item = &'c Clear>>,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
+    ) -> Result<()> {
         let plan = &self.laid.planned.plan;
         let mut start = ops.start;
         let begins = |clear: &Clear| plan.waves[clear.wave as usize].ops.start as usize;
         while let Some(clear) = clears.next_if(|clear| begins(clear) < ops.end) {
             let before = start..begins(clear);
             start = before.end;
-            self.ops(commands, &plan.order[before], refs);
-            self.clear(commands, clear, plan.waves[clear.wave as usize].lane, refs);
+            self.ops(commands, &plan.order[before], refs)?;
+            self.clear(commands, clear, plan.waves[clear.wave as usize].lane, refs)?;
         }
-        self.ops(commands, &plan.order[start..ops.end], refs);
+        self.ops(commands, &plan.order[start..ops.end], refs)
     }
 
     /// Whether the buffers are those of the last run.
@@ -122,7 +123,7 @@ impl<'a> Encoding<'a> {
     }
 
     /// Finds all bind groups.
-    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) {
+    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) -> Result<()> {
         let plan = &self.laid.planned.plan;
         let recording = &self.laid.planned.recording;
         resolved.groups.clear();
@@ -139,24 +140,32 @@ impl<'a> Encoding<'a> {
                 if let Some(fill) = self.clears_in_pass(clear, wave.lane) {
                     let block = self.physical(clear.physical);
                     let bound = Bound { buffer: block.id(), offset: 0, bytes: clear.bytes };
-                    resolved.groups.push(self.find(groups, &fill.groups()[0].layout, &[(bound, block)], now));
+                    resolved.groups.push(self.find(groups, &fill.groups()[0].layout, &[(bound, block)], now)?);
                 }
             }
             for op in &plan.order[wave.ops.range()] {
                 let op = &recording.ops[*op as usize];
                 if op.lane == Lane::Compute && runs(op) {
-                    self.resolve_op(groups, resolved, op, recording.accesses_of(op), now);
+                    self.resolve_op(groups, resolved, op, recording.accesses_of(op), now)?;
                 }
             }
         }
+        Ok(())
     }
 
-    fn resolve_op(&self, groups: &mut Groups, resolved: &mut Resolved, op: &Op, accesses: &[Access], now: u64) {
+    fn resolve_op(
+        &self,
+        groups: &mut Groups,
+        resolved: &mut Resolved,
+        op: &Op,
+        accesses: &[Access],
+        now: u64,
+    ) -> Result<()> {
         let kernel = &self.laid.payload.kernels[op.kernel as usize];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(op, access)).collect();
-            resolved.groups.push(self.find(groups, &group.layout, &bound, now));
+            resolved.groups.push(self.find(groups, &group.layout, &bound, now)?);
         }
         let pipeline = pipeline(kernel, op.params[1] > 0);
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.laid.params) {
@@ -164,8 +173,9 @@ impl<'a> Encoding<'a> {
             let bound: SmallVec<[_; 2]> = sizes
                 .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, params))
                 .collect();
-            resolved.groups.push(self.find(groups, &hidden.layout, &bound, now));
+            resolved.groups.push(self.find(groups, &hidden.layout, &bound, now)?);
         }
+        Ok(())
     }
 
     fn bound(&self, op: &Op, access: &Access) -> (Bound, &Block) {
@@ -178,31 +188,32 @@ impl<'a> Encoding<'a> {
         (Bound { buffer: block.id(), offset, bytes: access.end - offset }, block)
     }
 
-    fn find(&self, groups: &mut Groups, layout: &Layout, bound: &[(Bound, &Block)], now: u64) -> GroupRef {
+    fn find(&self, groups: &mut Groups, layout: &Layout, bound: &[(Bound, &Block)], now: u64) -> Result<GroupRef> {
         let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
         let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
         self.groups.find(groups, self.device, key, layout, &blocks, now)
     }
 
     /// What a run of a replay asks for.
-    fn epilogue(&self, commands: &mut Commands<'a, '_>) {
+    fn epilogue(&self, commands: &mut Commands<'a, '_>) -> Result<()> {
         for port in self.laid.outputs() {
             let readback = self.readback.as_ref().unwrap_or_else(|| unreachable!("a read has room"));
             self.counters.bytes_read.add(port.bytes);
             let from = self.slot(port.slot);
-            commands.transfer().copy_buffer_to_buffer(from.buffer(), 0, readback, port.start, port.bytes);
+            commands.transfer().copy_buffer_to_buffer(buffer(from)?, 0, readback, port.start, port.bytes);
             commands.did(What::Other("output of the run"));
         }
+        Ok(())
     }
 
     /// Parameters, zeros for scratch that was used before, and what a run of a replay brings.
-    fn prologue(&self, commands: &mut Commands<'a, '_>) {
+    fn prologue(&self, commands: &mut Commands<'a, '_>) -> Result<()> {
         if let (Some(params), Some(upload)) = (self.laid.params, self.upload) {
             let start = self.laid.payload.uploads.len() as u64;
             commands.transfer().copy_buffer_to_buffer(
                 upload,
                 start,
-                params.buffer(),
+                buffer(params)?,
                 0,
                 u64::from(self.laid.planned.plan.params_bytes),
             );
@@ -211,16 +222,17 @@ impl<'a> Encoding<'a> {
         for clear in self.laid.planned.plan.clears.iter().filter(|clear| clear.first) {
             let block = self.physical(clear.physical);
             if !block.fresh() {
-                commands.transfer().clear_buffer(block.buffer(), 0, Some(clear.bytes.next_multiple_of(4)));
+                commands.transfer().clear_buffer(buffer(block)?, 0, Some(clear.bytes.next_multiple_of(4)));
                 commands.did(ZEROING);
             }
         }
         for port in self.laid.inputs() {
             let upload = self.upload.unwrap_or_else(|| unreachable!("an input has data"));
             let (to, start) = (self.slot(port.slot), self.laid.data_start() + port.start);
-            commands.transfer().copy_buffer_to_buffer(upload, start, to.buffer(), 0, port.bytes);
+            commands.transfer().copy_buffer_to_buffer(upload, start, buffer(to)?, 0, port.bytes);
             commands.did(What::Other("input of the run"));
         }
+        Ok(())
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
@@ -235,7 +247,7 @@ impl<'a> Encoding<'a> {
         clear: &Clear,
         lane: Lane,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
+    ) -> Result<()> {
         let bytes = clear.bytes.next_multiple_of(4);
         match self.clears_in_pass(clear, lane) {
             Some(kernel) => {
@@ -246,46 +258,53 @@ impl<'a> Encoding<'a> {
                 commands.brief_immediates(&fill::immediates(0, words, &[0; 4]));
                 commands.dispatch(fill::grid(words, self.shared.limits().groups));
             }
-            None => commands.transfer().clear_buffer(self.physical(clear.physical).buffer(), 0, Some(bytes)),
+            None => commands.transfer().clear_buffer(buffer(self.physical(clear.physical))?, 0, Some(bytes)),
         }
         commands.did(ZEROING);
+        Ok(())
     }
 
     #[inline]
-    fn ops<'r>(&self, commands: &mut Commands<'a, '_>, order: &[u32], refs: &mut impl Iterator<Item = &'r GroupRef>) {
+    fn ops<'r>(
+        &self,
+        commands: &mut Commands<'a, '_>,
+        order: &[u32],
+        refs: &mut impl Iterator<Item = &'r GroupRef>,
+    ) -> Result<()> {
         for index in order {
             let op = &self.laid.planned.recording.ops[*index as usize];
             match op.lane {
-                Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs),
+                Lane::Compute if runs(op) => self.dispatch(commands, *index as usize, op, refs)?,
                 // An op of length 0 touches nothing, and does not close the pass either.
-                Lane::Transfer if op.accesses.len > 0 => self.transfer(commands, op),
+                Lane::Transfer if op.accesses.len > 0 => self.transfer(commands, op)?,
                 // A grid of zero, too.
                 Lane::Compute | Lane::Transfer => continue,
             }
             commands.did(What::Op(*index));
         }
+        Ok(())
     }
 
-    fn transfer(&self, commands: &mut Commands<'a, '_>, op: &Op) {
+    fn transfer(&self, commands: &mut Commands<'a, '_>, op: &Op) -> Result<()> {
         let accesses = self.laid.planned.recording.accesses_of(op);
         let encoder = commands.transfer();
         match (op.kind, accesses) {
             (OpKind::Copy, [from, to]) => {
                 encoder.copy_buffer_to_buffer(
-                    self.block(from).buffer(),
+                    buffer(self.block(from))?,
                     from.start,
-                    self.block(to).buffer(),
+                    buffer(self.block(to))?,
                     to.start,
                     to.end - to.start,
                 );
             }
-            (OpKind::Fill, [to]) => encoder.clear_buffer(self.block(to).buffer(), to.start, Some(to.end - to.start)),
+            (OpKind::Fill, [to]) => encoder.clear_buffer(buffer(self.block(to))?, to.start, Some(to.end - to.start)),
             (OpKind::Write, [to]) => {
                 let upload = self.upload.unwrap_or_else(|| unreachable!("a write has data"));
                 encoder.copy_buffer_to_buffer(
                     upload,
                     u64::from(op.data.start),
-                    self.block(to).buffer(),
+                    buffer(self.block(to))?,
                     to.start,
                     to.end - to.start,
                 );
@@ -295,7 +314,7 @@ impl<'a> Encoding<'a> {
                 let bytes = from.end - from.start;
                 self.counters.bytes_read.add(bytes);
                 encoder.copy_buffer_to_buffer(
-                    self.block(from).buffer(),
+                    buffer(self.block(from))?,
                     from.start,
                     readback,
                     u64::from(op.data.start),
@@ -304,6 +323,7 @@ impl<'a> Encoding<'a> {
             }
             (kind, accesses) => unreachable!("{kind:?} with {} accesses", accesses.len()),
         }
+        Ok(())
     }
 
     #[inline]
@@ -313,7 +333,7 @@ impl<'a> Encoding<'a> {
         index: usize,
         op: &Op,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
-    ) {
+    ) -> Result<()> {
         let kernel = &self.laid.payload.kernels[op.kernel as usize];
         let wrapped = op.params[1] > 0;
         let pipeline = commands.pipeline(kernel, wrapped);
@@ -330,12 +350,13 @@ impl<'a> Encoding<'a> {
             commands.hidden(hidden.number, next(refs), &offsets);
         }
         if let Some(from) = op.indirect.then(|| self.laid.planned.recording.accesses_of(op).last()).flatten() {
-            commands.dispatch_indirect(self.block(from), from.start);
+            commands.dispatch_indirect(buffer(self.block(from))?, from.start);
         } else if wrapped {
             commands.dispatch(folded(op, self.shared.limits().groups));
         } else {
             commands.dispatch(op.grid);
         }
+        Ok(())
     }
 
     fn block(&self, access: &Access) -> &Block {

@@ -261,7 +261,7 @@ impl Ports {
     pub(super) fn place(&self, shared: &Arc<Shared>, payload: &mut Payload) -> Result<()> {
         for port in &self.ports {
             let raw = shared.take_memory(port.bytes.max(4), None)?;
-            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.clone(), raw, port.bytes));
+            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.pool().clone(), raw, port.bytes));
         }
         Ok(())
     }

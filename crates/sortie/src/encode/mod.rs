@@ -37,13 +37,14 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
-    backend::wgpu::WgpuCommands,
+    backend::wgpu::{MappedReadback, Staging, WgpuCommands},
     cpu::{Cpu, Work},
     device::{Gpu, Shared},
     error::{Error, Result},
+    finish::PendingReadback,
     info::DeviceKind,
     kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
-    memory::{Block, BufferId, Returning, Staged, Staging, Use},
+    memory::{Block, BufferId, Use},
     metrics::{Count, Counters},
     options::DeviceOptions,
     profile::{Log, Tier},
@@ -86,7 +87,7 @@ pub(crate) struct Encoded {
     /// `None`: there is nothing to do.
     pub(crate) commands: Option<Commands>,
     /// What the batch reads back.
-    pub(crate) returning: Option<Returning>,
+    pub(crate) returning: Option<Arc<dyn PendingReadback>>,
 }
 
 /// Takes a submission that is not the last of its batch, as soon as it is encoded.
@@ -147,13 +148,6 @@ impl Executor {
     /// The built-in kernel that fills memory with a pattern.
     pub(crate) fn fill_kernel(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
         self.as_wgpu().fill.get(shared)
-    }
-
-    /// These buffers are going: let go of what binds them.
-    pub(crate) fn evict(&self, buffers: &[BufferId]) {
-        if let Self::Wgpu(wgpu) = self {
-            wgpu.groups.evict(buffers);
-        }
     }
 
     /// Frees what lies idle.
@@ -416,10 +410,10 @@ impl Wgpu {
         let mut encoded = Encoded { commands: None, returning: None };
         let outcome = encoding.run(resolved, stamps.as_mut(), |last, encode| {
             let scopes = self.gpu.scopes();
-            let encoder = encode();
+            let encoder = encode()?;
             if last {
-                let staged = |buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), &encoder));
-                encoded.returning = readback.take().map(staged);
+                let pending = |buffer| MappedReadback::new(buffer, self.staging.clone(), &encoder);
+                encoded.returning = readback.take().map(|buffer| Arc::new(pending(buffer)) as _);
                 if let Some(buffer) = &upload {
                     self.staging.reclaim(buffer, &encoder);
                 }
@@ -454,7 +448,7 @@ impl Wgpu {
         let mut physical = Vec::with_capacity(plan.physical.len());
         for (index, bytes) in plan.physical.iter().enumerate() {
             let raw = shared.take_memory(*bytes, resolved.scratch.get(index).copied())?;
-            physical.push(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)));
+            physical.push(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4)));
         }
         resolved.scratch.clear();
         resolved.scratch.extend(physical.iter().map(|block| block.id()));
@@ -511,7 +505,8 @@ fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) 
     match u64::from(planned.plan.params_bytes) {
         0 => Ok(None),
         bytes => {
-            Ok(Some(Block::owned(shared.clone(), shared.take_memory(bytes, preferred)?, bytes.next_multiple_of(4))))
+            let raw = shared.take_memory(bytes, preferred)?;
+            Ok(Some(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4))))
         }
     }
 }

@@ -10,10 +10,10 @@ use super::{
     vulkan::{Secondary, is_gone},
 };
 use crate::{
-    backend::wgpu::{NativeParts, WgpuCommands},
+    backend::wgpu::{MappedReadback, NativeParts, WgpuCommands, buffer},
     device::Timeline,
     error::{Error, Result},
-    memory::{Returning, Staged},
+    finish::PendingReadback,
     metrics::Count,
 };
 
@@ -50,19 +50,19 @@ impl Wgpu {
                 continue;
             }
             if ports.contains(&slot) || frozen.planned.plan.placement[slot as usize].is_some() {
-                encoder.clear_buffer(block.buffer(), 0, None);
+                encoder.clear_buffer(buffer(block)?, 0, None);
                 continue;
             }
             // What it holds stays: wgpu zeroes what has never been written before it lets anybody read.
             for start in (0..block.bytes()).step_by(CHUNK as usize) {
                 let bytes = CHUNK.min(block.bytes() - start);
-                encoder.copy_buffer_to_buffer(block.buffer(), start, &nowhere, 0, bytes);
+                encoder.copy_buffer_to_buffer(buffer(block)?, start, &nowhere, 0, bytes);
             }
         }
         if let (Some(params), Some(upload)) = (&frozen.params, &upload) {
             let start = frozen.payload.uploads.len() as u64;
             let bytes = u64::from(frozen.planned.plan.params_bytes);
-            encoder.copy_buffer_to_buffer(upload, start, params.buffer(), 0, bytes);
+            encoder.copy_buffer_to_buffer(upload, start, buffer(params)?, 0, bytes);
         }
         if let Some(upload) = &upload {
             self.staging.reclaim(upload, &encoder);
@@ -101,26 +101,26 @@ impl Wgpu {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
-        let block = |port: &Port| {
+        let memory = |port: &Port| {
             let block = frozen.payload.blocks[port.slot.0 as usize].as_ref();
-            block.unwrap_or_else(|| unreachable!("a port has a block"))
+            buffer(block.unwrap_or_else(|| unreachable!("a port has a block")))
         };
         let scopes = self.gpu.scopes();
         let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
         let [dispatches, mut transfers] = secondary.counts();
-        let (mut commands, mut returning) = (SmallVec::new(), None);
+        let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
         if upload.is_some() || !frozen.imported.is_empty() {
             let mut before = encoder();
             // Their owner may have destroyed them: wgpu refuses the submission then.
-            let named = frozen.imported.iter().map(|block| wgpu::BufferTransition {
-                buffer: block.buffer(),
-                state: wgpu::BufferUses::STORAGE_READ_WRITE,
-            });
-            before.transition_resources(named, std::iter::empty());
+            let state = wgpu::BufferUses::STORAGE_READ_WRITE;
+            let named =
+                frozen.imported.iter().map(|block| Ok(wgpu::BufferTransition { buffer: buffer(block)?, state }));
+            let named = named.collect::<Result<SmallVec<[_; 8]>>>()?;
+            before.transition_resources(named.into_iter(), std::iter::empty());
             if let Some(upload) = &upload {
                 for port in laid.inputs() {
                     transfers += 1;
-                    before.copy_buffer_to_buffer(upload, port.start, block(port).buffer(), 0, port.bytes);
+                    before.copy_buffer_to_buffer(upload, port.start, memory(port)?, 0, port.bytes);
                 }
                 self.staging.reclaim(upload, &before);
             }
@@ -140,9 +140,9 @@ impl Wgpu {
             for port in laid.outputs() {
                 transfers += 1;
                 self.counters.bytes_read.add(port.bytes);
-                after.copy_buffer_to_buffer(block(port).buffer(), 0, &readback, port.start, port.bytes);
+                after.copy_buffer_to_buffer(memory(port)?, 0, &readback, port.start, port.bytes);
             }
-            returning = Some(Returning::Staged(Staged::new(readback, self.staging.clone(), &after)));
+            returning = Some(Arc::new(MappedReadback::new(readback, self.staging.clone(), &after)));
             commands.push(after.finish());
         }
         scopes.pop(|| "a run".into(), 0)?;

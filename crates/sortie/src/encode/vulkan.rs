@@ -26,6 +26,7 @@ use sortie_plan::{Op, OpKind};
 use self::{pipelines::Pipelines, target::Target, writer::Writer};
 use super::{Frozen, direct::Direct};
 use crate::{
+    backend::wgpu::buffer,
     device::Shared,
     error::{Error, Result},
     exit,
@@ -158,7 +159,7 @@ pub(super) fn is_gone(block: &Block) -> bool {
 fn raw(block: &Block) -> vk::Buffer {
     // SAFETY: the handle is not destroyed; who uses it holds the block.
     unsafe {
-        let buffer = block.buffer().as_hal::<Api>();
+        let buffer = buffer(block).ok().and_then(|buffer| buffer.as_hal::<Api>());
         buffer.map_or(vk::Buffer::null(), |buffer| buffer.raw_handle())
     }
 }

@@ -15,14 +15,14 @@ use bytemuck::Pod;
 use super::completion::Completion;
 use crate::{
     error::{Error, Result},
-    memory::Readback,
+    finish::ReadReady,
     profile::{Log, Profile},
 };
 
 /// Where the data of all readings of one batch will be, set when the batch lands.
 #[derive(Debug, Default)]
 pub(crate) struct Landing {
-    readback: OnceLock<Readback>,
+    readback: OnceLock<Arc<dyn ReadReady>>,
     /// Where somebody wants to know what it takes.
     log: OnceLock<Arc<Log>>,
 }
@@ -50,7 +50,7 @@ impl Landing {
         }
     }
 
-    pub(crate) fn set(&self, readback: Readback) {
+    pub(crate) fn set(&self, readback: Arc<dyn ReadReady>) {
         // A second landing cannot happen; if it did, the first one's data stays.
         drop(self.readback.set(readback));
     }
@@ -121,7 +121,7 @@ impl<T: Pod> sealed::Read for T {
         }
         let readback = landing.readback.get();
         let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
-        if last { readback.take(*start, *bytes) } else { readback.copy(*start, *bytes) }
+        if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
 }
 

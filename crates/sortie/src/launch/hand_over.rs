@@ -11,8 +11,8 @@ use sortie_plan::Part;
 use crate::{
     encode::{Frozen, Route},
     error::Result,
-    finish::{Completion, Landing},
-    memory::{Block, Returning},
+    finish::{Completion, Landing, PendingReadback},
+    memory::Block,
     metrics::{Count, Counters},
     submit::{DeviceQueue, Flight, Hold, Leg, QueueItem, Replayed, Reservation, Submitter},
 };
@@ -116,7 +116,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     /// The last submission with what the batch reads back, or why there is none. `None`: there is nothing to do.
     pub(crate) fn finish(
         mut self,
-        encoded: Result<Option<(Q::Commands, Option<Returning>)>>,
+        encoded: Result<Option<(Q::Commands, Option<Arc<dyn PendingReadback>>)>>,
         landing: Option<&Arc<Landing>>,
         blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
     ) -> Result<Outbound<Q::Commands>> {

@@ -9,7 +9,7 @@ use super::flight::Hold;
 use crate::{
     clock::{Instant, Moment},
     error::{Error, Result},
-    memory::Returning,
+    finish::PendingReadback,
 };
 
 pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
@@ -45,7 +45,7 @@ pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
     fn wait(&self, point: &Self::WaitPoint, at_most: Duration) -> Waited;
 
     /// A submission in flight is done. Waits until what its batch reads back, if it is the last one, can be read. Needs no turn.
-    fn finished(&self, readback: Option<&Returning>) -> Result<()>;
+    fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()>;
 
     /// The device is lost, and may still use what a submission in flight holds. Needs no turn.
     fn retain(&self, point: Self::WaitPoint, batch: &Arc<Hold>);

@@ -16,8 +16,8 @@ use sortie_plan::{SlotId, Touch};
 use crate::{
     clock::{Instant, Moment},
     error::{Error, ErrorKind, Result},
-    finish::{Completion, Landing, Wakers, canceled},
-    memory::{Block, Returning, Sequence},
+    finish::{Completion, Landing, PendingReadback, Wakers, canceled},
+    memory::{Block, Sequence},
     policy::Effort,
     profile::{Log, Profile, StageKind, Watchers},
 };
@@ -62,7 +62,7 @@ pub(crate) struct Hold {
     /// When it was handed over.
     sequence: Sequence,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
-    readback: OnceLock<(Returning, Arc<Landing>)>,
+    readback: OnceLock<(Arc<dyn PendingReadback>, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<dyn Replayed>>,
     /// Where somebody wants to know what it takes.
@@ -154,7 +154,7 @@ impl Hold {
     }
 
     /// What it reads back. Once, before the last submission leaves.
-    pub(crate) fn returns(&self, returning: Returning, landing: Arc<Landing>) {
+    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<Landing>) {
         drop(self.readback.set((returning, landing)));
     }
 
@@ -236,7 +236,7 @@ impl Leg {
             return Wakers::default();
         }
         if let Some((returning, landing)) = self.hold.readback.get() {
-            landing.set(returning.land());
+            landing.set(returning.clone().ready());
         }
         if let Some(logged) = &self.hold.logged {
             logged.tell();
@@ -301,8 +301,8 @@ impl Leg {
     }
 
     /// What must be mapped before it has landed.
-    pub(crate) fn returning(&self) -> Option<&Returning> {
-        if self.last { self.hold.readback.get().map(|(returning, _)| returning) } else { None }
+    pub(crate) fn returning(&self) -> Option<&dyn PendingReadback> {
+        if self.last { self.hold.readback.get().map(|(returning, _)| &**returning) } else { None }
     }
 
     /// It is on its way to the device: what it overwrites is no longer what others left behind.

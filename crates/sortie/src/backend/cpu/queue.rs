@@ -12,12 +12,13 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::host_memory::host_memory;
 use crate::{
     clock::Instant,
     cpu::Work,
     error::{Error, Result},
-    finish::Completion,
-    memory::{Block, Returning, Words, host},
+    finish::{Completion, PendingReadback},
+    memory::{Block, host},
     metrics::{Count, Counters},
     submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
 };
@@ -69,8 +70,8 @@ impl DeviceQueue for CpuQueue {
     }
 
     fn write(&self, CpuWrite { block, start, data }: CpuWrite) -> Result<()> {
-        block.words().write(start, &data);
         self.counters.staged_bytes.sub(data.len() as u64);
+        host_memory(&block)?.write(start, &data);
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl DeviceQueue for CpuQueue {
         match *point {}
     }
 
-    fn finished(&self, _readback: Option<&Returning>) -> Result<()> {
+    fn finished(&self, _readback: Option<&dyn PendingReadback>) -> Result<()> {
         Ok(())
     }
 
@@ -96,9 +97,9 @@ impl DeviceQueue for CpuQueue {
 
 impl Submitter<CpuQueue> {
     /// Writes to the host's own memory, in order with submissions.
-    pub(crate) fn store(&self, block: &Arc<Block>, words: &Words, start: u64, data: &[u8], whole: bool) -> Result<()> {
-        let target = Target::new(block, whole);
-        if self.write_now(&target, || words.write(start, data)) {
+    pub(crate) fn store(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        let (target, memory) = (Target::new(block, whole), host_memory(block)?);
+        if self.write_now(&target, || memory.write(start, data)) {
             return Ok(());
         }
         let bytes = data.len() as u64;

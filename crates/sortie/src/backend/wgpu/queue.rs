@@ -23,8 +23,9 @@ use crate::{
     device::{Gpu, Timeline},
     error::{Error, ErrorKind, Result},
     exit::{self, Loading},
+    finish::PendingReadback,
     lost::Lost,
-    memory::{Block, Returning},
+    memory::Block,
     metrics::{Count, Counters},
     submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
 };
@@ -253,7 +254,7 @@ impl DeviceQueue for WgpuQueue {
         waited
     }
 
-    fn finished(&self, readback: Option<&Returning>) -> Result<()> {
+    fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()> {
         if !self.first[1].swap(true, Ordering::Relaxed) {
             // By now the driver has made what it makes at first use.
             exit::register();

@@ -15,9 +15,8 @@ use super::{
 use crate::{
     Device, DeviceOptions, ErrorKind, Grid, Split,
     clock::{Clock, Instant},
-    finish::Completion,
+    finish::{Completion, PendingReadback},
     lost::Lost,
-    memory::Returning,
     metrics::Counters,
     policy::Costs,
 };
@@ -166,7 +165,7 @@ impl DeviceQueue for Manual {
         }
     }
 
-    fn finished(&self, _readback: Option<&Returning>) -> Result<()> {
+    fn finished(&self, _readback: Option<&dyn PendingReadback>) -> Result<()> {
         Ok(())
     }
 
