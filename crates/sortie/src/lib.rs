@@ -64,8 +64,9 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `device` | [`Device`]: where work runs |
-//! | `memory` | [`Buffer`], and the pool its memory comes from |
+//! | `device` | [`Device`]: where work runs; [`Buffer`], memory that the user owns |
+//! | `memory` | blocks of memory, and the pool they come from |
+//! | `backend` | memory and readbacks, as wgpu and the built-in CPU have them |
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
@@ -78,6 +79,7 @@
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`Device::tune`], [`Findings`]: measuring a device |
 //! | `tuning` | what was measured, and its file |
+//! | `finish` | what those who wait for a batch get |
 //! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
 //! | `error` | [`Error`] |
 //! | `info` | [`DeviceInfo`], [`Limits`]: what a device is |
@@ -106,9 +108,11 @@ mod encode;
 mod error;
 mod exit;
 mod file;
+mod finish;
 mod fleet;
 mod info;
 mod kernel;
+mod launch;
 mod lost;
 mod memory;
 mod metrics;
@@ -128,19 +132,18 @@ pub use self::{
         Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, RowReplays, Rows, Share,
         Times, Tuning,
     },
-    device::Device,
+    device::{Buffer, Device, Slice},
     error::{Error, ErrorKind, Result},
+    finish::{Readable, Reading, Ticket},
     fleet::Fleet,
     info::{DeviceInfo, DeviceKind, Limits},
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
-    memory::{Buffer, Slice},
     metrics::Metrics,
     options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
     policy::{NoSplit, Split, SubmitPolicy},
     profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},
     replay::{Output, Replay, Run},
     stream::{Progress, Sink, Source, Stream, Windows},
-    submit::{Readable, Reading, Ticket},
     tensor::{Element, Float, Signed, Tensor},
     tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, Way, Work},
 };

@@ -53,16 +53,10 @@ impl Plan {
         self.memory[slot.0 as usize]
     }
 
-    /// Whether a slot lies on scratch memory of the plan.
+    /// The memory of the parameters, which follows the scratch buffers.
     #[must_use]
-    pub fn is_scratch(&self, slot: SlotId) -> bool {
-        self.memory_of(slot).0 as usize >= self.memory.len()
-    }
-
-    /// A scratch buffer's number among [`Plan::scratch`], as memory.
-    #[must_use]
-    pub fn scratch_memory(&self, number: usize) -> MemoryId {
-        MemoryId(u32::try_from(self.memory.len() + number).expect("memory is indexed by u32"))
+    pub fn params_memory(&self) -> MemoryId {
+        MemoryId(u32::try_from(self.memory.len() + self.scratch.len()).expect("memory is indexed by u32"))
     }
 
     /// The steps of a submission.

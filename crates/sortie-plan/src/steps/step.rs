@@ -15,7 +15,7 @@ pub struct StepId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u32);
 
-/// A piece of memory: the slots of the recording, then the scratch buffers of the plan.
+/// A piece of memory: the slots of the recording, then the scratch buffers of the plan, then its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryId(pub u32);
 

@@ -5,8 +5,9 @@ use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
 use bytemuck::Pod;
 
 use crate::{
+    device::{Buffer, Slice},
     kernel::Scalar,
-    memory::{Block, Buffer, Slice, Stretch},
+    memory::{Block, Stretch},
 };
 
 /// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].

@@ -6,9 +6,9 @@ use bytemuck::Pod;
 
 use super::Batch;
 use crate::{
+    device::{Buffer, Slice},
     error::Result,
-    memory::{Buffer, Slice},
-    submit::{Completion, Reading},
+    finish::{Completion, Reading},
 };
 
 impl<T: Pod> Buffer<T> {
@@ -80,7 +80,7 @@ impl<T: Pod> Slice<'_, T> {
 
     /// A batch that reads it; `None` of a buffer without elements.
     fn recorded(&self) -> Option<(Batch, Reading<T>)> {
-        let mut batch = Batch::new(self.buffer().block()?.shared().clone());
+        let mut batch = Batch::new(self.buffer().block().map(|_| self.buffer().shared().clone())?);
         let reading = batch.read(*self);
         Some((batch, reading))
     }

@@ -8,8 +8,9 @@ use super::{Batch, Slot, Typed};
 use crate::{
     encode::Frozen,
     error::{Error, ErrorKind, Result},
+    finish::Completion,
     policy::Split,
-    submit::{Completion, Flight, Hold},
+    submit::Hold,
 };
 
 impl Batch {
@@ -70,7 +71,7 @@ impl Batch {
                 completion.submitted();
                 let mut hold = Hold::new(completion, Arc::new([]), here);
                 hold.pin(frozen.payload.blocks.clone());
-                shared.submitter().run(Flight::whole(commands, hold))?;
+                shared.submitter().run(commands, hold)?;
             }
             Ok((frozen, self.split.unwrap_or(shared.policy().split)))
         });

@@ -39,13 +39,15 @@ pub use self::{
 use crate::{
     clock::Instant,
     device::{Device, Shared},
-    encode::{Payload, Planned, Route},
+    encode::{Commands, Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
+    finish::{Completion, Landing, Reading, Ticket},
     info::DeviceKind,
+    launch::Outbound,
     memory::Block,
     policy::Split,
     profile::{Log, Profile, StageKind},
-    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket, poisoned},
+    submit::{Hold, Logged, poisoned},
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -290,7 +292,7 @@ impl Batch {
     }
 
     /// Checks, plans and encodes. On an error the readings hear of it too.
-    fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound, Arc<Completion>)> {
+    fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound<Commands>, Arc<Completion>)> {
         let completion = self.completion();
         if self.log.is_none() && self.shared.notes().is_on() {
             // Begun before anybody watched: nobody knows when it was recorded.
@@ -305,7 +307,7 @@ impl Batch {
             None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
         });
         tape.give_back();
-        let outbound = self.shared.submitter().announce(outbound, &completion)?;
+        let outbound = Outbound::announce(outbound, self.shared.counters(), &completion)?;
         Ok((outbound, completion))
     }
 
@@ -314,7 +316,7 @@ impl Batch {
         tape: &mut Tape,
         completion: &Arc<Completion>,
         here: &'static Location<'static>,
-    ) -> Result<Outbound> {
+    ) -> Result<Outbound<Commands>> {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
@@ -337,7 +339,7 @@ impl Batch {
         if let Some((log, landing)) = log.zip(self.landing.as_ref()) {
             hold.logged = Some(Logged::new(log.clone(), landing.clone(), self.shared.notes().watchers()));
         }
-        let mut departure = Departure::new(self.shared.submitter(), &route, hold);
+        let mut hand_over = self.shared.submitter().hand_over(&route, hold);
         let encoded = Log::time(log.map(|log| &**log), StageKind::Encode, || {
             self.shared.executor().encode(
                 &self.shared,
@@ -345,10 +347,10 @@ impl Batch {
                 &route.cuts,
                 &mut tape.payload,
                 log,
-                &mut |commands, blocks| departure.leave(commands, || blocks.to_vec()),
+                &mut |commands, blocks| hand_over.leave(commands, || blocks.to_vec()),
             )
         });
-        departure.finish(encoded, self.landing.as_ref(), || std::mem::take(&mut tape.payload.blocks))
+        hand_over.finish(encoded, self.landing.as_ref(), || std::mem::take(&mut tape.payload.blocks))
     }
 
     /// Where it is cut.

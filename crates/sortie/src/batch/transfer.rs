@@ -11,9 +11,9 @@ use super::{
 use crate::{
     encode::PATTERN_WORDS,
     error::{Error, ErrorKind, Result},
+    finish::Reading,
     info::Limits,
     memory::{Use, index},
-    submit::Reading,
 };
 
 /// Where something lies in this batch.

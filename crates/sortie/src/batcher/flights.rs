@@ -21,7 +21,7 @@ use super::{
 use crate::{
     device::Device,
     error::{Error, ErrorKind, Result},
-    submit::Ticket,
+    finish::Ticket,
 };
 
 /// Lists of requests that are kept for their memory: more than are under way, and few of the parts that a failed batch is cut into.

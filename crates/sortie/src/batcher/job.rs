@@ -1,6 +1,6 @@
 //! What a batcher runs.
 
-use crate::{batch::Batch, device::Device, error::Result, submit::Ticket};
+use crate::{batch::Batch, device::Device, error::Result, finish::Ticket};
 
 /// What gives the results of a batch, one for each of its inputs in their order, once the batch is done.
 pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;

@@ -10,8 +10,8 @@ use crate::{
     batch::Batch,
     device::Device,
     error::Result,
+    finish::Ticket,
     replay::{Output, Replay},
-    submit::Ticket,
     tensor::{Element, Tensor},
 };
 

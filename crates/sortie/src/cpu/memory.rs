@@ -9,19 +9,32 @@ use smallvec::SmallVec;
 use sortie_cpu::Bound;
 use sortie_plan::{Access, MemoryId};
 
-use crate::memory::{Block, index};
+use crate::{
+    backend::cpu::{HostMemory, host_memory},
+    error::Result,
+    memory::{Block, index},
+};
 
 pub(super) struct Memory<'a> {
-    /// Those of the slots, then the scratch memory of the plan.
-    blocks: &'a [Option<Arc<Block>>],
     /// For each slot the block that it lies on.
     memory: &'a [MemoryId],
-    /// By block.
+    /// By block: those of the slots, then the scratch memory of the plan.
     locked: SmallVec<[Locked<'a>; 16]>,
 }
 
-/// `None` until it is used.
-type Locked<'a> = Option<MutexGuard<'a, Box<[u32]>>>;
+/// The memory of one block, locked once it is used.
+struct Locked<'a> {
+    memory: Option<&'a HostMemory>,
+    words: Option<MutexGuard<'a, Box<[u32]>>>,
+}
+
+impl<'a> Locked<'a> {
+    #[inline]
+    fn lock(&mut self) -> &mut MutexGuard<'a, Box<[u32]>> {
+        let memory = self.memory;
+        self.words.get_or_insert_with(|| memory.unwrap_or_else(|| unreachable!("what is used has a block")).lock())
+    }
+}
 
 /// Where an access lies: words of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,10 +54,11 @@ pub(super) struct Loan {
 }
 
 impl<'a> Memory<'a> {
-    pub(super) fn new(blocks: &'a [Option<Arc<Block>>], memory: &'a [MemoryId]) -> Self {
-        let mut locked = SmallVec::new();
-        locked.resize_with(blocks.len(), || None);
-        Self { blocks, memory, locked }
+    pub(super) fn new(blocks: &'a [Option<Arc<Block>>], memory: &'a [MemoryId]) -> Result<Self> {
+        let unlocked = |block: &'a Option<Arc<Block>>| {
+            Ok(Locked { memory: block.as_deref().map(host_memory).transpose()?, words: None })
+        };
+        Ok(Self { memory, locked: blocks.iter().map(unlocked).collect::<Result<_>>()? })
     }
 
     #[inline]
@@ -60,8 +74,7 @@ impl<'a> Memory<'a> {
     }
 
     pub(super) fn words(&mut self, place: Place) -> &mut [u32] {
-        let locked = self.locked[place.block].get_or_insert_with(|| block(self.blocks, place.block).words().lock());
-        &mut locked[place.start..place.end]
+        &mut self.locked[place.block].lock()[place.start..place.end]
     }
 
     /// Copies between two places of equal length, also of one block.
@@ -109,10 +122,7 @@ impl<'a> Memory<'a> {
 
     #[inline]
     fn lock(&mut self, at: usize) {
-        let locked = &mut self.locked[at];
-        if locked.is_none() {
-            *locked = Some(block(self.blocks, at).words().lock());
-        }
+        self.locked[at].lock();
     }
 }
 
@@ -128,7 +138,7 @@ fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[Loan], bound: &mut [Bound<'
 }
 
 fn held<'m>(locked: &'m mut Locked<'_>) -> &'m mut [u32] {
-    locked.as_mut().unwrap_or_else(|| unreachable!("just locked"))
+    locked.words.as_mut().unwrap_or_else(|| unreachable!("just locked"))
 }
 
 fn block(blocks: &[Option<Arc<Block>>], at: usize) -> &Block {

@@ -27,11 +27,13 @@ use self::{
     workers::Workers,
 };
 use crate::{
+    backend::cpu::CpuReadback,
     device::Shared,
     encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Route},
     error::Result,
+    finish::PendingReadback,
     kernel::KernelCache,
-    memory::{Block, Returning, Returns},
+    memory::Block,
     metrics::{Count, Counters},
     options::DeviceOptions,
     profile::Log,
@@ -42,7 +44,7 @@ fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
     let sizes = planned.plan.scratch.iter();
     let taken = sizes.map(|bytes| {
         let raw = shared.take_memory(*bytes, None)?;
-        Ok(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4)))
+        Ok(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4)))
     });
     taken.collect()
 }
@@ -109,7 +111,7 @@ impl Cpu {
         for block in place(shared, planned)? {
             payload.blocks.push(Some(block));
         }
-        let returns = (payload.read_bytes > 0).then(Arc::<Returns>::default);
+        let returns = (payload.read_bytes > 0).then(Arc::<CpuReadback>::default);
         let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters, log.cloned());
         Ok(self.work(sheet, cuts, &payload.blocks, leave))
     }
@@ -128,7 +130,7 @@ impl Cpu {
     }
 
     pub(crate) fn replay(&self, frozen: &Arc<Frozen>, cuts: &[Cut], errand: Errand, leave: Leave<'_>) -> Encoded {
-        let returns = (!errand.reads.is_empty()).then(|| Arc::new(Returns::new(errand.twice)));
+        let returns = (!errand.reads.is_empty()).then(|| Arc::new(CpuReadback::new(errand.twice)));
         let log = errand.log.clone();
         let held = Held::Frozen(frozen.clone(), errand);
         let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters, log);
@@ -138,7 +140,7 @@ impl Cpu {
     /// The submissions of a batch.
     fn work(&self, sheet: Sheet, cuts: &[Cut], blocks: &[Option<Arc<Block>>], leave: Leave<'_>) -> Encoded {
         self.counters.bytes_written.add(sheet.bytes_written());
-        let returning = sheet.returns().cloned().map(Returning::Words);
+        let returning = sheet.returns().cloned().map(|readback| readback as Arc<dyn PendingReadback>);
         let sheet = Arc::new(sheet);
         let work = |number: usize, cut: &Cut| {
             let part = u32::try_from(number).unwrap_or(u32::MAX);

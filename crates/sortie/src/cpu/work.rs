@@ -13,11 +13,14 @@ use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
-    backend::interpret::{Interpreter, interpret},
+    backend::{
+        cpu::CpuReadback,
+        interpret::{Interpreter, interpret},
+    },
     clock::Instant,
     encode::{Errand, Frozen, Payload, PlacedPlan, Planned},
     error::{Error, Result},
-    memory::{Block, Returns, host},
+    memory::{Block, host},
     metrics::{Count, Counters},
     profile::{Log, Ran, RanBetween},
 };
@@ -35,7 +38,7 @@ pub(super) struct Sheet {
     pub(super) planned: Arc<Planned>,
     held: Held,
     pub(super) workers: Arc<Workers>,
-    returns: Option<Arc<Returns>>,
+    returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Where somebody wants to know what it takes.
     log: Option<Arc<Log>>,
@@ -65,7 +68,7 @@ impl Sheet {
         planned: &Arc<Planned>,
         held: Held,
         workers: &Arc<Workers>,
-        returns: Option<Arc<Returns>>,
+        returns: Option<Arc<CpuReadback>>,
         counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
@@ -92,7 +95,7 @@ impl Sheet {
         (self.payload().uploads.len() + self.run().map_or(0, |errand| errand.data.len())) as u64
     }
 
-    pub(super) fn returns(&self) -> Option<&Arc<Returns>> {
+    pub(super) fn returns(&self) -> Option<&Arc<CpuReadback>> {
         self.returns.as_ref()
     }
 }
@@ -135,7 +138,7 @@ impl Work {
         let mut running = Running {
             sheet,
             placed,
-            memory: Memory::new(blocks, &sheet.planned.plan.memory),
+            memory: Memory::new(blocks, &sheet.planned.plan.memory)?,
             canceled,
             tally: Tally::default(),
             minutes: sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.cut.ops as usize)),

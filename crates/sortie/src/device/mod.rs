@@ -6,6 +6,7 @@
 
 mod adapter;
 mod adapter_info;
+mod buffer;
 mod cache_file;
 mod kernels;
 mod notice;
@@ -15,6 +16,7 @@ mod quiet;
 mod recorder;
 mod scopes;
 mod signal;
+mod submitters;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
 mod timeline;
 mod watch;
@@ -23,35 +25,38 @@ use std::{
     fmt,
     path::Path,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
-
 use self::adapter::{Found, Opened};
+pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
     pipelines::PipelineCache,
     recorder::Recorder,
     scopes::{Gpu, Polled},
-    signal::{Signal, SignalGuard},
+    signal::Signal,
+    submitters::Submitters,
     timeline::{DriverLost, Timeline},
 };
 use crate::{
+    backend::{
+        cpu::{CpuQueue, HostMemorySource},
+        wgpu::{ImportTable, Staging, WgpuMemorySource, WgpuQueue},
+    },
     clock::Clock,
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
     info::{DeviceInfo, DeviceKind, Limits},
     lost::Lost,
-    memory::{Block, BufferId, Maker, Pool, Raw, Staging, Store},
+    memory::{BufferId, MemorySource, Pool, RawBuffer},
     metrics::{Counters, Metrics},
     options::{DeviceOptions, TuningFile},
     policy::{Costs, Split, SubmitPolicy},
     profile::Notes,
-    submit::{Queue, Submitter},
+    submit::{Driver, OneThread, Submitter, TwoThreads},
     tuning::Tuning,
 };
 
@@ -77,11 +82,9 @@ pub(crate) struct Shared {
     options: DeviceOptions,
     /// `None` for the built-in CPU.
     link: Option<Link>,
-    pool: Pool,
+    pool: Arc<Pool>,
     executor: Executor,
-    submitter: Arc<Submitter>,
-    /// Foreign buffers in use, so that importing one twice gives one block; entries go with their blocks.
-    imported: Mutex<FxHashMap<wgpu::Buffer, Weak<Block>>>,
+    submitter: Submitters,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     tuning: Tuning,
@@ -100,6 +103,7 @@ struct Link {
     queue: wgpu::Queue,
     downlevel: wgpu::DownlevelFlags,
     pipelines: Option<PipelineCache>,
+    imports: Arc<ImportTable>,
     /// The first buffer that was made: wgpu frees the buffers of a destroyed device in the order in which they were made. While this one is held, none of them goes.
     first: wgpu::Buffer,
 }
@@ -179,10 +183,15 @@ impl Device {
     /// # Errors
     /// As [`Device::cpu`].
     pub fn cpu_with(options: DeviceOptions) -> Result<Self> {
+        Self::cpu_driven(options, Box::<OneThread>::default())
+    }
+
+    /// The built-in CPU with a driver of its own.
+    pub(crate) fn cpu_driven(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Self> {
         let counters = Arc::new(Counters::default());
         let (executor, threads) = Executor::cpu(&options, counters.clone())?;
         let info = held_to(DeviceInfo::cpu(threads), &options);
-        let pool = Pool::new(Maker::Cpu, info.limits.buffer_bytes, &options, Box::new(|_| {}), counters.clone());
+        let pool = pool(Arc::new(HostMemorySource), &info, &options, &counters);
         let lost = Arc::new(Lost::default());
         let tuning = Tuning::new(&options.tuning, &info);
         if let (Some(cpu), Some(library)) = (executor.as_cpu(), tuning.library()) {
@@ -191,7 +200,8 @@ impl Device {
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let submitter = Submitter::start(
-            Queue::Cpu,
+            CpuQueue::new(counters.clone()),
+            driver,
             policy.in_flight,
             lost.clone(),
             counters.clone(),
@@ -206,8 +216,7 @@ impl Device {
             link: None,
             pool,
             executor,
-            submitter,
-            imported: Mutex::default(),
+            submitter: Submitters::Cpu(submitter),
             lost,
             counters,
             tuning,
@@ -414,21 +423,18 @@ impl Device {
         });
         let counters = Arc::new(Counters::default());
         let groups = Arc::new(GroupCache::new(counters.clone()));
-        let pool = {
-            let groups = groups.clone();
-            let evict = Box::new(move |ids: &[_]| groups.evict(ids));
-            Pool::new(Maker::Wgpu(gpu.clone()), info.limits.buffer_bytes, &options, evict, counters.clone())
-        };
+        let imports = Arc::new(ImportTable::new(groups.clone()));
+        let pool = pool(Arc::new(WgpuMemorySource::new(gpu.clone(), groups.clone())), &info, &options, &counters);
         let staging =
             Arc::new(Staging::new(gpu.clone(), lost.clone(), info.limits.buffer_bytes, options.pool, counters.clone()));
-        let line = Queue::Wgpu { gpu: gpu.clone(), queue: queue.clone() };
         // A guest has no files: how the queue is used, and what is compiled, is its host's to decide and to keep.
         let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
         let policy = options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(info.kind));
         let costs = Arc::new(Costs::new(guess(info.kind)));
         let clock = if info.kind == DeviceKind::Software { Clock::Process } else { Clock::Wall };
         let submitter = Submitter::start(
-            line,
+            WgpuQueue::new(gpu.clone(), queue.clone(), lost.clone(), counters.clone(), clock),
+            Box::new(TwoThreads),
             policy.in_flight,
             lost.clone(),
             counters.clone(),
@@ -442,11 +448,10 @@ impl Device {
             id: next_id(),
             info,
             options,
-            link: Some(Link { gpu, queue, downlevel, pipelines, first }),
+            link: Some(Link { gpu, queue, downlevel, pipelines, imports, first }),
             pool,
             executor,
-            submitter,
-            imported: Mutex::default(),
+            submitter: Submitters::Wgpu(submitter),
             lost,
             counters,
             tuning,
@@ -494,6 +499,17 @@ fn guess(kind: DeviceKind) -> f64 {
         DeviceKind::Cpu | DeviceKind::Software => 64.0,
         _ => 1.0,
     }
+}
+
+/// The pool of a device whose memory comes from `source`.
+fn pool(
+    source: Arc<dyn MemorySource>,
+    info: &DeviceInfo,
+    options: &DeviceOptions,
+    counters: &Arc<Counters>,
+) -> Arc<Pool> {
+    let max_bytes = info.limits.buffer_bytes;
+    Arc::new(Pool::new(source, max_bytes, options.pool, options.memory_budget, counters.clone()))
 }
 
 /// The number of a device, never given twice in a process.
@@ -591,12 +607,12 @@ impl Shared {
         self.options.native_immediates && self.info.limits.immediate_bytes > 0
     }
 
-    pub(crate) fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Memory out of the pool. Where writes that the device has not taken are in its way, they are submitted first.
-    pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<Raw> {
+    pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<RawBuffer> {
         self.pool.take(bytes, preferred).or_else(|error| {
             if !matches!(error.kind(), ErrorKind::OutOfMemory { .. }) {
                 return Err(error);
@@ -615,7 +631,7 @@ impl Shared {
         &self.executor
     }
 
-    pub(crate) fn submitter(&self) -> &Submitter {
+    pub(crate) fn submitter(&self) -> &Submitters {
         &self.submitter
     }
 
@@ -640,28 +656,6 @@ impl Shared {
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
-    }
-
-    /// The block of a foreign buffer, the same one however often it is imported: hazards are found by block.
-    pub(crate) fn import(self: &Arc<Self>, buffer: wgpu::Buffer) -> Arc<Block> {
-        let mut imported = self.imported.lock();
-        if let Some(block) = imported.get(&buffer).and_then(Weak::upgrade) {
-            return block;
-        }
-        let block = Block::imported(self.clone(), buffer.clone());
-        imported.insert(buffer, Arc::downgrade(&block));
-        block
-    }
-
-    /// The last handle of an imported block is gone.
-    pub(crate) fn forget_imported(&self, raw: &Raw) {
-        self.executor.evict(&[raw.id]);
-        let Store::Wgpu(buffer) = &raw.store else { return };
-        let mut imported = self.imported.lock();
-        // It may have been imported anew meanwhile.
-        if imported.get(buffer).is_some_and(|block| block.strong_count() == 0) {
-            imported.remove(buffer);
-        }
     }
 }
 

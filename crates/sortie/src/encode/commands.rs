@@ -6,7 +6,7 @@
 use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, Port, Step, StepId, Zero};
+use sortie_plan::{Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, MemoryId, Port, SlotId, Step, StepId, Zero};
 
 use super::{
     fill,
@@ -30,6 +30,8 @@ pub(super) struct Encoding<'a> {
     pub(super) device: &'a wgpu::Device,
     pub(super) shared: &'a Arc<Shared>,
     pub(super) placed: &'a PlacedPlan<'a>,
+    /// By memory; `None` for a slot that nothing uses.
+    pub(super) buffers: &'a [Option<&'a wgpu::Buffer>],
     /// Present when the plan uses it.
     pub(super) fill: Option<&'a Kernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
@@ -59,7 +61,7 @@ impl<'a> Encoding<'a> {
             None => {
                 let scopes = self.shared.gpu().scopes();
                 let mut groups = self.groups.write();
-                self.resolve(&mut groups, resolved, now);
+                self.resolve(&mut groups, resolved, now)?;
                 let groups = parking_lot::RwLockWriteGuard::downgrade(groups);
                 scopes.pop(|| "a batch".into(), 0)?;
                 groups
@@ -95,7 +97,7 @@ impl<'a> Encoding<'a> {
     }
 
     /// Finds all bind groups.
-    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) {
+    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) -> Result<()> {
         let plan = self.placed.plan();
         resolved.groups.clear();
         resolved.buffers.clear();
@@ -106,49 +108,52 @@ impl<'a> Encoding<'a> {
         let mut push = |layout: &Layout, bound: &[(Bound, &Block)]| {
             let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
             let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
-            resolved.groups.push(self.groups.find(groups, self.device, key, layout, &blocks, now));
+            resolved.groups.push(self.groups.find(groups, self.device, key, layout, &blocks, now)?);
+            Ok(())
         };
         for step in &plan.steps {
             match *step {
-                Step::Dispatch(id) => self.resolve_dispatch(&plan[id], &mut push),
+                Step::Dispatch(id) => self.resolve_dispatch(&plan[id], &mut push)?,
                 Step::Fill(id) => {
                     if let Some(fill) = self.fills_in_pass(&plan[id]) {
                         let bound = self.bound(&Access { start: self.aligned(plan[id].to.start), ..plan[id].to });
-                        push(&fill.groups()[0].layout, &[bound]);
-                        self.resolve_hidden(pipeline(fill, false), &mut push);
+                        push(&fill.groups()[0].layout, &[bound])?;
+                        self.resolve_hidden(pipeline(fill, false), &mut push)?;
                     }
                 }
                 Step::Zero(id) => {
                     if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
                         let block = self.placed.block(plan[id].memory);
                         let bound = Bound { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
-                        push(&fill.groups()[0].layout, &[(bound, block)]);
+                        push(&fill.groups()[0].layout, &[(bound, block)])?;
                     }
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
-    fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl FnMut(&Layout, &[(Bound, &Block)])) {
+    fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl Push) -> Result<()> {
         let kernel = &self.placed.payload.kernels[dispatch.kernel.0 as usize];
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(access)).collect();
-            push(&group.layout, &bound);
+            push(&group.layout, &bound)?;
         }
-        self.resolve_hidden(pipeline(kernel, is_wrapped(dispatch)), push);
+        self.resolve_hidden(pipeline(kernel, is_wrapped(dispatch)), push)
     }
 
-    fn resolve_hidden(&self, pipeline: &Pipeline, push: &mut impl FnMut(&Layout, &[(Bound, &Block)])) {
+    fn resolve_hidden(&self, pipeline: &Pipeline, push: &mut impl Push) -> Result<()> {
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.placed.params()) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
             let bound: SmallVec<[(_, &Block); 2]> = sizes
                 .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, &**params))
                 .collect();
-            push(&hidden.layout, &bound);
+            push(&hidden.layout, &bound)?;
         }
+        Ok(())
     }
 
     fn bound(&self, access: &Access) -> (Bound, &'a Block) {
@@ -173,6 +178,10 @@ impl<'a> Encoding<'a> {
     }
 }
 
+/// Takes the bind groups of steps, in order.
+trait Push: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()> {}
+impl<F: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()>> Push for F {}
+
 /// Encodes one submission.
 struct Encoder<'e, 'a, 's, 'r> {
     of: &'e Encoding<'a>,
@@ -190,34 +199,31 @@ impl Interpreter for Encoder<'_, '_, '_, '_> {
             Step::Dispatch(id) => self.dispatch(&plan[id]),
             Step::Barrier(_) => {}
             Step::Params => {
-                if let Some(params) = placed.params() {
-                    let start = placed.payload.uploads.len() as u64;
-                    self.copy(self.upload(), start, params.buffer(), 0, plan.params_bytes.into());
-                }
+                let start = placed.payload.uploads.len() as u64;
+                self.copy(self.upload(), start, self.memory(plan.params_memory()), 0, plan.params_bytes.into());
             }
             Step::Zero(id) => self.zero(&plan[id]),
             Step::Input(id) => {
                 let port = id.of(&placed.planned.recording.inputs);
-                let to = placed.block_of(port.slot).buffer();
-                self.copy(self.upload(), placed.data_start() + port.start, to, 0, port.bytes);
+                self.copy(self.upload(), placed.data_start() + port.start, self.buffer(port.slot), 0, port.bytes);
             }
             Step::Copy(id) => {
                 let (from, to) = (&plan[id].from, &plan[id].to);
                 let bytes = to.end - to.start;
-                self.copy(self.buffer(from), from.start, self.buffer(to), to.start, bytes);
+                self.copy(self.buffer(from.slot), from.start, self.buffer(to.slot), to.start, bytes);
             }
             Step::Fill(id) => self.fill(&plan[id]),
             Step::Write(id) => {
                 let (to, data) = (&plan[id].to, plan[id].data);
-                self.copy(self.upload(), data.start.into(), self.buffer(to), to.start, to.end - to.start);
+                self.copy(self.upload(), data.start.into(), self.buffer(to.slot), to.start, to.end - to.start);
             }
             Step::Read(id) => {
                 let (from, to) = (&plan[id].from, plan[id].to);
-                self.read(self.buffer(from), from.start, to.start.into(), from.end - from.start);
+                self.read(self.buffer(from.slot), from.start, to.start.into(), from.end - from.start);
             }
             Step::Output(id) => {
                 let Port { slot, start, bytes } = id.of(&placed.planned.recording.outputs);
-                self.read(placed.block_of(slot).buffer(), 0, start, bytes);
+                self.read(self.buffer(slot), 0, start, bytes);
             }
         }
         Ok(())
@@ -251,13 +257,13 @@ impl<'e> Encoder<'e, '_, '_, '_> {
         }
         match &dispatch.groups {
             Workgroups::Direct(groups) | Workgroups::Wrapped(groups) => self.commands.dispatch(*groups),
-            Workgroups::Indirect(from) => self.commands.dispatch_indirect(placed.block_of(from.slot), from.start),
+            Workgroups::Indirect(from) => self.commands.dispatch_indirect(self.buffer(from.slot), from.start),
         }
     }
 
     fn fill(&mut self, fill: &Fill) {
         let Some(kernel) = self.of.fills_in_pass(fill) else {
-            let (to, start, bytes) = (self.buffer(&fill.to), fill.to.start, fill.to.end - fill.to.start);
+            let (to, start, bytes) = (self.buffer(fill.to.slot), fill.to.start, fill.to.end - fill.to.start);
             self.commands.transfer().clear_buffer(to, start, Some(bytes));
             return;
         };
@@ -271,7 +277,7 @@ impl<'e> Encoder<'e, '_, '_, '_> {
         match self.of.zeroes_in_pass(zero) {
             Some(kernel) => self.run_fill(kernel, 0, bytes, &[0; 4], 0),
             None => {
-                let buffer = self.of.placed.block(zero.memory).buffer();
+                let buffer = self.memory(zero.memory);
                 self.commands.transfer().clear_buffer(buffer, 0, Some(bytes));
             }
         }
@@ -307,8 +313,13 @@ impl<'e> Encoder<'e, '_, '_, '_> {
         self.of.upload.unwrap_or_else(|| unreachable!("what is uploaded has data"))
     }
 
-    fn buffer(&self, access: &Access) -> &'e wgpu::Buffer {
-        self.of.placed.block_of(access.slot).buffer()
+    /// The buffer that a slot lies on.
+    fn buffer(&self, slot: SlotId) -> &'e wgpu::Buffer {
+        self.memory(self.of.placed.plan().memory_of(slot))
+    }
+
+    fn memory(&self, memory: MemoryId) -> &'e wgpu::Buffer {
+        self.of.buffers[memory.0 as usize].unwrap_or_else(|| unreachable!("memory in use has a buffer"))
     }
 
     #[inline]

@@ -240,8 +240,7 @@ impl<'a> PlacedPlan<'a> {
 
     /// The memory of the parameters, if there are any.
     pub(crate) fn params(&self) -> Option<&'a Arc<Block>> {
-        let plan = self.plan();
-        self.blocks.get(plan.memory.len() + plan.scratch.len()).and_then(Option::as_ref)
+        self.blocks.get(self.plan().params_memory().0 as usize).and_then(Option::as_ref)
     }
 
     /// Room that reads need.

@@ -15,6 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::{
+    backend::wgpu::buffer,
+    error::Result,
     kernel::Layout,
     memory::{Block, BufferId},
     metrics::{Count, Counters},
@@ -126,12 +128,12 @@ impl GroupCache {
         layout: &Layout,
         blocks: &[&Block],
         now: u64,
-    ) -> GroupRef {
+    ) -> Result<GroupRef> {
         if let Some(index) = groups.by_key.get(&key) {
             self.counters.bind_group_hits.add(1);
             let entry = &groups.slab[*index as usize];
             entry.used.store(now, Ordering::Relaxed);
-            return GroupRef { index: *index, generation: entry.generation };
+            return Ok(GroupRef { index: *index, generation: entry.generation });
         }
         self.counters.bind_groups_created.add(1);
         let entries: SmallVec<[_; 8]> = layout
@@ -139,21 +141,21 @@ impl GroupCache {
             .iter()
             .zip(&key.bound)
             .zip(blocks)
-            .map(|((one, bound), block)| wgpu::BindGroupEntry {
-                binding: one.binding,
-                resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: block.buffer(),
+            .map(|((one, bound), block)| {
+                let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                    buffer: buffer(block)?,
                     offset: bound.offset,
                     size: wgpu::BufferSize::new(bound.bytes),
-                }),
+                });
+                Ok(wgpu::BindGroupEntry { binding: one.binding, resource })
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: layout.raw(),
             entries: &entries,
         });
-        groups.insert(key, group, now)
+        Ok(groups.insert(key, group, now))
     }
 }
 

@@ -37,12 +37,14 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
+    backend::wgpu::{MappedReadback, Staging, WgpuCommands},
     cpu::{Cpu, Work},
     device::{Gpu, Shared},
     error::{Error, Result},
+    finish::PendingReadback,
     info::DeviceKind,
     kernel::{Kernel, KernelCache, Layouts},
-    memory::{Block, BufferId, Returning, Staged, Staging, Use},
+    memory::{Block, Use},
     metrics::{Count, Counters},
     options::DeviceOptions,
     profile::{Log, Tier},
@@ -60,14 +62,24 @@ pub(crate) enum Executor {
 /// One submission, as what runs it takes it.
 #[derive(Debug)]
 pub(crate) enum Commands {
-    Wgpu(wgpu::CommandBuffer),
-    /// What goes before a native replay, the replay itself, what goes after.
-    Native(SmallVec<[wgpu::CommandBuffer; 3]>),
-    /// A part of a native replay that needs nothing of wgpu's.
-    Direct(Arc<Frozen>, usize),
+    Wgpu(WgpuCommands),
     Cpu(Work),
-    /// It could not be encoded, and those before it have left: it fails when its turn comes.
-    Refused(Error),
+}
+
+impl Commands {
+    pub(crate) fn into_wgpu(self) -> Result<WgpuCommands> {
+        match self {
+            Self::Wgpu(commands) => Ok(commands),
+            Self::Cpu(_) => Err(Error::internal("commands of another backend; please report it")),
+        }
+    }
+
+    pub(crate) fn into_cpu(self) -> Result<Work> {
+        match self {
+            Self::Cpu(work) => Ok(work),
+            Self::Wgpu(_) => Err(Error::internal("commands of another backend; please report it")),
+        }
+    }
 }
 
 /// The last submission of a batch. Those before it have left already.
@@ -75,7 +87,7 @@ pub(crate) struct Encoded {
     /// `None`: there is nothing to do.
     pub(crate) commands: Option<Commands>,
     /// What the batch reads back.
-    pub(crate) returning: Option<Returning>,
+    pub(crate) returning: Option<Arc<dyn PendingReadback>>,
 }
 
 /// Takes a submission that is not the last of its batch, as soon as it is encoded.
@@ -136,13 +148,6 @@ impl Executor {
     /// The built-in kernel that fills memory with a pattern.
     pub(crate) fn fill_kernel(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
         self.as_wgpu().fill.get(shared)
-    }
-
-    /// These buffers are going: let go of what binds them.
-    pub(crate) fn evict(&self, buffers: &[BufferId]) {
-        if let Self::Wgpu(wgpu) = self {
-            wgpu.groups.evict(buffers);
-        }
     }
 
     /// Frees what lies idle.
@@ -367,6 +372,8 @@ impl Wgpu {
         leave: Leave<'_>,
     ) -> Result<Encoded> {
         let fill = if placed.plan().uses_fill_kernel() { Some(self.fill.get(shared)?) } else { None };
+        let buffers = placed.blocks.iter().map(|block| block.as_deref().map(buffer).transpose());
+        let buffers = buffers.collect::<Result<SmallVec<[_; 16]>>>()?;
         let upload = self.upload(placed)?;
         let stamps_start = placed.read_bytes().next_multiple_of(8);
         let room = self.staging.max_bytes().saturating_sub(stamps_start);
@@ -384,6 +391,7 @@ impl Wgpu {
             device: &self.gpu,
             shared,
             placed,
+            buffers: &buffers,
             fill,
             upload: upload.as_ref(),
             readback: readback.clone(),
@@ -396,13 +404,13 @@ impl Wgpu {
             let scopes = self.gpu.scopes();
             let encoder = encode()?;
             if last {
-                let staged = |buffer| Returning::Staged(Staged::new(buffer, self.staging.clone(), &encoder));
-                encoded.returning = readback.take().map(staged);
+                let pending = |buffer| MappedReadback::new(buffer, self.staging.clone(), &encoder);
+                encoded.returning = readback.take().map(|buffer| Arc::new(pending(buffer)) as _);
                 if let Some(buffer) = &upload {
                     self.staging.reclaim(buffer, &encoder);
                 }
             }
-            let commands = Commands::Wgpu(encoder.finish());
+            let commands = Commands::Wgpu(WgpuCommands::Encoded(encoder.finish()));
             scopes.pop(|| "a batch".into(), 0)?;
             match last {
                 true => encoded.commands = Some(commands),
@@ -432,7 +440,7 @@ impl Wgpu {
         for (number, bytes) in plan.scratch.iter().copied().chain(params).enumerate() {
             let preferred = resolved.buffers.get(slots + number).copied();
             let raw = shared.take_memory(bytes, preferred)?;
-            payload.blocks.push(Some(Block::owned(shared.clone(), raw, bytes.next_multiple_of(4))));
+            payload.blocks.push(Some(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4))));
         }
         Ok(())
     }

@@ -9,9 +9,10 @@ use super::{
     vulkan::{Secondary, is_gone},
 };
 use crate::{
+    backend::wgpu::{MappedReadback, NativeParts, WgpuCommands, buffer},
     device::Timeline,
     error::{Error, Result},
-    memory::{Returning, Staged},
+    finish::PendingReadback,
     metrics::Count,
 };
 
@@ -42,26 +43,26 @@ impl Wgpu {
                 continue;
             }
             if ports.contains(&slot) || slot as usize >= slots {
-                encoder.clear_buffer(block.buffer(), 0, None);
+                encoder.clear_buffer(buffer(block)?, 0, None);
                 continue;
             }
             // What it holds stays: wgpu zeroes what has never been written before it lets anybody read.
             for start in (0..block.bytes()).step_by(CHUNK as usize) {
                 let bytes = CHUNK.min(block.bytes() - start);
-                encoder.copy_buffer_to_buffer(block.buffer(), start, &nowhere, 0, bytes);
+                encoder.copy_buffer_to_buffer(buffer(block)?, start, &nowhere, 0, bytes);
             }
         }
         if let (Some(params), Some(upload)) = (placed.params(), &upload) {
             let start = frozen.payload.uploads.len() as u64;
             let bytes = u64::from(frozen.planned.plan.params_bytes);
-            encoder.copy_buffer_to_buffer(upload, start, params.buffer(), 0, bytes);
+            encoder.copy_buffer_to_buffer(upload, start, buffer(params)?, 0, bytes);
         }
         if let Some(upload) = &upload {
             self.staging.reclaim(upload, &encoder);
         }
         let commands = encoder.finish();
         scopes.pop(|| "a replay".into(), 0)?;
-        Ok(Commands::Wgpu(commands))
+        Ok(Commands::Wgpu(WgpuCommands::Encoded(commands)))
     }
 
     /// One run of a native replay. Costs the same however many ops the recording has.
@@ -86,28 +87,23 @@ impl Wgpu {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
+        let memory = |port: &Port| buffer(placed.block_of(port.slot));
         let scopes = self.gpu.scopes();
         let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
         let [dispatches, mut transfers] = secondary.counts();
-        let (mut commands, mut returning) = (SmallVec::new(), None);
+        let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
         if upload.is_some() || !frozen.imported.is_empty() {
             let mut before = encoder();
             // Their owner may have destroyed them: wgpu refuses the submission then.
-            let named = frozen.imported.iter().map(|block| wgpu::BufferTransition {
-                buffer: block.buffer(),
-                state: wgpu::BufferUses::STORAGE_READ_WRITE,
-            });
-            before.transition_resources(named, std::iter::empty());
+            let state = wgpu::BufferUses::STORAGE_READ_WRITE;
+            let named =
+                frozen.imported.iter().map(|block| Ok(wgpu::BufferTransition { buffer: buffer(block)?, state }));
+            let named = named.collect::<Result<SmallVec<[_; 8]>>>()?;
+            before.transition_resources(named.into_iter(), std::iter::empty());
             if let Some(upload) = &upload {
                 for port in placed.inputs() {
                     transfers += 1;
-                    before.copy_buffer_to_buffer(
-                        upload,
-                        port.start,
-                        placed.block_of(port.slot).buffer(),
-                        0,
-                        port.bytes,
-                    );
+                    before.copy_buffer_to_buffer(upload, port.start, memory(port)?, 0, port.bytes);
                 }
                 self.staging.reclaim(upload, &before);
             }
@@ -115,7 +111,8 @@ impl Wgpu {
         }
         for part in 0..frozen.cuts().len() {
             if part > 0 {
-                leave(Commands::Native(std::mem::take(&mut commands)), &frozen.payload.blocks);
+                let before = WgpuCommands::Native(std::mem::take(&mut commands));
+                leave(Commands::Wgpu(before), &frozen.payload.blocks);
             }
             let mut middle = encoder();
             secondary.execute(part, &mut middle)?;
@@ -126,16 +123,16 @@ impl Wgpu {
             for port in placed.outputs() {
                 transfers += 1;
                 self.counters.bytes_read.add(port.bytes);
-                after.copy_buffer_to_buffer(placed.block_of(port.slot).buffer(), 0, &readback, port.start, port.bytes);
+                after.copy_buffer_to_buffer(memory(port)?, 0, &readback, port.start, port.bytes);
             }
-            returning = Some(Returning::Staged(Staged::new(readback, self.staging.clone(), &after)));
+            returning = Some(Arc::new(MappedReadback::new(readback, self.staging.clone(), &after)));
             commands.push(after.finish());
         }
         scopes.pop(|| "a run".into(), 0)?;
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Encoded { commands: Some(Commands::Native(commands)), returning })
+        Ok(Encoded { commands: Some(Commands::Wgpu(WgpuCommands::Native(commands))), returning })
     }
 }
 
@@ -147,24 +144,23 @@ impl Wgpu {
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
         let last = frozen.cuts().len() - 1;
+        let commands = |part| Commands::Wgpu(WgpuCommands::Direct(frozen.clone(), part));
         for part in 0..last {
-            leave(Commands::Direct(frozen.clone(), part), &frozen.payload.blocks);
+            leave(commands(part), &frozen.payload.blocks);
         }
-        Encoded { commands: Some(Commands::Direct(frozen.clone(), last)), returning: None }
+        Encoded { commands: Some(commands(last)), returning: None }
     }
 }
 
-impl Frozen {
-    /// Has Vulkan run a part, and returns the value of the timeline that says when it is done. The caller has the turn of the submit line, and knows that nobody else has the queue.
-    pub(crate) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+impl NativeParts for Frozen {
+    fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
         match self.native.as_ref().and_then(Secondary::direct) {
             Some(direct) => direct.launch(part, timeline),
             None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
         }
     }
 
-    /// The same for wgpu.
-    pub(crate) fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
+    fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
         let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
         match &self.native {
             Some(secondary) => secondary.execute(part, &mut encoder)?,

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     kernel::{Kernel, Pipeline},
-    memory::Block,
     metrics::{Count, Counters},
 };
 
@@ -179,9 +178,9 @@ impl<'a, 's> Commands<'a, 's> {
         self.pass().dispatch_workgroups(x, y, z);
     }
 
-    pub(super) fn dispatch_indirect(&mut self, from: &Block, offset: u64) {
+    pub(super) fn dispatch_indirect(&mut self, from: &wgpu::Buffer, offset: u64) {
         self.dispatches += 1;
-        self.pass().dispatch_workgroups_indirect(from.buffer(), offset);
+        self.pass().dispatch_workgroups_indirect(from, offset);
     }
 
     pub(super) fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {

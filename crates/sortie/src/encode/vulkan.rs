@@ -27,6 +27,7 @@ use sortie_plan::Lane;
 use self::{pipelines::Pipelines, target::Target, writer::Writer};
 use super::{Frozen, direct::Direct};
 use crate::{
+    backend::wgpu::buffer,
     device::Shared,
     error::{Error, Result},
     exit,
@@ -162,7 +163,7 @@ pub(super) fn is_gone(block: &Block) -> bool {
 fn raw(block: &Block) -> vk::Buffer {
     // SAFETY: the handle is not destroyed; who uses it holds the block.
     unsafe {
-        let buffer = block.buffer().as_hal::<Api>();
+        let buffer = buffer(block).ok().and_then(|buffer| buffer.as_hal::<Api>());
         buffer.map_or(vk::Buffer::null(), |buffer| buffer.raw_handle())
     }
 }

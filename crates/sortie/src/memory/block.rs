@@ -1,7 +1,7 @@
 //! One piece of device memory, shared by everything that names it.
 //!
 //! Invariant: while a `Block` lives, nobody else owns its buffer; when the last handle goes (user's, recording's or flight's), the
-//! buffer returns to the pool with no work pending on it.
+//! buffer goes home with no work pending on it: to the pool that it was taken from, or out of the table of imported buffers.
 
 use std::{
     fmt,
@@ -13,19 +13,19 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    raw::{BufferId, Raw, Store},
-    words::Words,
-};
-use crate::{
-    device::Shared,
-    error::{Error, ErrorKind},
-};
+use super::raw_buffer::{BufferId, DeviceMemory, RawBuffer, Use};
+use crate::error::{Error, ErrorKind};
+
+/// Where the memory of a block goes when its last handle is dropped.
+pub(crate) trait Home: Send + Sync {
+    /// Takes the memory back; nothing is pending on it. The caller holds no lock.
+    fn release(&self, raw: RawBuffer);
+}
 
 pub(crate) struct Block {
-    shared: Arc<Shared>,
+    home: Arc<dyn Home>,
     /// `None` only while dropping.
-    raw: Option<Raw>,
+    raw: Option<RawBuffer>,
     owned: bool,
     /// Bytes visible to the user, rounded up to 4; the buffer itself may be longer.
     bytes: u64,
@@ -42,21 +42,19 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Memory out of the pool.
-    pub(crate) fn owned(shared: Arc<Shared>, raw: Raw, bytes: u64) -> Arc<Self> {
-        Self::new(shared, raw, bytes, true)
+    /// Memory out of a pool.
+    pub(crate) fn owned(home: Arc<dyn Home>, raw: RawBuffer, bytes: u64) -> Arc<Self> {
+        Self::new(home, raw, bytes, true)
     }
 
-    /// Somebody else's buffer: never pooled, only let go.
-    pub(crate) fn imported(shared: Arc<Shared>, buffer: wgpu::Buffer) -> Arc<Self> {
-        let bytes = buffer.size() & !3;
-        let raw = Raw { id: BufferId::next(), store: Store::Wgpu(buffer), fresh: false, asked: bytes };
-        Self::new(shared, raw, bytes, false)
+    /// Memory that the application owns: never pooled, only let go.
+    pub(crate) fn imported(home: Arc<dyn Home>, memory: Box<dyn DeviceMemory>, bytes: u64) -> Arc<Self> {
+        Self::new(home, RawBuffer::used(memory, bytes), bytes, false)
     }
 
-    fn new(shared: Arc<Shared>, raw: Raw, bytes: u64, owned: bool) -> Arc<Self> {
+    fn new(home: Arc<dyn Home>, raw: RawBuffer, bytes: u64, owned: bool) -> Arc<Self> {
         Arc::new(Self {
-            shared,
+            home,
             raw: Some(raw),
             owned,
             bytes,
@@ -69,34 +67,14 @@ impl Block {
         })
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
     pub(crate) fn id(&self) -> BufferId {
         self.raw().id
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.raw().store
-    }
-
-    /// The memory of a wgpu device.
+    /// Its memory, if it is of this backend.
     #[inline]
-    pub(crate) fn buffer(&self) -> &wgpu::Buffer {
-        match self.store() {
-            Store::Wgpu(buffer) => buffer,
-            Store::Cpu(_) => unreachable!("wgpu's executor is given memory of wgpu's"),
-        }
-    }
-
-    /// The memory of the built-in CPU.
-    #[inline]
-    pub(crate) fn words(&self) -> &Words {
-        match self.store() {
-            Store::Cpu(words) => words,
-            Store::Wgpu(_) => unreachable!("the CPU's executor is given memory of its own"),
-        }
+    pub(crate) fn memory<M: DeviceMemory>(&self) -> Option<&M> {
+        self.raw().memory()
     }
 
     /// Somebody else's, who may have destroyed or mapped it.
@@ -128,7 +106,7 @@ impl Block {
     /// Whether the buffer was made for this use; ours are made for all of them.
     #[inline]
     pub(crate) fn allows(&self, wanted: Use) -> bool {
-        self.owned || self.buffer().usage().contains(wanted.usage())
+        self.owned || self.raw().memory.allows(wanted)
     }
 
     #[inline]
@@ -198,7 +176,7 @@ impl Block {
         self.poison.lock().as_ref().filter(|poison| matters(poison)).map(|poison| poison.error.clone())
     }
 
-    fn raw(&self) -> &Raw {
+    fn raw(&self) -> &RawBuffer {
         self.raw.as_ref().unwrap_or_else(|| unreachable!("a block's buffer is taken only in drop"))
     }
 }
@@ -222,48 +200,10 @@ impl Sequence {
     }
 }
 
-/// What a buffer may be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    Storage,
-    Uniform,
-    Indirect,
-    CopyFrom,
-    CopyTo,
-}
-
-impl Use {
-    fn usage(self) -> wgpu::BufferUsages {
-        match self {
-            Self::Storage => wgpu::BufferUsages::STORAGE,
-            Self::Uniform => wgpu::BufferUsages::UNIFORM,
-            Self::Indirect => wgpu::BufferUsages::INDIRECT,
-            Self::CopyFrom => wgpu::BufferUsages::COPY_SRC,
-            Self::CopyTo => wgpu::BufferUsages::COPY_DST,
-        }
-    }
-}
-
-impl fmt::Display for Use {
-    /// wgpu's own name, which is what the user has to add.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Storage => "STORAGE",
-            Self::Uniform => "UNIFORM",
-            Self::Indirect => "INDIRECT",
-            Self::CopyFrom => "COPY_SRC",
-            Self::CopyTo => "COPY_DST",
-        })
-    }
-}
-
 impl Drop for Block {
     fn drop(&mut self) {
-        let Some(raw) = self.raw.take() else { return };
-        if self.owned {
-            self.shared.pool().put(raw);
-        } else {
-            self.shared.forget_imported(&raw);
+        if let Some(raw) = self.raw.take() {
+            self.home.release(raw);
         }
     }
 }

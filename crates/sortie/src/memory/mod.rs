@@ -1,26 +1,20 @@
-//! Device memory: the user's buffers, the pool they come from, and staging to and from the host.
+//! Device memory, without knowing whose: blocks, the pool that recycles them, and ranges of elements. Backends make the memory itself and
+//! look into it.
 
 mod block;
-mod buffer;
 mod heap;
 pub(crate) mod host;
 mod pool;
-mod raw;
-mod returns;
-mod shelf;
-mod staging;
+mod raw_buffer;
+pub(crate) mod shelf;
 mod stretch;
-mod words;
 
-pub use self::buffer::{Buffer, Slice};
 pub(crate) use self::{
-    block::{Block, Sequence, Use},
-    buffer::bytes_of,
+    block::{Block, Home, Sequence},
     heap::give_back,
-    pool::{Maker, Pool},
-    raw::{BufferId, Raw, Store},
-    returns::Returns,
-    staging::{Readback, Returning, Staged, Staging},
-    stretch::Stretch,
-    words::{Words, index},
+    host::index,
+    pool::Pool,
+    raw_buffer::{BufferId, DeviceMemory, MemorySource, RawBuffer, Use},
+    shelf::Shelf,
+    stretch::{Stretch, bytes_of, element_bytes},
 };

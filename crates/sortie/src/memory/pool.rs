@@ -2,7 +2,7 @@
 //!
 //! wgpu refuses read-only and read-write use of one buffer in one dispatch even on disjoint ranges, so nothing is ever
 //! sub-allocated. Invariants: a buffer in the pool has no work pending (flights pin what they touch until they land), and what is
-//! taken either is [`fresh`](Raw::fresh) (zeroed by its maker) or is cleared or overwritten by the taker before anyone can see it.
+//! taken either is [`fresh`](RawBuffer::fresh) (zeroed by its source) or is cleared or overwritten by the taker before anyone can see it.
 
 use std::{
     fmt,
@@ -15,62 +15,41 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    raw::{BufferId, Raw, Store},
+    block::Home,
+    raw_buffer::{BufferId, MemorySource, RawBuffer},
     shelf::{self, Shelf},
-    words::Words,
 };
 use crate::{
-    device::Gpu,
     error::{Error, ErrorKind, Result},
-    exit,
     metrics::{Count, Counters},
-    options::DeviceOptions,
+    options::PoolLimits,
 };
 
-/// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
-const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
-    .union(wgpu::BufferUsages::UNIFORM)
-    .union(wgpu::BufferUsages::INDIRECT)
-    .union(wgpu::BufferUsages::COPY_SRC)
-    .union(wgpu::BufferUsages::COPY_DST);
-
-/// Who makes the memory.
-#[derive(Debug)]
-pub(crate) enum Maker {
-    Wgpu(Gpu),
-    /// Words of the host's own.
-    Cpu,
-}
-
-/// Told which buffers are about to be freed, so that nothing cached keeps them alive.
-type Evict = Box<dyn Fn(&[BufferId]) + Send + Sync>;
-
 pub(crate) struct Pool {
-    maker: Maker,
+    source: Arc<dyn MemorySource>,
     max_bytes: u64,
     budget: Option<u64>,
     /// Bytes of all buffers made here and not freed yet, idle ones included.
     live: AtomicU64,
-    idle: Mutex<Shelf<Raw>>,
-    evict: Evict,
+    idle: Mutex<Shelf<RawBuffer>>,
     counters: Arc<Counters>,
 }
 
 impl Pool {
-    /// `max_bytes` is the longest that one piece of memory may be.
+    /// `max_bytes` is the longest that one piece of memory may be; `budget`, how many bytes there may be in all.
     pub(crate) fn new(
-        maker: Maker,
+        source: Arc<dyn MemorySource>,
         max_bytes: u64,
-        options: &DeviceOptions,
-        evict: Evict,
+        limits: PoolLimits,
+        budget: Option<u64>,
         counters: Arc<Counters>,
     ) -> Self {
-        let idle = Mutex::new(Shelf::new(options.pool));
-        Self { maker, max_bytes, budget: options.memory_budget, live: AtomicU64::new(0), idle, evict, counters }
+        let idle = Mutex::new(Shelf::new(limits));
+        Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, counters }
     }
 
     /// A buffer of at least `bytes`, the preferred one if it is idle.
-    pub(crate) fn take(&self, bytes: u64, preferred: Option<BufferId>) -> Result<Raw> {
+    pub(crate) fn take(&self, bytes: u64, preferred: Option<BufferId>) -> Result<RawBuffer> {
         if bytes > self.max_bytes {
             return Err(Error::too_large("bytes in one buffer", bytes, self.max_bytes));
         }
@@ -92,15 +71,6 @@ impl Pool {
             })
     }
 
-    /// Takes a buffer back; nothing may be pending on it.
-    pub(crate) fn put(&self, raw: Raw) {
-        let bytes = raw.bytes();
-        self.counters.pool_bytes_live.sub(bytes);
-        self.counters.pool_bytes_wasted.sub(bytes - raw.asked);
-        let gone = self.with_idle(|idle| idle.put(bytes, Raw { fresh: false, ..raw }));
-        self.free(gone);
-    }
-
     /// Frees all that lies idle.
     pub(crate) fn trim(&self) {
         let gone = self.with_idle(Shelf::drain);
@@ -116,32 +86,29 @@ impl Pool {
     }
 
     /// Somebody has it who asked for so many bytes.
-    fn lend(&self, raw: Raw, asked: u64) -> Raw {
-        let bytes = raw.bytes();
+    fn lend(&self, raw: RawBuffer, asked: u64) -> RawBuffer {
+        let bytes = raw.bytes;
         let live = self.counters.pool_bytes_live.fetch_add(bytes, Ordering::Relaxed) + bytes;
         self.counters.pool_bytes_peak.fetch_max(live, Ordering::Relaxed);
         self.counters.pool_bytes_wasted.add(bytes - asked);
-        Raw { asked, ..raw }
+        RawBuffer { asked, ..raw }
     }
 
     /// Changes what lies idle.
-    fn with_idle<R>(&self, change: impl FnOnce(&mut Shelf<Raw>) -> R) -> R {
+    fn with_idle<R>(&self, change: impl FnOnce(&mut Shelf<RawBuffer>) -> R) -> R {
         let mut idle = self.idle.lock();
         let outcome = change(&mut idle);
         self.counters.pool_bytes_idle.store(idle.bytes(), Ordering::Relaxed);
         outcome
     }
 
-    fn free(&self, gone: Vec<Raw>) {
+    fn free(&self, gone: Vec<RawBuffer>) {
         if gone.is_empty() {
             return;
         }
-        let _inside = matches!(self.maker, Maker::Wgpu(_)).then(exit::enter);
         let ids: Vec<_> = gone.iter().map(|raw| raw.id).collect();
-        (self.evict)(&ids);
-        self.live.fetch_sub(gone.iter().map(Raw::bytes).sum(), Ordering::Relaxed);
-        // Before the thread leaves the driver.
-        drop(gone);
+        self.source.freeing(&ids);
+        self.live.fetch_sub(gone.iter().map(|raw| raw.bytes).sum(), Ordering::Relaxed);
     }
 
     fn reserve(&self, class: u64) -> Result<()> {
@@ -166,26 +133,21 @@ impl Pool {
         })
     }
 
-    fn create(&self, class: u64) -> Result<Raw> {
-        let store = match &self.maker {
-            Maker::Wgpu(gpu) => Store::Wgpu(make(gpu, class)?),
-            Maker::Cpu => Store::Cpu(Words::new(class)?),
-        };
+    fn create(&self, class: u64) -> Result<RawBuffer> {
+        let memory = self.source.create(class)?;
         self.counters.buffers_created.add(1);
-        Ok(Raw::fresh(store))
+        Ok(RawBuffer::fresh(memory, class))
     }
 }
 
-fn make(gpu: &Gpu, bytes: u64) -> Result<wgpu::Buffer> {
-    let scopes = gpu.scopes();
-    let buffer = gpu.create_buffer(&wgpu::BufferDescriptor {
-        label: Some("sortie"),
-        size: bytes,
-        usage: USAGE,
-        mapped_at_creation: false,
-    });
-    scopes.pop(|| format!("a buffer of {bytes} bytes"), bytes)?;
-    Ok(buffer)
+impl Home for Pool {
+    fn release(&self, raw: RawBuffer) {
+        let bytes = raw.bytes;
+        self.counters.pool_bytes_live.sub(bytes);
+        self.counters.pool_bytes_wasted.sub(bytes - raw.asked);
+        let gone = self.with_idle(|idle| idle.put(bytes, RawBuffer { fresh: false, ..raw }));
+        self.free(gone);
+    }
 }
 
 impl fmt::Debug for Pool {

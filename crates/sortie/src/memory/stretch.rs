@@ -53,3 +53,17 @@ impl Stretch {
         Ok(start..end)
     }
 }
+
+/// Bytes of an element.
+pub(crate) fn element_bytes<T>() -> Result<u64> {
+    match size_of::<T>() as u64 {
+        0 => Err(Error::new(ErrorKind::Unsupported, "elements of size 0 have no place in device memory")),
+        size => Ok(size),
+    }
+}
+
+/// Bytes of `len` elements.
+pub(crate) fn bytes_of<T>(len: usize) -> Result<u64> {
+    let size = element_bytes::<T>()?;
+    (len as u64).checked_mul(size).ok_or_else(|| Error::too_large("bytes in one buffer", u64::MAX, i64::MAX as u64))
+}

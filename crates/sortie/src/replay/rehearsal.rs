@@ -4,9 +4,10 @@ use std::{panic::Location, sync::Arc};
 
 use super::{Parts, Run};
 use crate::{
+    device::Buffer,
     encode::Errand,
     error::{Error, Result},
-    memory::{Buffer, Use},
+    memory::Use,
 };
 
 /// What a run must leave behind.
@@ -61,5 +62,5 @@ fn written(parts: &Arc<Parts>) -> Vec<Buffer<u32>> {
     slots.dedup();
     let blocks = slots.iter().filter_map(|slot| frozen.payload.blocks[*slot as usize].clone());
     let open = blocks.filter(|block| block.allows(Use::CopyFrom) && block.allows(Use::CopyTo));
-    open.map(Buffer::of).collect()
+    open.map(|block| Buffer::of(&parts.shared, block)).collect()
 }

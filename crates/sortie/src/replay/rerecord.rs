@@ -18,8 +18,9 @@ use super::Parts;
 use crate::{
     encode::{Errand, Fit, Frozen, Route},
     error::Result,
+    finish::Completion,
     metrics::Count,
-    submit::{Completion, Flight, Hold},
+    submit::Hold,
 };
 
 /// When a replay is recorded anew.
@@ -116,7 +117,7 @@ impl Parts {
             completion.submitted();
             let mut hold = Hold::new(completion, Arc::new([]), here);
             hold.pin(next.payload.blocks.clone());
-            shared.submitter().run(Flight::whole(commands, hold))?;
+            shared.submitter().run(commands, hold)?;
         }
         *self.frozen.lock() = Arc::new(next);
         shared.counters().replays_rerecorded.add(1);

@@ -9,11 +9,13 @@ use super::{Output, Parts, rehearsal::Rehearsal};
 use crate::{
     batch::check_poison,
     clock::Instant,
-    encode::{Errand, Frozen},
+    encode::{Commands, Errand, Frozen},
     error::{Error, ErrorKind, Result},
+    finish::{Completion, Landing, Reading, Ticket},
+    launch::Outbound,
     memory::{Block, host, index},
     profile::{Log, Profile, StageKind},
-    submit::{Completion, Departure, Hold, Landing, Logged, Outbound, Reading, Ticket},
+    submit::{Hold, Logged},
     tensor::{Element, Tensor},
 };
 
@@ -182,7 +184,7 @@ impl Run {
     }
 
     /// Checks and encodes. On an error the readings hear of it too.
-    pub(super) fn outbound(mut self, here: &'static Location<'static>) -> Result<Outbound> {
+    pub(super) fn outbound(mut self, here: &'static Location<'static>) -> Result<Outbound<Commands>> {
         self.submitted = true;
         if self.parts.shared.notes().is_on() {
             self.log();
@@ -193,10 +195,10 @@ impl Run {
             Some(_) => error,
             None => Block::blame(frozen.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
         });
-        shared.submitter().announce(outcome, &completion)
+        Outbound::announce(outcome, shared.counters(), &completion)
     }
 
-    fn encode(&mut self, frozen: &Arc<Frozen>, here: &'static Location<'static>) -> Result<Outbound> {
+    fn encode(&mut self, frozen: &Arc<Frozen>, here: &'static Location<'static>) -> Result<Outbound<Commands>> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
@@ -219,12 +221,12 @@ impl Run {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
             hold.logged = Some(Logged::new(log.clone(), landing.clone(), shared.notes().watchers()));
         }
-        let mut departure = Departure::new(shared.submitter(), &route, hold);
-        let leave = &mut |commands, _: &[_]| departure.leave(commands, Vec::new);
+        let mut hand_over = shared.submitter().hand_over(&route, hold);
+        let leave = &mut |commands, _: &[_]| hand_over.leave(commands, Vec::new);
         let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
             shared.executor().replay(shared, frozen, &route.cuts, errand, leave)
         });
-        departure.finish(encoded, self.landing.as_ref(), Vec::new).inspect(|_| shared.counters().moved(moved))
+        hand_over.finish(encoded, self.landing.as_ref(), Vec::new).inspect(|_| shared.counters().moved(moved))
     }
 }
 

@@ -10,9 +10,9 @@ use crate::{
     batch::{Batch, Grid},
     device::Device,
     error::{Error, ErrorKind, Result},
+    finish::{Reading, Ticket},
     kernel::Kernel,
     replay::{Output, Replay},
-    submit::{Reading, Ticket},
     tensor::{Element, Tensor},
 };
 

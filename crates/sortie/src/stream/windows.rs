@@ -6,7 +6,7 @@ use super::{Progress, Sink, Source, Stream, bytes};
 use crate::{
     clock::Instant,
     error::{Error, ErrorKind, Result},
-    submit::{Reading, Ticket},
+    finish::{Reading, Ticket},
     tensor::Element,
 };
 

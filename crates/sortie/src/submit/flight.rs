@@ -1,6 +1,7 @@
 //! One submission on its way: the commands, and all that must stay alive until they are done.
 
 use std::{
+    fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
@@ -12,23 +13,19 @@ use std::{
 use parking_lot::Mutex;
 use sortie_plan::{SlotId, Touch};
 
-use super::{
-    completion::{Completion, Wakers, canceled},
-    ticket::Landing,
-};
 use crate::{
     clock::{Instant, Moment},
-    encode::{Commands, Frozen},
     error::{Error, ErrorKind, Result},
-    memory::{Block, Returning, Sequence},
+    finish::{Completion, Landing, PendingReadback, Wakers, canceled},
+    memory::{Block, Sequence},
     policy::Effort,
     profile::{Log, Profile, StageKind, Watchers},
 };
 
-/// One submission, ready to go.
+/// One submission, ready to go, by commands `C`.
 #[derive(Debug)]
-pub(crate) struct Flight {
-    pub(crate) commands: Commands,
+pub(crate) struct Flight<C> {
+    pub(crate) commands: C,
     pub(crate) leg: Leg,
 }
 
@@ -44,7 +41,7 @@ pub(crate) struct Leg {
     pub(crate) hold: Arc<Hold>,
     /// What it has to do.
     pub(crate) effort: Option<Arc<Effort>>,
-    /// Whether its pipelines are those of a native replay.
+    /// Whether its pipelines are those of a native replay. Known when it has left.
     pub(crate) native: bool,
     /// What it was cut to take at most.
     pub(crate) budget: Option<Duration>,
@@ -65,13 +62,25 @@ pub(crate) struct Hold {
     /// When it was handed over.
     sequence: Sequence,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
-    readback: OnceLock<(Returning, Arc<Landing>)>,
+    readback: OnceLock<(Arc<dyn PendingReadback>, Arc<Landing>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
-    pub(crate) keeps: Option<Arc<Frozen>>,
+    pub(crate) keeps: Option<Arc<dyn Replayed>>,
     /// Where somebody wants to know what it takes.
     pub(crate) logged: Option<Logged>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
+}
+
+/// A replay, as the runs of it see it.
+pub(crate) trait Replayed: fmt::Debug + Send + Sync {
+    /// What its runs use, by slot.
+    fn blocks(&self) -> &[Option<Arc<Block>>];
+
+    /// A submission has taken longer than its budget.
+    fn set_overran(&self);
+
+    /// Pipelines that have run for the first time when a submission of a native run is done, the last one or not.
+    fn first_runs(&self, last: bool) -> usize;
 }
 
 /// A log of a batch, and who is to hear of it.
@@ -145,7 +154,7 @@ impl Hold {
     }
 
     /// What it reads back. Once, before the last submission leaves.
-    pub(crate) fn returns(&self, returning: Returning, landing: Arc<Landing>) {
+    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<Landing>) {
         drop(self.readback.set((returning, landing)));
     }
 
@@ -157,7 +166,7 @@ impl Hold {
     /// What it uses, by slot.
     pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
         match &self.keeps {
-            Some(frozen) => &frozen.payload.blocks,
+            Some(replay) => replay.blocks(),
             None => &self.pins.blocks,
         }
     }
@@ -167,9 +176,9 @@ impl Hold {
     }
 }
 
-impl Flight {
+impl<C> Flight<C> {
     /// A batch of one submission.
-    pub(crate) fn whole(commands: Commands, hold: Hold) -> Self {
+    pub(crate) fn whole(commands: C, hold: Hold) -> Self {
         let hold = Arc::new(hold);
         Self {
             commands,
@@ -227,7 +236,7 @@ impl Leg {
             return Wakers::default();
         }
         if let Some((returning, landing)) = self.hold.readback.get() {
-            landing.set(returning.land());
+            landing.set(returning.clone().ready());
         }
         if let Some(logged) = &self.hold.logged {
             logged.tell();
@@ -273,8 +282,8 @@ impl Leg {
 
     /// How many pipelines of a native replay have run for the first time, now that it is done.
     pub(crate) fn first_runs(&self) -> usize {
-        let frozen = self.hold.keeps.as_ref().filter(|_| self.native);
-        frozen.map_or(0, |frozen| frozen.first_runs(self.last))
+        let replay = self.hold.keeps.as_ref().filter(|_| self.native);
+        replay.map_or(0, |replay| replay.first_runs(self.last))
     }
 
     /// It is done, as was seen now.
@@ -292,8 +301,8 @@ impl Leg {
     }
 
     /// What must be mapped before it has landed.
-    pub(crate) fn returning(&self) -> Option<&Returning> {
-        if self.last { self.hold.readback.get().map(|(returning, _)| returning) } else { None }
+    pub(crate) fn returning(&self) -> Option<&dyn PendingReadback> {
+        if self.last { self.hold.readback.get().map(|(returning, _)| &**returning) } else { None }
     }
 
     /// It is on its way to the device: what it overwrites is no longer what others left behind.

@@ -12,13 +12,12 @@ use super::{
 use crate::{
     batch::{Batch, Grid, Record},
     clock::Instant,
-    device::{Device, default_policy},
+    device::{Buffer, Device, default_policy},
     error::Result,
+    finish::Ticket,
     kernel::Kernel,
-    memory::Buffer,
     options::DeviceOptions,
     policy::{Split, SubmitPolicy},
-    submit::Ticket,
 };
 
 const WORKS: [Work; 3] = [

@@ -10,11 +10,10 @@ use sortie_plan::{
 use crate::{
     batch::Grid,
     clock::Instant,
-    device::Device,
+    device::{Buffer, Device},
     error::{Error, ErrorKind, Result},
     info::DeviceKind,
     kernel::Kernel,
-    memory::Buffer,
     policy::Split,
     tuning::{File, fits},
 };

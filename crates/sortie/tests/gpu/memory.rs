@@ -137,3 +137,39 @@ fn a_runtime_sized_array_has_as_many_elements_as_fit_into_its_buffer() {
         Ok(())
     });
 }
+
+#[test]
+fn what_is_in_flight_ends_well_after_the_last_handle_is_gone() {
+    on_all(|device| {
+        let device = device.reopen()?;
+        let kernel = device.kernel(STEP)?;
+        let (x, y) = (device.upload(&vec![0_u32; 100_000])?, device.zeros::<u32>(100_000)?);
+        let mut batch = device.batch();
+        batch.dispatch(&kernel, &[&x, &y], Grid::items(x.len()));
+        batch.dispatch(&kernel, &[&y, &x], Grid::items(x.len()));
+        let replay = batch.freeze()?;
+        let mut readings = Vec::new();
+        for _ in 0..4 {
+            let mut batch = device.batch();
+            for _ in 0..8 {
+                let scratch = batch.scratch::<u32>(x.len());
+                batch.dispatch(&kernel, &[&x, &scratch], Grid::items(x.len()));
+                batch.dispatch(&kernel, &[&scratch, &x], Grid::items(x.len()));
+                batch.split();
+            }
+            readings.push(batch.read(&x));
+            batch.submit_async()?;
+            replay.run().submit_async()?;
+            // A write that stands in line behind them.
+            y.write(&vec![7; 100_000])?;
+        }
+        drop((device, kernel, x, y, replay));
+        let mut expected = 0;
+        for reading in readings {
+            expected = (0..16).fold(expected, |x, _| crate::step(x));
+            assert!(reading.wait()?.iter().all(|x| *x == expected));
+            expected = crate::step(crate::step(expected));
+        }
+        Ok(())
+    });
+}

@@ -7,7 +7,7 @@ use shuttle::{future, sync::Arc, thread};
 use crate::{
     error::{Error, ErrorKind},
     explore,
-    submit::completion::{Completion, canceled},
+    finish::completion::{Completion, canceled},
 };
 
 #[test]

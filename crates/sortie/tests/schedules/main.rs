@@ -1,4 +1,4 @@
-//! The submit line, completion, and the front and desks of the batcher under `shuttle`, which runs them in thousands of random schedules.
+//! The submit queue, completion, and the front and desks of the batcher under `shuttle`, which runs them in thousands of random schedules.
 //!
 //! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
@@ -38,11 +38,15 @@ mod error {
     }
 }
 
+#[path = "../../src/finish"]
+mod finish {
+    pub(crate) mod completion;
+    pub(crate) use crate::sync;
+}
+
 #[path = "../../src/submit"]
 mod submit {
-    pub(crate) mod completion;
-    pub(crate) mod line;
-    pub(crate) use crate::sync;
+    pub(crate) mod queue;
 }
 
 #[path = "../../src/batcher"]
@@ -62,7 +66,7 @@ mod batcher {
 }
 
 mod completion;
-mod line;
+mod queue;
 mod sync;
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler};

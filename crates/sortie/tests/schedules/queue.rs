@@ -1,4 +1,4 @@
-//! The line keeps order and its bound, forgets nobody, and lets its threads end.
+//! The queue keeps order and its bound, forgets nobody, and lets its threads end.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -12,10 +12,8 @@ use shuttle::{
 
 use crate::{
     explore,
-    submit::{
-        completion::Completion,
-        line::{Line, Queued, Turn},
-    },
+    finish::completion::Completion,
+    submit::queue::{Queued, SubmitQueue, Turn},
 };
 
 enum Item {
@@ -43,7 +41,7 @@ struct Queue {
 }
 
 struct Submitter {
-    line: Line<Item, Leg, u64>,
+    line: SubmitQueue<Item, Leg, u64>,
     queue: Mutex<Queue>,
 }
 
@@ -85,13 +83,23 @@ impl Submitter {
 
     fn submit_loop(&self) {
         while let Some((item, turn)) = self.line.next() {
-            match item {
-                Item::Flight(leg) => {
-                    self.depart(leg, false);
-                }
-                Item::Write(id) => self.queue.lock().expect("no panic").taken.push(id),
-            }
+            self.take(item);
             drop(turn);
+        }
+    }
+
+    /// What a driver without threads does for a thread that has queued something, or made room.
+    fn take_all(&self) {
+        while let Some((item, turn)) = self.line.next_now() {
+            self.take(item);
+            drop(turn);
+        }
+    }
+
+    fn take(&self, item: Item) {
+        match item {
+            Item::Flight(leg) => drop(self.depart(leg, false)),
+            Item::Write(id) => self.queue.lock().expect("no panic").taken.push(id),
         }
     }
 
@@ -104,7 +112,7 @@ impl Submitter {
 
 /// Two callers, one blocking and one not, beside the two threads of a device.
 fn scenario(in_flight: usize) {
-    let submitter = Arc::new(Submitter { line: Line::new(in_flight), queue: Mutex::new(Queue::default()) });
+    let submitter = Arc::new(Submitter { line: SubmitQueue::new(in_flight), queue: Mutex::new(Queue::default()) });
     let spawn = |run: fn(&Submitter)| {
         let submitter = submitter.clone();
         thread::spawn(move || run(&submitter))
@@ -160,7 +168,7 @@ fn items_leave_in_order_within_the_bound_and_the_threads_end() {
 #[test]
 fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
     let scenario = || {
-        let submitter = Arc::new(Submitter { line: Line::new(1), queue: Mutex::new(Queue::default()) });
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(1), queue: Mutex::new(Queue::default()) });
         let spawn = |run: fn(&Submitter)| {
             let submitter = submitter.clone();
             thread::spawn(move || run(&submitter))
@@ -187,7 +195,7 @@ fn closing_with_work_queued_sees_it_home_before_the_threads_end() {
 #[test]
 fn nothing_comes_between_the_items_of_a_reservation() {
     let scenario = || {
-        let submitter = Arc::new(Submitter { line: Line::new(2), queue: Mutex::new(Queue::default()) });
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(2), queue: Mutex::new(Queue::default()) });
         let spawn = |run: fn(&Submitter)| {
             let submitter = submitter.clone();
             thread::spawn(move || run(&submitter))
@@ -229,11 +237,59 @@ fn nothing_comes_between_the_items_of_a_reservation() {
     explore(scenario);
 }
 
+/// Callers submit for themselves and for each other, and callbacks complete what is in flight.
+#[test]
+fn without_a_thread_of_its_own_nothing_is_left_in_the_line() {
+    let scenario = || {
+        let submitter = Arc::new(Submitter { line: SubmitQueue::new(1), queue: Mutex::new(Queue::default()) });
+        let callers: Vec<_> = [10, 20]
+            .into_iter()
+            .map(|first| {
+                let submitter = submitter.clone();
+                thread::spawn(move || {
+                    let tickets = [first, first + 1].map(|id| {
+                        let completion = Arc::new(Completion::new());
+                        completion.submitted();
+                        submitter.line.push([Item::Flight(Leg { id, completion: completion.clone() })]);
+                        submitter.take_all();
+                        if let Some(turn) = submitter.line.take_turn(false) {
+                            submitter.take(Item::Write(id + 100));
+                            drop(turn);
+                            submitter.take_all();
+                        }
+                        completion
+                    });
+                    tickets.into_iter().for_each(|ticket| assert_eq!(ticket.wait(), Ok(())));
+                })
+            })
+            .collect();
+        let mut completed = 0;
+        while completed < 4 {
+            match submitter.line.unattended_now() {
+                Some((id, serial)) => {
+                    submitter.attend(id, serial);
+                    submitter.take_all();
+                    completed += 1;
+                }
+                None => crate::sync::yield_now(),
+            }
+        }
+        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+        let queue = submitter.queue.lock().expect("no panic");
+        assert_eq!(queue.most, 1);
+        for first in [10, 20] {
+            let at = |id: u64| queue.taken.iter().position(|taken| *taken == id).expect("it left");
+            assert!(at(first) < at(first + 1), "{:?}", queue.taken);
+        }
+    };
+    explore(scenario);
+}
+
 /// As when the process exits: what is queued after the submit thread has ended is failed by the thread that queued it.
 #[test]
 fn what_is_queued_while_the_line_closes_for_good_is_not_left_there() {
     struct Exit {
-        line: Line<Item, Leg, u64>,
+        line: SubmitQueue<Item, Leg, u64>,
         exiting: AtomicBool,
     }
     fn fail((item, turn): (Item, Turn<'_, Item, Leg, u64>)) {
@@ -243,7 +299,7 @@ fn what_is_queued_while_the_line_closes_for_good_is_not_left_there() {
         drop(turn);
     }
     explore(|| {
-        let exit = Arc::new(Exit { line: Line::new(1), exiting: AtomicBool::new(false) });
+        let exit = Arc::new(Exit { line: SubmitQueue::new(1), exiting: AtomicBool::new(false) });
         let submits = {
             let exit = exit.clone();
             thread::spawn(move || std::iter::from_fn(|| exit.line.next()).for_each(fail))

@@ -3,9 +3,9 @@
 //! | state of an item | leaves it by |
 //! |---|---|
 //! | behind a reservation | its end, which queues it |
-//! | queued | [`Line::next`] (the submit thread), which takes the turn |
-//! | at the queue (the turn is taken) | [`Line::departed`] for what flies, then dropping the [`Turn`] |
-//! | flying | [`Line::landed`] |
+//! | queued | [`SubmitQueue::next`] (the submit thread), which takes the turn |
+//! | at the queue (the turn is taken) | [`SubmitQueue::departed`] for what flies, then dropping the [`Turn`] |
+//! | flying | [`SubmitQueue::landed`] |
 //!
 //! Invariants: one at a time has the turn; items leave in the order they came, those of a [`Reservation`] together; at most `in_flight` fly. Nothing foreign is called under the
 //! lock: no wgpu, no waker, no drop of anything that was handed in.
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
-use super::sync::{Condvar, Mutex};
+use crate::finish::sync::{Condvar, Mutex};
 
 /// What goes to the queue in order.
 pub(crate) trait Queued {
@@ -24,7 +24,7 @@ pub(crate) trait Queued {
 
 /// Items of type `I` that become flights `L`, known to the device by `X`.
 #[derive(Debug)]
-pub(crate) struct Line<I, L, X> {
+pub(crate) struct SubmitQueue<I, L, X> {
     state: Mutex<State<I, L, X>>,
     /// For the submit thread: something was queued, the turn ended, something landed, or the line was closed.
     submit: Condvar,
@@ -57,7 +57,7 @@ struct Flying<L, X> {
     attended: bool,
 }
 
-impl<I: Queued, L, X: Clone> Line<I, L, X> {
+impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn new(in_flight: usize) -> Self {
         let state = State {
             queued: VecDeque::new(),
@@ -138,7 +138,7 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
         }
     }
 
-    /// As [`Line::next`], but never waits: `None` where another thread has the turn, or nothing may leave now.
+    /// As [`SubmitQueue::next`], but never waits: `None` where another thread has the turn, or nothing may leave now.
     pub(crate) fn next_now(&self) -> Option<(I, Turn<'_, I, L, X>)> {
         let item = self.state.lock().take(self.in_flight)?;
         Some((item, Turn { line: self }))
@@ -161,14 +161,19 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
     pub(crate) fn unattended(&self) -> Option<(X, u64)> {
         let mut state = self.state.lock();
         loop {
-            if let Some(flying) = state.flying.iter().find(|flying| !flying.attended) {
-                return Some((flying.index.clone(), flying.serial));
+            if let Some(found) = state.unattended() {
+                return Some(found);
             }
             if state.ended() {
                 return None;
             }
             self.left.wait(&mut state);
         }
+    }
+
+    /// As [`SubmitQueue::unattended`], but never waits.
+    pub(crate) fn unattended_now(&self) -> Option<(X, u64)> {
+        self.state.lock().unattended()
     }
 
     /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by. Also
@@ -195,7 +200,7 @@ impl<I: Queued, L, X: Clone> Line<I, L, X> {
 
 /// The right to queue items with nothing between them; ends when dropped, also by a panic.
 pub(crate) struct Reservation<'a, I: Queued, L, X: Clone> {
-    line: &'a Line<I, L, X>,
+    line: &'a SubmitQueue<I, L, X>,
 }
 
 impl<I: Queued, L, X: Clone> Reservation<'_, I, L, X> {
@@ -214,7 +219,7 @@ impl<I: Queued, L, X: Clone> Drop for Reservation<'_, I, L, X> {
 
 /// The right to be at the queue; ends when dropped, also by a panic.
 pub(crate) struct Turn<'a, I: Queued, L, X: Clone> {
-    line: &'a Line<I, L, X>,
+    line: &'a SubmitQueue<I, L, X>,
 }
 
 impl<I: Queued, L, X: Clone> Drop for Turn<'_, I, L, X> {
@@ -227,6 +232,13 @@ impl<I, L, X> State<I, L, X> {
     /// Nothing will be submitted any more.
     fn ended(&self) -> bool {
         self.closed && self.queued.is_empty() && !self.turn && !self.reserved
+    }
+}
+
+impl<I, L, X: Clone> State<I, L, X> {
+    fn unattended(&self) -> Option<(X, u64)> {
+        let flying = self.flying.iter().find(|flying| !flying.attended)?;
+        Some((flying.index.clone(), flying.serial))
     }
 }
 

@@ -1,4 +1,6 @@
 //! Device memory that the user owns.
+//!
+//! A [`Buffer`] keeps its device open. Its block does not: what is in flight keeps blocks, and their pool, but no device.
 
 use std::{
     fmt,
@@ -10,14 +12,11 @@ use std::{
 
 use bytemuck::Pod;
 
-use super::{
-    block::{Block, Use},
-    host,
-    stretch::Stretch,
-};
+use super::{Device, Shared};
 use crate::{
-    device::{Device, Shared},
+    backend::{cpu::host_memory, wgpu::HostWriter},
     error::{Error, ErrorKind, Result},
+    memory::{Block, Stretch, Use, bytes_of, element_bytes, index},
 };
 
 /// Device memory holding `len` elements of a plain type. Cloning it makes another handle to the same memory.
@@ -33,7 +32,7 @@ use crate::{
 pub struct Buffer<T> {
     /// `None` for no elements: a device has no memory of length 0.
     block: Option<Arc<Block>>,
-    device: u64,
+    shared: Arc<Shared>,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -77,7 +76,7 @@ impl Device {
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            host::upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
+            self.shared().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -100,7 +99,7 @@ impl Device {
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            host::zero(block).map_err(placed)?;
+            self.shared().zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -134,12 +133,14 @@ impl Device {
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
-        if self.wgpu().is_none() {
+        let Some(link) = &self.shared.link else {
             let message = "import: the built-in CPU has no use for a wgpu::Buffer";
             return Err(Error::new(ErrorKind::Unsupported, message).at(here));
-        }
+        };
+        // Its owner may use the queue.
+        self.shared.submitter.share_queue();
         let bytes = buffer.size();
-        let size = element::<T>().map_err(|error| error.at(here))?;
+        let size = element_bytes::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
             let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
             return Err(Error::new(ErrorKind::Shape, message).at(here));
@@ -151,8 +152,8 @@ impl Device {
         }
         let len =
             usize::try_from(bytes / size).map_err(|_| Error::too_large("elements", bytes / size, usize::MAX as u64))?;
-        let block = (len > 0).then(|| self.shared().import(buffer));
-        Ok(Buffer { block, device: self.shared().id(), len, elements: PhantomData })
+        let block = (len > 0).then(|| link.imports.import(buffer));
+        Ok(Buffer { block, shared: self.shared.clone(), len, elements: PhantomData })
     }
 }
 
@@ -195,9 +196,13 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// All of a block.
-    pub(crate) fn of(block: Arc<Block>) -> Self {
-        let len = super::index(block.bytes()) / size_of::<T>().max(1);
-        Self { device: block.shared().id(), block: Some(block), len, elements: PhantomData }
+    pub(crate) fn of(shared: &Arc<Shared>, block: Arc<Block>) -> Self {
+        let len = index(block.bytes()) / size_of::<T>().max(1);
+        Self { block: Some(block), shared: shared.clone(), len, elements: PhantomData }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     pub(crate) fn block(&self) -> Option<&Arc<Block>> {
@@ -205,7 +210,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     pub(crate) fn device_id(&self) -> u64 {
-        self.device
+        self.shared.id()
     }
 
     fn take(shared: &Arc<Shared>, len: usize) -> Result<Self> {
@@ -213,9 +218,12 @@ impl<T: Pod> Buffer<T> {
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
             0 => None,
-            _ => Some(Block::owned(shared.clone(), shared.take_memory(bytes, None)?, bytes.next_multiple_of(4))),
+            _ => {
+                let raw = shared.take_memory(bytes, None)?;
+                Some(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4)))
+            }
         };
-        Ok(Self { block, device: shared.id(), len, elements: PhantomData })
+        Ok(Self { block, shared: shared.clone(), len, elements: PhantomData })
     }
 }
 
@@ -254,14 +262,16 @@ impl<'a, T: Pod> Slice<'a, T> {
         if range.is_empty() {
             return Ok(());
         }
-        let _inside = block.shared().enter();
-        block.shared().lost().check()?;
+        let shared = self.buffer.shared();
+        let _inside = shared.enter();
+        shared.lost().check()?;
         if !block.allows(Use::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
         let whole = range == (0..block.bytes());
-        host::write(block, range.start, bytemuck::cast_slice(data), whole)
-            .map_err(|error| Block::blame([block], block.shared().explain(error)))
+        shared
+            .write(block, range.start, bytemuck::cast_slice(data), whole)
+            .map_err(|error| Block::blame([block], shared.explain(error)))
     }
 
     pub(crate) fn stretch(&self) -> Stretch {
@@ -273,22 +283,45 @@ impl<'a, T: Pod> Slice<'a, T> {
     }
 }
 
-fn element<T>() -> Result<u64> {
-    match size_of::<T>() as u64 {
-        0 => Err(Error::new(ErrorKind::Unsupported, "elements of size 0 have no place in device memory")),
-        size => Ok(size),
+/// From the host into memory, outside of batches. The built-in CPU needs the submit line only for memory that a batch may have seen:
+/// memory out of the pool has nothing pending on it.
+impl Shared {
+    /// Puts data into memory that no batch has seen yet.
+    fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
+        match self.writer() {
+            Some(writer) => writer.upload(block, data),
+            None => host_memory(block).map(|memory| memory.write(0, data)),
+        }
     }
-}
 
-/// Bytes of `len` elements.
-pub(crate) fn bytes_of<T>(len: usize) -> Result<u64> {
-    let size = element::<T>()?;
-    (len as u64).checked_mul(size).ok_or_else(|| Error::too_large("bytes in one buffer", u64::MAX, i64::MAX as u64))
+    /// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
+    fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        match self.writer() {
+            Some(writer) => writer.write(block, start, data, whole),
+            None => self.submitter.store(block, start, data, whole),
+        }
+    }
+
+    /// Makes memory that no batch has seen yet read as zero.
+    fn zero(&self, block: &Arc<Block>) -> Result<()> {
+        match self.writer() {
+            _ if block.fresh() => Ok(()),
+            Some(writer) => writer.zero(block),
+            None => host_memory(block).map(|memory| memory.zero(block.bytes())),
+        }
+    }
+
+    /// What writes to memory of a wgpu device.
+    fn writer(&self) -> Option<HostWriter<'_>> {
+        let link = self.link.as_ref()?;
+        let submitter = self.submitter.wgpu()?;
+        Some(HostWriter { gpu: &link.gpu, queue: &link.queue, lost: &self.lost, submitter })
+    }
 }
 
 impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
-        Self { block: self.block.clone(), device: self.device, len: self.len, elements: PhantomData }
+        Self { block: self.block.clone(), shared: self.shared.clone(), len: self.len, elements: PhantomData }
     }
 }
 

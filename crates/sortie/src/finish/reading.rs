@@ -1,4 +1,4 @@
-//! Completion of a submitted batch, and the data it reads back.
+//! What a batch reads back: where its data will be, and the handles that wait for it.
 
 use std::{
     fmt,
@@ -15,120 +15,14 @@ use bytemuck::Pod;
 use super::completion::Completion;
 use crate::{
     error::{Error, Result},
-    memory::Readback,
+    finish::ReadReady,
     profile::{Log, Profile},
 };
-
-/// Completion of a submitted batch.
-///
-/// A `Future` on any executor, and a handle to wait on from any thread. It wakes when *its* submission is done, not a later one.
-/// Dropping it detaches: the batch runs on, and its readings still report how it ended. So `batch.submit_async()?;` is fine as a statement.
-///
-/// ```
-/// # let device = sortie::Device::cpu()?;
-/// let x = device.zeros::<f32>(16)?;
-/// let mut batch = device.batch();
-/// batch.fill(&x, 1.0);
-/// let ticket = batch.submit_async()?;
-/// ticket.wait()?; // or `ticket.await?`
-/// assert!(ticket.is_ready());
-/// # Ok::<(), sortie::Error>(())
-/// ```
-pub struct Ticket {
-    completion: Arc<Completion>,
-    key: u64,
-}
-
-impl Ticket {
-    pub(crate) fn new(completion: Arc<Completion>) -> Self {
-        Self { key: completion.key(), completion }
-    }
-
-    /// Waits until the batch is done.
-    ///
-    /// # Errors
-    /// The first error of the batch, the same one its readings report.
-    pub fn wait(&self) -> Result<()> {
-        self.completion.wait()
-    }
-
-    /// Waits until the batch is done, but no longer than `timeout`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use sortie::ErrorKind;
-    /// # let device = sortie::Device::cpu()?;
-    /// let ticket = device.batch().submit_async()?;
-    /// loop {
-    ///     match ticket.wait_timeout(Duration::from_millis(100)) {
-    ///         Err(error) if error.kind() == &ErrorKind::Timeout => println!("still at it"),
-    ///         ended => break ended?,
-    ///     }
-    /// }
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not done by then (the work goes on, and the ticket can be waited on again),
-    /// else the first error of the batch.
-    pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
-        self.completion.wait_timeout(timeout)
-    }
-
-    /// Whether the batch has ended, well or not.
-    #[must_use]
-    pub fn is_ready(&self) -> bool {
-        self.completion.is_done()
-    }
-
-    /// Ends the batch early, if it is not over: ticket and readings resolve with [`Canceled`](crate::ErrorKind::Canceled).
-    ///
-    /// A batch that has not started ends at once, without any effect. On the built-in CPU one that runs stops in the middle of its
-    /// kernel; elsewhere what has gone to the device runs to its end, and only the submissions after it ([`Batch::split`](crate::Batch::split))
-    /// are dropped. What a batch that had started should still have written is [`Poisoned`](crate::ErrorKind::Poisoned).
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let x = device.zeros::<f32>(16)?;
-    /// let mut batch = device.batch();
-    /// batch.fill(&x, 1.0);
-    /// let ticket = batch.submit_async()?;
-    /// ticket.cancel();
-    /// if let Err(error) = ticket.wait() {
-    ///     assert_eq!(error.kind(), &sortie::ErrorKind::Canceled); // it was in time
-    /// }
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    pub fn cancel(&self) {
-        self.completion.cancel();
-    }
-}
-
-impl Future for Ticket {
-    type Output = Result<()>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.completion.poll(self.key, cx)
-    }
-}
-
-impl Clone for Ticket {
-    /// Another ticket of the same batch, to be waited for on its own.
-    fn clone(&self) -> Self {
-        Self::new(self.completion.clone())
-    }
-}
-
-impl fmt::Debug for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ticket").field("ready", &self.is_ready()).finish()
-    }
-}
 
 /// Where the data of all readings of one batch will be, set when the batch lands.
 #[derive(Debug, Default)]
 pub(crate) struct Landing {
-    readback: OnceLock<Readback>,
+    readback: OnceLock<Arc<dyn ReadReady>>,
     /// Where somebody wants to know what it takes.
     log: OnceLock<Arc<Log>>,
 }
@@ -156,7 +50,7 @@ impl Landing {
         }
     }
 
-    pub(crate) fn set(&self, readback: Readback) {
+    pub(crate) fn set(&self, readback: Arc<dyn ReadReady>) {
         // A second landing cannot happen; if it did, the first one's data stays.
         drop(self.readback.set(readback));
     }
@@ -227,7 +121,7 @@ impl<T: Pod> sealed::Read for T {
         }
         let readback = landing.readback.get();
         let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
-        if last { readback.take(*start, *bytes) } else { readback.copy(*start, *bytes) }
+        if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
 }
 

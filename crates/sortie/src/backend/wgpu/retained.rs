@@ -9,12 +9,13 @@ use std::{sync::Arc, thread, time::Duration};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
-use super::{flight::Hold, wait_point::WaitPoint};
+use super::wait_point::WaitPoint;
 use crate::{
     device::{Gpu, Timeline},
     exit,
     lost::Lost,
     metrics::Counters,
+    submit::Hold,
 };
 
 /// How long the thread waits before it looks whether the process exits.

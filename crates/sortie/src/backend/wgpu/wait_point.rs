@@ -17,6 +17,7 @@ use crate::{
     clock::Instant,
     device::{DriverLost, Gpu, Polled, Signal, Timeline},
     lost::Lost,
+    submit::{Seen, Waited},
 };
 
 /// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
@@ -27,7 +28,7 @@ const PROMPT: Duration = Duration::from_millis(3);
 
 /// What one submission is waited for by.
 #[derive(Clone, Debug)]
-pub(super) struct WaitPoint {
+pub(crate) struct WaitPoint {
     /// Never given twice.
     id: u64,
     /// The value of the timeline that it signals.
@@ -38,23 +39,6 @@ pub(super) struct WaitPoint {
     index: Option<wgpu::SubmissionIndex>,
     /// When it was submitted, where there is no timeline.
     submitted: Option<Instant>,
-}
-
-/// When a submission was seen to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) at: Instant,
-    /// A thread was waiting for it when it happened.
-    pub(super) on_time: bool,
-}
-
-/// What a wait has found out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waited {
-    Done(Seen),
-    Pending,
-    /// wgpu has not submitted it.
-    Dropped,
 }
 
 impl WaitPoint {

@@ -1,0 +1,51 @@
+//! Buffers of the application in use on a wgpu device.
+//!
+//! Invariant: a buffer has one block, however often it is imported, because hazards are found by block. An entry goes with its block.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use super::memory::WgpuMemory;
+use crate::{
+    encode::GroupCache,
+    memory::{Block, Home, RawBuffer},
+};
+
+#[derive(Debug)]
+pub(crate) struct ImportTable {
+    blocks: Mutex<FxHashMap<wgpu::Buffer, Weak<Block>>>,
+    groups: Arc<GroupCache>,
+}
+
+impl ImportTable {
+    /// `groups` are the bind groups that keep buffers alive.
+    pub(crate) fn new(groups: Arc<GroupCache>) -> Self {
+        Self { blocks: Mutex::default(), groups }
+    }
+
+    /// The block of an imported buffer.
+    pub(crate) fn import(self: &Arc<Self>, buffer: wgpu::Buffer) -> Arc<Block> {
+        let mut blocks = self.blocks.lock();
+        if let Some(block) = blocks.get(&buffer).and_then(Weak::upgrade) {
+            return block;
+        }
+        let bytes = buffer.size() & !3;
+        let block = Block::imported(self.clone(), Box::new(WgpuMemory::new(buffer.clone())), bytes);
+        blocks.insert(buffer, Arc::downgrade(&block));
+        block
+    }
+}
+
+impl Home for ImportTable {
+    fn release(&self, raw: RawBuffer) {
+        self.groups.evict(&[raw.id]);
+        let Some(memory) = raw.memory::<WgpuMemory>() else { return };
+        let mut blocks = self.blocks.lock();
+        // It may have been imported anew meanwhile.
+        if blocks.get(memory.buffer()).is_some_and(|block| block.strong_count() == 0) {
+            blocks.remove(memory.buffer());
+        }
+    }
+}

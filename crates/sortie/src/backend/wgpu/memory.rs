@@ -1,0 +1,100 @@
+//! Memory of a wgpu device: one `wgpu::Buffer` for each block.
+//!
+//! Invariant: a buffer, and the device with the last of them, is freed only by a thread that has entered the driver (see [`exit`]).
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    device::Gpu,
+    encode::GroupCache,
+    error::{Error, Result},
+    exit::{self, EnterOnDrop, LeaveOnDrop},
+    memory::{Block, BufferId, DeviceMemory, MemorySource, Use},
+};
+
+/// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
+const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
+    .union(wgpu::BufferUsages::UNIFORM)
+    .union(wgpu::BufferUsages::INDIRECT)
+    .union(wgpu::BufferUsages::COPY_SRC)
+    .union(wgpu::BufferUsages::COPY_DST);
+
+#[derive(Debug)]
+pub(crate) struct WgpuMemory {
+    _entering: EnterOnDrop,
+    buffer: wgpu::Buffer,
+    _leaving: LeaveOnDrop,
+}
+
+impl WgpuMemory {
+    pub(crate) fn new(buffer: wgpu::Buffer) -> Self {
+        Self { _entering: EnterOnDrop(true), buffer, _leaving: LeaveOnDrop(true) }
+    }
+
+    #[inline]
+    pub(crate) fn buffer(&self) -> &wgpu::Buffer {
+        &self.buffer
+    }
+}
+
+impl DeviceMemory for WgpuMemory {
+    fn allows(&self, wanted: Use) -> bool {
+        self.buffer.usage().contains(match wanted {
+            Use::Storage => wgpu::BufferUsages::STORAGE,
+            Use::Uniform => wgpu::BufferUsages::UNIFORM,
+            Use::Indirect => wgpu::BufferUsages::INDIRECT,
+            Use::CopyFrom => wgpu::BufferUsages::COPY_SRC,
+            Use::CopyTo => wgpu::BufferUsages::COPY_DST,
+        })
+    }
+}
+
+/// The buffer of a block of a wgpu device.
+///
+/// # Errors
+/// `Internal` for a block of another backend.
+#[inline]
+pub(crate) fn buffer(block: &Block) -> Result<&wgpu::Buffer> {
+    let memory = block.memory::<WgpuMemory>();
+    memory.map(WgpuMemory::buffer).ok_or_else(|| Error::internal("wgpu was given memory of another backend"))
+}
+
+/// Makes buffers of a wgpu device.
+pub(crate) struct WgpuMemorySource {
+    _entering: EnterOnDrop,
+    gpu: Gpu,
+    groups: Arc<GroupCache>,
+    _leaving: LeaveOnDrop,
+}
+
+impl WgpuMemorySource {
+    /// `groups` are the bind groups that keep buffers alive.
+    pub(crate) fn new(gpu: Gpu, groups: Arc<GroupCache>) -> Self {
+        Self { _entering: EnterOnDrop(true), gpu, groups, _leaving: LeaveOnDrop(true) }
+    }
+}
+
+impl MemorySource for WgpuMemorySource {
+    fn create(&self, bytes: u64) -> Result<Box<dyn DeviceMemory>> {
+        let scopes = self.gpu.scopes();
+        let buffer = self.gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie"),
+            size: bytes,
+            usage: USAGE,
+            mapped_at_creation: false,
+        });
+        scopes.pop(|| format!("a buffer of {bytes} bytes"), bytes)?;
+        Ok(Box::new(WgpuMemory::new(buffer)))
+    }
+
+    fn freeing(&self, ids: &[BufferId]) {
+        let _inside = exit::enter();
+        self.groups.evict(ids);
+    }
+}
+
+impl fmt::Debug for WgpuMemorySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WgpuMemorySource").field("gpu", &self.gpu).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! Writes that wgpu has and the device has not taken.
+//!
+//! wgpu copies the data of a write into a buffer of its own and submits the copy with the next submission. What it keeps counts in `Counters::staged_bytes` until that submission is
+//! done.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::wait_point::WaitPoint;
+use crate::metrics::{Count, Counters};
+
+#[derive(Debug)]
+pub(super) struct PendingWrites {
+    counters: Arc<Counters>,
+    /// Applied, but not submitted.
+    unsubmitted: AtomicU64,
+    /// Submitted, in order.
+    submitted: Mutex<VecDeque<(WaitPoint, u64)>>,
+}
+
+impl PendingWrites {
+    pub(super) fn new(counters: Arc<Counters>) -> Self {
+        Self { counters, unsubmitted: AtomicU64::new(0), submitted: Mutex::default() }
+    }
+
+    /// A write goes with the next submission.
+    pub(super) fn applied(&self, bytes: u64) {
+        self.unsubmitted.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether wgpu has writes that it has not submitted.
+    pub(super) fn any_unsubmitted(&self) -> bool {
+        self.unsubmitted.load(Ordering::Relaxed) > 0
+    }
+
+    /// All that was applied has been submitted. `None`: it was dropped.
+    pub(super) fn left(&self, point: Option<&WaitPoint>) {
+        let bytes = self.unsubmitted.swap(0, Ordering::Relaxed);
+        match point {
+            _ if bytes == 0 => {}
+            Some(point) => self.submitted.lock().push_back((point.clone(), bytes)),
+            None => self.counters.staged_bytes.sub(bytes),
+        }
+    }
+
+    /// What the oldest is waited for by.
+    pub(super) fn oldest(&self) -> Option<WaitPoint> {
+        self.submitted.lock().front().map(|(point, _)| point.clone())
+    }
+
+    /// Forgets those that the device has taken.
+    pub(super) fn reap(&self, is_over: impl Fn(&WaitPoint) -> bool) {
+        while let Some(oldest) = self.oldest().filter(&is_over) {
+            let mut submitted = self.submitted.lock();
+            // Another thread may have been faster.
+            if submitted.front().is_some_and(|(point, _)| *point == oldest)
+                && let Some((_, bytes)) = submitted.pop_front()
+            {
+                self.counters.staged_bytes.sub(bytes);
+            }
+        }
+    }
+}

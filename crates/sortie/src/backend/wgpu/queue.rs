@@ -1,0 +1,305 @@
+//! wgpu's queue, or the driver's own past it, and how what it was given is waited for.
+//!
+//! Errors are caught on the calling thread; a lost device is told apart from them by asking it. What a lost device may still use is [`Retained`].
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    commands::{NativeParts, WgpuCommands, WgpuWrite},
+    pending_writes::PendingWrites,
+    retained::Retained,
+    wait_point::WaitPoint,
+};
+use crate::{
+    clock::{Clock, Moment},
+    device::{Gpu, Timeline},
+    error::{Error, ErrorKind, Result},
+    exit::{self, Loading},
+    finish::PendingReadback,
+    lost::Lost,
+    memory::Block,
+    metrics::{Count, Counters},
+    submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
+};
+
+/// Between two looks for a mapping whose callback another thread's poll is about to run.
+const MAPPING: Duration = Duration::from_millis(1);
+
+#[derive(Debug)]
+pub(crate) struct WgpuQueue {
+    gpu: Gpu,
+    queue: wgpu::Queue,
+    /// What submissions signal, on Vulkan.
+    timeline: Option<Arc<Timeline>>,
+    retained: Arc<Retained>,
+    lost: Arc<Lost>,
+    counters: Arc<Counters>,
+    /// What submissions are measured by.
+    clock: Clock,
+    /// What else uses the queue. Locked while it is used past wgpu.
+    sharing: Mutex<Sharing>,
+    writes: PendingWrites,
+    /// From the first submission until it is done: a driver may load its compiler only then.
+    loading: Mutex<Option<Loading>>,
+    /// Whether there was a first submission, and whether it is done.
+    first: [AtomicBool; 2],
+}
+
+/// What uses a queue besides ours.
+#[derive(Debug, Default)]
+struct Sharing {
+    /// Others may submit to it: it is an application's, or was given away.
+    others: bool,
+    /// Something went past wgpu.
+    direct: bool,
+}
+
+impl WgpuQueue {
+    pub(crate) fn new(gpu: Gpu, queue: wgpu::Queue, lost: Arc<Lost>, counters: Arc<Counters>, clock: Clock) -> Self {
+        let timeline = Timeline::new(&gpu).map(Arc::new);
+        let retained = Arc::new(Retained {
+            gpu: gpu.clone(),
+            timeline: timeline.clone(),
+            lost: lost.clone(),
+            counters: counters.clone(),
+            state: Mutex::default(),
+        });
+        let sharing = Mutex::new(Sharing { others: gpu.guest(), direct: false });
+        let writes = PendingWrites::new(counters.clone());
+        let (loading, first) = (Mutex::default(), [AtomicBool::new(false), AtomicBool::new(false)]);
+        Self { gpu, queue, timeline, retained, lost, counters, clock, sharing, writes, loading, first }
+    }
+
+    /// Whether submissions past wgpu can be waited for.
+    pub(crate) fn has_timeline(&self) -> bool {
+        self.timeline.is_some()
+    }
+
+    /// From now on others may use the queue. wgpu does not know of what went past it, and would free the buffers of a destroyed device under it: an empty submission, which ends after all
+    /// that came before, keeps it from that. Needs no turn.
+    pub(crate) fn share(&self) {
+        let mut sharing = self.sharing.lock();
+        sharing.others = true;
+        if std::mem::take(&mut sharing.direct) {
+            let scopes = self.gpu.scopes();
+            self.queue.submit([]);
+            if let Err(error) = scopes.pop(|| "an empty submission".into(), 0) {
+                tracing::warn!(%error, "the queue is shared while work that wgpu does not know of is under way");
+            }
+        }
+    }
+
+    fn submit_encoded(
+        &self,
+        commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
+        batch: &Arc<Hold>,
+    ) -> std::result::Result<(WaitPoint, Moment), Refused> {
+        let others = self.sharing.lock().others;
+        let scopes = self.gpu.scopes();
+        let at = self.clock.now();
+        let point = WaitPoint::submit(&self.queue, self.timeline.as_deref(), others, commands);
+        self.writes.left(point.as_ref());
+        let refused = scopes.pop(|| "a submission".into(), 0).err();
+        let error = match (&point, refused) {
+            (Some(_), None) => None,
+            (None, None) => {
+                self.lost.set("it was destroyed");
+                self.lost.check().err()
+            }
+            (_, Some(error)) => Some(self.lost.explain(&self.gpu, error)),
+        };
+        match (point, error) {
+            (Some(point), None) => Ok((point, at)),
+            (point, error) => {
+                let error = error.unwrap_or_else(|| Error::internal("a submission was refused without a reason"));
+                let error = Block::blame(batch.blocks().iter().flatten(), error);
+                // wgpu has reported an error after it had submitted.
+                let started = self.timeline.is_some() && point.is_some();
+                if let (true, Some(point)) = (started, point) {
+                    self.retained.keep(point, batch.clone());
+                }
+                Err(Refused { error, started })
+            }
+        }
+    }
+
+    /// Submits a part of a replay past wgpu, unless others may be using the queue.
+    fn submit_direct(
+        &self,
+        replay: &dyn NativeParts,
+        part: usize,
+        batch: &Arc<Hold>,
+    ) -> std::result::Result<(WaitPoint, Moment), Refused> {
+        let refused = |error| Refused { error, started: false };
+        let mut sharing = self.sharing.lock();
+        let timeline = self.timeline.as_ref().filter(|_| !sharing.others);
+        let Some(timeline) = timeline else {
+            drop(sharing);
+            let scopes = self.gpu.scopes();
+            let commands = replay.commands(&self.gpu, part);
+            let commands = scopes.pop(|| "a run".into(), 0).and(commands);
+            let commands = commands.map_err(|error| refused(self.lost.explain(&self.gpu, error)))?;
+            return self.submit_encoded([commands], batch);
+        };
+        if self.writes.any_unsubmitted() {
+            let scopes = self.gpu.scopes();
+            let point = WaitPoint::submit(&self.queue, Some(timeline), false, None);
+            self.writes.left(point.as_ref());
+            let flushed = scopes.pop(|| "writes".into(), 0);
+            flushed.map_err(|error| refused(self.direct_failed(self.lost.explain(&self.gpu, error))))?;
+        }
+        let at = self.clock.now();
+        let value = replay.launch(part, timeline).map_err(|error| refused(self.direct_failed(error)))?;
+        sharing.direct = true;
+        Ok((WaitPoint::direct(value), at))
+    }
+
+    fn direct_failed(&self, error: Error) -> Error {
+        if *error.kind() == ErrorKind::DeviceLost {
+            self.lost.set_by_driver();
+        }
+        error
+    }
+
+    /// Submits what no thread waits for, and all writes with it. The caller has the turn.
+    fn submit_unattended(&self, commands: Option<wgpu::CommandBuffer>, what: &str) -> Result<()> {
+        let others = self.sharing.lock().others;
+        let scopes = self.gpu.scopes();
+        let point = WaitPoint::submit(&self.queue, self.timeline.as_deref(), others, commands);
+        self.writes.left(point.as_ref());
+        scopes.pop(|| what.into(), 0).map_err(|error| self.lost.explain(&self.gpu, error))?;
+        if point.is_none() {
+            self.lost.set("it was destroyed");
+        }
+        self.lost.check()
+    }
+}
+
+impl DeviceQueue for WgpuQueue {
+    type Commands = WgpuCommands;
+    type Write = WgpuWrite;
+    type WaitPoint = WaitPoint;
+
+    fn submit(&self, commands: WgpuCommands, batch: &Arc<Hold>) -> std::result::Result<Submitted<WaitPoint>, Refused> {
+        let native = !matches!(commands, WgpuCommands::Encoded(_));
+        let (point, at) = match commands {
+            WgpuCommands::Encoded(commands) => self.submit_encoded([commands], batch)?,
+            WgpuCommands::Native(commands) => self.submit_encoded(commands, batch)?,
+            WgpuCommands::Direct(replay, part) => self.submit_direct(&*replay, part, batch)?,
+        };
+        if !self.first[0].swap(true, Ordering::Relaxed) {
+            *self.loading.lock() = Some(Loading::begin());
+        }
+        self.counters.submissions.add(1);
+        Ok(Submitted::InFlight { point, at, native })
+    }
+
+    fn write(&self, write: WgpuWrite) -> Result<()> {
+        match write {
+            WgpuWrite::View(view) => {
+                let bytes = view.len() as u64;
+                let scopes = self.gpu.scopes();
+                drop(view);
+                self.writes.applied(bytes);
+                scopes.pop(|| "a write".into(), 0).map_err(|error| self.lost.explain(&self.gpu, error))
+            }
+            WgpuWrite::Copy(commands, bytes) => {
+                self.writes.applied(bytes);
+                self.submit_unattended(Some(commands), "a write")
+            }
+            WgpuWrite::Clear(commands) => {
+                self.submit_unattended(Some(commands), "the zeroing of recycled memory").inspect_err(|error| {
+                    // Old data could show: nothing on this device can be trusted any more.
+                    self.lost.set(format!("recycled memory could not be zeroed: {error}"));
+                })
+            }
+        }
+    }
+
+    fn flush(&self) {
+        if !self.writes.any_unsubmitted() {
+            return;
+        }
+        if let Err(error) = self.submit_unattended(None, "writes") {
+            self.lost.set(format!("writes could not be submitted: {error}"));
+        }
+    }
+
+    fn wait_for_write(&self, at_most: Duration) -> bool {
+        let Some(oldest) = self.writes.oldest() else { return false };
+        oldest.wait(&self.gpu, self.timeline.as_deref(), &self.lost, at_most);
+        self.reap();
+        true
+    }
+
+    fn reap(&self) {
+        let is_over =
+            |point: &WaitPoint| point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO);
+        self.writes.reap(is_over);
+    }
+
+    fn wait(&self, point: &WaitPoint, at_most: Duration) -> Waited {
+        let waited = point.wait(&self.gpu, self.timeline.as_deref(), &self.lost, at_most);
+        if waited == Waited::Pending {
+            self.lost.probe(&self.gpu);
+        }
+        waited
+    }
+
+    fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()> {
+        if !self.first[1].swap(true, Ordering::Relaxed) {
+            // By now the driver has made what it makes at first use.
+            exit::register();
+            drop(self.loading.lock().take());
+        }
+        // Another thread's poll may be running the callback right now.
+        while let Some(readback) = readback
+            && readback.mapped().is_none()
+            && self.lost.check().is_ok()
+        {
+            self.lost.poll(&self.gpu, &wgpu::PollType::Poll);
+            readback.wait_mapped(MAPPING);
+        }
+        if readback.is_some_and(|readback| readback.mapped() == Some(false)) {
+            let error = Error::internal("what a batch read could not be mapped");
+            return Err(self.lost.explain(&self.gpu, error));
+        }
+        Ok(())
+    }
+
+    fn retain(&self, point: WaitPoint, batch: &Arc<Hold>) {
+        self.retained.keep(point, batch.clone());
+    }
+}
+
+impl Submitter<WgpuQueue> {
+    /// Writes to a buffer, in order with submissions.
+    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>, whole: bool) -> Result<()> {
+        let bytes = view.len() as u64;
+        self.write_in_order(WgpuWrite::View(view), bytes, Target::new(block, whole))
+    }
+
+    /// Writes to a buffer by commands that copy `bytes` staged bytes into it, in order with submissions.
+    pub(crate) fn copy_in(
+        &self,
+        commands: wgpu::CommandBuffer,
+        bytes: u64,
+        block: &Arc<Block>,
+        whole: bool,
+    ) -> Result<()> {
+        self.write_in_order(WgpuWrite::Copy(commands, bytes), bytes, Target::new(block, whole))
+    }
+
+    /// Zeros recycled memory, in order with submissions.
+    pub(crate) fn clear(&self, commands: wgpu::CommandBuffer) {
+        self.queue_write(WgpuWrite::Clear(commands));
+    }
+}

@@ -1,0 +1,89 @@
+//! What a batch on wgpu reads back: one mapped buffer for all reads.
+//!
+//! Invariant: the buffer goes back to its shelf only after it was mapped, when the last reading lets go of it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use super::staging::Staging;
+use crate::{
+    device::Signal,
+    error::{Error, Result},
+    exit::{self, EnterOnDrop, LeaveOnDrop},
+    finish::{PendingReadback, ReadReady},
+};
+
+/// A read-back buffer, which its submission maps.
+#[derive(Debug)]
+pub(crate) struct MappedReadback {
+    _entering: EnterOnDrop,
+    buffer: wgpu::Buffer,
+    staging: Arc<Staging>,
+    /// Whether it was mapped.
+    mapped: Arc<Signal>,
+    /// The batch is done, and the buffer can be used again.
+    ready: AtomicBool,
+    _leaving: LeaveOnDrop,
+}
+
+impl MappedReadback {
+    /// The buffer is to be mapped by the submission of `last`.
+    pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
+        let (mapped, guard) = Signal::new();
+        last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| guard.set(result.is_ok()));
+        Self {
+            _entering: EnterOnDrop(true),
+            buffer,
+            staging,
+            mapped,
+            ready: AtomicBool::new(false),
+            _leaving: LeaveOnDrop(true),
+        }
+    }
+}
+
+impl PendingReadback for MappedReadback {
+    fn mapped(&self) -> Option<bool> {
+        self.mapped.get()
+    }
+
+    fn wait_mapped(&self, limit: Duration) {
+        self.mapped.wait(limit);
+    }
+
+    fn ready(self: Arc<Self>) -> Arc<dyn ReadReady> {
+        self.ready.store(true, Ordering::Relaxed);
+        self
+    }
+}
+
+impl ReadReady for MappedReadback {
+    fn with(&self, at: u64, bytes: usize, then: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let view = self
+            .buffer
+            .get_mapped_range(at..at + (bytes as u64).next_multiple_of(4))
+            .map_err(|error| Error::internal("a read-back buffer was not mapped").caused_by(error))
+            .map_err(|error| self.staging.explain(error))?;
+        then(&view[..bytes]);
+        Ok(())
+    }
+
+    /// Mapped memory is the driver's.
+    fn take(&self, _at: u64) -> Option<Vec<u32>> {
+        None
+    }
+}
+
+impl Drop for MappedReadback {
+    fn drop(&mut self) {
+        if *self.ready.get_mut() {
+            let _inside = exit::enter();
+            self.staging.put_readback(self.buffer.clone());
+        }
+    }
+}

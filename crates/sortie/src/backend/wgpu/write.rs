@@ -1,0 +1,117 @@
+//! From the host into memory of a wgpu device, outside of batches.
+//!
+//! All of it goes through the submit line, because a queue write would jump ahead of work that has not been submitted.
+
+use std::sync::Arc;
+
+use super::{memory::buffer, queue::WgpuQueue};
+use crate::{
+    device::Gpu,
+    error::{Error, Result},
+    lost::Lost,
+    memory::Block,
+    submit::Submitter,
+};
+
+/// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
+/// on the device by a submission of its own, because the zeros would have to be copied there.
+const ZEROED_BY_WRITE: u64 = 64 << 10;
+
+/// More than this is copied by a submission of its own, out of a buffer of ours: one that cannot be had is an error, where wgpu would lose the device for want of its own.
+const QUEUED: usize = 1 << 20;
+/// Bytes of an upload that are staged at a time.
+const PIECE: usize = 8 << 20;
+
+/// What a write of the host needs of its device.
+pub(crate) struct HostWriter<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) queue: &'a wgpu::Queue,
+    pub(crate) lost: &'a Lost,
+    pub(crate) submitter: &'a Submitter<WgpuQueue>,
+}
+
+impl HostWriter<'_> {
+    /// Puts data into memory that no batch has seen yet.
+    pub(crate) fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
+        // Piece by piece: nobody can see half of it.
+        let mut pieces = (0_u64..).step_by(PIECE).zip(data.chunks(PIECE));
+        pieces.try_for_each(|(start, piece)| self.write(block, start, piece, false))
+    }
+
+    /// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
+    pub(crate) fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        match data.len() {
+            ..=QUEUED => self.queue_write(block, start, data, whole),
+            _ => self.copy_in(block, start, data, whole),
+        }
+    }
+
+    /// Makes recycled memory that no batch has seen yet read as zero.
+    pub(crate) fn zero(&self, block: &Arc<Block>) -> Result<()> {
+        static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
+        match block.bytes() {
+            bytes @ ..=ZEROED_BY_WRITE => {
+                self.queue_write(block, 0, &ZEROS[..usize::try_from(bytes).unwrap_or(ZEROS.len())], false)
+            }
+            _ => self.clear(block),
+        }
+    }
+
+    fn copy_in(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        let (gpu, target) = (self.gpu, buffer(block)?);
+        let padded = (data.len() as u64).next_multiple_of(4);
+        self.submitter.make_room(padded);
+        let scopes = gpu.scopes();
+        let staging = gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie write"),
+            size: padded,
+            usage: wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC,
+            mapped_at_creation: true,
+        });
+        scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
+        let mut view = staging
+            .get_mapped_range_mut(..)
+            .map_err(|error| Error::internal("wgpu gave no room to write to").caused_by(error))?;
+        view.slice(..data.len()).copy_from_slice(data);
+        drop(view);
+        let scopes = gpu.scopes();
+        staging.unmap();
+        let mut encoder = gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie write") });
+        encoder.copy_buffer_to_buffer(&staging, 0, target, start, padded);
+        let commands = encoder.finish();
+        scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
+        self.submitter.copy_in(commands, padded, block, whole)
+    }
+
+    fn queue_write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        let target = buffer(block)?;
+        let padded = (data.len() as u64).next_multiple_of(4);
+        let Some(size) = wgpu::BufferSize::new(padded) else { return Ok(()) };
+        self.submitter.make_room(padded);
+        let scopes = self.gpu.scopes();
+        let view = self.queue.write_buffer_with(target, start, size);
+        scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
+        let Some(mut view) = view else {
+            self.lost.probe(self.gpu);
+            self.lost.check()?;
+            return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
+        };
+        view.slice(..data.len()).copy_from_slice(data);
+        for pad in data.len()..view.len() {
+            view.slice(pad..=pad).copy_from_slice(&[0]);
+        }
+        self.submitter.write(view, block, whole)
+    }
+
+    fn clear(&self, block: &Arc<Block>) -> Result<()> {
+        let target = buffer(block)?;
+        let scopes = self.gpu.scopes();
+        let descriptor = wgpu::CommandEncoderDescriptor { label: Some("sortie zeros") };
+        let mut encoder = self.gpu.create_command_encoder(&descriptor);
+        encoder.clear_buffer(target, 0, Some(block.bytes()));
+        let commands = encoder.finish();
+        scopes.pop(|| "the zeroing of recycled memory".into(), 0)?;
+        self.submitter.clear(commands);
+        Ok(())
+    }
+}

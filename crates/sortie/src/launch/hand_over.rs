@@ -1,0 +1,236 @@
+//! The submissions of one batch on their way to the submit queue: each leaves as soon as it is encoded, so that the device works on one while the
+//! next is encoded.
+//!
+//! Nothing else may come between them, or a batch would show halves to others. So the first one reserves the queue; where another batch has
+//! done so, all wait for the last and go together.
+
+use std::{sync::Arc, time::Duration};
+
+use sortie_plan::Cut;
+
+use crate::{
+    encode::{Frozen, Route},
+    error::Result,
+    finish::{Completion, Landing, PendingReadback},
+    memory::Block,
+    metrics::{Count, Counters},
+    submit::{DeviceQueue, Flight, Hold, Leg, QueueItem, Replayed, Reservation, Submitter},
+};
+
+/// What has become of a batch that was encoded.
+#[derive(Debug)]
+pub(crate) enum Outbound<C> {
+    /// There was nothing to do.
+    Nothing,
+    /// One submission, ready to go.
+    Ready(Flight<C>),
+    /// Several, which have been handed over.
+    Gone,
+}
+
+impl<C> Outbound<C> {
+    /// Tells those who wait for a batch what has become of it so far: it is on its way, or it is not.
+    pub(crate) fn announce(outcome: Result<Self>, counters: &Counters, completion: &Completion) -> Result<Self> {
+        match &outcome {
+            Ok(outbound) => {
+                completion.submitted();
+                counters.batches.add(1);
+                if let Self::Nothing = outbound {
+                    completion.finish(Ok(()));
+                }
+            }
+            Err(error) => completion.finish(Err(error.clone())),
+        }
+        // What has yet to leave is published when it lands.
+        if !matches!(outcome, Ok(Self::Ready(_))) {
+            counters.publish();
+        }
+        outcome
+    }
+
+    /// Hands a batch over. Never waits for the device.
+    pub(crate) fn send<Q: DeviceQueue>(self, submitter: &Submitter<Q>, into: fn(C) -> Result<Q::Commands>) {
+        if let Self::Ready(Flight { commands, leg }) = self {
+            submitter.push([item(into(commands), leg)]);
+        }
+    }
+
+    /// Submits a batch and waits.
+    pub(crate) fn finish<Q: DeviceQueue>(
+        self,
+        submitter: &Submitter<Q>,
+        completion: &Completion,
+        into: fn(C) -> Result<Q::Commands>,
+    ) -> Result<()> {
+        match self {
+            Self::Ready(Flight { commands, leg }) => match into(commands) {
+                Ok(commands) => return submitter.run(Flight { commands, leg }),
+                Err(error) => submitter.push([QueueItem::Failed(error, leg)]),
+            },
+            Self::Nothing | Self::Gone => {}
+        }
+        submitter.wait(completion)
+    }
+
+    pub(crate) fn map<D>(self, into: fn(C) -> D) -> Outbound<D> {
+        match self {
+            Self::Nothing => Outbound::Nothing,
+            Self::Ready(Flight { commands, leg }) => Outbound::Ready(Flight { commands: into(commands), leg }),
+            Self::Gone => Outbound::Gone,
+        }
+    }
+}
+
+/// A batch that is being encoded.
+pub(crate) struct HandOver<'a, Q: DeviceQueue> {
+    submitter: &'a Submitter<Q>,
+    route: &'a Route,
+    /// Until something leaves: nothing is pinned.
+    own: Option<Hold>,
+    /// From then on.
+    shared: Option<Arc<Hold>>,
+    reserved: Option<Reservation<'a, QueueItem<Q>, Leg, Q::WaitPoint>>,
+    waiting: Vec<QueueItem<Q>>,
+    /// Submissions so far.
+    count: usize,
+}
+
+impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
+    pub(crate) fn new(submitter: &'a Submitter<Q>, route: &'a Route, hold: Hold) -> Self {
+        let own = Some(hold);
+        Self { submitter, route, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
+    }
+
+    /// A submission that is not the last, or why there is none.
+    pub(crate) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
+        let hold = self.hold(blocks);
+        self.shared = Some(hold.clone());
+        if self.count == 0 {
+            hold.completion.submitted();
+            self.reserved = self.submitter.reserve();
+        }
+        let leg = self.leg(hold, false);
+        self.push(item(commands, leg));
+    }
+
+    /// The last submission with what the batch reads back, or why there is none. `None`: there is nothing to do.
+    pub(crate) fn finish(
+        mut self,
+        encoded: Result<Option<(Q::Commands, Option<Arc<dyn PendingReadback>>)>>,
+        landing: Option<&Arc<Landing>>,
+        blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
+    ) -> Result<Outbound<Q::Commands>> {
+        let (commands, returning) = match encoded {
+            Ok(None) => {
+                self.let_go();
+                return Ok(Outbound::Nothing);
+            }
+            Ok(Some((commands, returning))) => (Ok(commands), returning),
+            Err(error) if self.count == 0 => {
+                self.let_go();
+                return Err(error);
+            }
+            // Those before it have left: it fails when its turn comes, as one that the device refuses.
+            Err(error) => (Err(error), None),
+        };
+        let hold = self.hold(blocks);
+        if let Some((returning, landing)) = returning.zip(landing) {
+            hold.returns(returning, landing.clone());
+        }
+        self.count();
+        let leg = self.leg(hold, true);
+        match commands {
+            Ok(commands) if self.count == 1 => return Ok(Outbound::Ready(Flight { commands, leg })),
+            commands => self.push(item(commands, leg)),
+        }
+        if !self.waiting.is_empty() {
+            self.submitter.push(std::mem::take(&mut self.waiting));
+        }
+        if let Some(reserved) = self.reserved.take() {
+            self.submitter.release(reserved);
+        }
+        Ok(Outbound::Gone)
+    }
+
+    /// What is known of it without looking at any op.
+    fn count(&self) {
+        let (counters, route) = (self.submitter.counters(), self.route);
+        let (cuts, pieces) = (route.added(), route.pieces);
+        counters.cuts.add(cuts);
+        counters.pieces.add(pieces);
+        counters.barriers.add(route.barriers);
+        counters.fused_ops.add(route.fused_ops);
+        counters.uploads.add(route.uploads);
+        counters.reads.add(route.reads);
+        if cuts > 0 {
+            tracing::debug!(target: "sortie", submissions = route.cuts.len(), cuts, pieces, "a batch is cut");
+        }
+    }
+
+    /// What all submissions hold; the first one pins the blocks.
+    fn hold(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<Hold> {
+        match (self.shared.take(), self.own.take()) {
+            (Some(hold), _) => hold,
+            (None, Some(mut hold)) => {
+                hold.pin(blocks());
+                Arc::new(hold)
+            }
+            (None, None) => unreachable!("let go only at the end"),
+        }
+    }
+
+    /// The batch has had no effect: nobody is to hear that it was lost on its way.
+    fn let_go(&mut self) {
+        if let Some(hold) = self.own.take() {
+            hold.let_go();
+        }
+    }
+
+    fn leg(&mut self, hold: Arc<Hold>, last: bool) -> Leg {
+        let number = self.count;
+        self.count += 1;
+        let cut: Option<&Cut> = self.route.cuts.get(number);
+        Leg {
+            part: u32::try_from(number).unwrap_or(u32::MAX),
+            submission: cut.map_or(0, |cut| cut.section),
+            last,
+            hold,
+            effort: self.route.efforts.get(number).cloned(),
+            native: false,
+            budget: self.route.budget.map(Duration::from_nanos),
+            left: None,
+            order: 0,
+        }
+    }
+
+    fn push(&mut self, item: QueueItem<Q>) {
+        match &self.reserved {
+            Some(reserved) => {
+                reserved.push([item]);
+                self.submitter.pushed();
+            }
+            None => self.waiting.push(item),
+        }
+    }
+}
+
+fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, leg: Leg) -> QueueItem<Q> {
+    match commands {
+        Ok(commands) => QueueItem::Submission(Flight { commands, leg }),
+        Err(error) => QueueItem::Failed(error, leg),
+    }
+}
+
+impl Replayed for Frozen {
+    fn blocks(&self) -> &[Option<Arc<Block>>] {
+        &self.payload.blocks
+    }
+
+    fn set_overran(&self) {
+        Self::set_overran(self);
+    }
+
+    fn first_runs(&self, last: bool) -> usize {
+        Self::first_runs(self, last)
+    }
+}

@@ -1,0 +1,92 @@
+//! One piece of device memory, whole, in or out of the pool, and the traits that a backend implements for it.
+
+use std::{
+    any::Any,
+    fmt::{self, Debug},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use crate::error::Result;
+
+/// Identity of one piece of memory, never given twice in a process. Bind groups are cached by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct BufferId(pub(crate) u64);
+
+impl BufferId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Where the bytes are, as a backend has them. Backends find their own type by [`Block::memory`](super::Block::memory).
+pub(crate) trait DeviceMemory: Any + Debug + Send + Sync {
+    /// Whether it was made for this use. Memory of a pool is made for all of them.
+    fn allows(&self, _wanted: Use) -> bool {
+        true
+    }
+}
+
+/// Makes the memory that a pool recycles.
+pub(crate) trait MemorySource: Debug + Send + Sync {
+    /// At least `bytes`, zeroed.
+    fn create(&self, bytes: u64) -> Result<Box<dyn DeviceMemory>>;
+
+    /// The memory of these ids is freed next: whatever a backend has cached must not keep it alive.
+    fn freeing(&self, _ids: &[BufferId]) {}
+}
+
+/// One piece of memory, whole.
+#[derive(Debug)]
+pub(crate) struct RawBuffer {
+    pub(crate) id: BufferId,
+    pub(super) memory: Box<dyn DeviceMemory>,
+    /// Bytes of all of it.
+    pub(super) bytes: u64,
+    /// Never used since it was made, hence all zero.
+    pub(super) fresh: bool,
+    /// Bytes that its current owner asked for: the rest is wasted.
+    pub(super) asked: u64,
+}
+
+impl RawBuffer {
+    /// Memory that was just made, all zero.
+    pub(super) fn fresh(memory: Box<dyn DeviceMemory>, bytes: u64) -> Self {
+        Self { id: BufferId::next(), memory, bytes, fresh: true, asked: 0 }
+    }
+
+    /// Memory that others may have written to.
+    pub(super) fn used(memory: Box<dyn DeviceMemory>, bytes: u64) -> Self {
+        Self { id: BufferId::next(), memory, bytes, fresh: false, asked: bytes }
+    }
+
+    /// Its memory, if it is of this backend.
+    #[inline]
+    pub(crate) fn memory<M: DeviceMemory>(&self) -> Option<&M> {
+        let memory: &dyn Any = &*self.memory;
+        memory.downcast_ref()
+    }
+}
+
+/// What a buffer may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Storage,
+    Uniform,
+    Indirect,
+    CopyFrom,
+    CopyTo,
+}
+
+impl fmt::Display for Use {
+    /// wgpu's own name, which is what the user has to add.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Storage => "STORAGE",
+            Self::Uniform => "UNIFORM",
+            Self::Indirect => "INDIRECT",
+            Self::CopyFrom => "COPY_SRC",
+            Self::CopyTo => "COPY_DST",
+        })
+    }
+}
