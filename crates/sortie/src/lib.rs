@@ -91,6 +91,7 @@
 #[doc(no_inline)]
 pub use {bytemuck, half, wgpu};
 
+mod backend;
 mod batch;
 mod batcher;
 mod cpu;

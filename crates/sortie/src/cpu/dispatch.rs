@@ -10,8 +10,9 @@ use super::{
     workers::Workers,
 };
 use crate::{
+    backend::cpu::kernel::CpuKernel,
     error::{Error, ErrorKind, Result},
-    kernel::{Kernel, Ready},
+    kernel::Kernel,
 };
 
 impl Running<'_> {
@@ -19,7 +20,7 @@ impl Running<'_> {
     pub(super) fn dispatch(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
         let (payload, workers) = (self.sheet.payload(), &self.sheet.workers);
         let kernel = &payload.kernels[op.kernel as usize];
-        let ready = kernel.ready();
+        let ready = self.kernels[op.kernel as usize];
         let groups = match accesses.last().filter(|_| op.indirect) {
             Some(counts) => read_groups(&mut self.memory, counts),
             None => op.grid,
@@ -81,7 +82,7 @@ fn read_groups(memory: &mut Memory<'_>, counts: &Access) -> [u32; 3] {
     }
 }
 
-fn race(kernel: &Kernel, ready: &Ready, findings: &[Finding]) -> Error {
+fn race(kernel: &Kernel, ready: &CpuKernel, findings: &[Finding]) -> Error {
     let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), ready.describe(finding)));
     Error::new(ErrorKind::Race, lines.collect::<Vec<_>>().join("\n"))
 }

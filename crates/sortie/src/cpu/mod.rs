@@ -30,7 +30,6 @@ use crate::{
     device::{DeviceOptions, Shared},
     encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Ports, Route},
     error::Result,
-    kernel::KernelCache,
     memory::{Block, Returning, Returns},
     metrics::{Count, Counters},
     profile::Log,
@@ -50,19 +49,13 @@ fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
 #[derive(Debug)]
 pub(crate) struct Cpu {
     plans: PlanCache,
-    kernels: KernelCache,
     workers: Arc<Workers>,
     counters: Arc<Counters>,
 }
 
 impl Cpu {
     pub(crate) fn new(options: &DeviceOptions, counters: Arc<Counters>) -> Result<Self> {
-        Ok(Self {
-            plans: PlanCache::new(counters.clone()),
-            kernels: KernelCache::default(),
-            workers: Arc::new(Workers::new(options)?),
-            counters,
-        })
+        Ok(Self { plans: PlanCache::new(counters.clone()), workers: Arc::new(Workers::new(options)?), counters })
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -88,10 +81,6 @@ impl Cpu {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.plans
-    }
-
-    pub(crate) fn kernels(&self) -> &KernelCache {
-        &self.kernels
     }
 
     /// Takes what the work needs out of the payload, which is left as empty as a new one but for its blocks: those of its slots, then the

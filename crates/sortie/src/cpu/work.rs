@@ -11,10 +11,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use sortie_plan::{Access, Clear, Lane, Op, OpKind};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
+    backend::cpu::kernel::CpuKernel,
     encode::{Errand, Frozen, Payload, Planned},
     error::{Error, Result},
     memory::{Block, Returns, host},
@@ -128,8 +130,10 @@ impl Work {
     /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let plan = &self.sheet.planned.plan;
+        let kernels = self.sheet.payload().kernels.iter().map(CpuKernel::of);
         let mut running = Running {
             sheet: &self.sheet,
+            kernels: kernels.collect::<Result<_>>()?,
             memory: Memory::new(blocks, &plan.placement),
             canceled,
             tally: Tally::default(),
@@ -147,6 +151,8 @@ impl Work {
 /// A submission under way.
 pub(super) struct Running<'a> {
     pub(super) sheet: &'a Sheet,
+    /// By number.
+    pub(super) kernels: SmallVec<[&'a CpuKernel; 16]>,
     pub(super) memory: Memory<'a>,
     pub(super) canceled: &'a AtomicBool,
     tally: Tally,

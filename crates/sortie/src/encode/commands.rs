@@ -17,9 +17,10 @@ use super::{
     stamps::Stamps,
 };
 use crate::{
+    backend::wgpu::{kernel::WgpuKernel, layouts::Layout},
     device::Shared,
     error::Result,
-    kernel::{GRID_BLOCK, Kernel, Layout, fold},
+    kernel::{GRID_BLOCK, fold},
     memory::Block,
     metrics::{Count, Counters},
     profile::What,
@@ -30,8 +31,10 @@ pub(super) struct Encoding<'a> {
     pub(super) device: &'a wgpu::Device,
     pub(super) shared: &'a Arc<Shared>,
     pub(super) laid: &'a Laid<'a>,
+    /// By number.
+    pub(super) kernels: &'a [&'a WgpuKernel],
     /// Present when scratch must be zeroed in the middle.
-    pub(super) fill: Option<&'a Kernel>,
+    pub(super) fill: Option<&'a WgpuKernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<wgpu::Buffer>,
     /// Where timestamps go in it.
@@ -152,7 +155,7 @@ impl<'a> Encoding<'a> {
     }
 
     fn resolve_op(&self, groups: &mut Groups, resolved: &mut Resolved, op: &Op, accesses: &[Access], now: u64) {
-        let kernel = &self.laid.payload.kernels[op.kernel as usize];
+        let kernel = self.kernels[op.kernel as usize];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(op, access)).collect();
@@ -224,7 +227,7 @@ impl<'a> Encoding<'a> {
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn clears_in_pass(&self, clear: &Clear, lane: Lane) -> Option<&'a Kernel> {
+    fn clears_in_pass(&self, clear: &Clear, lane: Lane) -> Option<&'a WgpuKernel> {
         let bound = clear.bytes <= self.shared.limits().binding_bytes;
         self.fill.filter(|fill| bound && lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
@@ -314,7 +317,7 @@ impl<'a> Encoding<'a> {
         op: &Op,
         refs: &mut impl Iterator<Item = &'r GroupRef>,
     ) {
-        let kernel = &self.laid.payload.kernels[op.kernel as usize];
+        let kernel = self.kernels[op.kernel as usize];
         let wrapped = op.params[1] > 0;
         let pipeline = commands.pipeline(kernel, wrapped);
         for group in kernel.groups() {

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::{
-    kernel::Layout,
+    backend::wgpu::layouts::Layout,
     memory::{Block, BufferId},
     metrics::{Count, Counters},
 };

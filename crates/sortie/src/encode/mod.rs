@@ -37,10 +37,11 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
+    backend::wgpu::{compiler::WgpuCompiler, kernel::WgpuKernel},
     cpu::{Cpu, Work},
     device::{DeviceKind, DeviceOptions, Gpu, Shared},
     error::{Error, Result},
-    kernel::{GRID_BLOCK, Kernel, KernelCache, Layouts, grid_block},
+    kernel::{GRID_BLOCK, Kernel, grid_block},
     memory::{Block, BufferId, Returning, Staged, Staging, Use},
     metrics::{Count, Counters},
     profile::{Log, Tier},
@@ -80,12 +81,17 @@ pub(crate) struct Encoded {
 pub(crate) type Leave<'a> = &'a mut dyn FnMut(Commands, &[Option<Arc<Block>>]);
 
 impl Executor {
-    pub(crate) fn wgpu(gpu: Gpu, groups: Arc<GroupCache>, staging: Arc<Staging>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn wgpu(
+        gpu: Gpu,
+        compiler: Arc<WgpuCompiler>,
+        groups: Arc<GroupCache>,
+        staging: Arc<Staging>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self::Wgpu(Wgpu {
             gpu,
             plans: PlanCache::new(counters.clone()),
-            kernels: KernelCache::default(),
-            layouts: Layouts::default(),
+            compiler,
             fill: FillKernel::default(),
             groups,
             staging,
@@ -105,17 +111,6 @@ impl Executor {
             Self::Wgpu(wgpu) => &wgpu.plans,
             Self::Cpu(cpu) => cpu.plans(),
         }
-    }
-
-    pub(crate) fn kernels(&self) -> &KernelCache {
-        match self {
-            Self::Wgpu(wgpu) => &wgpu.kernels,
-            Self::Cpu(cpu) => cpu.kernels(),
-        }
-    }
-
-    pub(crate) fn layouts(&self) -> &Layouts {
-        &self.as_wgpu().layouts
     }
 
     /// Whether memory is the host's own: then any fill, and any copy within a buffer, is one op.
@@ -249,8 +244,7 @@ fn encoding(planned: &Planned, parts: &[Part]) -> tracing::Span {
 pub(crate) struct Wgpu {
     gpu: Gpu,
     plans: PlanCache,
-    kernels: KernelCache,
-    layouts: Layouts,
+    compiler: Arc<WgpuCompiler>,
     fill: FillKernel,
     groups: Arc<GroupCache>,
     staging: Arc<Staging>,
@@ -270,7 +264,7 @@ impl Wgpu {
         // Taken out, so that another thread running the same plan is not held up: it resolves its own.
         let mut resolved = std::mem::take(&mut *planned.resolved.lock());
         let physical = self.place(shared, planned, payload, &mut resolved)?;
-        compile(shared, planned, payload)?;
+        self.compile(planned, payload)?;
         let params = params(shared, planned, resolved.params)?;
         // Behind the slots: whoever holds the blocks holds it too.
         payload.blocks.extend(params.clone().map(Some));
@@ -291,7 +285,7 @@ impl Wgpu {
         let planned = route.planned(&base).clone();
         let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
         physical.iter().for_each(|block| block.stale());
-        compile(shared, &planned, &payload)?;
+        self.compile(&planned, &payload)?;
         let params = params(shared, &planned, None)?;
         let mut frozen = Frozen::new(base, route, payload, physical, params, ports);
         let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
@@ -323,7 +317,7 @@ impl Wgpu {
                 let mut payload = Payload::clone(&frozen.payload);
                 let physical = self.place(shared, &planned, &mut payload, &mut Resolved::default())?;
                 physical.iter().for_each(|block| block.stale());
-                compile(shared, &planned, &payload)?;
+                self.compile(&planned, &payload)?;
                 let params = params(shared, &planned, None)?;
                 let next = frozen.planned_by(route, payload, physical, params);
                 let first = self.initialise(&next, Some(frozen))?;
@@ -371,10 +365,11 @@ impl Wgpu {
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
+        let kernels = laid.payload.kernels.iter().map(WgpuKernel::of).collect::<Result<SmallVec<[_; 16]>>>()?;
         let clears = laid.planned.plan.clears.iter().any(|clear| !clear.first);
         let fill = if clears { Some(self.fill.get(shared)?) } else { None };
         if let Some(fill) = fill {
-            fill.pipeline(shared, false)?;
+            self.compiler.pipeline(fill, false)?;
         }
         let upload = self.upload(laid)?;
         let stamps_start = laid.read_bytes().next_multiple_of(8);
@@ -393,7 +388,8 @@ impl Wgpu {
             device: &self.gpu,
             shared,
             laid,
-            fill,
+            kernels: &kernels,
+            fill: fill.map(WgpuKernel::of).transpose()?,
             upload: upload.as_ref(),
             readback: readback.clone(),
             stamps_start,
@@ -491,6 +487,23 @@ impl Wgpu {
         })?;
         Ok(Some(buffer))
     }
+
+    /// Compiles the variants that are missing, as many at a time as there are cores. Usually there is nothing to do.
+    fn compile(&self, planned: &Planned, payload: &Payload) -> Result<()> {
+        let mut missing: SmallVec<[_; 4]> = SmallVec::new();
+        for (number, wrapped) in &planned.variants {
+            let kernel = &payload.kernels[*number as usize];
+            if WgpuKernel::of(kernel)?.pipeline(*wrapped).is_none() {
+                missing.push((kernel, *wrapped));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Reads files: 60 µs.
+        let cores = thread::available_parallelism().map_or(1, Into::into);
+        missing.chunks(cores).try_for_each(|some| self.compiler.compile_all(some))
+    }
 }
 
 /// The buffer of hidden parameters, if any op has some.
@@ -501,19 +514,4 @@ fn params(shared: &Arc<Shared>, planned: &Planned, preferred: Option<BufferId>) 
             Ok(Some(Block::owned(shared.clone(), shared.take_memory(bytes, preferred)?, bytes.next_multiple_of(4))))
         }
     }
-}
-
-/// Compiles the variants that are missing, as many at a time as there are cores. Usually there is nothing to do.
-fn compile(shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
-    let all = planned.variants.iter().map(|(kernel, wrapped)| (&payload.kernels[*kernel as usize], *wrapped));
-    let missing: SmallVec<[_; 4]> = all.filter(|(kernel, wrapped)| kernel.compiled(*wrapped).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    // Reads files: 60 µs.
-    let cores = thread::available_parallelism().map_or(1, Into::into);
-    for some in missing.chunks(cores) {
-        Kernel::compile_all(shared, some)?;
-    }
-    Ok(())
 }

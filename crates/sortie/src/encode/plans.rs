@@ -21,7 +21,7 @@ use crate::{
     cpu::Native,
     device::Shared,
     error::{Error, Result},
-    kernel::{GRID_BLOCK, Kernel, KernelOptions},
+    kernel::{GRID_BLOCK, Kernel},
     memory::BufferId,
     metrics::{Count, Counters},
 };
@@ -226,7 +226,7 @@ impl Planned {
                     continue;
                 }
                 let source = programs[op.kernel as usize].source(caps);
-                let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
+                let kernel = shared.kernels().generated(&source.text)?;
                 if kernel.num_bindings() != op.accesses.len as usize {
                     // A binding that a kernel does not use is none of its bindings.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));

@@ -5,14 +5,13 @@ use std::{panic::Location, sync::Arc};
 use naga::ResourceBinding;
 
 use super::{
-    Kernel,
+    Kernel, KernelCache,
     interface::{Binding, BindingKind},
-    parse::{Parsed, validate},
     rewrite::{self, ImmediatesAs},
     stack::compile,
 };
 use crate::{
-    device::{Device, Shared},
+    device::Device,
     error::{Error, ErrorKind, Result},
 };
 
@@ -69,9 +68,9 @@ impl Device {
         if let Some(bound) = kernel.inner.bound.get() {
             return Ok(bound.clone());
         }
-        let deadline = kernel.deadline(shared);
-        let (theirs, parts) = (kernel.clone(), Arc::clone(shared));
-        let bound = compile(deadline, &kernel.said(), move || theirs.with_bound_immediates(&parts))??;
+        let deadline = kernel.deadline(shared.options().compile_budget);
+        let (theirs, kernels) = (kernel.clone(), Arc::clone(shared.kernels()));
+        let bound = compile(deadline, &kernel.said(), move || theirs.with_bound_immediates(&kernels))??;
         self.ready(&bound, deadline)?;
         Ok(kernel.inner.bound.get_or_init(|| bound).clone())
     }
@@ -79,12 +78,11 @@ impl Device {
 
 impl Kernel {
     /// Must run on a large stack.
-    fn with_bound_immediates(&self, shared: &Arc<Shared>) -> Result<Self> {
-        let Parsed { module, interface, size, .. } = &self.inner.parsed;
-        let mut interface = interface.clone();
+    fn with_bound_immediates(&self, kernels: &KernelCache) -> Result<Self> {
+        let mut interface = self.interface().clone();
         let Some(immediates) = interface.immediates.take() else { unreachable!("it has some") };
         let (group, binding) = interface.bindings.last().map_or((0, 0), |last| (last.group, last.binding + 1));
-        let mut module = module.clone();
+        let mut module = self.module().clone();
         let name = rewrite::move_immediates(&mut module, ImmediatesAs::Storage, ResourceBinding { group, binding });
         interface.bindings.push(Binding {
             group,
@@ -96,7 +94,6 @@ impl Kernel {
             moves: [true, false],
             scalar: None,
         });
-        let info = validate(&self.inner.source, &module, Self::capabilities(shared))?;
-        Self::of(shared, &self.inner.source, self.inner.origin, Parsed { module, info, interface, size: *size })
+        kernels.again(self, module, interface)
     }
 }

@@ -14,6 +14,7 @@ use naga::{
 
 use super::{
     fold::GRID_BLOCK,
+    interface::Interface,
     parse::{Parsed, validate},
 };
 
@@ -42,9 +43,9 @@ pub(crate) struct Rewritten {
 }
 
 /// Makes a variant of a kernel.
-pub(crate) fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
-    let mut module = parsed.module.clone();
-    let hidden_group = parsed.interface.hidden_group();
+pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Rewritten {
+    let mut module = module.clone();
+    let hidden_group = interface.hidden_group();
     move_immediates(&mut module, variant.immediates, ResourceBinding { group: hidden_group, binding: 0 });
     if variant.wrapped {
         wrap(&mut module, ResourceBinding { group: hidden_group, binding: 1 });
@@ -54,7 +55,8 @@ pub(crate) fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
 
 /// Whether the kernel's immediates have a layout that `var<uniform>` allows; arrays of scalars, for one, do not.
 pub(crate) fn immediates_fit_uniform(parsed: &Parsed, capabilities: Capabilities) -> bool {
-    let rewritten = rewrite(parsed, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
+    let Parsed { module, interface, .. } = parsed;
+    let rewritten = rewrite(module, interface, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
     validate("", &rewritten.module, capabilities).is_ok()
 }
 
@@ -338,6 +340,10 @@ mod tests {
     fn variants() -> impl Iterator<Item = Variant> {
         let places = [ImmediatesAs::Native, ImmediatesAs::Uniform, ImmediatesAs::Storage];
         places.into_iter().flat_map(|immediates| [false, true].map(|wrapped| Variant { immediates, wrapped }))
+    }
+
+    fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
+        super::rewrite(&parsed.module, &parsed.interface, variant)
     }
 
     fn kernel(what: &str) -> Parsed {

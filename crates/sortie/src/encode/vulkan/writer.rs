@@ -14,10 +14,11 @@ use super::{
     target::Target,
 };
 use crate::{
+    backend::wgpu::{kernel::WgpuKernel, layouts::Layout},
     device::Shared,
     encode::{Frozen, commands::folded, groups::Bound},
     error::Result,
-    kernel::{GRID_BLOCK, Kernel, Layout},
+    kernel::{GRID_BLOCK, Kernel},
     memory::{Block, BufferId},
 };
 
@@ -202,9 +203,10 @@ impl<'a> Writer<'a> {
         let kernel = &frozen.payload.kernels[op.kernel as usize];
         let wrapped = op.params[1] > 0;
         let compiled = self.pipeline(kernel, wrapped)?;
-        let pipeline = kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
+        let own = WgpuKernel::of(kernel)?;
+        let pipeline = own.pipeline(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
         let mut bound: SmallVec<[Set; 4]> = SmallVec::new();
-        for group in kernel.groups() {
+        for group in own.groups() {
             let bindings = accesses[group.bindings.clone()].iter();
             let places: Places = bindings.map(|access| self.place(op, access)).collect();
             let layout = compiled.sets[group.number as usize];
@@ -331,7 +333,7 @@ impl<'a> Writer<'a> {
         }
         let pipeline = match self.known.and_then(|known| known.get(&key)) {
             Some(pipeline) => pipeline.clone(),
-            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.shared, kernel, wrapped)?),
+            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.shared.compiler(), kernel, wrapped)?),
         };
         self.into.pipelines.insert(key, pipeline.clone());
         Ok(pipeline)

@@ -1,0 +1,3 @@
+//! The built-in CPU.
+
+pub(crate) mod kernel;

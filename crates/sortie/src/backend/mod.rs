@@ -1,0 +1,4 @@
+//! What differs between backends.
+
+pub(crate) mod cpu;
+pub(crate) mod wgpu;
