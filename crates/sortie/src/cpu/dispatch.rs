@@ -10,7 +10,7 @@ use super::{
     workers::Workers,
 };
 use crate::{
-    backend::cpu::kernel::CpuKernel,
+    backend::cpu::kernel::{CpuKernel, CpuProgram},
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
 };
@@ -19,8 +19,7 @@ impl Running<'_> {
     /// Runs a kernel over the memory that its accesses name.
     pub(super) fn dispatch(&mut self, op: &Op, accesses: &[Access]) -> Result<()> {
         let (payload, workers) = (self.sheet.payload(), &self.sheet.workers);
-        let kernel = &payload.kernels[op.kernel as usize];
-        let ready = self.kernels[op.kernel as usize];
+        let compiled = self.kernels[op.kernel as usize];
         let groups = match accesses.last().filter(|_| op.indirect) {
             Some(counts) => read_groups(&mut self.memory, counts),
             None => op.grid,
@@ -28,7 +27,7 @@ impl Running<'_> {
         if groups.contains(&0) {
             return Ok(());
         }
-        let slots = ready.slots.iter().enumerate();
+        let slots = compiled.slots().iter().enumerate();
         let mut loans: SmallVec<[Loan; 8]> = slots
             .map(|(slot, take)| {
                 let place = self.memory.place(&accesses[take.binding]);
@@ -46,21 +45,29 @@ impl Running<'_> {
                 &aligned
             }
         };
-        let run = Run { groups, bound: &mut bound, immediates };
         let stop = Stop { canceled: self.canceled, deadline: workers.deadline() };
+        let kernel = &payload.kernels[op.kernel as usize];
+        let program = match compiled {
+            CpuKernel::Program(program) => program,
+            CpuKernel::Native(native) => {
+                let outcome = native.run(&mut bound, immediates, &workers.threads, stop);
+                return outcome.map_err(|halt| halted(halt, "of a tensor operation", workers));
+            }
+        };
+        let run = Run { groups, bound: &mut bound, immediates };
         let outcome = match workers.checks {
-            Some(checks) => match ready.program.check(run, checks, stop) {
-                Ok(findings) if !findings.is_empty() => return Err(race(kernel, ready, &findings)),
+            Some(checks) => match program.program.check(run, checks, stop) {
+                Ok(findings) if !findings.is_empty() => return Err(race(kernel, program, &findings)),
                 outcome => outcome.map(drop),
             },
-            None => ready.program.run(run, &workers.threads, stop),
+            None => program.program.run(run, &workers.threads, stop),
         };
         outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), workers))
     }
 }
 
-/// Why a kernel, or what stands for one, ended early.
-pub(super) fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
+/// Why a kernel ended early.
+fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
     match halt {
         Halt::Canceled => canceled_here(),
         Halt::OverBudget => {
@@ -82,7 +89,7 @@ fn read_groups(memory: &mut Memory<'_>, counts: &Access) -> [u32; 3] {
     }
 }
 
-fn race(kernel: &Kernel, ready: &CpuKernel, findings: &[Finding]) -> Error {
-    let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), ready.describe(finding)));
+fn race(kernel: &Kernel, program: &CpuProgram, findings: &[Finding]) -> Error {
+    let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), program.describe(finding)));
     Error::new(ErrorKind::Race, lines.collect::<Vec<_>>().join("\n"))
 }

@@ -5,14 +5,9 @@
 //!
 //! Invariant: what runs has the turn of the submit line, so one submission runs at a time and nobody waits for memory.
 
-mod chain;
 mod dispatch;
 mod fill;
-mod layout;
-mod loads;
 mod memory;
-mod native;
-mod product;
 mod work;
 mod workers;
 
@@ -21,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 use sortie_cpu::{Library, native::time_libraries};
 use sortie_plan::Part;
 
-pub(crate) use self::{native::Native, work::Work};
+pub(crate) use self::work::Work;
 use self::{
     work::{Held, Sheet},
     workers::Workers,

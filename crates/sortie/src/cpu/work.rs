@@ -252,7 +252,6 @@ impl Running<'_> {
         let payload = self.sheet.payload();
         let empty = match op.kind {
             OpKind::Dispatch => !op.indirect && op.grid.contains(&0),
-            OpKind::Tensor => false,
             _ => accesses.is_empty(),
         };
         if empty {
@@ -261,7 +260,6 @@ impl Running<'_> {
         self.tally.count(op.lane);
         match (op.kind, accesses) {
             (OpKind::Dispatch, accesses) => self.dispatch(op, accesses)?,
-            (OpKind::Tensor, accesses) => self.native(op, accesses)?,
             (OpKind::Copy, [from, to]) => {
                 let (from, to) = (self.memory.place(from), self.memory.place(to));
                 self.memory.copy(from, to);

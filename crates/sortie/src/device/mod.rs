@@ -47,7 +47,7 @@ pub(crate) use self::{
 };
 use crate::{
     backend::{
-        cpu::kernel::CpuCompiler,
+        cpu::compiler::CpuCompiler,
         wgpu::compiler::{Rules, WgpuCompiler},
     },
     encode::{Executor, GroupCache},

@@ -23,9 +23,16 @@ mod vulkan;
 use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
-use sortie_plan::Part;
+use sortie_plan::{Caps, Part, Recording, fuse::Program};
 
-use self::{commands::Encoding, fill::FillKernel, frozen::Laid, plans::Resolved, stamps::Stamps, vulkan::Secondary};
+use self::{
+    commands::Encoding,
+    fill::FillKernel,
+    frozen::Laid,
+    plans::{GeneratedKernel, Resolved},
+    stamps::Stamps,
+    vulkan::Secondary,
+};
 pub(crate) use self::{
     fill::{FILL_BYTES, PATTERN_WORDS, grid as fill_grid, immediates as fill_immediates},
     frozen::{Errand, Fit, Frozen, Ports},
@@ -37,7 +44,11 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
-    backend::wgpu::{compiler::WgpuCompiler, kernel::WgpuKernel},
+    backend::{
+        cpu,
+        generated::Generated,
+        wgpu::{compiler::WgpuCompiler, kernel::WgpuKernel},
+    },
     cpu::{Cpu, Work},
     device::{DeviceKind, DeviceOptions, Gpu, Shared},
     error::{Error, Result},
@@ -106,11 +117,32 @@ impl Executor {
         Ok((Self::Cpu(cpu), threads))
     }
 
-    pub(crate) fn plans(&self) -> &PlanCache {
-        match self {
+    /// The plan of this recording for these capabilities, made if none is known.
+    pub(crate) fn plan(&self, shared: &Shared, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
+        let plans = match self {
             Self::Wgpu(wgpu) => &wgpu.plans,
             Self::Cpu(cpu) => cpu.plans(),
-        }
+        };
+        plans.get(recording, caps, &|program| self.generate(shared, program, caps))
+    }
+
+    /// The kernel of a tensor program.
+    fn generate(&self, shared: &Shared, program: &Program, caps: &Caps) -> Result<GeneratedKernel> {
+        let generated = match self {
+            Self::Wgpu(_) => Generated::Source(program.source(caps)),
+            Self::Cpu(_) => cpu::compiler::generate(program, caps),
+        };
+        Ok(match generated {
+            Generated::Source(source) => {
+                let kernel = shared.kernels().generated(&source.text)?;
+                let wrapped = source.grid.iter().any(|groups| *groups > shared.limits().groups);
+                GeneratedKernel { kernel, words: source.words, grid: source.grid, wrapped }
+            }
+            Generated::Native { compiled, interface, grid } => {
+                let kernel = shared.kernels().native(interface, compiled);
+                GeneratedKernel { kernel, words: Vec::new(), grid, wrapped: false }
+            }
+        })
     }
 
     /// Whether memory is the host's own: then any fill, and any copy within a buffer, is one op.

@@ -10,16 +10,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use sortie_plan::{
     Caps, Lane, Op, OpKind, Plan, Recording, Span, Touch,
-    fuse::{self, Lowered, Source},
+    fuse::{self, Lowered, Program},
 };
 
 use super::{Payload, groups::GroupRef, route::Routes};
 use crate::{
-    cpu::Native,
-    device::Shared,
     error::{Error, Result},
     kernel::{GRID_BLOCK, Kernel},
     memory::BufferId,
@@ -34,7 +31,7 @@ const MOST_OPS: usize = 1 << 20;
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
 pub(crate) struct Planned {
-    /// What runs: without tensor operations, but for those that the host computes without a kernel.
+    /// What runs: without tensor operations.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     /// What stands for tensor operations, if there are any.
@@ -61,18 +58,30 @@ pub(crate) struct Tensors {
     key: Recording,
     /// What shares a kernel, by the op that it is called by.
     fused: FxHashMap<u32, Fused>,
-    /// What ops of kind `Tensor` compute, by kernel; `None` for those that have become dispatches.
-    natives: Vec<Option<Native>>,
-    /// Where the scalars of such ops were recorded; `data` of the op is a part of this list.
-    scalars: Vec<u32>,
     /// Follow those of the payload.
     kernels: Vec<Kernel>,
+    /// How many the payload has before them.
+    first_kernel: usize,
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
     start: usize,
     words: Vec<Word>,
     /// Operations without a kernel of their own.
     pub(super) joined: u64,
 }
+
+/// The kernel of a tensor program, and how it is dispatched.
+#[derive(Clone)]
+pub(super) struct GeneratedKernel {
+    pub(super) kernel: Kernel,
+    /// Sizes among its parameters. The program's scalars follow them.
+    pub(super) words: Vec<u32>,
+    pub(super) grid: [u32; 3],
+    /// The grid is over the device's limit.
+    pub(super) wrapped: bool,
+}
+
+/// Has the device generate the kernel of a tensor program.
+pub(super) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
 
 /// What one kernel stands for.
 #[derive(Debug)]
@@ -120,7 +129,7 @@ impl PlanCache {
     }
 
     /// The plan of this recording for these capabilities, made if none is known.
-    pub(crate) fn get(&self, shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
+    pub(super) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<Planned>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();
         known.clock += 1;
@@ -138,7 +147,7 @@ impl PlanCache {
         let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
             true => Planned::new(recording.clone(), None, Vec::new(), caps),
-            false => Planned::lowered(shared, recording, caps)?,
+            false => Planned::lowered(recording, caps, generate)?,
         });
         self.known.lock().insert(fingerprint, planned.clone());
         Ok(planned)
@@ -175,10 +184,11 @@ impl Known {
 impl Planned {
     fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
+        let native = |op: &Op| tensors.as_ref().is_some_and(|tensors| tensors.is_native(op));
         let mut variants: Vec<_> = recording
             .ops
             .iter()
-            .filter(|op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute)
+            .filter(|op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill) && op.lane == Lane::Compute && !native(op))
             .map(|op| (op.kernel, op.params[1] > 0))
             .collect();
         variants.sort_unstable();
@@ -198,40 +208,42 @@ impl Planned {
     }
 
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
-    fn lowered(shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Self> {
+    fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let uses_arena = |op: &&Op| matches!(op.kind, OpKind::Dispatch | OpKind::Fill | OpKind::Tensor);
         let start = recording.ops.iter().filter(uses_arena).map(|op| op.data.range().end).max().unwrap_or(0);
         let mut tensors = Tensors {
             key: recording.clone(),
             fused: FxHashMap::default(),
-            natives: Vec::new(),
-            scalars,
             kernels: Vec::new(),
+            first_kernel: recording.kernels.len(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
             joined: joined(recording, &origin),
         };
-        if caps.host {
-            tensors.natives = programs.iter().map(Native::of).collect();
-        }
+        let mut numbers: FxHashMap<u64, u32> = lowered.kernels.iter().copied().zip(0..).collect();
+        // Equal programs share a native kernel, as they share one that has a source.
+        let mut natives: FxHashMap<&Program, GeneratedKernel> = FxHashMap::default();
         let mut members = members.into_iter();
         for (number, origin) in origin.iter().enumerate() {
             let op = lowered.ops[number];
             if op.kind == OpKind::Tensor {
-                let fused =
-                    Fused { ops: members.next().unwrap_or_default(), flops: programs[op.kernel as usize].flops() };
+                let program = &programs[op.kernel as usize];
+                let fused = Fused { ops: members.next().unwrap_or_default(), flops: program.flops() };
                 tensors.fused.insert(*origin, fused);
-                if let Some(Some(_)) = tensors.natives.get(op.kernel as usize) {
-                    continue;
-                }
-                let source = programs[op.kernel as usize].source(caps);
-                let kernel = shared.kernels().generated(&source.text)?;
-                if kernel.num_bindings() != op.accesses.len as usize {
+                let generated = match natives.get(program) {
+                    Some(known) => GeneratedKernel::clone(known),
+                    None => generate(program)?,
+                };
+                if generated.kernel.num_bindings() != op.accesses.len as usize {
                     // A binding that a kernel does not use is none of its bindings.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
                 }
-                lowered.ops[number] = tensors.dispatch(shared, &mut lowered, op, &kernel, &source);
+                let scalars = &scalars[op.data.range()];
+                lowered.ops[number] = tensors.dispatch(&mut lowered, &mut numbers, op, &generated, scalars);
+                if generated.kernel.is_native() {
+                    natives.entry(program).or_insert(generated);
+                }
             }
         }
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
@@ -268,13 +280,13 @@ impl Planned {
     pub(crate) fn complete(&self, payload: &mut Payload) {
         let Some(tensors) = &self.tensors else { return };
         payload.kernels.extend(tensors.kernels.iter().cloned());
-        payload.immediates.resize(tensors.start, 0);
-        for word in &tensors.words {
-            let bytes = match word {
+        payload.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
+        let (recorded, words) = payload.immediates.split_at_mut(tensors.start);
+        for (word, to) in tensors.words.iter().zip(words.chunks_exact_mut(4)) {
+            to.copy_from_slice(&match word {
                 Word::Size(size) => size.to_le_bytes(),
-                Word::Scalar(at) => bytes_at(&payload.immediates, *at),
-            };
-            payload.immediates.extend_from_slice(&bytes);
+                Word::Scalar(at) => bytes_at(recorded, *at),
+            });
         }
     }
 }
@@ -295,48 +307,39 @@ fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
 }
 
 impl Tensors {
-    /// The kernels that were generated, and what is computed without one, by what ops name them by.
-    pub(super) fn kernel(&self, index: usize) -> Option<&Kernel> {
-        self.kernels.get(index)
+    /// The generated kernel that an op names by this number, if it does.
+    pub(super) fn kernel(&self, number: u32) -> Option<&Kernel> {
+        self.kernels.get((number as usize).checked_sub(self.first_kernel)?)
     }
 
-    /// How much an op of kind `Tensor` has to compute.
-    pub(super) fn work(&self, op: &Op) -> u64 {
-        match self.natives.get(op.kernel as usize) {
-            Some(Some(native)) => native.work(),
-            _ => 0,
-        }
+    /// Whether an op runs a kernel that has no pipeline.
+    pub(super) fn is_native(&self, op: &Op) -> bool {
+        op.kind == OpKind::Dispatch && self.kernel(op.kernel).is_some_and(Kernel::is_native)
     }
 
-    /// What an op of kind `Tensor` computes, and its scalars.
-    pub(crate) fn native(&self, op: &Op, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
-        let Some(Some(native)) = self.natives.get(op.kernel as usize) else {
-            unreachable!("what is not native has become a dispatch")
-        };
-        let scalars = self.scalars[op.data.range()].iter();
-        (native, scalars.map(|at| u32::from_le_bytes(bytes_at(immediates, *at))).collect())
-    }
-
-    /// The dispatch that runs a generated kernel.
-    fn dispatch(&mut self, shared: &Shared, lowered: &mut Recording, op: Op, kernel: &Kernel, source: &Source) -> Op {
-        let known = lowered.kernels.iter().position(|id| *id == kernel.id());
-        let index = match known.and_then(|index| u32::try_from(index).ok()) {
-            Some(index) => index,
-            None => {
-                self.kernels.push(kernel.clone());
-                lowered.push_kernel(kernel.id())
-            }
-        };
+    /// The dispatch that runs a generated kernel. `numbers`: of kernels in the lowered recording, by their id.
+    fn dispatch(
+        &mut self,
+        lowered: &mut Recording,
+        numbers: &mut FxHashMap<u64, u32>,
+        op: Op,
+        generated: &GeneratedKernel,
+        scalars: &[u32],
+    ) -> Op {
+        let GeneratedKernel { kernel, words, grid, wrapped } = generated;
+        let index = *numbers.entry(kernel.id()).or_insert_with(|| {
+            self.kernels.push(kernel.clone());
+            lowered.push_kernel(kernel.id())
+        });
         let first = self.start + self.words.len() * 4;
-        self.words.extend(source.words.iter().map(|word| Word::Size(*word)));
-        self.words.extend(self.scalars[op.data.range()].iter().map(|at| Word::Scalar(*at)));
-        let folded = source.grid.iter().any(|groups| *groups > shared.limits().groups);
+        self.words.extend(words.iter().map(|word| Word::Size(*word)));
+        self.words.extend(scalars.iter().map(|at| Word::Scalar(*at)));
         Op {
             kind: OpKind::Dispatch,
             kernel: index,
-            grid: source.grid,
+            grid: *grid,
             data: Span::new(first..self.start + self.words.len() * 4),
-            params: [kernel.hidden_immediates(), if folded { GRID_BLOCK as u32 } else { 0 }],
+            params: [kernel.hidden_immediates(), if *wrapped { GRID_BLOCK as u32 } else { 0 }],
             ..op
         }
     }

@@ -16,8 +16,6 @@ use crate::{
 
 /// What a dispatch or a transfer costs beside its groups or bytes, in groups or in KiB.
 const FIXED: u64 = 16;
-/// Computations without a kernel that take about as long as a workgroup.
-const NATIVE: u64 = 1024;
 /// Most pieces of one dispatch.
 const MOST_PIECES: u64 = 4096;
 /// Room for the size class below a kind.
@@ -140,7 +138,7 @@ impl Planned {
             let op = &self.recording.ops[op as usize];
             let kernel = || match payload.kernels.get(op.kernel as usize) {
                 Some(kernel) => Some(kernel),
-                None => self.tensors.as_ref()?.kernel(op.kernel as usize - payload.kernels.len()),
+                None => self.tensors.as_ref()?.kernel(op.kernel),
             };
             op.kind == OpKind::Dispatch
                 && !op.indirect
@@ -186,8 +184,8 @@ impl Planned {
     fn chore(&self, number: u32) -> Chore {
         let op = &self.recording.ops[number as usize];
         let (kernel, all, share) = match op.kind {
-            OpKind::Barrier | OpKind::Split => return Chore { kind: 0, units: 0.0, pipeline: 0 },
-            OpKind::Tensor => (0, self.tensors.as_ref().map_or(0, |tensors| tensors.work(op)) / NATIVE, 1.0),
+            // There are no tensor operations any more.
+            OpKind::Barrier | OpKind::Split | OpKind::Tensor => return Chore { kind: 0, units: 0.0, pipeline: 0 },
             OpKind::Copy | OpKind::Fill | OpKind::Write | OpKind::Read => {
                 let bytes = self.recording.accesses_of(op).last().map_or(0, |access| access.end - access.start);
                 (1, bytes >> 10, 1.0)
@@ -195,7 +193,9 @@ impl Planned {
             OpKind::Dispatch => {
                 let all = self.groups(number);
                 let share = if op.share.len > 0 { f64::from(op.share.len) / all as f64 } else { 1.0 };
-                (1 + self.recording.kernels[op.kernel as usize], all, share)
+                let native = self.tensors.as_ref().is_some_and(|tensors| tensors.is_native(op));
+                // Native kernels are of one kind: they come and go with their plans.
+                (if native { 0 } else { 1 + self.recording.kernels[op.kernel as usize] }, all, share)
             }
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));

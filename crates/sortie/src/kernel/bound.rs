@@ -82,7 +82,7 @@ impl Kernel {
         let mut interface = self.interface().clone();
         let Some(immediates) = interface.immediates.take() else { unreachable!("it has some") };
         let (group, binding) = interface.bindings.last().map_or((0, 0), |last| (last.group, last.binding + 1));
-        let mut module = self.module().clone();
+        let mut module = self.module()?.clone();
         let name = rewrite::move_immediates(&mut module, ImmediatesAs::Storage, ResourceBinding { group, binding });
         interface.bindings.push(Binding {
             group,

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Interface, Kernel, KernelCompiler, KernelOptions, Origin, Source, limits,
+    CompiledKernel, Interface, Kernel, KernelCompiler, KernelOptions, Origin, Source, limits,
     parse::{self, Parsed, validate},
     stack::{Deadline, compile},
 };
@@ -107,14 +107,21 @@ impl KernelCache {
     fn compile(&self, source: &str, origin: Origin, parsed: Parsed) -> Result<Kernel> {
         limits::check_all(&parsed.interface, &self.limits)?;
         let compiled = self.compiler.compile(source, &parsed)?;
-        Ok(Kernel::new(self.device, source, origin, parsed, compiled))
+        let Parsed { module, interface, size, .. } = parsed;
+        let source = Source { text: source.into(), origin, module, size };
+        Ok(Kernel::new(self.device, interface, Some(source), compiled))
     }
 
     /// The same kernel made of another module. Must run on a large stack.
     pub(super) fn again(&self, kernel: &Kernel, module: Module, interface: Interface) -> Result<Kernel> {
-        let Source { text, origin, size, .. } = &kernel.inner.source;
+        let Source { text, origin, size, .. } = kernel.source()?;
         let info = validate(text, &module, self.compiler.capabilities())?;
         self.compile(text, *origin, Parsed { module, info, interface, size: *size })
+    }
+
+    /// A kernel that its backend made without WGSL. It is not kept: whoever has it made keeps it.
+    pub(crate) fn native(&self, interface: Interface, compiled: Box<dyn CompiledKernel>) -> Kernel {
+        Kernel::new(self.device, interface, None, compiled)
     }
 
     /// Compiles all of a kernel now, so that what the driver refuses is refused here and not in some batch.

@@ -106,7 +106,8 @@ struct Inner {
     id: u64,
     device: u64,
     interface: Interface,
-    source: Source,
+    /// `None` for a kernel that never was WGSL.
+    source: Option<Source>,
     compiled: Box<dyn CompiledKernel>,
     /// Asked of the compiled form once: every recorded dispatch reads it.
     hidden_immediates: u32,
@@ -290,9 +291,9 @@ impl Kernel {
 
     /// Until when it is waited for when it is compiled now.
     pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
-        match self.inner.source.origin {
-            Origin::User => Deadline::after(budget),
-            Origin::Generated => Deadline::after(Duration::MAX),
+        match &self.inner.source {
+            Some(Source { origin: Origin::User, .. }) => Deadline::after(budget),
+            _ => Deadline::after(Duration::MAX),
         }
     }
 
@@ -301,14 +302,13 @@ impl Kernel {
         format!("kernel {:?}", self.entry())
     }
 
-    fn new(device: u64, text: &str, origin: Origin, parsed: Parsed, compiled: Box<dyn CompiledKernel>) -> Self {
+    fn new(device: u64, interface: Interface, source: Option<Source>, compiled: Box<dyn CompiledKernel>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let Parsed { module, interface, size, .. } = parsed;
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device,
             interface,
-            source: Source { text: text.into(), origin, module, size },
+            source,
             hidden_immediates: compiled.hidden_immediates(),
             compiled,
             bound: OnceLock::new(),
@@ -344,8 +344,17 @@ impl Kernel {
     }
 
     /// The module that it was compiled from.
-    pub(crate) fn module(&self) -> &Module {
-        &self.inner.source.module
+    pub(crate) fn module(&self) -> Result<&Module> {
+        self.source().map(|source| &source.module)
+    }
+
+    fn source(&self) -> Result<&Source> {
+        self.inner.source.as_ref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
+    }
+
+    /// Whether its backend made it without WGSL.
+    pub(crate) fn is_native(&self) -> bool {
+        self.inner.source.is_none()
     }
 
     /// What its backend runs. Backends have a function each that gives it as their own type.

@@ -145,7 +145,7 @@ impl WgpuCompiler {
     fn compile_variant(&self, kernel: &Kernel, own: &WgpuKernel, wrapped: bool) -> Result<Pipeline> {
         let start = Instant::now();
         let variant = Variant { immediates: own.immediates, wrapped };
-        let rewritten = rewrite(kernel.module(), kernel.interface(), variant);
+        let rewritten = rewrite(kernel.module()?, kernel.interface(), variant);
         let device = &self.gpu;
         let hidden = self.hidden(kernel, own, rewritten.hidden_group, wrapped)?;
         let immediate_bytes = own.native_immediate_bytes();
@@ -192,7 +192,7 @@ impl WgpuCompiler {
         let own = WgpuKernel::of(kernel)?;
         on_large_stack(|| {
             let variant = Variant { immediates: own.immediates, wrapped };
-            let module = rewrite(kernel.module(), kernel.interface(), variant).module;
+            let module = rewrite(kernel.module()?, kernel.interface(), variant).module;
             let wrong = |error: String| Error::internal(format!("kernel {:?} as SPIR-V: {error}", kernel.entry()));
             let info = validate("", &module, self.capabilities()).map_err(|error| wrong(error.to_string()))?;
             let stage = naga::ShaderStage::Compute;
