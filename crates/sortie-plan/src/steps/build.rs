@@ -150,13 +150,6 @@ impl Builder<'_> {
                 self.plan.steps.push(Step::Dispatch(id));
                 self.plan.dispatches.push(dispatch);
             }
-            (OpKind::Tensor { tensor, scalars }, accesses) => {
-                let kernel = KernelIndex(index(self.recording.kernels.len()) + tensor.0);
-                let id = DispatchId(index(plan.dispatches.len()));
-                let dispatch = self.dispatch(number, op, kernel, Grid::Direct([1, 1, 1]), scalars, 0, accesses);
-                self.plan.steps.push(Step::Dispatch(id));
-                self.plan.dispatches.push(dispatch);
-            }
             (OpKind::Copy, [from, to]) => {
                 plan.steps.push(Step::Copy(CopyId(index(plan.copies.len()))));
                 plan.copies.push(Copy { op: number, from: *from, to: *to });

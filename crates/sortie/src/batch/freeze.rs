@@ -59,7 +59,7 @@ impl Batch {
         let outcome = Error::all(tape.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             shared.lost().check()?;
             let caps = self.caps();
-            let planned = shared.executor().plans().get(&shared, &tape.recording, &caps)?;
+            let planned = shared.executor().plan(&shared, &tape.recording, &caps)?;
             let route = self.route(&planned, &tape.payload);
             tape.payload.names.forget_times();
             shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload))

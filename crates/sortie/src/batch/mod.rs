@@ -331,7 +331,7 @@ impl Batch {
         }
         let planned = Log::time(log.map(|log| &**log), StageKind::Plan, || {
             let caps = self.caps();
-            self.shared.executor().plans().get(&self.shared, &tape.recording, &caps)
+            self.shared.executor().plan(&self.shared, &tape.recording, &caps)
         })?;
         check_poison(&tape.payload, &planned)?;
         let route = self.route(&planned, &tape.payload);

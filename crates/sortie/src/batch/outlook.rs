@@ -101,7 +101,7 @@ impl Batch {
         }
         let caps = self.caps();
         let shared = self.shared.clone();
-        let planned = shared.executor().plans().get(&shared, &self.tape().recording, &caps)?;
+        let planned = shared.executor().plan(&shared, &self.tape().recording, &caps)?;
         let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };
         let route = self.route(&planned, &tape.payload);
         let (planned, costs) = (route.planned(&planned), self.shared.costs());

@@ -10,8 +10,9 @@ use super::{
     workers::Workers,
 };
 use crate::{
+    backend::cpu::{CpuKernel, CpuProgram},
     error::{Error, ErrorKind, Result},
-    kernel::{Kernel, Ready},
+    kernel::Kernel,
 };
 
 impl Running<'_> {
@@ -19,10 +20,7 @@ impl Running<'_> {
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
         let (payload, workers) = (self.placed.payload, &self.sheet.workers);
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
-        let Some(kernel) = payload.kernels.get(dispatch.kernel.0 as usize) else {
-            return self.native(dispatch, accesses);
-        };
-        let ready = kernel.ready();
+        let compiled = self.kernels[dispatch.kernel.0 as usize];
         let groups = match dispatch.groups {
             Groups::Direct(groups) | Groups::Wrapped(groups) => groups,
             Groups::Indirect(counts) => read_groups(&mut self.memory, &counts),
@@ -30,7 +28,7 @@ impl Running<'_> {
         if groups.contains(&0) {
             return Ok(());
         }
-        let slots = ready.slots.iter().enumerate();
+        let slots = compiled.slots().iter().enumerate();
         let mut loans: SmallVec<[Loan; 8]> = slots
             .map(|(slot, take)| {
                 let place = self.memory.place(&accesses[take.binding]);
@@ -48,21 +46,29 @@ impl Running<'_> {
                 &aligned
             }
         };
-        let run = Run { groups, bound: &mut bound, immediates };
         let stop = Stop { canceled: self.canceled, deadline: workers.deadline() };
+        let kernel = &payload.kernels[dispatch.kernel.0 as usize];
+        let program = match compiled {
+            CpuKernel::Program(program) => program,
+            CpuKernel::Native(native) => {
+                let outcome = native.run(&mut bound, immediates, &workers.threads, stop);
+                return outcome.map_err(|halt| halted(halt, "of a tensor operation", workers));
+            }
+        };
+        let run = Run { groups, bound: &mut bound, immediates };
         let outcome = match workers.checks {
-            Some(checks) => match ready.program.check(run, checks, stop) {
-                Ok(findings) if !findings.is_empty() => return Err(race(kernel, ready, &findings)),
+            Some(checks) => match program.program.check(run, checks, stop) {
+                Ok(findings) if !findings.is_empty() => return Err(race(kernel, program, &findings)),
                 outcome => outcome.map(drop),
             },
-            None => ready.program.run(run, &workers.threads, stop),
+            None => program.program.run(run, &workers.threads, stop),
         };
         outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), workers))
     }
 }
 
-/// Why a kernel, or what stands for one, ended early.
-pub(super) fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
+/// Why a kernel ended early.
+fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
     match halt {
         Halt::Canceled => canceled_here(),
         Halt::OverBudget => {
@@ -84,7 +90,7 @@ fn read_groups(memory: &mut Memory<'_>, counts: &Access) -> [u32; 3] {
     }
 }
 
-fn race(kernel: &Kernel, ready: &Ready, findings: &[Finding]) -> Error {
-    let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), ready.describe(finding)));
+fn race(kernel: &Kernel, program: &CpuProgram, findings: &[Finding]) -> Error {
+    let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), program.describe(finding)));
     Error::new(ErrorKind::Race, lines.collect::<Vec<_>>().join("\n"))
 }

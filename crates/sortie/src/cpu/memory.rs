@@ -140,7 +140,3 @@ fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[Loan], bound: &mut [Bound<'
 fn held<'m>(locked: &'m mut Locked<'_>) -> &'m mut [u32] {
     locked.words.as_mut().unwrap_or_else(|| unreachable!("just locked"))
 }
-
-fn block(blocks: &[Option<Arc<Block>>], at: usize) -> &Block {
-    blocks[at].as_ref().unwrap_or_else(|| unreachable!("what is used has a block"))
-}

@@ -5,14 +5,9 @@
 //!
 //! Invariant: what runs has the turn of the submit line, so one submission runs at a time and nobody waits for memory.
 
-mod chain;
 mod dispatch;
 mod fill;
-mod layout;
-mod loads;
 mod memory;
-mod native;
-mod product;
 mod work;
 mod workers;
 
@@ -21,7 +16,7 @@ use std::{sync::Arc, time::Duration};
 use sortie_cpu::{Library, native::time_libraries};
 use sortie_plan::Cut;
 
-pub(crate) use self::{native::Native, work::Work};
+pub(crate) use self::work::Work;
 use self::{
     work::{Held, Sheet},
     workers::Workers,
@@ -32,7 +27,6 @@ use crate::{
     encode::{Commands, Encoded, Errand, Frozen, Leave, Payload, PlanCache, Planned, Route},
     error::Result,
     finish::PendingReadback,
-    kernel::KernelCache,
     memory::Block,
     metrics::{Count, Counters},
     options::DeviceOptions,
@@ -53,19 +47,13 @@ fn place(shared: &Arc<Shared>, planned: &Planned) -> Result<Vec<Arc<Block>>> {
 #[derive(Debug)]
 pub(crate) struct Cpu {
     plans: PlanCache,
-    kernels: KernelCache,
     workers: Arc<Workers>,
     counters: Arc<Counters>,
 }
 
 impl Cpu {
     pub(crate) fn new(options: &DeviceOptions, counters: Arc<Counters>) -> Result<Self> {
-        Ok(Self {
-            plans: PlanCache::new(counters.clone()),
-            kernels: KernelCache::default(),
-            workers: Arc::new(Workers::new(options)?),
-            counters,
-        })
+        Ok(Self { plans: PlanCache::new(counters.clone()), workers: Arc::new(Workers::new(options)?), counters })
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -91,10 +79,6 @@ impl Cpu {
 
     pub(crate) fn plans(&self) -> &PlanCache {
         &self.plans
-    }
-
-    pub(crate) fn kernels(&self) -> &KernelCache {
-        &self.kernels
     }
 
     /// Takes what the work needs out of the payload, which is left as empty as a new one but for its blocks: those of its slots, then the

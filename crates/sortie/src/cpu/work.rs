@@ -9,12 +9,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
 use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
 use crate::{
     backend::{
-        cpu::CpuReadback,
+        cpu::{CpuKernel, CpuReadback},
         interpret::{Interpreter, interpret},
     },
     clock::Instant,
@@ -138,6 +139,7 @@ impl Work {
         let mut running = Running {
             sheet,
             placed,
+            kernels: placed.payload.kernels.iter().map(CpuKernel::of).collect::<Result<_>>()?,
             memory: Memory::new(blocks, &sheet.planned.plan.memory)?,
             canceled,
             tally: Tally::default(),
@@ -156,6 +158,8 @@ impl Work {
 pub(super) struct Running<'a> {
     pub(super) sheet: &'a Sheet,
     pub(super) placed: PlacedPlan<'a>,
+    /// By number.
+    pub(super) kernels: SmallVec<[&'a CpuKernel; 16]>,
     pub(super) memory: Memory<'a>,
     pub(super) canceled: &'a AtomicBool,
     tally: Tally,

@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::Device;
 use crate::{
     error::Result,
-    kernel::{Kernel, KernelOptions},
+    kernel::{Deadline, Kernel, KernelOptions},
 };
 
 impl Device {
@@ -33,8 +33,21 @@ impl Device {
     }
 
     fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
-        let _inside = self.shared().enter();
-        Kernel::from_user(self.shared(), source, options)
+        let shared = self.shared();
+        let _inside = shared.enter();
+        shared.lost().check()?;
+        let deadline = Deadline::after(shared.options().compile_budget);
+        let kernel = shared.kernels().get(source, options, deadline)?;
+        self.make_ready(&kernel, deadline)?;
+        Ok(kernel)
+    }
+
+    /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
+    fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
+        let shared = self.shared();
+        shared.kernels().finish(kernel, deadline).map_err(|error| shared.explain(error))?;
+        shared.probe();
+        shared.lost().check()
     }
 
     /// The same kernel with its `var<immediate>` read from memory: one more binding, the last one, of as many bytes. In a replay that is how each
@@ -71,6 +84,9 @@ impl Device {
     #[track_caller]
     pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
         let here = Location::caller();
-        kernel.with_immediates_in_memory(self.shared()).map_err(|error| error.at(here))
+        let shared = self.shared();
+        let deadline = kernel.deadline(shared.options().compile_budget);
+        let ready = |bound: &Kernel| self.make_ready(bound, deadline);
+        kernel.with_immediates_in_memory(shared.kernels(), deadline, ready).map_err(|error| error.at(here))
     }
 }

@@ -42,14 +42,15 @@ pub(crate) use self::{
 };
 use crate::{
     backend::{
-        cpu::{CpuQueue, HostMemorySource},
-        wgpu::{ImportTable, Staging, WgpuMemorySource, WgpuQueue},
+        cpu::{CpuCompiler, CpuQueue, HostMemorySource},
+        wgpu::{ImportTable, Rules, Staging, WgpuCompiler, WgpuMemorySource, WgpuQueue},
     },
     clock::Clock,
     encode::{Executor, GroupCache},
     error::{Error, ErrorKind, Result},
     exit::{self, EnterOnDrop, Inside, LeaveOnDrop, Loading},
     info::{DeviceInfo, DeviceKind, Limits},
+    kernel::KernelCache,
     lost::Lost,
     memory::{BufferId, MemorySource, Pool, RawBuffer},
     metrics::{Counters, Metrics},
@@ -83,6 +84,7 @@ pub(crate) struct Shared {
     /// `None` for the built-in CPU.
     link: Option<Link>,
     pool: Arc<Pool>,
+    kernels: Arc<KernelCache>,
     executor: Executor,
     submitter: Submitters,
     lost: Arc<Lost>,
@@ -101,8 +103,7 @@ pub(crate) struct Shared {
 struct Link {
     gpu: Gpu,
     queue: wgpu::Queue,
-    downlevel: wgpu::DownlevelFlags,
-    pipelines: Option<PipelineCache>,
+    compiler: Arc<WgpuCompiler>,
     imports: Arc<ImportTable>,
     /// The first buffer that was made: wgpu frees the buffers of a destroyed device in the order in which they were made. While this one is held, none of them goes.
     first: wgpu::Buffer,
@@ -208,13 +209,17 @@ impl Device {
             (costs.clone(), Clock::Wall),
             options.memory_budget,
         )?;
+        let id = next_id();
+        let compiler = CpuCompiler { limits: info.limits, portable: options.portable, counters: counters.clone() };
+        let kernels = Arc::new(KernelCache::new(id, info.limits, Arc::new(compiler), counters.clone()));
         let device = Self::share(Shared {
             _entering: EnterOnDrop(false),
-            id: next_id(),
+            id,
             info,
             options,
             link: None,
             pool,
+            kernels,
             executor,
             submitter: Submitters::Cpu(submitter),
             lost,
@@ -441,15 +446,27 @@ impl Device {
             (costs.clone(), clock),
             options.memory_budget,
         )?;
-        let executor = Executor::wgpu(gpu.clone(), groups, staging, counters.clone());
+        let id = next_id();
         let pipelines = if guest { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
+        let rules = Rules {
+            limits: info.limits,
+            features: kernel_features(&gpu, &options),
+            downlevel,
+            native_immediates: options.native_immediates && info.limits.immediate_bytes > 0,
+            software: info.kind == DeviceKind::Software,
+            budget: options.compile_budget,
+        };
+        let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
+        let kernels = Arc::new(KernelCache::new(id, info.limits, compiler.clone(), counters.clone()));
+        let executor = Executor::wgpu(gpu.clone(), compiler.clone(), groups, staging, counters.clone());
         let device = Self::share(Shared {
             _entering: EnterOnDrop(true),
-            id: next_id(),
+            id,
             info,
             options,
-            link: Some(Link { gpu, queue, downlevel, pipelines, imports, first }),
+            link: Some(Link { gpu, queue, compiler, imports, first }),
             pool,
+            kernels,
             executor,
             submitter: Submitters::Wgpu(submitter),
             lost,
@@ -499,6 +516,12 @@ fn guess(kind: DeviceKind) -> f64 {
         DeviceKind::Cpu | DeviceKind::Software => 64.0,
         _ => 1.0,
     }
+}
+
+/// The features that kernels may use. A guest's device may have more than it is held to.
+fn kernel_features(gpu: &Gpu, options: &DeviceOptions) -> wgpu::Features {
+    let all = gpu.features();
+    if options.portable { all.difference(adapter::OPTIONAL) } else { all }
 }
 
 /// The pool of a device whose memory comes from `source`.
@@ -583,28 +606,18 @@ impl Shared {
         &self.link().first
     }
 
-    pub(crate) fn downlevel(&self) -> wgpu::DownlevelFlags {
-        self.link().downlevel
-    }
-
-    /// The features that kernels may use. A guest's device may have more than it is held to.
-    pub(crate) fn kernel_features(&self) -> wgpu::Features {
-        let all = self.gpu().features();
-        if self.options.portable { all.difference(adapter::OPTIONAL) } else { all }
+    /// What compiles its kernels, on a wgpu device.
+    pub(crate) fn compiler(&self) -> &WgpuCompiler {
+        &self.link().compiler
     }
 
     /// Where pipelines are kept from one process to the next, if anywhere.
-    pub(crate) fn pipeline_cache(&self) -> Option<&PipelineCache> {
-        self.link.as_ref()?.pipelines.as_ref()
+    fn pipeline_cache(&self) -> Option<&PipelineCache> {
+        self.link.as_ref()?.compiler.cache()
     }
 
     fn link(&self) -> &Link {
         self.link.as_ref().unwrap_or_else(|| unreachable!("the built-in CPU is never asked for wgpu"))
-    }
-
-    /// Whether `var<immediate>` stays what it is.
-    pub(crate) fn native_immediates(&self) -> bool {
-        self.options.native_immediates && self.info.limits.immediate_bytes > 0
     }
 
     pub(crate) fn pool(&self) -> &Arc<Pool> {
@@ -625,6 +638,10 @@ impl Shared {
     /// The calling thread is about to use the driver. Once the process exits this does not return.
     pub(crate) fn enter(&self) -> Option<Inside> {
         self.link.as_ref().map(|_| exit::enter())
+    }
+
+    pub(crate) fn kernels(&self) -> &Arc<KernelCache> {
+        &self.kernels
     }
 
     pub(crate) fn executor(&self) -> &Executor {

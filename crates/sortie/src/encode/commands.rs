@@ -6,7 +6,9 @@
 use std::{slice, sync::Arc};
 
 use smallvec::SmallVec;
-use sortie_plan::{Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, MemoryId, Port, SlotId, Step, StepId, Zero};
+use sortie_plan::{
+    Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, MemoryId, Port, SlotId, Step, StepId, Zero,
+};
 
 use super::{
     fill,
@@ -17,10 +19,12 @@ use super::{
     stamps::Stamps,
 };
 use crate::{
-    backend::interpret::{Interpreter, interpret},
+    backend::{
+        interpret::{Interpreter, interpret},
+        wgpu::{Layout, Pipeline, WgpuKernel},
+    },
     device::Shared,
     error::Result,
-    kernel::{Kernel, Layout, Pipeline},
     memory::Block,
     metrics::{Count, Counters},
 };
@@ -32,8 +36,10 @@ pub(super) struct Encoding<'a> {
     pub(super) placed: &'a PlacedPlan<'a>,
     /// By memory; `None` for a slot that nothing uses.
     pub(super) buffers: &'a [Option<&'a wgpu::Buffer>],
+    /// By number.
+    pub(super) kernels: &'a [&'a WgpuKernel],
     /// Present when the plan uses it.
-    pub(super) fill: Option<&'a Kernel>,
+    pub(super) fill: Option<&'a WgpuKernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<wgpu::Buffer>,
     /// Where timestamps go in it.
@@ -135,7 +141,7 @@ impl<'a> Encoding<'a> {
     }
 
     fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl Push) -> Result<()> {
-        let kernel = &self.placed.payload.kernels[dispatch.kernel.0 as usize];
+        let kernel = self.kernels[dispatch.kernel.0 as usize];
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
         for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
@@ -167,12 +173,12 @@ impl<'a> Encoding<'a> {
     }
 
     /// The fill kernel, where a fill has a pattern.
-    fn fills_in_pass(&self, fill: &Fill) -> Option<&'a Kernel> {
+    fn fills_in_pass(&self, fill: &Fill) -> Option<&'a WgpuKernel> {
         self.fill.filter(|_| fill.lane() == Lane::Compute)
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a Kernel> {
+    fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
         let bound = !zero.first && zero.bytes <= self.shared.limits().binding_bytes;
         self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
@@ -239,7 +245,7 @@ impl<'e> Encoder<'e, '_, '_, '_> {
     #[inline]
     fn dispatch(&mut self, dispatch: &Dispatch) {
         let placed = self.of.placed;
-        let kernel = &placed.payload.kernels[dispatch.kernel.0 as usize];
+        let kernel = self.of.kernels[dispatch.kernel.0 as usize];
         let pipeline = self.commands.pipeline(kernel, is_wrapped(dispatch));
         for group in kernel.groups() {
             let named = self.next();
@@ -284,7 +290,7 @@ impl<'e> Encoder<'e, '_, '_, '_> {
     }
 
     /// Runs the fill kernel over bytes of its binding.
-    fn run_fill(&mut self, kernel: &'e Kernel, start: u64, bytes: u64, pattern: &[u8], hidden_at: u32) {
+    fn run_fill(&mut self, kernel: &'e WgpuKernel, start: u64, bytes: u64, pattern: &[u8], hidden_at: u32) {
         let (start, count) = (fill::words(start), fill::words(bytes));
         let pipeline = self.commands.pipeline(kernel, false);
         let named = self.next();

@@ -2,13 +2,9 @@
 //!
 //! wgpu can only clear to zero, and only outside a pass; a pattern of up to 16 words written by a kernel keeps the pass open.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
-use crate::{
-    device::Shared,
-    error::Result,
-    kernel::{Kernel, KernelOptions},
-};
+use crate::{device::Shared, error::Result, kernel::Kernel};
 
 /// Longest pattern in words; with its three counters it fits the 128 bytes of immediates that every device with immediates has.
 pub(crate) const PATTERN_WORDS: usize = 16;
@@ -21,9 +17,9 @@ const GROUP: u32 = 256;
 pub(crate) struct FillKernel(OnceLock<Result<Kernel>>);
 
 impl FillKernel {
-    pub(crate) fn get(&self, shared: &Arc<Shared>) -> Result<&Kernel> {
+    pub(crate) fn get(&self, shared: &Shared) -> Result<&Kernel> {
         let source = include_str!("../../kernels/fill.wgsl");
-        self.0.get_or_init(|| Kernel::get(shared, source, &KernelOptions::default())).as_ref().map_err(Clone::clone)
+        self.0.get_or_init(|| shared.kernels().generated(source)).as_ref().map_err(Clone::clone)
     }
 }
 

@@ -15,9 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 use crate::{
-    backend::wgpu::buffer,
+    backend::wgpu::{Layout, buffer},
     error::Result,
-    kernel::Layout,
     memory::{Block, BufferId},
     metrics::{Count, Counters},
 };

@@ -23,9 +23,15 @@ mod vulkan;
 use std::{sync::Arc, thread};
 
 use smallvec::SmallVec;
-use sortie_plan::{Cut, GRID_BLOCK, ParamBlock, grid_block};
+use sortie_plan::{Caps, Cut, GRID_BLOCK, Grid, ParamBlock, Recording, Span, fuse::Program, grid_block};
 
-use self::{commands::Encoding, fill::FillKernel, plans::Resolved, stamps::Stamps, vulkan::Secondary};
+use self::{
+    commands::Encoding,
+    fill::FillKernel,
+    plans::{GeneratedKernel, Resolved},
+    stamps::Stamps,
+    vulkan::Secondary,
+};
 pub(crate) use self::{
     fill::PATTERN_WORDS,
     frozen::{Errand, Fit, Frozen, PlacedPlan},
@@ -37,13 +43,17 @@ pub(crate) use self::{
     route::Route,
 };
 use crate::{
-    backend::wgpu::{MappedReadback, Staging, WgpuCommands},
+    backend::{
+        cpu,
+        generated::Generated,
+        wgpu::{MappedReadback, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, buffer},
+    },
     cpu::{Cpu, Work},
     device::{Gpu, Shared},
     error::{Error, Result},
     finish::PendingReadback,
     info::DeviceKind,
-    kernel::{Kernel, KernelCache, Layouts},
+    kernel::Kernel,
     memory::{Block, Use},
     metrics::{Count, Counters},
     options::DeviceOptions,
@@ -94,12 +104,17 @@ pub(crate) struct Encoded {
 pub(crate) type Leave<'a> = &'a mut dyn FnMut(Commands, &[Option<Arc<Block>>]);
 
 impl Executor {
-    pub(crate) fn wgpu(gpu: Gpu, groups: Arc<GroupCache>, staging: Arc<Staging>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn wgpu(
+        gpu: Gpu,
+        compiler: Arc<WgpuCompiler>,
+        groups: Arc<GroupCache>,
+        staging: Arc<Staging>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self::Wgpu(Wgpu {
             gpu,
             plans: PlanCache::new(counters.clone()),
-            kernels: KernelCache::default(),
-            layouts: Layouts::default(),
+            compiler,
             fill: FillKernel::default(),
             groups,
             staging,
@@ -114,22 +129,36 @@ impl Executor {
         Ok((Self::Cpu(cpu), threads))
     }
 
-    pub(crate) fn plans(&self) -> &PlanCache {
-        match self {
+    /// The plan of this recording for these capabilities, made if none is known.
+    pub(crate) fn plan(&self, shared: &Shared, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
+        let plans = match self {
             Self::Wgpu(wgpu) => &wgpu.plans,
             Self::Cpu(cpu) => cpu.plans(),
-        }
+        };
+        plans.get(recording, caps, &|program| self.generate(shared, program, caps))
     }
 
-    pub(crate) fn kernels(&self) -> &KernelCache {
-        match self {
-            Self::Wgpu(wgpu) => &wgpu.kernels,
-            Self::Cpu(cpu) => cpu.kernels(),
-        }
-    }
-
-    pub(crate) fn layouts(&self) -> &Layouts {
-        &self.as_wgpu().layouts
+    /// The kernel of a tensor program.
+    fn generate(&self, shared: &Shared, program: &Program, caps: &Caps) -> Result<GeneratedKernel> {
+        let generated = match self {
+            Self::Wgpu(_) => Generated::Source(program.source(caps)),
+            Self::Cpu(_) => cpu::generate(program, caps),
+        };
+        Ok(match generated {
+            Generated::Source(source) => {
+                let kernel = shared.kernels().generated(&source.text)?;
+                let groups = source.grid;
+                let grid = match groups.iter().any(|side| *side > shared.limits().groups) {
+                    true => Grid::Wrapped { groups, share: Span::EMPTY },
+                    false => Grid::Direct(groups),
+                };
+                GeneratedKernel { kernel, words: source.words, grid }
+            }
+            Generated::Native { compiled, interface, grid } => {
+                let kernel = shared.kernels().native(interface, compiled);
+                GeneratedKernel { kernel, words: Vec::new(), grid: Grid::Direct(grid) }
+            }
+        })
     }
 
     /// Whether memory is the host's own: then any fill, and any copy within a buffer, is one op.
@@ -200,7 +229,7 @@ impl Executor {
         planned.complete(&mut payload);
         for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
             let raw = shared.take_memory(port.bytes.max(4), None)?;
-            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.clone(), raw, port.bytes));
+            payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.pool().clone(), raw, port.bytes));
         }
         match self {
             Self::Wgpu(wgpu) => wgpu.freeze(shared, planned.clone(), route, payload),
@@ -258,8 +287,7 @@ fn encoding(planned: &Planned, cuts: &[Cut]) -> tracing::Span {
 pub(crate) struct Wgpu {
     gpu: Gpu,
     plans: PlanCache,
-    kernels: KernelCache,
-    layouts: Layouts,
+    compiler: Arc<WgpuCompiler>,
     fill: FillKernel,
     groups: Arc<GroupCache>,
     staging: Arc<Staging>,
@@ -371,7 +399,8 @@ impl Wgpu {
         log: Option<&Arc<Log>>,
         leave: Leave<'_>,
     ) -> Result<Encoded> {
-        let fill = if placed.plan().uses_fill_kernel() { Some(self.fill.get(shared)?) } else { None };
+        let kernels = placed.payload.kernels.iter().map(WgpuKernel::of).collect::<Result<SmallVec<[_; 16]>>>()?;
+        let fill = if placed.plan().uses_fill_kernel() { Some(WgpuKernel::of(self.fill.get(shared)?)?) } else { None };
         let buffers = placed.blocks.iter().map(|block| block.as_deref().map(buffer).transpose());
         let buffers = buffers.collect::<Result<SmallVec<[_; 16]>>>()?;
         let upload = self.upload(placed)?;
@@ -392,6 +421,7 @@ impl Wgpu {
             shared,
             placed,
             buffers: &buffers,
+            kernels: &kernels,
             fill,
             upload: upload.as_ref(),
             readback: readback.clone(),
@@ -494,20 +524,21 @@ impl Wgpu {
     }
 
     /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
-    fn compile(&self, shared: &Arc<Shared>, planned: &Planned, payload: &Payload) -> Result<()> {
+    fn compile(&self, shared: &Shared, planned: &Planned, payload: &Payload) -> Result<()> {
         let fill = if planned.plan.uses_fill_kernel() { Some((self.fill.get(shared)?, false)) } else { None };
         let own =
             planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&payload.kernels[kernel.0 as usize], *wrapped));
-        let all = own.chain(fill);
-        let missing: SmallVec<[_; 4]> = all.filter(|(kernel, wrapped)| kernel.compiled(*wrapped).is_none()).collect();
+        let mut missing: SmallVec<[_; 4]> = SmallVec::new();
+        for (kernel, wrapped) in own.chain(fill) {
+            if WgpuKernel::of(kernel)?.pipeline(wrapped).is_none() {
+                missing.push((kernel, wrapped));
+            }
+        }
         if missing.is_empty() {
             return Ok(());
         }
         // Reads files: 60 µs.
         let cores = thread::available_parallelism().map_or(1, Into::into);
-        for some in missing.chunks(cores) {
-            Kernel::compile_all(shared, some)?;
-        }
-        Ok(())
+        missing.chunks(cores).try_for_each(|some| self.compiler.compile_all(some))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use sortie_plan::Port;
 
 use super::{
     Commands, Encoded, Errand, Frozen, Leave, Wgpu,

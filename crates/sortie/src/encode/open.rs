@@ -1,6 +1,6 @@
 //! One encoder with its open pass: what a submission is encoded into.
 
-use std::sync::atomic::AtomicU64;
+use std::{ptr, sync::atomic::AtomicU64};
 
 use sortie_plan::StepId;
 
@@ -9,7 +9,7 @@ use super::{
     stamps::Stamps,
 };
 use crate::{
-    kernel::{Kernel, Pipeline},
+    backend::wgpu::{Pipeline, WgpuKernel},
     metrics::{Count, Counters},
 };
 
@@ -19,7 +19,8 @@ pub(super) struct Commands<'a, 's> {
     pass: Option<wgpu::ComputePass<'static>>,
     groups: &'a Groups,
     now: u64,
-    pipeline: Option<((u64, bool), &'a Pipeline)>,
+    /// The kernel, whether it is wrapped, and its pipeline.
+    pipeline: Option<(&'a WgpuKernel, bool, &'a Pipeline)>,
     set: [GroupRef; SET],
     /// Those of the last dispatch, while its pipeline is set.
     immediates: &'a [u8],
@@ -117,14 +118,17 @@ impl<'a, 's> Commands<'a, 's> {
     }
 
     #[inline]
-    pub(super) fn pipeline(&mut self, kernel: &'a Kernel, wrapped: bool) -> &'a Pipeline {
-        let wanted = (kernel.id(), wrapped);
+    pub(super) fn pipeline(&mut self, kernel: &'a WgpuKernel, wrapped: bool) -> &'a Pipeline {
         match self.pipeline {
-            Some((set, pipeline)) if set == wanted && self.pass.is_some() => pipeline,
+            Some((set, as_wrapped, pipeline))
+                if ptr::eq(set, kernel) && as_wrapped == wrapped && self.pass.is_some() =>
+            {
+                pipeline
+            }
             _ => {
                 let pipeline = pipeline(kernel, wrapped);
                 self.pass().set_pipeline(&pipeline.raw);
-                self.pipeline = Some((wanted, pipeline));
+                self.pipeline = Some((kernel, wrapped, pipeline));
                 // Another layout may have other immediates.
                 self.immediates = &[];
                 pipeline
@@ -197,6 +201,6 @@ impl<'a, 's> Commands<'a, 's> {
 }
 
 /// The pipeline of a kernel, which is compiled by now.
-pub(super) fn pipeline(kernel: &Kernel, wrapped: bool) -> &Pipeline {
-    kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
+pub(super) fn pipeline(kernel: &WgpuKernel, wrapped: bool) -> &Pipeline {
+    kernel.pipeline(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
 }

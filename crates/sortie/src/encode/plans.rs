@@ -10,18 +10,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use sortie_plan::{
     Caps, Grid, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
-    fuse::{self, Lowered, Source},
+    fuse::{self, Lowered, Program},
 };
 
 use super::{Payload, groups::GroupRef, route::Routes};
 use crate::{
-    cpu::Native,
-    device::Shared,
     error::{Error, Result},
-    kernel::{Kernel, KernelOptions},
+    kernel::Kernel,
     memory::BufferId,
     metrics::{Count, Counters},
 };
@@ -34,7 +31,7 @@ const MOST_BYTES: usize = 200 << 20;
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
 pub(crate) struct Planned {
-    /// What runs: without tensor operations, but for those that the host computes without a kernel.
+    /// What runs: without tensor operations.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     /// What stands for tensor operations, if there are any.
@@ -57,18 +54,28 @@ pub(crate) struct Tensors {
     key: Recording,
     /// What shares a kernel, by the op that it is called by.
     fused: FxHashMap<u32, Fused>,
-    /// What ops of kind `Tensor` compute, by kernel; `None` for those that have become dispatches.
-    natives: Vec<Option<Native>>,
-    /// Where the scalars of such ops were recorded; `data` of the op is a part of this list.
-    scalars: Vec<u32>,
     /// Follow those of the payload.
     kernels: Vec<Kernel>,
+    /// How many the payload has before them.
+    first_kernel: usize,
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
     start: usize,
     words: Vec<Word>,
     /// Operations without a kernel of their own.
     pub(super) joined: u64,
 }
+
+/// The kernel of a tensor program, and how it is dispatched.
+#[derive(Clone)]
+pub(super) struct GeneratedKernel {
+    pub(super) kernel: Kernel,
+    /// Sizes among its parameters. The program's scalars follow them.
+    pub(super) words: Vec<u32>,
+    pub(super) grid: Grid,
+}
+
+/// Has the device generate the kernel of a tensor program.
+pub(super) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
 
 /// What one kernel stands for.
 #[derive(Debug)]
@@ -115,7 +122,7 @@ impl PlanCache {
     }
 
     /// The plan of this recording for these capabilities, made if none is known.
-    pub(crate) fn get(&self, shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Arc<Planned>> {
+    pub(super) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<Planned>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();
         known.clock += 1;
@@ -133,7 +140,7 @@ impl PlanCache {
         let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
             true => Planned::new(recording.clone(), None, Vec::new(), caps),
-            false => Planned::lowered(shared, recording, caps)?,
+            false => Planned::lowered(recording, caps, generate)?,
         });
         self.known.lock().insert(fingerprint, planned.clone());
         Ok(planned)
@@ -189,40 +196,43 @@ impl Planned {
     }
 
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
-    fn lowered(shared: &Arc<Shared>, recording: &Recording, caps: &Caps) -> Result<Self> {
+    fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
         let mut tensors = Tensors {
             key: recording.clone(),
             fused: FxHashMap::default(),
-            natives: Vec::new(),
-            scalars,
             kernels: Vec::new(),
+            first_kernel: recording.kernels.len(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
             joined: joined(recording, &origin),
         };
-        if caps.host {
-            tensors.natives = programs.iter().map(Native::of).collect();
-        }
+        let mut numbers: FxHashMap<u64, KernelIndex> =
+            lowered.kernels.iter().copied().zip((0..).map(KernelIndex)).collect();
+        // Equal programs share a native kernel, as they share one that has a source.
+        let mut natives: FxHashMap<&Program, GeneratedKernel> = FxHashMap::default();
         let mut members = members.into_iter();
         for (number, origin) in origin.iter().enumerate() {
             let op = lowered.ops[number];
-            if let OpKind::Tensor { tensor, scalars } = op.kind {
+            if let OpKind::Tensor { tensor, scalars: span } = op.kind {
                 let program = &programs[tensor.0 as usize];
                 let fused = Fused { ops: members.next().unwrap_or_default(), flops: program.flops() };
                 tensors.fused.insert(*origin, fused);
-                if let Some(Some(_)) = tensors.natives.get(tensor.0 as usize) {
-                    continue;
-                }
-                let source = program.source(caps);
-                let kernel = Kernel::get(shared, &source.text, &KernelOptions::default())?;
-                if kernel.num_bindings() != op.accesses.len as usize {
+                let generated = match natives.get(program) {
+                    Some(known) => GeneratedKernel::clone(known),
+                    None => generate(program)?,
+                };
+                if generated.kernel.num_bindings() != op.accesses.len as usize {
                     // A binding that a kernel does not use is none of its bindings.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
                 }
-                let kind = tensors.dispatch(shared, &mut lowered, scalars, &kernel, &source);
+                let scalars = &scalars[span.range()];
+                let kind = tensors.dispatch(&mut lowered, &mut numbers, &generated, scalars);
                 lowered.ops[number] = Op { kind, ..op };
+                if generated.kernel.is_native() {
+                    natives.entry(program).or_insert(generated);
+                }
             }
         }
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
@@ -259,13 +269,13 @@ impl Planned {
     pub(crate) fn complete(&self, payload: &mut Payload) {
         let Some(tensors) = &self.tensors else { return };
         payload.kernels.extend(tensors.kernels.iter().cloned());
-        payload.immediates.resize(tensors.start, 0);
-        for word in &tensors.words {
-            let bytes = match word {
+        payload.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
+        let (recorded, words) = payload.immediates.split_at_mut(tensors.start);
+        for (word, to) in tensors.words.iter().zip(words.chunks_exact_mut(4)) {
+            to.copy_from_slice(&match word {
                 Word::Size(size) => size.to_le_bytes(),
-                Word::Scalar(at) => bytes_at(&payload.immediates, *at),
-            };
-            payload.immediates.extend_from_slice(&bytes);
+                Word::Scalar(at) => bytes_at(recorded, *at),
+            });
         }
     }
 }
@@ -287,53 +297,35 @@ fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
 }
 
 impl Tensors {
-    /// The kernels that were generated, and what is computed without one, by what ops name them by.
-    pub(super) fn kernel(&self, index: usize) -> Option<&Kernel> {
-        self.kernels.get(index)
+    /// The generated kernel of this number, if it is one.
+    pub(super) fn kernel(&self, number: KernelIndex) -> Option<&Kernel> {
+        self.kernels.get((number.0 as usize).checked_sub(self.first_kernel)?)
     }
 
-    /// How much a native op has to compute.
-    pub(super) fn work(&self, native: usize) -> u64 {
-        match self.natives.get(native) {
-            Some(Some(native)) => native.work(),
-            _ => 0,
-        }
+    /// Whether a kernel has no pipeline.
+    pub(crate) fn is_native(&self, number: KernelIndex) -> bool {
+        self.kernel(number).is_some_and(Kernel::is_native)
     }
 
-    /// What a native op computes, and its scalars.
-    pub(crate) fn native(&self, native: usize, scalars: Span, immediates: &[u8]) -> (&Native, SmallVec<[u32; 8]>) {
-        let Some(Some(native)) = self.natives.get(native) else {
-            unreachable!("what is not native has become a dispatch")
-        };
-        let scalars = self.scalars[scalars.range()].iter();
-        (native, scalars.map(|at| u32::from_le_bytes(bytes_at(immediates, *at))).collect())
-    }
-
-    /// The dispatch that runs a generated kernel.
+    /// The dispatch that runs a generated kernel. `numbers`: of kernels in the lowered recording, by their id.
     fn dispatch(
         &mut self,
-        shared: &Shared,
         lowered: &mut Recording,
-        scalars: Span,
-        kernel: &Kernel,
-        source: &Source,
+        numbers: &mut FxHashMap<u64, KernelIndex>,
+        generated: &GeneratedKernel,
+        scalars: &[u32],
     ) -> OpKind {
-        let known = lowered.kernels.iter().position(|id| *id == kernel.id());
-        let index = match known.and_then(|index| u32::try_from(index).ok()) {
-            Some(index) => KernelIndex(index),
-            None => {
-                self.kernels.push(kernel.clone());
-                lowered.push_kernel(kernel.id())
-            }
-        };
+        let GeneratedKernel { kernel, words, grid } = generated;
+        let index = *numbers.entry(kernel.id()).or_insert_with(|| {
+            self.kernels.push(kernel.clone());
+            lowered.push_kernel(kernel.id())
+        });
         let first = self.start + self.words.len() * 4;
-        self.words.extend(source.words.iter().map(|word| Word::Size(*word)));
-        self.words.extend(self.scalars[scalars.range()].iter().map(|at| Word::Scalar(*at)));
-        let groups = source.grid;
-        let folded = groups.iter().any(|side| *side > shared.limits().groups);
+        self.words.extend(words.iter().map(|word| Word::Size(*word)));
+        self.words.extend(scalars.iter().map(|at| Word::Scalar(*at)));
         OpKind::Dispatch {
             kernel: index,
-            grid: if folded { Grid::Wrapped { groups, share: Span::EMPTY } } else { Grid::Direct(groups) },
+            grid: *grid,
             immediates: Span::new(first..self.start + self.words.len() * 4),
             hidden_immediates: kernel.hidden_immediates(),
         }

@@ -16,8 +16,6 @@ use crate::{
 
 /// What a dispatch or a transfer costs beside its groups or bytes, in groups or in KiB.
 const FIXED: u64 = 16;
-/// Computations without a kernel that take about as long as a workgroup.
-const NATIVE: u64 = 1024;
 /// Most pieces of one dispatch.
 const MOST_PIECES: u64 = 4096;
 /// Room for the size class below a kind.
@@ -143,7 +141,7 @@ impl Planned {
             let dispatch = &self.plan[id];
             let kernel = match payload.kernels.get(dispatch.kernel.0 as usize) {
                 Some(kernel) => kernel,
-                None => self.tensors.as_ref()?.kernel(dispatch.kernel.0 as usize - payload.kernels.len())?,
+                None => self.tensors.as_ref()?.kernel(dispatch.kernel)?,
             };
             let divisible = !matches!(dispatch.groups, Groups::Indirect(_));
             if !divisible || kernel.check_hidden(shared.limits()).is_err() {
@@ -206,17 +204,11 @@ impl Planned {
             Step::Read(id) => (1, kib(&self.plan[id].from), 1.0),
             Step::Dispatch(id) => {
                 let dispatch = &self.plan[id];
-                let kernel = self.recording.kernels.get(dispatch.kernel.0 as usize);
-                match kernel {
-                    Some(kernel) => {
-                        let (all, share) = self.groups(dispatch.op);
-                        (1 + kernel, all, if all > 0 { share as f64 / all as f64 } else { 1.0 })
-                    }
-                    None => {
-                        let native = dispatch.kernel.0 as usize - self.recording.kernels.len();
-                        (0, self.tensors.as_ref().map_or(0, |tensors| tensors.work(native)) / NATIVE, 1.0)
-                    }
-                }
+                let native = self.tensors.as_ref().is_some_and(|tensors| tensors.is_native(dispatch.kernel));
+                let (all, share) = self.groups(dispatch.op);
+                let share = if all > 0 { share as f64 / all as f64 } else { 1.0 };
+                // Native kernels are of one kind: they come and go with their plans.
+                (if native { 0 } else { 1 + self.recording.kernels[dispatch.kernel.0 as usize] }, all, share)
             }
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));
@@ -231,10 +223,7 @@ impl Planned {
             Step::Dispatch(id) => {
                 let dispatch = &self.plan[id];
                 let wrapped = matches!(dispatch.groups, Groups::Wrapped(_));
-                self.recording
-                    .kernels
-                    .get(dispatch.kernel.0 as usize)
-                    .map_or(0, |kernel| 2 * kernel + u64::from(wrapped))
+                2 * self.recording.kernels[dispatch.kernel.0 as usize] + u64::from(wrapped)
             }
             Step::Fill(id) if self.plan[id].lane() == Lane::Compute => FILL_PIPELINE,
             _ => 0,

@@ -1,25 +1,38 @@
-//! Kernels by their source, so that the same source is parsed and compiled once per device.
+//! The kernels of one device by their source, so that the same source is parsed and compiled once.
 //!
 //! Bound: [`MOST`] kernels; past it the one not asked for longest goes (those still in use live on with their owners).
 
+use std::{fmt, sync::Arc, time::Duration};
+
+use naga::Module;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{Kernel, KernelOptions};
+use super::{
+    CompiledKernel, Interface, Kernel, KernelCompiler, KernelOptions, Origin, Source,
+    compile_thread::{Deadline, compile},
+    limits,
+    parse::{self, Parsed, validate},
+};
+use crate::{
+    error::Result,
+    info::Limits,
+    metrics::{Count, Counters},
+};
 
 /// Far more than programs have; a bound only for those that generate kernels without end.
 const MOST: usize = 1024;
 
 /// All that a kernel depends on, beside its device. Constants are compared by their bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct KernelKey {
+struct KernelKey {
     source: String,
     entry: Option<String>,
     constants: Vec<(String, u64)>,
 }
 
 impl KernelKey {
-    pub(crate) fn new(source: &str, options: &KernelOptions) -> Self {
+    fn new(source: &str, options: &KernelOptions) -> Self {
         let mut constants: Vec<_> =
             options.constants.iter().map(|(name, value)| (name.clone(), value.to_bits())).collect();
         constants.sort();
@@ -27,8 +40,12 @@ impl KernelKey {
     }
 }
 
-#[derive(Debug, Default)]
 pub(crate) struct KernelCache {
+    /// The device's number.
+    device: u64,
+    limits: Limits,
+    compiler: Arc<dyn KernelCompiler>,
+    counters: Arc<Counters>,
     known: Mutex<Known>,
 }
 
@@ -39,7 +56,86 @@ struct Known {
 }
 
 impl KernelCache {
-    pub(crate) fn get(&self, key: &KernelKey) -> Option<Kernel> {
+    pub(crate) fn new(device: u64, limits: Limits, compiler: Arc<dyn KernelCompiler>, counters: Arc<Counters>) -> Self {
+        Self { device, limits, compiler, counters, known: Mutex::default() }
+    }
+
+    /// The number of the device whose kernels they are.
+    pub(crate) fn device_id(&self) -> u64 {
+        self.device
+    }
+
+    /// The kernel of a user's source, parsed but perhaps not [finished](Self::finish) yet.
+    pub(crate) fn get(self: &Arc<Self>, source: &str, options: &KernelOptions, deadline: Deadline) -> Result<Kernel> {
+        self.get_until(source, options, Origin::User, deadline)
+    }
+
+    /// The kernel of a source that this crate has generated. It has no budget, and may be of any size.
+    pub(crate) fn generated(self: &Arc<Self>, source: &str) -> Result<Kernel> {
+        self.get_until(source, &KernelOptions::default(), Origin::Generated, Deadline::after(Duration::MAX))
+    }
+
+    fn get_until(
+        self: &Arc<Self>,
+        source: &str,
+        options: &KernelOptions,
+        origin: Origin,
+        deadline: Deadline,
+    ) -> Result<Kernel> {
+        let key = KernelKey::new(source, options);
+        if let Some(kernel) = self.find(&key) {
+            self.counters.pipeline_hits.add(1);
+            return Ok(kernel);
+        }
+        let what = match &options.entry {
+            Some(entry) => format!("kernel {entry:?}"),
+            None => "the kernel".into(),
+        };
+        let (cache, source, options) = (Arc::clone(self), source.to_owned(), options.clone());
+        // Kept by the thread that makes it: one that was late is there when it is asked for again.
+        compile(deadline, &what, move || {
+            let kernel = cache.parse(&source, &options, origin)?;
+            Ok(cache.insert(key, kernel))
+        })?
+    }
+
+    /// Must run on a large stack.
+    fn parse(&self, source: &str, options: &KernelOptions, origin: Origin) -> Result<Kernel> {
+        let capabilities = self.compiler.capabilities();
+        let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
+        if origin == Origin::User {
+            self.compiler.check_size(&parsed)?;
+        }
+        self.compile(source, origin, parsed)
+    }
+
+    /// A kernel, which is not kept. Must run on a large stack.
+    fn compile(&self, source: &str, origin: Origin, parsed: Parsed) -> Result<Kernel> {
+        limits::check_all(&parsed.interface, &self.limits)?;
+        let compiled = self.compiler.compile(source, &parsed)?;
+        let Parsed { module, interface, size, .. } = parsed;
+        let source = Source { text: source.into(), origin, module, size };
+        Ok(Kernel::new(self.device, interface, Some(source), compiled))
+    }
+
+    /// The same kernel made of another module. Must run on a large stack.
+    pub(super) fn again(&self, kernel: &Kernel, module: Module, interface: Interface) -> Result<Kernel> {
+        let Source { text, origin, size, .. } = kernel.source()?;
+        let info = validate(text, &module, self.compiler.capabilities())?;
+        self.compile(text, *origin, Parsed { module, info, interface, size: *size })
+    }
+
+    /// A kernel that its backend made without WGSL. It is not kept: whoever has it made keeps it.
+    pub(crate) fn native(&self, interface: Interface, compiled: Box<dyn CompiledKernel>) -> Kernel {
+        Kernel::new(self.device, interface, None, compiled)
+    }
+
+    /// Compiles all of a kernel now, so that what the driver refuses is refused here and not in some batch.
+    pub(crate) fn finish(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
+        Arc::clone(&self.compiler).finish(kernel, deadline)
+    }
+
+    fn find(&self, key: &KernelKey) -> Option<Kernel> {
         let mut known = self.known.lock();
         known.clock += 1;
         let now = known.clock;
@@ -50,7 +146,7 @@ impl KernelCache {
     }
 
     /// Keeps a kernel; when another thread was faster, its one is the one to use.
-    pub(crate) fn insert(&self, key: KernelKey, kernel: Kernel) -> Kernel {
+    fn insert(&self, key: KernelKey, kernel: Kernel) -> Kernel {
         let mut known = self.known.lock();
         known.clock += 1;
         let now = known.clock;
@@ -61,5 +157,11 @@ impl KernelCache {
             known.kernels.remove(&oldest);
         }
         known.kernels.entry(key).or_insert((now, kernel)).1.clone()
+    }
+}
+
+impl fmt::Debug for KernelCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelCache").field("kernels", &self.known.lock().kernels.len()).finish_non_exhaustive()
     }
 }

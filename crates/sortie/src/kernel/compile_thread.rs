@@ -33,7 +33,7 @@ static OVERDUE: AtomicUsize = AtomicUsize::new(0);
 
 /// When a compilation must be done.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     budget: Duration,
     /// `None`: never.
     at: Option<Instant>,
@@ -41,13 +41,13 @@ pub(super) struct Deadline {
 
 impl Deadline {
     /// This long from now.
-    pub(super) fn after(budget: Duration) -> Self {
+    pub(crate) fn after(budget: Duration) -> Self {
         Self { budget, at: Instant::now().checked_add(budget) }
     }
 }
 
 /// A compilation under way.
-pub(super) struct Compiling<T>(Arc<Shared<T>>);
+pub(crate) struct Compiling<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
     state: Mutex<State<T>>,
@@ -63,7 +63,7 @@ enum State<T> {
 
 impl<T: Send + 'static> Compiling<T> {
     /// Starts a thread that runs this. It may outlive the caller, so it owns all that it uses.
-    pub(super) fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
+    pub(crate) fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
         if OVERDUE.load(Ordering::Relaxed) >= MOST_OVERDUE {
             let message = format!(
                 "no kernel is compiled while {MOST_OVERDUE} that ran over their compile budget are still being compiled"
@@ -91,7 +91,7 @@ impl<T: Send + 'static> Compiling<T> {
     }
 
     /// Waits for what it gives. `what` names the kernel.
-    pub(super) fn wait(self, deadline: Deadline, what: &str) -> Result<T> {
+    pub(crate) fn wait(self, deadline: Deadline, what: &str) -> Result<T> {
         let mut state = self.0.state.lock();
         while matches!(*state, State::Running) {
             let late = match deadline.at {
@@ -117,7 +117,7 @@ impl<T: Send + 'static> Compiling<T> {
 }
 
 /// Runs on a compile thread and waits for it until the deadline.
-pub(super) fn compile<T: Send + 'static>(
+pub(crate) fn compile<T: Send + 'static>(
     deadline: Deadline,
     what: &str,
     run: impl FnOnce() -> T + Send + 'static,
@@ -126,7 +126,7 @@ pub(super) fn compile<T: Send + 'static>(
 }
 
 /// Runs on a thread whose stack is large enough for naga, and waits for it however long it takes: for what has been compiled before.
-pub(super) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
+pub(crate) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
     CompileThread::new().run(run)
 }
 

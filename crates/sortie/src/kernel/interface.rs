@@ -104,6 +104,29 @@ pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>)
 }
 
 impl Interface {
+    /// That of a kernel that never was WGSL: storage buffers in one group, each either read or written.
+    pub(crate) fn native(entry: &str, writes: impl Iterator<Item = bool>) -> Self {
+        let binding = |(binding, writes): (u32, bool)| Binding {
+            group: 0,
+            binding,
+            name: String::new(),
+            kind: BindingKind::Storage { writes },
+            min_bytes: 0,
+            tail: None,
+            moves: [!writes, writes],
+            scalar: None,
+        };
+        Self {
+            entry: entry.into(),
+            workgroup: [1; 3],
+            bindings: (0..).zip(writes).map(binding).collect(),
+            immediates: None,
+            workgroup_bytes: 0,
+            private_bytes: 0,
+            unused: Vec::new(),
+        }
+    }
+
     /// The first group above all that the kernel uses.
     pub(crate) fn hidden_group(&self) -> u32 {
         self.bindings.last().map_or(0, |last| last.group + 1)

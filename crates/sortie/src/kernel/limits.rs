@@ -29,7 +29,7 @@ const HARDWARE: Most = Most { instructions: 65_536, accesses: 8_192, loops: 512 
 const SOFTWARE: Most = Most { instructions: 20_000, accesses: 2_048, loops: 64 };
 
 /// What a driver is given to compile.
-pub(super) fn check_size(parsed: &Parsed, software: bool) -> Result<()> {
+pub(crate) fn check_size(parsed: &Parsed, software: bool) -> Result<()> {
     let (size, interface) = (&parsed.size, &parsed.interface);
     let most = if software { SOFTWARE } else { HARDWARE };
     let check = |what: &str, wanted: u64, limit: u64| check(&interface.entry, what, wanted, limit);
@@ -49,7 +49,7 @@ fn uniform_buffers(interface: &Interface) -> u64 {
 }
 
 /// Whether there is a bind group left for hidden parameters.
-pub(super) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Result<()> {
+pub(crate) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Result<()> {
     let number = interface.hidden_group();
     if number < limits.bind_groups {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Resu
 }
 
 /// Whether there is a buffer left for immediates that are not native: a uniform where their layout allows it.
-pub(super) fn check_hidden_immediates(interface: &Interface, limits: &Limits, uniform: bool) -> Result<()> {
+pub(crate) fn check_hidden_immediates(interface: &Interface, limits: &Limits, uniform: bool) -> Result<()> {
     let (what, own, limit) = match uniform {
         true => ("uniform buffers", uniform_buffers(interface), limits.uniform_buffers),
         false => ("storage buffers", storage_buffers(interface), limits.storage_buffers),

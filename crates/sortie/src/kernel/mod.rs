@@ -1,23 +1,21 @@
-//! Validated WGSL with its interface, and what is made of it: wgpu's pipelines, or a program for the built-in CPU.
+//! Validated WGSL with its interface, and the compiled form that a backend makes of it ([`compiled`]).
 //!
 //! Source goes through token limits ([`source`]), naga ([`parse`]) and reflection ([`interface`]); what it needs beyond that (grids over
-//! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR; the CPU takes the IR as it
-//! is ([`ready`]). All of it, and wgpu's own compilation, runs on a thread with a large stack, because naga recurses.
+//! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR. All of it, and the backend's
+//! own compilation, runs on a thread with a large stack, because naga recurses.
 
 mod bound;
 mod cache;
 mod compile_thread;
+mod compiled;
 mod declared;
 mod elements;
 mod frexp;
 mod interface;
-mod layouts;
 mod limits;
 mod overrides;
 mod parse;
-mod pipeline;
 mod reach;
-mod ready;
 mod rewrite;
 mod size;
 mod source;
@@ -33,30 +31,22 @@ use std::{
     time::Duration,
 };
 
-use naga::valid::Capabilities;
+use naga::Module;
 
 pub use self::declared::{BindingInfo, Scalar};
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-pub(crate) use self::layouts::SignatureKind;
 pub(crate) use self::{
-    cache::{KernelCache, KernelKey},
+    cache::KernelCache,
+    compile_thread::{Compiling, Deadline, compile, on_large_stack},
+    compiled::{CompiledKernel, KernelCompiler},
     interface::{Binding, BindingKind, Interface},
-    layouts::{Layout, Layouts},
-    pipeline::{Hidden, Pipeline},
-    ready::Ready,
+    limits::{check_hidden_group, check_hidden_immediates, check_size},
+    parse::{Parsed, validate},
+    rewrite::{ImmediatesAs, Variant, immediates_fit_uniform, rewrite},
 };
-use self::{
-    compile_thread::{Deadline, compile},
-    parse::{KernelError, Parsed},
-    pipeline::Variants,
-};
+use self::{parse::KernelError, size::Size};
 use crate::{
-    clock::Instant,
-    device::Shared,
     error::{Error, ErrorKind, Result},
-    exit::Guarded,
-    info::DeviceKind,
-    metrics::Count,
+    info::Limits,
 };
 
 /// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
@@ -113,15 +103,25 @@ pub struct Kernel {
 struct Inner {
     id: u64,
     device: u64,
-    /// What it was made of, for messages.
-    source: Box<str>,
-    origin: Origin,
-    parsed: Parsed,
-    form: Form,
+    interface: Interface,
+    /// `None` for a kernel that never was WGSL.
+    source: Option<Source>,
+    compiled: Box<dyn CompiledKernel>,
+    /// Asked of the compiled form once: every recorded dispatch reads it.
+    hidden_immediates: u32,
     /// The same with its immediates in memory, once somebody has asked for it.
     bound: OnceLock<Kernel>,
     /// A bit for each binding whose mistyped use has been warned of; the last is for all from there on.
     warned: AtomicU64,
+}
+
+/// What a kernel was made of.
+struct Source {
+    /// For messages.
+    text: Box<str>,
+    origin: Origin,
+    module: Module,
+    size: Size,
 }
 
 /// Who wrote a source.
@@ -130,12 +130,6 @@ enum Origin {
     User,
     /// This crate: large products of matrices are unrolled far beyond what is asked of users.
     Generated,
-}
-
-/// What is run.
-enum Form {
-    Wgpu(Guarded<Variants>),
-    Cpu(Box<Ready>),
 }
 
 /// Which entry point to take, and values for its `override` constants.
@@ -250,112 +244,32 @@ impl Kernel {
         self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize)
     }
 
-    /// The kernel of a user's source, compiled within the device's budget.
-    pub(crate) fn from_user(shared: &Arc<Shared>, source: &str, options: &KernelOptions) -> Result<Self> {
-        shared.lost().check()?;
-        let deadline = Deadline::after(shared.options().compile_budget);
-        let kernel = Self::get_until(shared, source, options, Origin::User, deadline)?;
-        kernel.make_ready(shared, deadline)?;
-        Ok(kernel)
-    }
-
-    /// Compiles it now, so that what the driver refuses is refused here and not in some batch.
-    fn make_ready(&self, shared: &Arc<Shared>, deadline: Deadline) -> Result<()> {
-        if !shared.is_cpu() {
-            self.pipeline_until(shared, false, deadline).map_err(|error| shared.explain(error))?;
-        }
-        shared.probe();
-        shared.lost().check()
-    }
-
-    /// The kernel of a source that this crate has generated, parsed but perhaps not compiled yet. It has no budget, and may be of any size.
-    pub(crate) fn get(shared: &Arc<Shared>, source: &str, options: &KernelOptions) -> Result<Self> {
-        Self::get_until(shared, source, options, Origin::Generated, Deadline::after(Duration::MAX))
-    }
-
-    fn get_until(
-        shared: &Arc<Shared>,
-        source: &str,
-        options: &KernelOptions,
-        origin: Origin,
-        deadline: Deadline,
-    ) -> Result<Self> {
-        let cache = shared.executor().kernels();
-        let key = KernelKey::new(source, options);
-        if let Some(kernel) = cache.get(&key) {
-            shared.counters().pipeline_hits.add(1);
-            return Ok(kernel);
-        }
-        let what = match &options.entry {
-            Some(entry) => format!("kernel {entry:?}"),
-            None => "the kernel".into(),
-        };
-        let (shared, source, options) = (Arc::clone(shared), source.to_owned(), options.clone());
-        // Kept by the thread that makes it: one that was late is there when it is asked for again.
-        compile(deadline, &what, move || {
-            let kernel = Self::new(&shared, &source, &options, origin)?;
-            Ok(shared.executor().kernels().insert(key, kernel))
-        })?
-    }
-
-    fn new(shared: &Shared, source: &str, options: &KernelOptions, origin: Origin) -> Result<Self> {
-        let capabilities = Self::capabilities(shared);
-        let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
-        if !shared.is_cpu() && origin == Origin::User {
-            limits::check_size(&parsed, shared.info().kind == DeviceKind::Software)?;
-        }
-        Self::of(shared, source, origin, parsed)
-    }
-
-    /// What kernels may use.
-    fn capabilities(shared: &Shared) -> Capabilities {
-        if shared.is_cpu() { ready::capabilities(shared.options().portable) } else { pipeline::capabilities(shared) }
-    }
-
     /// Until when it is waited for when it is compiled now.
-    fn deadline(&self, shared: &Shared) -> Deadline {
-        match self.inner.origin {
-            Origin::User => Deadline::after(shared.options().compile_budget),
-            Origin::Generated => Deadline::after(Duration::MAX),
+    pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
+        match &self.inner.source {
+            Some(Source { origin: Origin::User, .. }) => Deadline::after(budget),
+            _ => Deadline::after(Duration::MAX),
         }
     }
 
     /// How messages call it.
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         format!("kernel {:?}", self.entry())
     }
 
-    /// Must run on a large stack.
-    fn of(shared: &Shared, source: &str, origin: Origin, parsed: Parsed) -> Result<Self> {
+    fn new(device: u64, interface: Interface, source: Option<Source>, compiled: Box<dyn CompiledKernel>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        limits::check_all(&parsed.interface, shared.limits())?;
-        let form = if shared.is_cpu() {
-            let start = Instant::now();
-            if shared.options().portable && parsed.interface.immediates.is_some() {
-                // What other devices need where immediates are not native.
-                limits::check_hidden_group(&parsed.interface, shared.limits())?;
-                let uniform = rewrite::immediates_fit_uniform(&parsed, Self::capabilities(shared));
-                limits::check_hidden_immediates(&parsed.interface, shared.limits(), uniform)?;
-            }
-            let ready = Ready::new(source, &parsed)?;
-            shared.counters().pipelines_created.add(1);
-            let (entry, time) = (&*parsed.interface.entry, start.elapsed());
-            tracing::debug!(target: "sortie", entry, ?time, "a kernel is ready");
-            Form::Cpu(Box::new(ready))
-        } else {
-            Form::Wgpu(Guarded::new(Variants::new(shared, &parsed, Self::capabilities(shared))?))
-        };
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            device: shared.id(),
-            source: source.into(),
-            origin,
-            parsed,
-            form,
+            device,
+            interface,
+            source,
+            hidden_immediates: compiled.hidden_immediates(),
+            compiled,
             bound: OnceLock::new(),
             warned: AtomicU64::new(0),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Self { inner: Arc::new(inner) }
     }
 
     /// Warns that a binding is given other numbers than it declares, once for each binding.
@@ -381,16 +295,37 @@ impl Kernel {
     }
 
     pub(crate) fn interface(&self) -> &Interface {
-        &self.inner.parsed.interface
+        &self.inner.interface
     }
 
-    /// What the built-in CPU runs.
+    /// The module that it was compiled from.
+    pub(crate) fn module(&self) -> Result<&Module> {
+        self.source().map(|source| &source.module)
+    }
+
+    fn source(&self) -> Result<&Source> {
+        self.inner.source.as_ref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
+    }
+
+    /// Whether its backend made it without WGSL.
+    pub(crate) fn is_native(&self) -> bool {
+        self.inner.source.is_none()
+    }
+
+    /// What its backend runs. Backends have a function each that gives it as their own type.
+    pub(crate) fn compiled(&self) -> &dyn CompiledKernel {
+        &*self.inner.compiled
+    }
+
+    /// Bytes of immediates that go through the parameter buffer; 0 when they are native or there are none.
     #[inline]
-    pub(crate) fn ready(&self) -> &Ready {
-        match &self.inner.form {
-            Form::Cpu(ready) => ready,
-            Form::Wgpu(_) => unreachable!("the CPU's executor is given kernels of its own"),
-        }
+    pub(crate) fn hidden_immediates(&self) -> u32 {
+        self.inner.hidden_immediates
+    }
+
+    /// Whether there is a bind group left for hidden parameters.
+    pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
+        check_hidden_group(self.interface(), limits)
     }
 }
 

@@ -122,7 +122,7 @@ fn read(source: &str) -> Result<Module, KernelError> {
 }
 
 /// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
-pub(super) fn validate(source: &str, module: &Module, capabilities: Capabilities) -> Result<ModuleInfo, KernelError> {
+pub(crate) fn validate(source: &str, module: &Module, capabilities: Capabilities) -> Result<ModuleInfo, KernelError> {
     let validate =
         |capabilities| Validator::new(ValidationFlags::all(), capabilities).validate(module).map_err(Box::new);
     validate(capabilities).map_err(|error| match validate(Capabilities::all()) {
@@ -411,8 +411,12 @@ mod tests {
                         valid += 1;
                         for wrapped in [false, true] {
                             let variant = Variant { immediates: ImmediatesAs::Storage, wrapped };
-                            validate(&source, &rewrite(&parsed, variant).module, Capabilities::all())
-                                .expect("still valid");
+                            validate(
+                                &source,
+                                &rewrite(&parsed.module, &parsed.interface, variant).module,
+                                Capabilities::all(),
+                            )
+                            .expect("still valid");
                         }
                     }
                     Err(error) => assert!(!error.to_string().is_empty()),

@@ -14,7 +14,10 @@ use naga::{
 
 use sortie_plan::GRID_BLOCK;
 
-use super::parse::{Parsed, validate};
+use super::{
+    interface::Interface,
+    parse::{Parsed, validate},
+};
 
 /// Where `var<immediate>` lives in the rewritten module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -41,9 +44,9 @@ pub(crate) struct Rewritten {
 }
 
 /// Makes a variant of a kernel.
-pub(crate) fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
-    let mut module = parsed.module.clone();
-    let hidden_group = parsed.interface.hidden_group();
+pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Rewritten {
+    let mut module = module.clone();
+    let hidden_group = interface.hidden_group();
     move_immediates(&mut module, variant.immediates, ResourceBinding { group: hidden_group, binding: 0 });
     if variant.wrapped {
         wrap(&mut module, ResourceBinding { group: hidden_group, binding: 1 });
@@ -53,7 +56,8 @@ pub(crate) fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
 
 /// Whether the kernel's immediates have a layout that `var<uniform>` allows; arrays of scalars, for one, do not.
 pub(crate) fn immediates_fit_uniform(parsed: &Parsed, capabilities: Capabilities) -> bool {
-    let rewritten = rewrite(parsed, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
+    let Parsed { module, interface, .. } = parsed;
+    let rewritten = rewrite(module, interface, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
     validate("", &rewritten.module, capabilities).is_ok()
 }
 
@@ -337,6 +341,10 @@ mod tests {
     fn variants() -> impl Iterator<Item = Variant> {
         let places = [ImmediatesAs::Native, ImmediatesAs::Uniform, ImmediatesAs::Storage];
         places.into_iter().flat_map(|immediates| [false, true].map(|wrapped| Variant { immediates, wrapped }))
+    }
+
+    fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
+        super::rewrite(&parsed.module, &parsed.interface, variant)
     }
 
     fn kernel(what: &str) -> Parsed {

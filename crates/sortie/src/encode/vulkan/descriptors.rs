@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Secondary, pipelines::descriptor, refused};
-use crate::{encode::groups::Bound, error::Result, kernel::Layout};
+use crate::{backend::wgpu::Layout, encode::groups::Bound, error::Result};
 
 /// What a set binds.
 pub(super) type Places = SmallVec<[(Bound, vk::Buffer); 8]>;

@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 
 use super::{refused, target::Target};
 use crate::{
-    device::Shared,
+    backend::wgpu::{Layout, SignatureKind, WgpuCompiler, WgpuKernel},
     error::{Error, Result},
     exit,
-    kernel::{Kernel, Layout, SignatureKind},
+    kernel::Kernel,
 };
 
 /// Stages that immediates are declared for: wgpu names all of them.
@@ -37,12 +37,13 @@ impl Pipeline {
     pub(super) fn new(
         device: &ash::Device,
         target: &Target,
-        shared: &Shared,
+        compiler: &WgpuCompiler,
         kernel: &Kernel,
         wrapped: bool,
     ) -> Result<Self> {
-        let known = kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
-        let groups = kernel.groups().iter().map(|group| (group.number, &group.layout));
+        let own = WgpuKernel::of(kernel)?;
+        let known = own.pipeline(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
+        let groups = own.groups().iter().map(|group| (group.number, &group.layout));
         let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<Layout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
@@ -69,7 +70,7 @@ impl Pipeline {
             // SAFETY: the device is alive.
             made.sets.push(unsafe { device.create_descriptor_set_layout(&info, None) }.map_err(refused)?);
         }
-        let size = kernel.native_immediate_bytes().next_multiple_of(4);
+        let size = own.native_immediate_bytes().next_multiple_of(4);
         let ranges = [vk::PushConstantRange { stage_flags: IMMEDIATE_STAGES, offset: 0, size }];
         let ranges = if known.immediates { &ranges[..] } else { &[] };
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&made.sets).push_constant_ranges(ranges);
@@ -77,7 +78,7 @@ impl Pipeline {
         made.layout = unsafe { device.create_pipeline_layout(&info, None) }.map_err(refused)?;
 
         let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
-        let words = kernel.spirv(shared, wrapped, &options)?;
+        let words = compiler.spirv(kernel, wrapped, &options)?;
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         let entry =
             CString::new(kernel.entry()).map_err(|_| Error::internal("an entry point with a zero in its name"))?;

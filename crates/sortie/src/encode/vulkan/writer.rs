@@ -18,11 +18,14 @@ use super::{
     target::Target,
 };
 use crate::{
-    backend::interpret::{Interpreter, interpret},
+    backend::{
+        interpret::{Interpreter, interpret},
+        wgpu::{Hidden, WgpuKernel},
+    },
     device::Shared,
     encode::{Frozen, PlacedPlan, fill, groups::Bound},
     error::{Error, Result},
-    kernel::{Hidden, Kernel},
+    kernel::Kernel,
     memory::{Block, BufferId},
 };
 
@@ -154,9 +157,10 @@ impl<'a> Writer<'a> {
         };
         let accesses = &placed.planned.recording.accesses[dispatch.bindings.range()];
         let compiled = self.pipeline(kernel, wrapped)?;
-        let pipeline = compiled_by_wgpu(kernel, wrapped);
+        let own = WgpuKernel::of(kernel)?;
+        let pipeline = compiled_by_wgpu(own, wrapped)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
-        for group in kernel.groups() {
+        for group in own.groups() {
             let places: Places = accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
             let layout = compiled.sets[group.number as usize];
             let set = self.descriptors.set(self.into, &group.layout, layout, &places)?;
@@ -180,11 +184,12 @@ impl<'a> Writer<'a> {
         let (placed, limits) = (self.placed, self.shared.limits());
         let kernel = self.fill.ok_or_else(unsuitable)?;
         let compiled = self.pipeline(kernel, false)?;
-        let pipeline = compiled_by_wgpu(kernel, false);
+        let own = WgpuKernel::of(kernel)?;
+        let pipeline = compiled_by_wgpu(own, false)?;
         // A fill starts anywhere; its binding starts at the alignment before it.
         let skipped = fill.to.start % u64::from(limits.slice_alignment);
         let places = [self.place(&Access { start: fill.to.start - skipped, ..fill.to })].into_iter().collect();
-        let group = &kernel.groups()[0];
+        let group = &own.groups()[0];
         let set = self.descriptors.set(self.into, &group.layout, compiled.sets[group.number as usize], &places)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::from_iter([(group.number, set, SmallVec::new())]);
         if let Some(hidden) = &pipeline.hidden {
@@ -248,7 +253,7 @@ impl<'a> Writer<'a> {
         }
         let pipeline = match self.known.and_then(|known| known.get(&key)) {
             Some(pipeline) => pipeline.clone(),
-            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.shared, kernel, wrapped)?),
+            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.shared.compiler(), kernel, wrapped)?),
         };
         self.into.pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
@@ -278,8 +283,8 @@ impl Interpreter for Writer<'_> {
     fn executed(&mut self, _: StepId) {}
 }
 
-fn compiled_by_wgpu(kernel: &Kernel, wrapped: bool) -> &crate::kernel::Pipeline {
-    kernel.compiled(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"))
+fn compiled_by_wgpu(kernel: &WgpuKernel, wrapped: bool) -> Result<&crate::backend::wgpu::Pipeline> {
+    kernel.pipeline(wrapped).ok_or_else(|| Error::internal("a native replay has a pipeline that wgpu has not compiled"))
 }
 
 /// [`Secondary::suits`] keeps such recordings away.

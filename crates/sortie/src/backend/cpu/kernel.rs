@@ -1,29 +1,54 @@
-//! A kernel made ready for the built-in CPU.
+//! The compiled form of a kernel on the built-in CPU: a program that was WGSL, or native code.
 
-use naga::valid::Capabilities;
+use std::any::Any;
+
 use sortie_cpu::{Finding, Program};
 
-use super::{interface::BindingKind, parse::Parsed};
-use crate::error::{Error, ErrorKind, Result};
+use super::native::Native;
+use crate::{
+    error::{Error, ErrorKind, Result},
+    kernel::{BindingKind, CompiledKernel, Kernel, Parsed},
+};
 
-/// What kernels may use there: no subgroups, and no numbers of 64 bits. On a portable device no `f16` either.
-pub(super) fn capabilities(portable: bool) -> Capabilities {
-    // WebGPU has `pack2x16float` without `f16`.
-    let always = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-    if portable { always } else { always | Capabilities::SHADER_FLOAT16 }
+/// A kernel on the built-in CPU.
+#[derive(Debug)]
+pub(crate) enum CpuKernel {
+    /// WGSL.
+    Program(CpuProgram),
+    /// A tensor program in plain Rust.
+    Native(Native),
+}
+
+impl CompiledKernel for CpuKernel {}
+
+impl CpuKernel {
+    /// The compiled form of a kernel of the built-in CPU.
+    pub(crate) fn of(kernel: &Kernel) -> Result<&Self> {
+        let compiled: &dyn Any = kernel.compiled();
+        compiled.downcast_ref().ok_or_else(|| Error::internal("the built-in CPU was given a kernel of another backend"))
+    }
+
+    /// For each piece of memory that it is lent, which of the interface's bindings it is.
+    #[inline]
+    pub(crate) fn slots(&self) -> &[Take] {
+        match self {
+            Self::Program(program) => &program.slots,
+            Self::Native(native) => native.slots(),
+        }
+    }
 }
 
 /// A program, and how the interface's bindings become its slots.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct CpuProgram {
     pub(crate) program: Program,
     /// For each slot of the program, which of the interface's bindings it is. A binding that the kernel does not use has no slot.
-    pub(crate) slots: Vec<Take>,
+    slots: Vec<Take>,
     /// Findings name its lines.
     source: Box<str>,
 }
 
-/// What a slot of the program takes.
+/// What a slot takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Take {
     /// The index of a binding in the interface, and of its access in a dispatch.
@@ -31,7 +56,7 @@ pub(crate) struct Take {
     pub(crate) writes: bool,
 }
 
-impl Ready {
+impl CpuProgram {
     /// Must run on a large stack.
     pub(super) fn new(source: &str, parsed: &Parsed) -> Result<Self> {
         let interface = &parsed.interface;

@@ -47,7 +47,7 @@ impl Layout {
 
 /// Layouts in use; one goes when its last kernel goes.
 #[derive(Debug, Default)]
-pub(crate) struct Layouts {
+pub(crate) struct LayoutCache {
     known: Mutex<Known>,
 }
 
@@ -57,7 +57,7 @@ struct Known {
     layouts: FxHashMap<Vec<Signature>, Weak<Layout>>,
 }
 
-impl Layouts {
+impl LayoutCache {
     pub(crate) fn get(&self, gpu: &Gpu, signature: Vec<Signature>) -> Result<Arc<Layout>> {
         let mut known = self.known.lock();
         if let Some(layout) = known.layouts.get(&signature).and_then(Weak::upgrade) {

@@ -100,10 +100,6 @@ impl Chain {
         self.len as u64 * self.tasks.len() as u64
     }
 
-    pub(super) fn inputs(&self) -> usize {
-        self.inputs
-    }
-
     /// Computes all outputs. `bound`: the inputs, then the outputs.
     pub(super) fn run(
         &self,

@@ -1,15 +1,13 @@
 //! Products of matrices, by the crates that do it best.
 
 use sortie_cpu::{
-    Bound, Halt, Stop,
+    Bound, Halt, Stop, Threads,
     native::{Matmul, matmul},
 };
 use sortie_plan::fuse::Product;
 
-use super::workers::Workers;
-
 /// Multiplies. `bound`: the sides, then the product.
-pub(super) fn multiply(of: &Product, bound: &mut [Bound<'_>], workers: &Workers, stop: Stop<'_>) -> Result<(), Halt> {
+pub(super) fn multiply(of: &Product, bound: &mut [Bound<'_>], threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
     let [Bound::Read(left), Bound::Read(right), Bound::Write(product)] = bound else {
         unreachable!("two sides are read, the product is written")
     };
@@ -26,7 +24,7 @@ pub(super) fn multiply(of: &Product, bound: &mut [Bound<'_>], workers: &Workers,
         let left = &left[part(of.shared[0], m * k, number)];
         let right = &right[part(of.shared[1], k * n, number)];
         let product = &mut product[number * m * n..(number + 1) * m * n];
-        let outcome = matmul(shape, left, right, product, &workers.threads);
+        let outcome = matmul(shape, left, right, product, threads);
         debug_assert!(outcome.is_ok(), "lengths follow from the shapes");
     }
     Ok(())

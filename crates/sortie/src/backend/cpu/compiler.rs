@@ -1,0 +1,64 @@
+//! Compiles kernels for the built-in CPU: WGSL to programs, tensor programs to native code where there is some.
+
+use std::sync::Arc;
+
+use naga::valid::Capabilities;
+use sortie_plan::{Caps, fuse};
+
+use super::{
+    kernel::{CpuKernel, CpuProgram},
+    native::Native,
+};
+use crate::{
+    backend::generated::Generated,
+    clock::Instant,
+    error::Result,
+    info::Limits,
+    kernel::{
+        CompiledKernel, KernelCompiler, Parsed, check_hidden_group, check_hidden_immediates, immediates_fit_uniform,
+    },
+    metrics::{Count, Counters},
+};
+
+/// What kernels of the built-in CPU are compiled with.
+#[derive(Debug)]
+pub(crate) struct CpuCompiler {
+    pub(crate) limits: Limits,
+    /// Kernels may use only what every device has.
+    pub(crate) portable: bool,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl KernelCompiler for CpuCompiler {
+    /// No subgroups, and no numbers of 64 bits. On a portable device no `f16` either.
+    fn capabilities(&self) -> Capabilities {
+        // WebGPU has `pack2x16float` without `f16`.
+        let always = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
+        if self.portable { always } else { always | Capabilities::SHADER_FLOAT16 }
+    }
+
+    fn compile(&self, source: &str, parsed: &Parsed) -> Result<Box<dyn CompiledKernel>> {
+        let (start, interface) = (Instant::now(), &parsed.interface);
+        if self.portable && interface.immediates.is_some() {
+            // What other devices need where immediates are not native.
+            check_hidden_group(interface, &self.limits)?;
+            let uniform = immediates_fit_uniform(parsed, self.capabilities());
+            check_hidden_immediates(interface, &self.limits, uniform)?;
+        }
+        let program = CpuProgram::new(source, parsed)?;
+        self.counters.pipelines_created.add(1);
+        tracing::debug!(target: "sortie", entry = interface.entry, time = ?start.elapsed(), "a kernel is ready");
+        Ok(Box::new(CpuKernel::Program(program)))
+    }
+}
+
+/// What stands for a tensor program: native code, or WGSL where there is none.
+pub(crate) fn generate(program: &fuse::Program, caps: &Caps) -> Generated {
+    match Native::of(program) {
+        Some(native) => {
+            let (interface, grid) = (native.interface(), native.grid());
+            Generated::Native { compiled: Box::new(CpuKernel::Native(native)), interface, grid }
+        }
+        None => Generated::Source(program.source(caps)),
+    }
+}

@@ -1,0 +1,101 @@
+//! Tensor programs in plain Rust: products of matrices, and chains of elementwise steps.
+
+mod chain;
+mod layout;
+mod loads;
+mod product;
+
+use sortie_cpu::{Bound, Halt, Stop, Threads};
+use sortie_plan::fuse::{Head, Product, Program};
+
+use self::{chain::Chain, product::multiply};
+use super::kernel::Take;
+use crate::kernel::Interface;
+
+/// Computations that take about as long as a workgroup of a kernel.
+const GROUP: u64 = 1024;
+
+/// A tensor program that the host computes without WGSL.
+#[derive(Debug)]
+pub(crate) struct Native {
+    code: Code,
+    slots: Vec<Take>,
+}
+
+#[derive(Debug)]
+enum Code {
+    /// Products of matrices.
+    Product(Product),
+    /// Elementwise steps.
+    Chain(Chain),
+}
+
+impl Native {
+    /// `None` when it has to be WGSL.
+    pub(super) fn of(program: &Program) -> Option<Self> {
+        let code = match &program.head {
+            Head::None => Code::Chain(Chain::new(program)),
+            Head::Product(of) => Code::Product(*of),
+            Head::Fold(..) | Head::Rows { .. } => return None,
+        };
+        let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
+        let slots = (0..inputs + outputs).map(|binding| Take { binding, writes: binding >= inputs }).collect();
+        Some(Self { code, slots })
+    }
+
+    /// Inputs, then outputs.
+    #[inline]
+    pub(super) fn slots(&self) -> &[Take] {
+        &self.slots
+    }
+
+    pub(super) fn interface(&self) -> Interface {
+        Interface::native("tensor operation", self.slots.iter().map(|slot| slot.writes))
+    }
+
+    /// Its work in workgroups.
+    pub(super) fn grid(&self) -> [u32; 3] {
+        grid(self.work())
+    }
+
+    /// Multiplications, or elements times steps.
+    fn work(&self) -> u64 {
+        match &self.code {
+            Code::Product(of) => [of.m, of.k, of.n, of.batch].into_iter().map(u64::from).product(),
+            Code::Chain(chain) => chain.work(),
+        }
+    }
+
+    /// Computes all outputs. `bound`: the inputs, then the outputs.
+    pub(crate) fn run(
+        &self,
+        bound: &mut [Bound<'_>],
+        scalars: &[u32],
+        threads: &Threads,
+        stop: Stop<'_>,
+    ) -> Result<(), Halt> {
+        match &self.code {
+            Code::Product(of) => multiply(of, bound, threads, stop),
+            Code::Chain(chain) => chain.run(bound, scalars, threads, stop),
+        }
+    }
+}
+
+/// Work in workgroups, at least one: a dispatch of none does nothing.
+fn grid(work: u64) -> [u32; 3] {
+    let groups = (work / GROUP).max(1);
+    let rows = (groups >> 32) + 1;
+    [groups / rows, rows, 1].map(|groups| u32::try_from(groups).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grid;
+
+    #[test]
+    fn a_grid_has_a_workgroup_for_1024_computations_and_never_none() {
+        assert_eq!([0, 1023, 2048, 1 << 41].map(grid), [[1; 3], [1; 3], [2, 1, 1], [1 << 31, 1, 1]]);
+        let [x, y, z] = grid(u64::MAX).map(u64::from);
+        assert!(u64::MAX / 1024 - x * y * z < y, "{x} {y} {z}");
+    }
+}

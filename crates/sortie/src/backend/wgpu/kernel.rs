@@ -1,0 +1,117 @@
+//! The compiled form of a kernel on a wgpu device: its bind group layouts, and its pipelines once they are needed.
+
+use std::{
+    any::Any,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
+
+use parking_lot::Mutex;
+
+use super::layouts::Layout;
+use crate::{
+    error::{Error, Result},
+    exit::Guarded,
+    kernel::{CompiledKernel, ImmediatesAs, Interface, Kernel},
+};
+
+/// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one layout of bind groups.
+pub(crate) struct WgpuKernel {
+    groups: Vec<Group>,
+    pub(super) immediates: ImmediatesAs,
+    immediate_bytes: u32,
+    /// Plain and wrapped. A failure is not kept: memory may come back.
+    pub(super) pipelines: [OnceLock<Pipeline>; 2],
+    /// One compilation at a time, so that nobody compiles what another is compiling.
+    pub(super) compiling: Mutex<()>,
+}
+
+/// One bind group of a kernel.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) number: u32,
+    /// Which of the interface's bindings are in it.
+    pub(crate) bindings: Range<usize>,
+    pub(crate) layout: Arc<Layout>,
+}
+
+/// A compiled variant of a kernel.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) raw: wgpu::ComputePipeline,
+    /// Parameters that the user does not see, bound with dynamic offsets: immediates, then the grid.
+    pub(crate) hidden: Option<Hidden>,
+    /// Immediates are set natively.
+    pub(crate) immediates: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hidden {
+    pub(crate) number: u32,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) immediates: Option<u64>,
+    pub(crate) grid: bool,
+}
+
+impl WgpuKernel {
+    pub(super) fn new(interface: &Interface, groups: Vec<Group>, immediates: ImmediatesAs) -> Self {
+        Self {
+            groups,
+            immediates,
+            immediate_bytes: interface.immediates.as_ref().map_or(0, |own| own.size),
+            pipelines: [OnceLock::new(), OnceLock::new()],
+            compiling: Mutex::new(()),
+        }
+    }
+
+    /// The compiled form of a kernel of a wgpu device.
+    pub(crate) fn of(kernel: &Kernel) -> Result<&Self> {
+        let compiled: &dyn Any = kernel.compiled();
+        let own = compiled.downcast_ref::<Guarded<Self>>();
+        own.map(|own| &**own).ok_or_else(|| Error::internal("a wgpu device was given a kernel of another backend"))
+    }
+
+    #[inline]
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The pipeline of a variant that has been compiled.
+    #[inline]
+    pub(crate) fn pipeline(&self, wrapped: bool) -> Option<&Pipeline> {
+        self.pipelines[usize::from(wrapped)].get()
+    }
+
+    /// Bytes of immediates that are set natively.
+    pub(crate) fn native_immediate_bytes(&self) -> u32 {
+        if self.immediates == ImmediatesAs::Native { self.immediate_bytes } else { 0 }
+    }
+
+    /// Bytes of immediates that go through the parameter buffer.
+    pub(crate) fn hidden_immediates(&self) -> u32 {
+        self.immediate_bytes - self.native_immediate_bytes()
+    }
+}
+
+impl CompiledKernel for Guarded<WgpuKernel> {
+    fn hidden_immediates(&self) -> u32 {
+        WgpuKernel::hidden_immediates(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WgpuKernel;
+    use crate::{backend::cpu::CpuKernel, device::Device, error::ErrorKind, options::DeviceOptions};
+
+    #[test]
+    fn a_kernel_of_another_backend_is_an_error() {
+        let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+        let devices = [Device::cpu(), Device::open_with(noop)].map(|device| device.expect("it is always there"));
+        let source = "@compute @workgroup_size(1) fn main() {}";
+        let [cpu, wgpu] = devices.each_ref().map(|device| device.kernel(source).expect("it is valid"));
+        assert!(CpuKernel::of(&cpu).is_ok() && WgpuKernel::of(&wgpu).is_ok());
+        let wrong = [CpuKernel::of(&wgpu).err(), WgpuKernel::of(&cpu).err()];
+        wrong.iter().for_each(|error| assert_eq!(error.as_ref().map(crate::Error::kind), Some(&ErrorKind::Internal)));
+    }
+}
