@@ -1,4 +1,4 @@
-//! The submit line, completion, and the front and desks of the batcher under `shuttle`, which runs them in thousands of random schedules.
+//! The submit line and completion under `shuttle`, which runs them in thousands of random schedules.
 //!
 //! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
@@ -11,12 +11,7 @@ mod error {
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) enum ErrorKind {
         Canceled,
-        DeviceLost,
-        Expired,
-        Internal,
         NotSubmitted,
-        Overloaded,
-        Shape,
         Timeout,
     }
 
@@ -25,10 +20,6 @@ mod error {
     impl Error {
         pub(crate) fn new(kind: ErrorKind, _message: impl Into<String>) -> Self {
             Self(kind)
-        }
-
-        pub(crate) fn internal(message: impl Into<String>) -> Self {
-            Self::new(ErrorKind::Internal, message)
         }
     }
 }
@@ -40,24 +31,10 @@ mod submit {
     pub(crate) use crate::sync;
 }
 
-#[path = "../../src/batcher"]
-#[expect(dead_code, unreachable_pub, reason = "only some of it is needed here")]
-mod batcher {
-    mod config;
-    mod fit;
-    mod front;
-    mod linger;
-    mod metrics;
-    mod queue;
-    mod reply;
-    mod roster;
-    #[path = "../../tests/schedules/batcher.rs"]
-    mod scenarios;
-    use crate::sync;
-}
-
 mod completion;
 mod line;
+#[path = "../../../sortie-batcher/tests/schedules/sync.rs"]
+#[expect(unused_imports, reason = "the schedules of `sortie-batcher` use all of it")]
 mod sync;
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler};
