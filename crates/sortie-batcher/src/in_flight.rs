@@ -6,10 +6,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Weak, atomic::Ordering},
     task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
@@ -19,6 +16,7 @@ use crate::{
     job::Job,
     requests::Requests,
     state::{ReplyOf, StateOf},
+    sync::AtomicBool,
 };
 
 pub(crate) type RequestsOf<J> = Requests<<J as Job>::Input, ReplyOf<J>>;

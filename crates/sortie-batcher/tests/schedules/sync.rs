@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-pub(crate) use shuttle::thread::yield_now;
+pub(crate) use shuttle::{sync::atomic::AtomicBool, thread::yield_now};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
