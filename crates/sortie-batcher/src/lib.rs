@@ -69,6 +69,11 @@ pub use self::{
     worker::Worker,
 };
 
+/// The program in the README, which runs as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     mod reply;
