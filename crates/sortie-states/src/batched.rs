@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use sortie::{BatchConfig, BatchMetrics, Batcher, Call, Calling, Fleet};
+use sortie::{BatchConfig, BatchMetrics, Batcher, CallOptions, Fleet, OnDevice, ResponseFuture};
 
 use crate::{
     answer::Answer,
@@ -49,8 +49,8 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct BatchedStates {
-    batcher: Batcher<StatesJob>,
-    call: Call,
+    batcher: Batcher<OnDevice<StatesJob>>,
+    call: CallOptions,
 }
 
 impl BatchedStates {
@@ -59,25 +59,25 @@ impl BatchedStates {
     /// # Errors
     /// As [`Batcher::new`].
     pub fn new(devices: impl Into<Fleet>, config: BatchConfig) -> sortie::Result<Self> {
-        Ok(Self { batcher: Batcher::new(devices, StatesJob, config)?, call: Call::default() })
+        Ok(Self { batcher: Batcher::new(devices.into(), StatesJob, config)?, call: CallOptions::default() })
     }
 
     /// The same, but that what is asked of it has this deadline or priority.
     ///
     /// ```
     /// use std::time::Instant;
-    /// use sortie::{BatchConfig, Call, Device, ErrorKind};
+    /// use sortie::{BatchConfig, CallOptions, Device, ErrorKind};
     /// use sortie_states::{BatchedStates, State};
     ///
     /// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;
-    /// let late = states.with(Call { deadline: Some(Instant::now()), ..Call::default() });
+    /// let late = states.with(CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() });
     /// let error = late.gradients(vec![State::default()]).wait().unwrap_err();
     /// assert_eq!(error.kind(), &ErrorKind::Expired);
     /// assert!(states.gradients(vec![State::default()]).wait().is_ok());
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]
-    pub fn with(&self, call: Call) -> Self {
+    pub fn with(&self, call: CallOptions) -> Self {
         Self { batcher: self.batcher.clone(), call }
     }
 
@@ -130,7 +130,7 @@ impl BatchedStates {
 
     /// The batcher behind it.
     #[must_use]
-    pub fn batcher(&self) -> &Batcher<StatesJob> {
+    pub fn batcher(&self) -> &Batcher<OnDevice<StatesJob>> {
         &self.batcher
     }
 
@@ -154,7 +154,7 @@ impl BatchedStates {
 /// ```
 #[must_use = "nothing is asked until it is awaited"]
 pub struct Asking<T> {
-    calling: Calling<StatesJob>,
+    calling: ResponseFuture<OnDevice<StatesJob>>,
     frames: Frames,
     /// How the answer of the job becomes the caller's.
     take: fn(Answer, Frames) -> T,
@@ -186,7 +186,7 @@ impl<T> Asking<T> {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn begin(self) -> Self {
-        Self { calling: self.calling.begin(), ..self }
+        Self { calling: self.calling.send(), ..self }
     }
 
     /// Waits for the answer.

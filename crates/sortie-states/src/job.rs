@@ -1,6 +1,6 @@
 //! The operations on states as a job.
 
-use sortie::{Answers, Batch, Device, Job};
+use sortie::{Answers, Batch, Device, DeviceJob};
 
 use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::States};
 
@@ -18,8 +18,8 @@ use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::St
 /// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::latency())?;
 /// let (a, b) = (State::from_byte(0x00), State::from_byte(0x40));
 /// // Requests of two kinds, in one batch if they come together.
-/// let gradients = batcher.call(Ask::gradients(vec![a, b])).begin();
-/// let distances = batcher.call(Ask::state_distance(vec![[a, b]])).begin();
+/// let gradients = batcher.call(Ask::gradients(vec![a, b])).send();
+/// let distances = batcher.call(Ask::state_distance(vec![[a, b]])).send();
 /// gradients.wait()?;
 /// distances.wait()?;
 /// # Ok::<(), sortie::Error>(())
@@ -34,7 +34,7 @@ pub struct Ready {
     load: Load,
 }
 
-impl Job for StatesJob {
+impl DeviceJob for StatesJob {
     type Input = Ask;
     type Output = Answer;
     type Ready = Ready;
@@ -55,7 +55,7 @@ impl Job for StatesJob {
         ask.check()
     }
 
-    fn at_once(&self, ask: &Ask) -> Option<Answer> {
+    fn answer_immediately(&self, ask: &Ask) -> Option<Answer> {
         (ask.rows() == 0).then(|| ask.nothing())
     }
 

@@ -1,4 +1,4 @@
-//! Whether a target for the time of answers is kept under load: a batcher with [`Tuning::Target`] and [`Overload::Reject`], offered half of what the device can do, all of it, and twice as much.
+//! Whether a target for the time of answers is kept under load: a batcher with [`BatchSizing::Target`] and [`Overload::Reject`], offered half of what the device can do, all of it, and twice as much.
 //!
 //! The load is open: requests of one row arrive at random (Poisson) from two threads, on a schedule that does not depend on the answers. A latency is the time from the scheduled arrival
 //! until the caller has the answer, of every request that was answered, from the first one on: batchers start without any estimate. `capacity` is what the device does in full batches for callers
@@ -16,7 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Calling, Device, DeviceKind, DeviceOptions, ErrorKind, Overload, Rows, Tuning};
+use sortie::{
+    BatchConfig, BatchSizing, Batcher, Device, DeviceKind, DeviceOptions, ErrorKind, OnDevice, Overload,
+    ResponseFuture, Rows,
+};
 
 /// As many steps for each row as it says, and as long for a row that is alone: workgroups of one.
 const WORK: &str = "
@@ -159,7 +162,7 @@ fn capacity(device: &Device, steps: f64, time: Duration) -> sortie::Result<f64> 
     let (begin, mut under_way, mut answered) = (Instant::now(), std::collections::VecDeque::new(), 0);
     while begin.elapsed() < time {
         while under_way.len() < 768 {
-            under_way.push_back(batcher.call(vec![steps as f32]).begin());
+            under_way.push_back(batcher.call(vec![steps as f32]).send());
         }
         for call in under_way.drain(..256) {
             call.wait()?;
@@ -193,8 +196,8 @@ fn bear(
     [capacity, steps]: [f64; 2],
     time: Duration,
 ) -> sortie::Result<Outcome> {
-    let (tuning, overload) = (Tuning::Target { p99: target }, Overload::Reject);
-    let batcher = Batcher::new(device, work(), BatchConfig { tuning, overload, ..BatchConfig::default() })?;
+    let (sizing, overload) = (BatchSizing::Target { p99: target }, Overload::Reject);
+    let batcher = Batcher::new(device, work(), BatchConfig { sizing, overload, ..BatchConfig::default() })?;
     let each = load * capacity / GENERATORS as f64;
     let begin = Instant::now() + Duration::from_millis(10);
     let heard = thread::scope(|scope| {
@@ -217,7 +220,7 @@ fn bear(
 }
 
 /// A request, when it was to arrive, and how much later it was made.
-type Offered = (Instant, Duration, Calling<Work>);
+type Offered = (Instant, Duration, ResponseFuture<OnDevice<Work>>);
 
 /// So many requests a second on average, at random.
 struct Schedule {
@@ -228,13 +231,13 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn offer(&self, batcher: &Batcher<Work>, seed: u64, to: &mpsc::Sender<Offered>) {
+    fn offer(&self, batcher: &Batcher<OnDevice<Work>>, seed: u64, to: &mpsc::Sender<Offered>) {
         let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut arrival = self.begin;
         while arrival < self.begin + self.time {
             thread::sleep(arrival.saturating_duration_since(Instant::now()));
             let late = arrival.elapsed();
-            let sent = to.send((arrival, late, batcher.call(vec![self.steps]).begin()));
+            let sent = to.send((arrival, late, batcher.call(vec![self.steps]).send()));
             assert!(sent.is_ok(), "the answers are waited for");
             random ^= random << 13;
             random ^= random >> 7;

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Device, Grid, Job, Kernel};
+use sortie::{Answers, Batch, BatchConfig, Batcher, Device, DeviceJob, Grid, Kernel};
 
 const TASKS: u32 = 1000;
 const REQUESTS: u32 = 100;
@@ -14,7 +14,7 @@ const REQUESTS: u32 = 100;
 /// The length of a vector.
 struct Length;
 
-impl Job for Length {
+impl DeviceJob for Length {
     type Input = [f32; 4];
     type Output = f32;
     type Ready = Kernel;

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use sortie::{BatchConfig, Batcher, Device, Fleet, Rows};
+use sortie::{BatchConfig, Batcher, Device, Fleet, Rows, ServiceTime};
 
 const CALLERS: u32 = 64;
 const REQUESTS: u32 = 50;
@@ -63,10 +63,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let (time, metrics) = (start.elapsed(), batcher.metrics());
     println!("{} rows of {} requests in {time:.0?}, all of them right:", metrics.rows, metrics.requests);
-    for (device, share) in fleet.devices().iter().zip(batcher.shares()) {
+    for (device, share) in fleet.devices().iter().zip(batcher.worker_metrics()) {
         let part = 100.0 * share.rows as f64 / metrics.rows as f64;
         println!("{part:5.1} % in {:4} batches on {}", share.batches, device.info());
-        if let Some([batch, row]) = share.measured {
+        if let Some(ServiceTime { fixed: batch, per_row: row }) = share.measured {
             println!("        a batch takes it {batch:.1?} and {row:.1?} for each row");
         }
     }

@@ -111,11 +111,11 @@ pub enum ErrorKind {
     NotSubmitted,
     /// The deadline had passed.
     Expired,
-    /// The queue was full, or the answer would have come later than the [target](crate::Tuning::Target).
+    /// The queue was full, or the answer would have come later than the [target](crate::BatchSizing::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,
-    /// A [job](crate::Job) does not take this input.
+    /// A [job](crate::DeviceJob) does not take this input.
     Input,
     /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
     Poisoned,
@@ -163,7 +163,7 @@ impl Error {
         if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
     }
 
-    /// For a [`Job`](crate::Job): an input that it does not take, and why.
+    /// For a [`DeviceJob`](crate::DeviceJob): an input that it does not take, and why.
     ///
     /// ```
     /// use sortie::{Error, ErrorKind};

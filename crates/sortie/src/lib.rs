@@ -33,7 +33,7 @@
 //! |---|---|---|
 //! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`]; [`Tensor`] for ops that fuse | `batching.md` |
 //! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | `replay.md` |
-//! | make batches of many callers' requests | [`Batcher`], with [`Rows`], [`RowReplays`] or a [`Job`] of one's own; [`Fleet`] for several devices | `batcher.md` |
+//! | make batches of many callers' requests | [`Batcher`], with [`Rows`], [`RowReplays`] or a [`DeviceJob`] of one's own; [`Fleet`] for several devices | `batcher.md` |
 //! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | `profiling.md` |
 //! | work on more than fits into memory | [`Stream`] | |
 //! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | |
@@ -74,8 +74,7 @@
 //! | `cpu` | a plan run by the host itself |
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
-//! | `batcher` | [`Batcher`], [`Job`]: requests of many callers become batches |
-//! | `fleet` | [`Fleet`]: several devices behind one batcher |
+//! | `batcher` | [`Batcher`], [`DeviceJob`], [`Fleet`]: requests of many callers become batches on devices |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`Device::tune`], [`Findings`]: measuring a device |
 //! | `tuning` | what was measured, and its file |
@@ -90,13 +89,13 @@
 //! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
 //! | `metrics` | [`Metrics`]: what a device has done |
 //!
-//! Planning itself is a crate of its own, `sortie-plan`.
+//! Planning and the batcher are crates of their own: `sortie-plan`, and [`sortie-batcher`](sortie_batcher), which knows nothing of devices.
 
 // Whether a device may cross threads follows from wgpu's types, which nest deep.
 #![recursion_limit = "256"]
 
 #[doc(no_inline)]
-pub use {bytemuck, half, wgpu};
+pub use {bytemuck, half, sortie_batcher, wgpu};
 
 mod backend;
 mod batch;
@@ -109,7 +108,6 @@ mod error;
 mod exit;
 mod file;
 mod finish;
-mod fleet;
 mod info;
 mod kernel;
 mod launch;
@@ -129,13 +127,14 @@ mod tuning;
 pub use self::{
     batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
     batcher::{
-        Answers, BatchConfig, BatchMetrics, Batcher, Call, Calling, Job, Overload, Priority, RowReplays, Rows, Share,
-        Times, Tuning,
+        Action, Answers, BatchConfig, BatchFn, BatchMetrics, BatchSizing, Batcher, CallOptions, DeviceAnswers,
+        DeviceJob, DeviceRun, DeviceWorker, Driver, Fleet, FlushReason, IntoAnswers, IntoWorkers, Job, OnDevice,
+        Overload, Percentiles, Priority, ResponseFuture, RowReplays, Rows, ServiceTime, Stage, Threads, Worker,
+        WorkerMetrics, batch_fn,
     },
     device::{Buffer, Device, Slice},
     error::{Error, ErrorKind, Result},
     finish::{Readable, Reading, Ticket},
-    fleet::Fleet,
     info::{DeviceInfo, DeviceKind, Limits},
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
     metrics::Metrics,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Grid, Job, Kernel};
+use sortie::{Answers, Batch, BatchConfig, Batcher, DeviceJob, Grid, Kernel, OnDevice};
 
 use crate::contest::Outcome;
 use crate::device::{Device, answer};
@@ -24,7 +24,7 @@ struct Simulated(Arc<Device>);
 struct Computed;
 
 /// A batcher with a job.
-struct Ours<J: Job>(Batcher<J>);
+struct Ours<J: DeviceJob>(Batcher<OnDevice<J>>);
 
 /// On the simulated device.
 pub(crate) fn simulated(device: Arc<Device>, limit: usize) -> Outcome<impl Service> {
@@ -37,18 +37,18 @@ pub(crate) fn computed(limit: usize) -> Outcome<impl Service> {
 }
 
 /// All but the limit is as it comes.
-fn start<J: Job>(job: J, limit: usize) -> Outcome<Ours<J>> {
+fn start<J: DeviceJob>(job: J, limit: usize) -> Outcome<Ours<J>> {
     let config = BatchConfig { max_batch_size: limit, ..BatchConfig::default() };
     Ok(Ours(Batcher::new(&sortie::Device::cpu()?, job, config)?))
 }
 
-impl<J: Job<Input = u64, Output = u64>> Service for Ours<J> {
+impl<J: DeviceJob<Input = u64, Output = u64>> Service for Ours<J> {
     async fn call(&self, input: u64) -> Result<u64, String> {
         self.0.call(input).await.map_err(|error| error.to_string())
     }
 }
 
-impl Job for Simulated {
+impl DeviceJob for Simulated {
     type Input = u64;
     type Output = u64;
     type Ready = ();
@@ -67,7 +67,7 @@ impl Job for Simulated {
     }
 }
 
-impl Job for Computed {
+impl DeviceJob for Computed {
     type Input = u64;
     type Output = u64;
     type Ready = Kernel;

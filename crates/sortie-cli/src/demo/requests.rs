@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Device, Grid, Kernel, Reading, Rows};
+use sortie::{BatchConfig, Batcher, Device, Grid, Kernel, OnDevice, Reading, Rows};
 use tokio::runtime::{Builder, Runtime};
 
 use super::work::{Service, Trial, Way, Work};
@@ -40,7 +40,7 @@ const ROWS: usize = 1024;
 pub(super) struct Requests {
     device: Device,
     kernel: Kernel,
-    batcher: Batcher<Rows<u32, u32>>,
+    batcher: Batcher<OnDevice<Rows<u32, u32>>>,
     runtime: Runtime,
     inputs: Vec<[u32; 4]>,
     expected: Vec<u32>,

@@ -150,7 +150,7 @@ fn batcher(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
     let batcher = Batcher::new(device, rows, BatchConfig::latency())?;
     begun.send(()).unwrap_or_default();
     loop {
-        let calls: Vec<_> = (0..16).map(|call| batcher.call(vec![call; 64]).begin()).collect();
+        let calls: Vec<_> = (0..16).map(|call| batcher.call(vec![call; 64]).send()).collect();
         for call in calls {
             call.wait()?;
         }

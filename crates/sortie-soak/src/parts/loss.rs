@@ -11,8 +11,8 @@ use std::{
 
 use fastrand::Rng;
 use sortie::{
-    BatchConfig, Batcher, Calling, Device, Error, ErrorKind, Grid, Kernel, Profile, Reading, Replay, Result, Rows,
-    Sink, Source, Stream, Ticket,
+    BatchConfig, Batcher, Device, Error, ErrorKind, Grid, Kernel, OnDevice, Profile, Reading, Replay, ResponseFuture,
+    Result, Rows, Sink, Source, Stream, Ticket,
 };
 
 use super::{
@@ -126,7 +126,7 @@ struct InFlight {
     readings: Vec<(&'static str, Reading<u32>)>,
     profiles: Vec<Reading<Profile>>,
     replays: Vec<Replay>,
-    calls: Vec<Calling<Rows<u32, u32>>>,
+    calls: Vec<ResponseFuture<OnDevice<Rows<u32, u32>>>>,
 }
 
 impl InFlight {
@@ -153,7 +153,7 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
     let kinds = thread::scope(|scope| {
         let stream = scope.spawn(|| stream(device, &rows, &destroyed));
         let user = scope.spawn(|| user(device, &destroyed));
-        flying.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).begin()));
+        flying.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).send()));
         let filled = match random.u8(..4) {
             0 => Ok(()),
             1 => live_batches(device, &slow, random, &mut flying),
@@ -355,7 +355,11 @@ fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Repo
 }
 
 /// Every call is answered: those whose batch was in flight as lost, those queued after the batcher has reopened.
-fn answered(calls: Vec<Calling<Rows<u32, u32>>>, batcher: &Batcher<Rows<u32, u32>>, report: &mut Report) {
+fn answered(
+    calls: Vec<ResponseFuture<OnDevice<Rows<u32, u32>>>>,
+    batcher: &Batcher<OnDevice<Rows<u32, u32>>>,
+    report: &mut Report,
+) {
     let (all, mut failed) = (calls.len(), 0);
     for (call, value) in calls.into_iter().zip(0_u32..) {
         match call.wait() {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Call, Device, ErrorKind, Overload, Result, Rows, Tuning};
+use sortie::{BatchConfig, BatchSizing, Batcher, CallOptions, Device, ErrorKind, OnDevice, Overload, Result, Rows};
 
 use super::work::{SLOW_ROWS, advanced};
 use crate::{
@@ -50,11 +50,11 @@ struct Answers {
 
 fn run(task: &Task, report: &mut Report) {
     let reject = BatchConfig { max_batch_size: 1024, overload: Overload::Reject, ..BatchConfig::latency() };
-    let target = Tuning::Target { p99: Duration::from_millis(20) };
+    let target = BatchSizing::Target { p99: Duration::from_millis(20) };
     let configs = [
         ("rejecting", reject),
         ("queueing", BatchConfig { overload: Overload::Wait, ..reject }),
-        ("with a target", BatchConfig { tuning: target, ..reject }),
+        ("with a target", BatchConfig { sizing: target, ..reject }),
     ];
     let device = match devices::open(&task.device) {
         Ok(device) => device,
@@ -107,11 +107,11 @@ fn overload(device: &Device, name: &str, config: BatchConfig, time: Duration, re
 }
 
 /// A burst of requests, some with a deadline, some dropped. Returns what must not happen.
-fn ask(batcher: &Batcher<Rows<u32, u32>>, value: u32, answers: &Answers) -> Vec<String> {
+fn ask(batcher: &Batcher<OnDevice<Rows<u32, u32>>>, value: u32, answers: &Answers) -> Vec<String> {
     let mut asked = Vec::with_capacity(UNDER_WAY);
     for request in 0..UNDER_WAY {
         let deadline = (request % 4 == 0).then(|| Instant::now() + Duration::from_millis(5));
-        asked.push(batcher.call_with(vec![value; ROWS], Call { deadline, ..Call::default() }).begin());
+        asked.push(batcher.call_with(vec![value; ROWS], CallOptions { deadline, ..CallOptions::default() }).send());
         if request % 16 == 0 {
             // The caller has gone.
             drop(asked.pop());
@@ -133,7 +133,7 @@ fn ask(batcher: &Batcher<Rows<u32, u32>>, value: u32, answers: &Answers) -> Vec<
 }
 
 /// Without overload every request is answered.
-fn recovered(batcher: &Batcher<Rows<u32, u32>>, name: &str, report: &mut Report) {
+fn recovered(batcher: &Batcher<OnDevice<Rows<u32, u32>>>, name: &str, report: &mut Report) {
     for value in 0..20 {
         let answer = batcher.call_blocking(vec![value; ROWS]);
         let right = answer.as_ref().is_ok_and(|answer| *answer == [advanced(value); ROWS]);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use super::{
-    job::{Answers, Job},
+    device_job::{Answers, DeviceJob},
     widths::Widths,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 /// The fewest rows of a replay.
 const FEWEST: usize = 16;
 
-/// Tensor operations over rows of a fixed width, as a [`Job`] that runs [`Replay`]s: recorded, planned and given memory once for each power of two of rows,
+/// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`]s: recorded, planned and given memory once for each power of two of rows,
 /// and from then on only run. A batch of fewer rows is filled up with zeros, whose answers nobody gets.
 ///
 /// ```
@@ -89,7 +89,7 @@ impl<T: Element, U: Element> Replays<T, U> {
     }
 }
 
-impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
+impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
     type Input = Vec<T>;
     type Output = Vec<U>;
     type Ready = Replays<T, U>;
@@ -106,7 +106,7 @@ impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
         self.widths.check(input)
     }
 
-    fn at_once(&self, input: &Vec<T>) -> Option<Vec<U>> {
+    fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
         input.is_empty().then(Vec::new)
     }
 
@@ -118,7 +118,12 @@ impl<T: Element + Send, U: Element + Send> Job for RowReplays<T, U> {
         parts.concat()
     }
 
-    fn fly(&self, replays: &mut Self::Ready, device: &Device, inputs: &[Vec<T>]) -> Result<(Ticket, Answers<Vec<U>>)> {
+    fn start(
+        &self,
+        replays: &mut Self::Ready,
+        device: &Device,
+        inputs: &[Vec<T>],
+    ) -> Result<(Ticket, Answers<Vec<U>>)> {
         let (mut all, lengths) = self.widths.gather(inputs);
         let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
         all.resize(rows * self.widths.input(), T::zeroed());

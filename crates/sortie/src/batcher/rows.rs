@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{
-    job::{Answers, Job},
+    device_job::{Answers, DeviceJob},
     widths::Widths,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     tensor::Element,
 };
 
-/// A kernel over rows of a fixed width, as a [`Job`]: for the common case that needs no job of one's own.
+/// A kernel over rows of a fixed width, as a [`DeviceJob`]: for the common case that needs no job of one's own.
 ///
 /// [`RowReplays`](super::RowReplays) does the same for tensor operations. The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
 ///
@@ -49,7 +49,7 @@ impl<T: Element, U: Element> Rows<T, U> {
     }
 }
 
-impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
+impl<T: Element + Send, U: Element + Send> DeviceJob for Rows<T, U> {
     type Input = Vec<T>;
     type Output = Vec<U>;
     type Ready = Kernel;
@@ -66,7 +66,7 @@ impl<T: Element + Send, U: Element + Send> Job for Rows<T, U> {
         self.widths.check(input)
     }
 
-    fn at_once(&self, input: &Vec<T>) -> Option<Vec<U>> {
+    fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
         input.is_empty().then(Vec::new)
     }
 

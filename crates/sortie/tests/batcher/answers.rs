@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, Job, RowReplays, Rows, Tensor};
+use sortie::{Batch, BatchConfig, Batcher, Device, DeviceJob, ErrorKind, OnDevice, RowReplays, Rows, Tensor};
 
 use crate::{Ask, Triple, devices, one, tripled};
 
@@ -119,7 +119,7 @@ fn replays_over_rows_answer_as_live_batches_do() {
 }
 
 /// As many callers as there are tasks, each of which asks again when it has its answer.
-async fn closed_loop(batcher: &Batcher<Triple>, tasks: u32, requests: u32) {
+async fn closed_loop(batcher: &Batcher<OnDevice<Triple>>, tasks: u32, requests: u32) {
     let ask = |task: u32| {
         let batcher = batcher.clone();
         tokio::spawn(async move {

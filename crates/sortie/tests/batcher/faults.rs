@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Device, ErrorKind, Job};
+use sortie::{Answers, Batch, BatchConfig, Batcher, Device, DeviceJob, ErrorKind};
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
 
@@ -65,7 +65,7 @@ impl Drop for Touchy {
 /// Counts what it is given.
 struct Use(Arc<Gate>);
 
-impl Job for Use {
+impl DeviceJob for Use {
     type Input = Touchy;
     type Output = ();
     type Ready = ();
@@ -88,11 +88,11 @@ fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<(
     gate.set(true);
     let config = BatchConfig { in_flight: 1, max_batch_size: 2, ..BatchConfig::default() };
     let batcher = Batcher::new(&Device::cpu()?, Use(gate.clone()), config)?;
-    let first = batcher.call(Touchy(false.into())).begin();
+    let first = batcher.call(Touchy(false.into())).send();
     while batcher.metrics().batches == 0 {
         std::thread::yield_now();
     }
-    let [gone, second] = [(); 2].map(|()| batcher.call(Touchy(false.into())).begin());
+    let [gone, second] = [(); 2].map(|()| batcher.call(Touchy(false.into())).send());
     // Its input is dropped by the batcher when the next batch is taken.
     drop(gone);
     gate.set(false);

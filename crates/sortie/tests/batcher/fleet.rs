@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Device, ErrorKind, Fleet, Job, Tuning};
+use sortie::{Answers, Batch, BatchConfig, BatchSizing, Batcher, Device, DeviceJob, ErrorKind, Fleet};
 
 use crate::{Gate, Triple, devices, one, tripled};
 
@@ -18,7 +18,7 @@ struct Echo {
     gate: Arc<Gate>,
 }
 
-impl Job for Echo {
+impl DeviceJob for Echo {
     type Input = u32;
     type Output = u32;
     type Ready = usize;
@@ -64,8 +64,8 @@ fn all_devices_of_a_fleet_give_the_same_answers() {
     let batcher = batcher.expect("a batcher");
     let mut rounds = 0;
     // Which device has a batch is a matter of which ones are busy: until each has had one.
-    while rounds == 0 || batcher.shares().iter().any(|share| share.batches == 0) {
-        assert!(rounds < 1000, "{:?}", batcher.shares());
+    while rounds == 0 || batcher.worker_metrics().iter().any(|share| share.batches == 0) {
+        assert!(rounds < 1000, "{:?}", batcher.worker_metrics());
         rounds += 1;
         std::thread::scope(|scope| {
             for thread in 0..16_u32 {
@@ -78,7 +78,7 @@ fn all_devices_of_a_fleet_give_the_same_answers() {
             }
         });
     }
-    let (metrics, shares) = (batcher.metrics(), batcher.shares());
+    let (metrics, shares) = (batcher.metrics(), batcher.worker_metrics());
     assert_eq!((metrics.requests, metrics.failed), (800 * rounds, 0), "{metrics:?}");
     let (rows, batches) = (shares.iter().map(|share| share.rows).sum(), shares.iter().map(|share| share.batches).sum());
     assert_eq!((metrics.rows, metrics.batches), (rows, batches), "{shares:?}");
@@ -94,7 +94,7 @@ fn the_others_go_on_without_one_that_does_not_answer() {
     // Until one of them gets to the first device.
     let mut asked = Vec::new();
     while rows[0].load(Ordering::Relaxed) == 0 {
-        asked.push(batcher.call(7).begin());
+        asked.push(batcher.call(7).send());
         std::thread::yield_now();
     }
     (0..100).for_each(|number| assert_eq!(batcher.call_blocking(number).expect("an answer"), number));
@@ -149,8 +149,8 @@ fn with_the_last_device_the_batcher_is_over() {
 #[test]
 fn a_target_sets_the_size_of_batches() {
     for (name, device) in devices() {
-        let tuning = Tuning::Target { p99: std::time::Duration::from_millis(200) };
-        let config = BatchConfig { tuning, ..BatchConfig::default() };
+        let sizing = BatchSizing::Target { p99: std::time::Duration::from_millis(200) };
+        let config = BatchConfig { sizing, ..BatchConfig::default() };
         let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
         assert_eq!(batcher.metrics().batch_size, 1, "{name}: nothing is known yet");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
@@ -170,6 +170,6 @@ fn a_target_sets_the_size_of_batches() {
         });
         let metrics = batcher.metrics();
         assert!(metrics.batch_size > 1, "{name}: {metrics:?}");
-        assert_eq!((metrics.requests, metrics.outside), (4000, 0), "{name}: {metrics:?}");
+        assert_eq!((metrics.requests, metrics.blocked_requests), (4000, 0), "{name}: {metrics:?}");
     }
 }

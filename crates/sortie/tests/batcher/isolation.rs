@@ -9,18 +9,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Answers, Batch, BatchConfig, BatchMetrics, Batcher, Call, Calling, Device, Error, ErrorKind, Job};
+use sortie::{
+    Answers, Batch, BatchConfig, BatchMetrics, Batcher, CallOptions, Device, DeviceJob, Error, ErrorKind, OnDevice,
+    ResponseFuture,
+};
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
 
 /// A batcher that has been asked all of these before it runs anything but the first of them.
-fn asked_at_once(device: &Device, asks: &[Ask], config: BatchConfig) -> (Batcher<Triple>, Vec<Calling<Triple>>) {
+fn asked_at_once(
+    device: &Device,
+    asks: &[Ask],
+    config: BatchConfig,
+) -> (Batcher<OnDevice<Triple>>, Vec<ResponseFuture<OnDevice<Triple>>>) {
     let job = Triple::default();
     let gate = job.gate.clone();
     gate.set(true);
     let config = BatchConfig { queue_capacity: Some(usize::MAX), ..config };
     let batcher = Batcher::new(device, job, config).expect("a batcher");
-    let calls = asks.iter().map(|ask| batcher.call(ask.clone()).begin()).collect();
+    let calls = asks.iter().map(|ask| batcher.call(ask.clone()).send()).collect();
     gate.set(false);
     (batcher, calls)
 }
@@ -36,7 +43,7 @@ fn fault(ask: &Ask) -> Option<ErrorKind> {
 }
 
 /// Waits for all of them. Each has its own answer or its own error.
-fn each_has_its_own(asks: &[Ask], calls: Vec<Calling<Triple>>, name: &str) -> usize {
+fn each_has_its_own(asks: &[Ask], calls: Vec<ResponseFuture<OnDevice<Triple>>>, name: &str) -> usize {
     let mut right = 0;
     for (at, (ask, call)) in asks.iter().zip(calls).enumerate() {
         match (call.wait(), fault(ask), ask) {
@@ -105,16 +112,16 @@ fn a_batch_of_nothing_but_culprits_ends_after_a_bounded_number_of_attempts() {
     each_has_its_own(&asks, calls, "cpu");
     let metrics = batcher.metrics();
     assert_eq!((metrics.failed, metrics.retries), (1, 256), "{metrics:?}");
-    assert_eq!(batcher.call(one(3)).begin().wait_closing(&batcher), tripled(&[3]));
+    assert_eq!(batcher.call(one(3)).send().wait_closing(&batcher), tripled(&[3]));
 }
 
 /// Waits for an answer that leaves only because the batcher closes.
 trait WaitClosing {
-    fn wait_closing(self, batcher: &Batcher<Triple>) -> Vec<u32>;
+    fn wait_closing(self, batcher: &Batcher<OnDevice<Triple>>) -> Vec<u32>;
 }
 
-impl WaitClosing for Calling<Triple> {
-    fn wait_closing(self, batcher: &Batcher<Triple>) -> Vec<u32> {
+impl WaitClosing for ResponseFuture<OnDevice<Triple>> {
+    fn wait_closing(self, batcher: &Batcher<OnDevice<Triple>>) -> Vec<u32> {
         batcher.close();
         self.wait().expect("an answer")
     }
@@ -128,10 +135,10 @@ fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
     let config = BatchConfig { max_batch_size: 4, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
     let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, config).expect("a batcher");
     let deadline = Some(Instant::now() + Duration::from_secs(2));
-    let late = batcher.call_with(1, Call { deadline, ..Call::default() }).begin();
-    let gone = batcher.call(2).begin();
-    let panics = batcher.call(0).begin();
-    let last = batcher.call(3).begin();
+    let late = batcher.call_with(1, CallOptions { deadline, ..CallOptions::default() }).send();
+    let gone = batcher.call(2).send();
+    let panics = batcher.call(0).send();
+    let last = batcher.call(3).send();
     // They are in one attempt, which waits at the gate.
     while recorded.load(Ordering::Relaxed) == 0 && batcher.metrics().expired == 0 {
         std::thread::yield_now();
@@ -157,7 +164,7 @@ struct Fragile {
     recorded: Arc<AtomicUsize>,
 }
 
-impl Job for Fragile {
+impl DeviceJob for Fragile {
     type Input = u32;
     type Output = u32;
     /// Whether it is broken.

@@ -11,15 +11,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Call, Calling, Device, ErrorKind, Fleet, Overload, Tuning};
+use sortie::{
+    BatchConfig, BatchSizing, Batcher, CallOptions, Device, ErrorKind, Fleet, OnDevice, Overload, ResponseFuture,
+};
 
 use crate::{Ask, Gate, Triple, one, tripled};
 
 /// A batcher whose thread is held up until the gate opens, with one request already there.
 struct Held {
-    batcher: Batcher<Triple>,
+    batcher: Batcher<OnDevice<Triple>>,
     gate: Arc<Gate>,
-    first: Pin<Box<Calling<Triple>>>,
+    first: Pin<Box<ResponseFuture<OnDevice<Triple>>>>,
     /// Most requests of a batch.
     most: Arc<AtomicUsize>,
 }
@@ -92,11 +94,11 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
 #[test]
 fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
     let Held { batcher, gate, first, .. } = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
-    let past = Call { deadline: Some(Instant::now()), ..Call::default() };
+    let past = CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() };
     let error = block_on(pin!(batcher.call_with(one(1), past))).expect_err("too late");
     assert_eq!(error.kind(), &ErrorKind::Expired);
     let deadline = Instant::now() + Duration::from_millis(100);
-    let mut call = pin!(batcher.call_with(one(2), Call { deadline: Some(deadline), ..Call::default() }));
+    let mut call = pin!(batcher.call_with(one(2), CallOptions { deadline: Some(deadline), ..CallOptions::default() }));
     // On a busy machine it may be late already.
     let polled = poll(call.as_mut());
     std::thread::sleep(deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
@@ -140,7 +142,7 @@ fn closing_answers_what_is_in_and_refuses_what_comes() {
     assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
 }
 
-fn pollster(call: Pin<Box<Calling<Triple>>>) -> Vec<u32> {
+fn pollster(call: Pin<Box<ResponseFuture<OnDevice<Triple>>>>) -> Vec<u32> {
     block_on(call).expect("an answer")
 }
 
@@ -152,12 +154,12 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn limits_that_are_none_are_allowed() {
     for greedy in [true, false] {
         let (max_batch_size, max_wait) = (usize::MAX, Duration::MAX);
-        let tuning = Tuning::Target { p99: Duration::MAX };
-        for tuning in [Tuning::Fixed, tuning] {
-            let config = BatchConfig { max_batch_size, max_wait, greedy, tuning, ..BatchConfig::default() };
+        let sizing = BatchSizing::Target { p99: Duration::MAX };
+        for sizing in [BatchSizing::Fixed, sizing] {
+            let config = BatchConfig { max_batch_size, max_wait, greedy, sizing, ..BatchConfig::default() };
             let fleet = Fleet::new([0, 1].map(|_| Device::cpu().expect("the CPU"))).expect("two");
             let batcher = Batcher::new(fleet, Triple::default(), config).expect("a batcher");
-            let calls: Vec<_> = (0..20).map(|number| batcher.call(one(number)).begin()).collect();
+            let calls: Vec<_> = (0..20).map(|number| batcher.call(one(number)).send()).collect();
             // Without greed nothing would ever be full, and nobody has waited long enough.
             batcher.close();
             for (number, call) in (0..).zip(calls) {

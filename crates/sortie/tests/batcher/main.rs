@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-use sortie::{Answers, Batch, Device, Error, Grid, Job, Kernel};
+use sortie::{Answers, Batch, Device, DeviceJob, Error, Grid, Kernel};
 
 /// Every device that runs something.
 fn devices() -> Vec<(&'static str, Device)> {
@@ -73,7 +73,7 @@ impl Gate {
     }
 }
 
-impl Job for Triple {
+impl DeviceJob for Triple {
     type Input = Ask;
     type Output = Vec<u32>;
     type Ready = Kernel;
@@ -99,7 +99,7 @@ impl Job for Triple {
         if *input == Ask::Wrong { Err(Error::input("it is wrong")) } else { Ok(()) }
     }
 
-    fn at_once(&self, input: &Ask) -> Option<Vec<u32>> {
+    fn answer_immediately(&self, input: &Ask) -> Option<Vec<u32>> {
         matches!(input, Ask::Numbers(numbers) if numbers.is_empty()).then(Vec::new)
     }
 

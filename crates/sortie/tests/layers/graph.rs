@@ -8,8 +8,18 @@ use super::{
 };
 
 /// Crates whose use is a matter of layers; others are listed nowhere.
-const LAYERED: [&str; 9] =
-    ["ash", "gemm", "matrixmultiply", "naga", "rayon", "sortie_cpu", "sortie_plan", "wgpu", "wgpu_naga_bridge"];
+const LAYERED: [&str; 10] = [
+    "ash",
+    "gemm",
+    "matrixmultiply",
+    "naga",
+    "rayon",
+    "sortie_batcher",
+    "sortie_cpu",
+    "sortie_plan",
+    "wgpu",
+    "wgpu_naga_bridge",
+];
 
 /// Which rows name which, and where.
 type Edges<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;

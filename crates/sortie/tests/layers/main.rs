@@ -11,7 +11,8 @@ use std::{
 
 use self::{graph::check, source::Source, table::Table};
 
-const CRATES: [&str; 6] = ["sortie", "sortie-plan", "sortie-cpu", "sortie-states", "sortie-cli", "sortie-soak"];
+const CRATES: [&str; 7] =
+    ["sortie", "sortie-plan", "sortie-batcher", "sortie-cpu", "sortie-states", "sortie-cli", "sortie-soak"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -39,11 +40,8 @@ fn every_crate_is_as_its_table_says() {
 #[test]
 fn the_planner_knows_no_device_thread_clock_or_file() {
     let plan = workspace().join("crates/sortie-plan");
-    let manifest = fs::read_to_string(plan.join("Cargo.toml")).expect("the planner's manifest");
-    let dependencies =
-        manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
-    let only = dependencies.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("smallvec"));
-    assert_eq!(only.collect::<Vec<_>>(), Vec::<&str>::new(), "dependencies of the planner");
+    let only = dependencies("sortie-plan").into_iter().filter(|name| name != "smallvec");
+    assert_eq!(only.collect::<Vec<_>>(), Vec::<String>::new(), "dependencies of the planner");
     for module in Source::read(&plan.join("src")).modules.values() {
         for forbidden in ["thread", "time", "fs", "net"] {
             let named = module.named.iter().any(|path| path.starts_with(&["std".into(), forbidden.into()]));
@@ -55,14 +53,30 @@ fn the_planner_knows_no_device_thread_clock_or_file() {
 /// A platform without the standard library's clock must need another clock and nothing else.
 #[test]
 fn only_the_clock_reads_time() {
-    // The batcher has a clock of its own, workers pass deadlines to another crate, and pipelines are still to follow.
-    const OTHERS: [&str; 3] = ["batcher/", "cpu/workers.rs", "kernel/pipeline.rs"];
+    // The batcher has a clock of its own, and workers pass deadlines to another crate.
+    const OTHERS: [&str; 2] = ["batcher/", "cpu/workers.rs"];
     let instant = ["std", "time", "Instant"].map(str::to_owned);
     for module in Source::read(&src("sortie")).modules.values() {
         let named = module.named.iter().any(|path| path.starts_with(&instant));
         let may = module.file == "clock.rs" || OTHERS.iter().any(|other| module.file.starts_with(other));
         assert!(!named || may, "{} names std::time::Instant: crate::clock::Instant is ours", module.file);
     }
+}
+
+/// Names of the crates that a crate of the workspace is built with, without those of its tests.
+fn dependencies(name: &str) -> Vec<String> {
+    let path = workspace().join("crates").join(name).join("Cargo.toml");
+    let manifest = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let section = manifest.split("\n[").find_map(|section| section.strip_prefix("dependencies]")).unwrap_or_default();
+    let lines = section.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned()).collect()
+}
+
+/// None of these has wgpu or naga behind it: `cargo tree -p sortie-batcher` shows them all.
+#[test]
+fn the_batcher_knows_no_device() {
+    let expected = ["hdrhistogram", "metrics", "parking_lot", "pollster", "smallvec", "tracing"];
+    assert_eq!(dependencies("sortie-batcher"), expected);
 }
 
 /// A copy of the planner's sources, and its table.

@@ -1,4 +1,4 @@
-//! The submit queue, completion, and the front and desks of the batcher under `shuttle`, which runs them in thousands of random schedules.
+//! The submit queue and completion under `shuttle`, which runs them in thousands of random schedules.
 //!
 //! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
@@ -16,12 +16,7 @@ mod error {
     #[derive(Clone, Debug, PartialEq)]
     pub(crate) enum ErrorKind {
         Canceled,
-        DeviceLost,
-        Expired,
-        Internal,
         NotSubmitted,
-        Overloaded,
-        Shape,
         Timeout,
     }
 
@@ -30,10 +25,6 @@ mod error {
     impl Error {
         pub(crate) fn new(kind: ErrorKind, _message: impl Into<String>) -> Self {
             Self(kind)
-        }
-
-        pub(crate) fn internal(message: impl Into<String>) -> Self {
-            Self::new(ErrorKind::Internal, message)
         }
     }
 }
@@ -49,24 +40,10 @@ mod submit {
     pub(crate) mod queue;
 }
 
-#[path = "../../src/batcher"]
-#[expect(dead_code, unreachable_pub, reason = "only some of it is needed here")]
-mod batcher {
-    mod config;
-    mod fit;
-    mod front;
-    mod linger;
-    mod metrics;
-    mod queue;
-    mod reply;
-    mod roster;
-    #[path = "../../tests/schedules/batcher.rs"]
-    mod scenarios;
-    use crate::sync;
-}
-
 mod completion;
 mod queue;
+#[path = "../../../sortie-batcher/tests/schedules/sync.rs"]
+#[expect(unused_imports, reason = "the schedules of `sortie-batcher` use all of it")]
 mod sync;
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler};

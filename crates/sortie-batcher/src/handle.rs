@@ -1,0 +1,27 @@
+//! What all clones of a batcher, and the answers that its callers wait for, keep open.
+
+use std::sync::Arc;
+
+use crate::{
+    driver::Driver,
+    error::{Error, ErrorKind},
+    job::Job,
+    state::StateOf,
+};
+
+/// Closes the batcher when it is dropped.
+pub(crate) struct Handle<J: Job> {
+    pub(crate) job: Arc<J>,
+    pub(crate) state: Arc<StateOf<J>>,
+    /// What drives its workers, unless the caller does.
+    pub(crate) driver: Option<Box<dyn Driver<J>>>,
+}
+
+impl<J: Job> Drop for Handle<J> {
+    fn drop(&mut self) {
+        self.state.close(Error::new(ErrorKind::Canceled, "the batcher is gone"));
+        if let Some(driver) = &self.driver {
+            driver.closed();
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether a worker waits a little for callers that have just been answered: those that send their next request at once are then part of the next batch. Without that, callers split into
+//! groups that take turns, with few rows each.
+//!
+//! Pure. It learns whether callers come back: where requests arrive independently of answers, waiting for more of them only costs time.
+
+use std::time::Duration;
+
+/// It waits for no longer than this part of what the last batch took, and than this part of `max_wait`.
+const PART_OF_SERVICE: u32 = 2;
+pub(crate) const PART_OF_MAX_WAIT: u32 = 4;
+/// It may always wait this long: waking a sleeping thread takes longer.
+const MIN_WINDOW: Duration = Duration::from_micros(10);
+/// Weight of the newest observation in the average.
+const WEIGHT: f64 = 0.125;
+/// Where callers mostly do not come back, one in this many batches waits for them to find out whether they do now.
+const RETRY_INTERVAL: u32 = 64;
+
+/// A batch starts when this many rows are queued, or at this time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LingerTarget {
+    /// Queued rows that are waited for.
+    pub rows: usize,
+    /// When the waiting ends.
+    pub until: Duration,
+}
+
+/// A batch that has finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinishedBatch {
+    /// Its rows.
+    pub rows: usize,
+    /// How long it took.
+    pub service: Duration,
+    /// Rows that are queued now.
+    pub queued: usize,
+    /// Rows of a full batch.
+    pub capacity: usize,
+}
+
+/// Decides for one worker whether callers are waited for.
+///
+/// ```
+/// use std::time::Duration;
+/// use sortie_batcher::linger::{FinishedBatch, Linger};
+///
+/// let (ms, mut linger) = (Duration::from_millis(1), Linger::default());
+/// linger.begin(5 * ms, FinishedBatch { rows: 10, service: ms, queued: 2, capacity: 64 }, 4 * ms);
+/// let target = linger.target(5 * ms, 2).expect("ten callers may come back");
+/// assert_eq!((target.rows, target.until), (12, 5 * ms + ms / 2));
+/// assert_eq!(linger.target(5 * ms, 12), None); // they have
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Linger {
+    /// Rows that are waited for, and until when.
+    rows: usize,
+    until: Duration,
+    /// How often they came in time, as a moving average.
+    came_back: f64,
+    /// Batches since it last waited.
+    passed: u32,
+}
+
+impl Default for Linger {
+    fn default() -> Self {
+        Self { rows: 0, until: Duration::ZERO, came_back: 1.0, passed: 0 }
+    }
+}
+
+impl Linger {
+    /// Begins to wait for the callers of a batch that has just finished, if they are likely to come back.
+    pub fn begin(&mut self, now: Duration, batch: FinishedBatch, max_wait: Duration) {
+        let FinishedBatch { rows, service, queued, capacity } = batch;
+        self.rows = 0;
+        let awaited = capacity.min(queued + rows);
+        if awaited <= 1 || queued >= capacity {
+            return;
+        }
+        self.passed += 1;
+        if self.came_back >= 0.5 || self.passed >= RETRY_INTERVAL {
+            let window = (service / PART_OF_SERVICE).max(MIN_WINDOW).min(max_wait / PART_OF_MAX_WAIT);
+            (self.rows, self.until, self.passed) = (awaited, now + window, 0);
+        }
+    }
+
+    /// What a batch still waits for when `queued` rows are queued.
+    #[must_use]
+    pub fn target(&self, now: Duration, queued: usize) -> Option<LingerTarget> {
+        let target = LingerTarget { rows: self.rows, until: self.until };
+        (queued < self.rows && now < self.until).then_some(target)
+    }
+
+    /// A batch starts when `queued` rows are queued: learns whether those that were waited for came.
+    pub fn end(&mut self, queued: usize) {
+        if self.rows > 0 {
+            let came = if queued >= self.rows { 1.0 } else { 0.0 };
+            self.came_back += WEIGHT * (came - self.came_back);
+            self.rows = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+    const MS: Duration = Duration::from_millis(1);
+
+    fn batch([rows, queued, capacity]: [usize; 3], service: Duration) -> FinishedBatch {
+        FinishedBatch { rows, service, queued, capacity }
+    }
+
+    #[test]
+    fn callers_are_waited_for_until_they_are_back_or_it_takes_too_long() {
+        let mut linger = Linger::default();
+        linger.begin(MS, batch([10, 2, 64], 200 * US), MS);
+        assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 100 * US }));
+        assert_eq!(linger.target(MS, 12), None);
+        assert_eq!(linger.target(MS + 100 * US, 0), None);
+        // No longer than a part of what a request waits at most.
+        linger.begin(MS, batch([10, 2, 64], 200 * US), 200 * US);
+        assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 50 * US }));
+        // A full batch waits for nobody.
+        linger.begin(MS, batch([10, 64, 64], 200 * US), MS);
+        assert_eq!(linger.target(MS, 63), None);
+    }
+
+    #[test]
+    fn a_single_caller_is_not_waited_for_and_several_at_least_as_long_as_a_thread_takes_to_wake() {
+        let mut linger = Linger::default();
+        linger.begin(MS, batch([1, 0, 64], 200 * US), MS);
+        assert_eq!(linger.target(MS, 0), None);
+        linger.begin(MS, batch([10, 0, 64], US), MS);
+        assert_eq!(linger.target(MS, 0), Some(LingerTarget { rows: 10, until: MS + MIN_WINDOW }));
+    }
+
+    #[test]
+    fn where_nobody_comes_back_it_is_only_tried_now_and_then() {
+        let mut linger = Linger::default();
+        let mut waited = |came: usize| {
+            linger.begin(MS, batch([10, 0, 64], 200 * US), MS);
+            let waits = linger.target(MS, 0).is_some();
+            linger.end(came);
+            waits
+        };
+        let times = |waited: &mut dyn FnMut(usize) -> bool, came| (0..1000).filter(|_| waited(came)).count();
+        let few = times(&mut waited, 3);
+        assert!((5..50).contains(&few), "{few}");
+        let most = times(&mut waited, 10);
+        assert!(most > 500, "{most}");
+    }
+}

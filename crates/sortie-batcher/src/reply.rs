@@ -1,0 +1,233 @@
+//! Where answers are kept until their callers take them.
+//!
+//! Requests that arrive one after the other share a [`ReplySlab`], so that a request costs no allocation of its own, and answering a batch takes a lock for each slab and not for each caller.
+//! Callers also wake each other: the worker that answers wakes one caller of a slab, and every caller that takes its answer wakes some more, because a runtime wakes its own tasks for less than
+//! another thread does. The worker must [wake the rest](ReplySlab::wake_all) before it sleeps: some caller may not get around to it.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use smallvec::SmallVec;
+
+use crate::{
+    error::{Error, ErrorKind},
+    sync::Mutex,
+};
+
+/// How many others a caller wakes.
+const WAKES: usize = 8;
+/// Requests of one slab.
+pub(crate) const SLOTS: usize = 256;
+
+#[derive(Debug)]
+enum ReplySlot<R> {
+    /// There is no answer yet.
+    Waiting(Waker),
+    Answered(R),
+    /// The caller has taken the answer, or has gone.
+    Left,
+}
+
+/// Slots for the answers of some requests.
+pub(crate) struct ReplySlab<R> {
+    state: Mutex<SlabState<R>>,
+    /// How many callers have gone without an answer. Mostly none, and then the slots need not be looked at for that.
+    gone: AtomicUsize,
+    /// The same for all slabs of a batcher.
+    all_gone: Arc<AtomicUsize>,
+    /// Turns an error of the batcher into an answer.
+    refuse: fn(Error) -> R,
+}
+
+#[derive(Debug)]
+struct SlabState<R> {
+    slots: Vec<ReplySlot<R>>,
+    /// Callers whose answers are there, and that have not been woken yet.
+    unwoken: Vec<Waker>,
+}
+
+/// Some of those that have not been woken yet.
+type WakeList = SmallVec<[Waker; WAKES]>;
+
+/// The caller's end of a request.
+#[derive(Debug)]
+pub(crate) struct Receiver<R> {
+    slab: Arc<ReplySlab<R>>,
+    index: usize,
+    /// The answer has been taken.
+    over: bool,
+}
+
+/// The worker's end: takes the answer. Dropped without one, it answers with an error.
+#[derive(Debug)]
+pub(crate) struct Sender<R> {
+    slab: Arc<ReplySlab<R>>,
+    index: usize,
+    answered: bool,
+}
+
+impl<R> ReplySlab<R> {
+    /// One that also counts in `all_gone` the callers that go without an answer.
+    pub(crate) fn new(all_gone: Arc<AtomicUsize>, refuse: fn(Error) -> R) -> Arc<Self> {
+        let state = SlabState { slots: Vec::with_capacity(SLOTS), unwoken: Vec::with_capacity(SLOTS / 4) };
+        Arc::new(Self { state: Mutex::new(state), gone: AtomicUsize::new(0), all_gone, refuse })
+    }
+
+    /// Wakes every caller whose answer is there. `spare` is empty before and after: it is passed for its memory.
+    pub(crate) fn wake_all(&self, spare: &mut Vec<Waker>) {
+        std::mem::swap(spare, &mut self.state.lock().unwoken);
+        wake(spare.drain(..));
+    }
+
+    /// One more slot, for a caller that is woken when its answer is there; on a new slab when this one is full.
+    pub(crate) fn insert(slab: &mut Arc<Self>, waker: Waker) -> (Receiver<R>, Sender<R>) {
+        let mut state = slab.state.lock();
+        if state.slots.len() == SLOTS {
+            drop(state);
+            *slab = Self::new(slab.all_gone.clone(), slab.refuse);
+            return Self::insert(slab, waker);
+        }
+        let index = state.slots.len();
+        state.slots.push(ReplySlot::Waiting(waker));
+        drop(state);
+        let receiver = Receiver { slab: slab.clone(), index, over: false };
+        (receiver, Sender { slab: slab.clone(), index, answered: false })
+    }
+
+    /// An error of the batcher, as an answer.
+    pub(crate) fn refuse(&self, error: Error) -> R {
+        (self.refuse)(error)
+    }
+}
+
+impl<R> fmt::Debug for ReplySlab<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplySlab").field("gone", &self.gone).finish_non_exhaustive()
+    }
+}
+
+impl<R> SlabState<R> {
+    /// A caller leaves its slot, and takes along some to wake.
+    fn leave(&mut self, index: usize) -> (ReplySlot<R>, WakeList) {
+        let rest = self.unwoken.len().saturating_sub(WAKES);
+        (std::mem::replace(&mut self.slots[index], ReplySlot::Left), self.unwoken.drain(rest..).collect())
+    }
+}
+
+/// Wakes them. A panic of a waker is its owner's.
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+    }
+}
+
+impl<R> Receiver<R> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<R> {
+        if self.over {
+            let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
+            return Poll::Ready(self.slab.refuse(taken));
+        }
+        let mut state = self.slab.state.lock();
+        if let ReplySlot::Waiting(waker) = &mut state.slots[self.index] {
+            if !waker.will_wake(cx.waker()) {
+                let before = std::mem::replace(waker, cx.waker().clone());
+                drop(state);
+                // Outside the lock: dropping a waker may drop another caller of this slab.
+                drop(before);
+            }
+            return Poll::Pending;
+        }
+        let (slot, others) = state.leave(self.index);
+        drop(state);
+        self.over = true;
+        wake(others);
+        match slot {
+            ReplySlot::Answered(answer) => Poll::Ready(answer),
+            ReplySlot::Waiting(_) | ReplySlot::Left => unreachable!("only this caller leaves its slot"),
+        }
+    }
+}
+
+impl<R> Drop for Receiver<R> {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let (left, others) = self.slab.state.lock().leave(self.index);
+        if let ReplySlot::Waiting(_) = left {
+            self.slab.gone.fetch_add(1, Ordering::Relaxed);
+            self.slab.all_gone.fetch_add(1, Ordering::Relaxed);
+        }
+        // Outside the lock: an answer or a waker may run anything when it is dropped.
+        drop(left);
+        wake(others);
+    }
+}
+
+impl<R> Sender<R> {
+    /// Whether the caller has gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.slab.gone.load(Ordering::Relaxed) > 0
+            && matches!(self.slab.state.lock().slots[self.index], ReplySlot::Left)
+    }
+
+    /// An error of the batcher, as an answer.
+    pub(crate) fn refuse(&self, error: Error) -> R {
+        self.slab.refuse(error)
+    }
+
+    /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to those whose other callers are still to be woken.
+    pub(crate) fn answer_all(answers: impl IntoIterator<Item = (Self, R)>, unsettled: &mut Vec<Arc<ReplySlab<R>>>) {
+        let mut answers = answers.into_iter().peekable();
+        while let Some((mut first, answer)) = answers.next() {
+            first.answered = true;
+            let slab = &first.slab;
+            let mut guard = slab.state.lock();
+            let SlabState { slots, unwoken } = &mut *guard;
+            // Answers that no caller waits for are dropped outside the lock.
+            let mut unwanted = Vec::new();
+            let mut put = |index: usize, answer: R| match &mut slots[index] {
+                slot @ ReplySlot::Waiting(_) => {
+                    if let ReplySlot::Waiting(waker) = std::mem::replace(slot, ReplySlot::Answered(answer)) {
+                        unwoken.push(waker);
+                    }
+                }
+                ReplySlot::Answered(_) | ReplySlot::Left => unwanted.push(answer),
+            };
+            put(first.index, answer);
+            while let Some((mut next, answer)) = answers.next_if(|(next, _)| Arc::ptr_eq(&next.slab, slab)) {
+                next.answered = true;
+                put(next.index, answer);
+            }
+            let one = unwoken.pop();
+            if !unwoken.is_empty() {
+                unsettled.push(slab.clone());
+            }
+            drop(guard);
+            wake(one);
+        }
+    }
+
+    pub(crate) fn answer(self, answer: R) {
+        let mut unsettled = Vec::new();
+        Self::answer_all([(self, answer)], &mut unsettled);
+        unsettled.iter().for_each(|slab| slab.wake_all(&mut Vec::new()));
+    }
+}
+
+impl<R> Drop for Sender<R> {
+    fn drop(&mut self) {
+        if !self.answered {
+            let lost = Self { slab: self.slab.clone(), index: self.index, answered: true };
+            let answer = lost.refuse(Error::internal("a request was lost on its way; please report it"));
+            lost.answer(answer);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The workers of a batcher: what each has under way, what it was measured at, and how much it may take.
+//!
+//! Pure, as the queue is. Workers take batches themselves, each when it has room, so that faster ones take more; the scheduler keeps slower ones from taking what would be done sooner elsewhere.
+//! A batch of a slower worker has as many rows as it does in the time that the fastest takes for a full one, or in `max_wait` if that is longer. A worker that does not even do one row in that time, or
+//! whose batches do not finish, gets nothing but a probe now and then.
+//!
+//! Invariant: a worker that is alone is never kept from anything.
+
+use std::{collections::VecDeque, time::Duration};
+
+use crate::{
+    config::{BatchConfig, BatchSizing, Overload},
+    linger::{FinishedBatch, Linger, PART_OF_MAX_WAIT},
+    queue::Capacity,
+    service_fit::{BatchPlan, ServiceFit, ServiceTime},
+};
+
+/// How often a worker that is too slow is tried again, and with which part of a batch.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+const PROBE_PART: usize = 64;
+/// The part of a batch that a worker gets that has not been measured yet.
+const UNKNOWN_PART: usize = 8;
+/// A batch that takes this many times what was expected, and `max_wait`, is overdue.
+const OVERDUE_FACTOR: u32 = 8;
+/// Others wait at least this long for a worker that is busy with something else before they take what it would have.
+const MIN_PATIENCE: Duration = Duration::from_millis(1);
+/// The part of a target that is planned for: what is measured swings.
+const PLANNED_PART: f64 = 0.95;
+
+/// Which worker takes how much, and what may be admitted.
+///
+/// Workers are numbered from 0, and a number that no worker has panics. Every method takes the time as an argument, so a simulation can use it with a clock of its own.
+///
+/// ```
+/// use std::time::Duration;
+/// use sortie_batcher::{BatchConfig, scheduler::Scheduler};
+///
+/// let ms = Duration::from_millis(1);
+/// let mut scheduler = Scheduler::new(BatchConfig { max_batch_size: 100, in_flight: 1, ..BatchConfig::default() }, 1);
+/// assert_eq!(scheduler.capacity(0, ms, 7).size, 100);
+/// scheduler.dispatched(0, 7, 7, ms);
+/// assert!(!scheduler.capacity(0, 2 * ms, 7).free);
+/// scheduler.finished(0, 0, 3 * ms);
+/// assert_eq!(scheduler.metrics()[0].rows, 7);
+/// ```
+#[derive(Debug)]
+pub struct Scheduler {
+    config: BatchConfig,
+    workers: Vec<WorkerRecord>,
+}
+
+#[derive(Debug)]
+struct WorkerRecord {
+    fit: ServiceFit,
+    /// Rows and start of the batches under way, in order.
+    in_flight: VecDeque<(usize, Duration)>,
+    /// When the last one finished.
+    finished: Duration,
+    /// Rows of a batch, and how many may be queued for it, by the sizing.
+    size: usize,
+    room: usize,
+    /// Most batches under way at once, by the sizing.
+    max_in_flight: usize,
+    /// It has not failed.
+    up: bool,
+    state: WorkerState,
+    /// Too slow, it is tried again from then on.
+    probe: Duration,
+    linger: Linger,
+    metrics: WorkerMetrics,
+}
+
+/// What a worker of a batcher has done so far, and what it was measured at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WorkerMetrics {
+    /// Batches that it has taken.
+    pub batches: u64,
+    /// Rows that it has taken.
+    pub rows: u64,
+    /// Whether it works: it has not failed, and is not recovering.
+    pub up: bool,
+    /// Rows of a full batch of its own at the moment; 0 when it is too slow to get any but a probe now and then.
+    pub batch_size: usize,
+    /// What its batches take; `None` before the first.
+    pub measured: Option<ServiceTime>,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WorkerState {
+    /// Looking for work, or at work since then.
+    Awake(Duration),
+    /// Asleep, until then if nothing happens.
+    Asleep(Option<Duration>),
+}
+
+impl Scheduler {
+    /// For this number of workers.
+    #[must_use]
+    pub fn new(config: BatchConfig, workers: usize) -> Self {
+        let record = |_| WorkerRecord {
+            fit: ServiceFit::default(),
+            in_flight: VecDeque::new(),
+            finished: Duration::ZERO,
+            size: match config.sizing {
+                BatchSizing::Fixed => config.max_batch_size.max(1),
+                BatchSizing::Target { .. } => 1,
+            },
+            // Nothing is rejected before anything is known.
+            room: config.capacity(),
+            max_in_flight: config.in_flight.max(1),
+            up: true,
+            state: WorkerState::Awake(Duration::ZERO),
+            probe: Duration::ZERO,
+            linger: Linger::default(),
+            metrics: WorkerMetrics::default(),
+        };
+        Self { config, workers: (0..workers).map(record).collect() }
+    }
+
+    /// What a worker could take of `queued` rows.
+    #[must_use]
+    pub fn capacity(&self, worker: usize, now: Duration, queued: usize) -> Capacity {
+        let own = &self.workers[worker];
+        let idle = own.in_flight.is_empty();
+        let linger = own.linger.target(now, queued);
+        let arrived_since = self.in_time_since(own, now, queued);
+        if self.workers.len() == 1 {
+            return Capacity { free: Self::has_place(own), idle, linger, size: own.size, reserved: 0, arrived_since };
+        }
+        let size = match self.share(worker) {
+            0 if idle && now >= own.probe => (own.size / PROBE_PART).max(1),
+            size => size,
+        };
+        let free = self.is_free(worker, now) && size > 0;
+        let ready = self.ready(worker, now, queued);
+        let sooner = |other: &usize| {
+            let theirs = self.ready(*other, now, queued);
+            *other != worker && self.is_free(*other, now) && (theirs < ready || theirs == ready && *other < worker)
+        };
+        let reserved = (0..self.workers.len()).filter(sooner).map(|other| self.share(other)).sum();
+        Capacity { free, idle, linger, size, reserved, arrived_since }
+    }
+
+    /// Whether a request of `rows` rows that arrives now, behind `queued` rows, will be answered in time. When nothing is queued and nothing is under way it is always admitted: how long
+    /// it takes has to be learned from something. Always true without a target, and where requests wait for room.
+    #[must_use]
+    pub fn is_in_time(&self, now: Duration, queued: usize, rows: usize) -> bool {
+        let Some(p99) = self.enforced_target() else { return true };
+        let up = || self.workers.iter().filter(|own| own.up);
+        let room = up().fold(0_usize, |room, own| room.saturating_add(self.room_in_time(own, p99, now)));
+        queued.saturating_add(rows) <= room || queued == 0 && up().any(|own| own.in_flight.is_empty())
+    }
+
+    /// The target, where requests that would miss it are rejected.
+    fn enforced_target(&self) -> Option<Duration> {
+        match (self.config.sizing, self.config.overload) {
+            (BatchSizing::Target { p99 }, Overload::Reject) => Some(p99),
+            _ => None,
+        }
+    }
+
+    /// Rows that a worker can answer in time behind what it has under way, in batches of the size that they have now.
+    fn room_in_time(&self, own: &WorkerRecord, p99: Duration, now: Duration) -> usize {
+        let Some(full) = own.fit.time(own.size).filter(|_| own.fit.is_known()) else { return 0 };
+        let waits = if self.config.greedy { Duration::ZERO } else { max_wait_for(self.config, p99) };
+        let planned = p99.mul_f64(PLANNED_PART).saturating_sub(own.fit.margin(own.size, p99) + waits);
+        let left = planned.saturating_sub(self.ahead(own, now));
+        let batches = left.div_duration_f64(full.max(Duration::from_nanos(1))) as u32;
+        let rest = own.fit.rows_within(left.saturating_sub(full.saturating_mul(batches))).unwrap_or_default();
+        own.size.saturating_mul(batches as usize).saturating_add(rest.min(own.size))
+    }
+
+    /// How long a worker still takes for what it has under way. A batch that takes longer than expected is expected to take as much longer again.
+    fn ahead(&self, own: &WorkerRecord, now: Duration) -> Duration {
+        let time = |(rows, _): &(usize, Duration)| own.fit.time(*rows).unwrap_or_default();
+        let Some(first) = own.in_flight.front() else { return Duration::ZERO };
+        let since = now.saturating_sub(first.1.max(own.finished));
+        own.in_flight.iter().skip(1).map(time).sum::<Duration>() + time(first).abs_diff(since)
+    }
+
+    /// Requests that arrived before are too late for a batch that starts now, where those are rejected. A worker that has nothing under way takes whatever has waited for less than half of the target.
+    fn in_time_since(&self, own: &WorkerRecord, now: Duration, queued: usize) -> Option<Duration> {
+        let p99 = self.enforced_target()?;
+        let service = own.fit.time(queued.min(own.size)).unwrap_or_default();
+        let least = if own.in_flight.is_empty() { p99 / 2 } else { Duration::ZERO };
+        let may_have_waited = p99.saturating_sub(self.ahead(own, now) + service).max(least);
+        Some(now.saturating_sub(may_have_waited))
+    }
+
+    /// Whether a worker may have one more batch under way.
+    #[must_use]
+    pub fn can_start(&self, worker: usize) -> bool {
+        Self::has_place(&self.workers[worker])
+    }
+
+    fn has_place(own: &WorkerRecord) -> bool {
+        own.up && own.in_flight.len() < own.max_in_flight
+    }
+
+    /// Rows of a batch of this worker, by what it does in the time of the fastest.
+    fn share(&self, worker: usize) -> usize {
+        let own = &self.workers[worker];
+        let full = |own: &WorkerRecord| own.fit.time(own.size).filter(|_| own.up);
+        let fastest = self.workers.iter().filter_map(full).min().unwrap_or_default();
+        // What is equal may come out a little less.
+        let time = fastest.max(self.config.max_wait) + fastest / 100;
+        match own.fit.rows_within(time) {
+            Some(rows) => rows.min(own.size),
+            None => (own.size / UNKNOWN_PART).max(1),
+        }
+    }
+
+    /// Whether a worker is there to take something.
+    fn is_free(&self, worker: usize, now: Duration) -> bool {
+        let own = &self.workers[worker];
+        let away = match own.state {
+            WorkerState::Awake(since) => now.saturating_sub(since) > self.patience(),
+            WorkerState::Asleep(_) => false,
+        };
+        Self::has_place(own) && !away && !self.is_overdue(own, now)
+    }
+
+    /// How long others wait for a worker that is about to take something.
+    fn patience(&self) -> Duration {
+        self.config.max_wait.max(MIN_PATIENCE)
+    }
+
+    fn is_overdue(&self, own: &WorkerRecord, now: Duration) -> bool {
+        let Some((rows, started)) = own.in_flight.front() else { return false };
+        let expected = own.fit.time(*rows).unwrap_or(PROBE_INTERVAL);
+        now.saturating_sub((*started).max(own.finished)) > expected * OVERDUE_FACTOR + self.config.max_wait
+    }
+
+    /// How long it would take this worker to have done as much as it may of what is queued.
+    fn ready(&self, worker: usize, now: Duration, queued: usize) -> Duration {
+        let own = &self.workers[worker];
+        let time = |rows: usize| own.fit.time(rows).unwrap_or_default();
+        let before: Duration = own.in_flight.iter().map(|(rows, _)| time(*rows)).sum();
+        let since = own.in_flight.front().map(|(_, started)| now.saturating_sub((*started).max(own.finished)));
+        before.saturating_sub(since.unwrap_or_default()) + time(queued.min(self.share(worker)))
+    }
+
+    /// When a worker that leaves rows to others must look again, because those others may not take them.
+    #[must_use]
+    pub fn look_again(&self, capacity: &Capacity, now: Duration) -> Option<Duration> {
+        (capacity.reserved > 0 || capacity.size == 0).then(|| now + self.patience())
+    }
+
+    /// A batch from the queue starts, when `queued` rows were queued.
+    pub fn dispatched(&mut self, worker: usize, rows: usize, queued: usize, now: Duration) {
+        if self.workers.len() > 1 && self.share(worker) == 0 {
+            self.workers[worker].probe = now + PROBE_INTERVAL;
+        }
+        self.started(worker, rows, now);
+        let own = &mut self.workers[worker];
+        own.linger.end(queued);
+        own.metrics.batches += 1;
+        own.metrics.rows += rows as u64;
+    }
+
+    /// A part of a failed batch starts again.
+    pub fn started(&mut self, worker: usize, rows: usize, now: Duration) {
+        self.workers[worker].in_flight.push_back((rows, now));
+    }
+
+    /// The oldest batch under way has finished; `queued` rows are queued.
+    pub fn finished(&mut self, worker: usize, queued: usize, now: Duration) {
+        let config = self.config;
+        let max_wait = self.limits().map_or(config.max_wait, |(_, max_wait)| max_wait);
+        let own = &mut self.workers[worker];
+        let Some((rows, started)) = own.in_flight.pop_front() else { return };
+        // A worker does one after the other.
+        let service = now.saturating_sub(started.max(own.finished));
+        own.fit.add(rows, service);
+        own.finished = now;
+        if config.greedy && own.in_flight.is_empty() {
+            own.linger.begin(now, FinishedBatch { rows, service, queued, capacity: own.size }, max_wait);
+        }
+        if let BatchSizing::Target { p99 } = config.sizing {
+            let waits = max_wait_for(config, p99);
+            let waits = if config.greedy { waits / PART_OF_MAX_WAIT } else { waits };
+            let target = p99.mul_f64(PLANNED_PART).saturating_sub(waits);
+            let BatchPlan { rows, in_flight } = own.fit.plan(target, config.in_flight.max(1));
+            let rows = match rows {
+                // Those that come are late, and with one row the least.
+                0 if config.overload == Overload::Reject => 1,
+                0 => own.fit.balanced_rows(),
+                rows => rows,
+            };
+            let rows = rows.min(config.max_batch_size).max(1);
+            (own.size, own.room, own.max_in_flight) = (rows.min(own.fit.trusted_rows()), rows, in_flight);
+        }
+    }
+
+    /// The youngest batch did not start.
+    pub fn not_started(&mut self, worker: usize) {
+        self.workers[worker].in_flight.pop_back();
+    }
+
+    /// The oldest batch under way has failed, which says nothing about how long batches take.
+    pub fn failed(&mut self, worker: usize, now: Duration) {
+        let own = &mut self.workers[worker];
+        own.in_flight.pop_front();
+        own.finished = now;
+    }
+
+    /// A worker has failed.
+    pub fn worker_failed(&mut self, worker: usize) {
+        let own = &mut self.workers[worker];
+        own.up = false;
+        own.in_flight.clear();
+        own.fit = ServiceFit::default();
+    }
+
+    /// A worker that had failed works again.
+    pub fn worker_recovered(&mut self, worker: usize) {
+        self.workers[worker].up = true;
+    }
+
+    /// Whether no worker works any more.
+    #[must_use]
+    pub fn have_all_failed(&self) -> bool {
+        self.workers.iter().all(|own| !own.up)
+    }
+
+    /// A worker sleeps, until that time if nothing happens.
+    pub fn sleeps(&mut self, worker: usize, until: Option<Duration>) {
+        self.workers[worker].state = WorkerState::Asleep(until);
+    }
+
+    /// A worker looks for work.
+    pub fn wakes(&mut self, worker: usize, now: Duration) {
+        self.workers[worker].state = WorkerState::Awake(now);
+    }
+
+    /// The workers that sleep, and until when.
+    pub fn sleepers(&self) -> impl Iterator<Item = (usize, Option<Duration>)> + '_ {
+        self.workers.iter().enumerate().filter_map(|(worker, own)| match own.state {
+            WorkerState::Asleep(until) => Some((worker, until)),
+            WorkerState::Awake(_) => None,
+        })
+    }
+
+    /// What each worker has done.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<WorkerMetrics> {
+        let metrics = |(worker, own): (usize, &WorkerRecord)| WorkerMetrics {
+            up: own.up,
+            batch_size: if self.workers.len() == 1 { own.size } else { self.share(worker) },
+            measured: own.fit.service_time(),
+            ..own.metrics
+        };
+        self.workers.iter().enumerate().map(metrics).collect()
+    }
+
+    /// Rows of the largest batches at the moment.
+    #[must_use]
+    pub fn batch_size(&self) -> usize {
+        self.workers.iter().map(|own| own.size).max().unwrap_or_default()
+    }
+
+    /// Most rows that may be queued, and the longest that a request waits, where a target sets them.
+    #[must_use]
+    pub fn limits(&self) -> Option<(usize, Duration)> {
+        let BatchSizing::Target { p99 } = self.config.sizing else { return None };
+        let up = self.workers.iter().filter(|own| own.up);
+        let rows = up.fold(0_usize, |rows, own| rows.saturating_add(own.room));
+        Some((rows.clamp(1, self.config.capacity()), max_wait_for(self.config, p99)))
+    }
+}
+
+/// How long a request waits for others where a target is to be met.
+fn max_wait_for(config: BatchConfig, p99: Duration) -> Duration {
+    config.max_wait.min(p99 / 4)
+}
+
+#[cfg(test)]
+mod tests;

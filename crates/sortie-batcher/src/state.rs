@@ -1,0 +1,442 @@
+//! What callers and workers share: the queue, the scheduler, and which workers sleep.
+//!
+//! Callers are admitted by [`BatcherState::admit`] and wait for their [`Receiver`]. Each worker asks [`BatcherState::next`] what to do, and sleeps in there when that is nothing. Which requests start when
+//! is decided by the queue and the scheduler; here is what they need locks and a clock for.
+//!
+//! Invariants: nothing foreign (a waker, an input's drop, a job, a job's future) runs under the lock; whatever changes the reasons of a sleeping worker wakes it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    clock::Clock,
+    config::{BatchConfig, Overload},
+    error::{Error, ErrorKind},
+    job::Job,
+    linger::LingerTarget,
+    metrics::{BatchMetrics, LiveMetrics, QueueState},
+    queue::{Capacity, Decision, FlushReason, Priority, QueuedRequest, RequestQueue, TakenBatch},
+    reply::{Receiver, ReplySlab},
+    requests::Request,
+    scheduler::{Scheduler, WorkerMetrics},
+    sync::{Condvar, Mutex, yield_now},
+};
+
+/// A longer `max_wait` is the same as for ever; and times can still be added up.
+const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// What callers of a job get.
+pub(crate) type ReplyOf<J> = Result<<J as Job>::Output, <J as Job>::Error>;
+/// What callers and workers of a job share.
+pub(crate) type StateOf<J> = BatcherState<<J as Job>::Input, ReplyOf<J>>;
+
+/// Makes the answer of requests that are not admitted any more.
+pub(crate) type Refusal<R> = Arc<dyn Fn() -> R + Send + Sync>;
+
+pub(crate) struct BatcherState<I, R> {
+    pub(crate) config: BatchConfig,
+    pub(crate) metrics: LiveMetrics,
+    clock: Clock,
+    shared: Mutex<Shared<I, R>>,
+    refuse: fn(Error) -> R,
+    /// How many callers have gone without an answer.
+    gone: Arc<AtomicUsize>,
+    /// Queued rows, to be read without the lock.
+    queued: AtomicUsize,
+    /// One for each worker.
+    worker_signals: Vec<Condvar>,
+}
+
+struct Shared<I, R> {
+    queue: RequestQueue<Request<I, R>>,
+    scheduler: Scheduler,
+    slab: Arc<ReplySlab<R>>,
+    /// How many callers had gone without an answer when their requests were last looked for.
+    swept: usize,
+    /// Why no more requests are admitted.
+    closed: Option<Refusal<R>>,
+}
+
+/// How a request is to be admitted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    pub(crate) key: u64,
+    pub(crate) rows: usize,
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Option<Instant>,
+    /// What happens to it when there is no room.
+    pub(crate) overload: Overload,
+}
+
+/// What a [`Worker`](crate::Worker) did in a [step](crate::Worker::step).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// Woke callers whose answers are there, or answered requests that have expired.
+    Settle,
+    /// Polled batches that may have finished, and answered the oldest if it has.
+    Poll,
+    /// Started a batch.
+    Start {
+        /// Why it started.
+        reason: FlushReason,
+        /// Rows that it could have had.
+        capacity: usize,
+    },
+    /// Started a part of a failed batch again.
+    Retry,
+    /// Recovered from a failure.
+    Recover,
+    /// Nothing: there is nothing to do before this time has passed, unless a request arrives or a batch finishes. Only of steps that do not wait.
+    Wait(Option<Duration>),
+    /// Nothing: the batcher is closed and all its requests are answered, or the worker has failed for good.
+    End,
+}
+
+/// What a worker has to do, besides the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// A part of a failed batch is to be run again.
+    pub(crate) retry: Option<Retry>,
+    /// Callers are still to be woken.
+    pub(crate) unsettled: bool,
+    /// Batches are under way.
+    pub(crate) busy: bool,
+    /// Sleep until there is something to do.
+    pub(crate) wait: bool,
+}
+
+/// A part of a failed batch that is to be run again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry {
+    pub(crate) rows: usize,
+    /// It goes before the queue. It does every other time, so that neither holds up the other.
+    pub(crate) first: bool,
+}
+
+impl<I, R: 'static> BatcherState<I, R> {
+    /// For this number of workers. `refuse` turns an error of the batcher into an answer.
+    pub(crate) fn new(config: BatchConfig, workers: usize, metrics: LiveMetrics, refuse: fn(Error) -> R) -> Self {
+        let config = BatchConfig { max_wait: config.max_wait.min(MAX_WAIT), ..config };
+        let (queue, scheduler) = (RequestQueue::new(&config), Scheduler::new(config, workers));
+        let gone = Arc::new(AtomicUsize::new(0));
+        let slab = ReplySlab::new(gone.clone(), refuse);
+        let mut shared = Shared { queue, scheduler, slab, swept: 0, closed: None };
+        shared.update_limits();
+        Self {
+            config,
+            metrics,
+            clock: Clock::start(),
+            shared: Mutex::new(shared),
+            refuse,
+            gone,
+            queued: AtomicUsize::new(0),
+            worker_signals: (0..workers).map(|_| Condvar::new()).collect(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Admits a request. The caller is woken when its answer is there.
+    ///
+    /// # Errors
+    /// The answer of a request that is not admitted.
+    pub(crate) fn admit(&self, input: I, admission: Admission, waker: &Waker) -> Result<Receiver<R>, R> {
+        let Admission { key, rows, priority, deadline, overload } = admission;
+        let deadline = deadline.map(|deadline| self.clock.at(deadline));
+        let waker = waker.clone();
+        let now = self.now();
+        if deadline.is_some_and(|deadline| deadline <= now) {
+            self.metrics.expired.add(1);
+            return Err((self.refuse)(expired()));
+        }
+        let mut gone = Vec::new();
+        let mut shared = self.shared.lock();
+        if let Some(refusal) = shared.closed.clone() {
+            drop(shared);
+            return Err(refusal());
+        }
+        if overload == Overload::Reject && !shared.has_room(now, rows) {
+            // Perhaps some callers have gone. They are looked for only if there are new ones.
+            let left = self.gone.load(Ordering::Relaxed);
+            if std::mem::replace(&mut shared.swept, left) != left {
+                shared.queue.sweep(|request| request.sender.is_gone(), &mut gone);
+            }
+            if !shared.has_room(now, rows) {
+                let full = !shared.queue.has_room(rows);
+                drop(shared);
+                self.metrics.canceled.add(gone.len());
+                self.metrics.rejected.add(1);
+                return Err((self.refuse)(if full { queue_full() } else { too_late() }));
+            }
+        }
+        let Shared { slab, queue, .. } = &mut *shared;
+        let (receiver, sender) = ReplySlab::insert(slab, waker);
+        let request = Request { input, sender };
+        queue.push(key, priority, QueuedRequest { request, rows, arrived: now, deadline });
+        self.queued.store(shared.queue.rows(), Ordering::Relaxed);
+        let woken = shared.worker_to_wake(now);
+        drop(shared);
+        self.notify(woken);
+        self.metrics.requests.add(1);
+        self.metrics.canceled.add(gone.len());
+        Ok(receiver)
+    }
+
+    fn notify(&self, worker: Option<usize>) {
+        if let Some(worker) = worker {
+            self.worker_signals[worker].notify_one();
+        }
+    }
+
+    /// What a worker is to do next. It sleeps until there is something, though not while callers are still to be woken, except for callers to come back: they wake each other.
+    /// `is_signaled` says whether one of its batches wants to be polled; the future itself must not be polled here, under the lock.
+    pub(crate) fn next(
+        &self,
+        worker: usize,
+        taken: &mut TakenBatch<Request<I, R>>,
+        turn: Turn,
+        is_signaled: impl Fn() -> bool,
+    ) -> Action {
+        let mut shared = self.shared.lock();
+        loop {
+            let now = self.now();
+            shared.scheduler.wakes(worker, now);
+            shared.queue.expire(now, &mut taken.expired);
+            if !taken.expired.is_empty() {
+                return Action::Settle;
+            }
+            let (capacity, decision) = shared.decide(worker, now);
+            let Shared { queue, scheduler, closed, .. } = &mut *shared;
+            if let Some(Retry { rows, first }) = turn.retry
+                && scheduler.can_start(worker)
+                && (first || !matches!(decision, Decision::Start(..)))
+            {
+                scheduler.started(worker, rows, now);
+                return Action::Retry;
+            }
+            let until = match decision {
+                Decision::Start(key, reason) => {
+                    let queued = queue.rows();
+                    queue.take(taken, key, now, &capacity, |request| request.sender.is_gone());
+                    self.queued.store(queue.rows(), Ordering::Relaxed);
+                    if taken.batch.is_empty() {
+                        return Action::Settle;
+                    }
+                    scheduler.dispatched(worker, taken.rows, queued, now);
+                    // There may be enough for another one, too.
+                    let woken = shared.worker_to_wake(now);
+                    drop(shared);
+                    self.notify(woken);
+                    return Action::Start { reason, capacity: capacity.size };
+                }
+                Decision::Until(until) => until,
+            };
+            // After what can start, so that the worker has something under way while answers are given out.
+            if is_signaled() {
+                return Action::Poll;
+            }
+            if closed.is_some() && queue.rows() == 0 && !turn.busy && turn.retry.is_none() {
+                return Action::End;
+            }
+            if let Some(target) = capacity.linger
+                && turn.wait
+            {
+                drop(shared);
+                self.await_callers(target);
+                shared = self.shared.lock();
+                continue;
+            }
+            if turn.unsettled {
+                return Action::Settle;
+            }
+            scheduler.sleeps(worker, until);
+            // Others may not know of what is left to them.
+            if capacity.reserved > 0 {
+                let woken = shared.worker_to_wake(now).filter(|other| *other != worker);
+                self.notify(woken);
+                shared.scheduler.sleeps(worker, until);
+            }
+            let time = until.map(|until| until.saturating_sub(now));
+            if !turn.wait {
+                return Action::Wait(time);
+            }
+            match time {
+                Some(time) => {
+                    self.worker_signals[worker].wait_for(&mut shared, time);
+                }
+                None => self.worker_signals[worker].wait(&mut shared),
+            }
+        }
+    }
+
+    /// Lets callers run until their rows are queued, or the time is up. A thread that sleeps takes longer to wake than they take to come.
+    fn await_callers(&self, target: LingerTarget) {
+        while self.queued.load(Ordering::Relaxed) < target.rows && self.now() < target.until {
+            yield_now();
+        }
+    }
+
+    /// The oldest batch of a worker has finished; `well` says how it went.
+    pub(crate) fn finished(&self, worker: usize, well: bool) -> QueueState {
+        let mut shared = self.shared.lock();
+        let now = self.now();
+        let queued = shared.queue.rows();
+        if well {
+            shared.scheduler.finished(worker, queued, now);
+        } else {
+            shared.scheduler.failed(worker, now);
+        }
+        shared.update_limits();
+        shared.queue_state()
+    }
+
+    /// The youngest batch of a worker did not start.
+    pub(crate) fn not_started(&self, worker: usize) {
+        self.shared.lock().scheduler.not_started(worker);
+    }
+
+    /// A worker has failed: others take what it would have.
+    pub(crate) fn worker_failed(&self, worker: usize) {
+        let mut shared = self.shared.lock();
+        shared.scheduler.worker_failed(worker);
+        let woken = shared.worker_to_wake(self.now());
+        drop(shared);
+        self.notify(woken);
+    }
+
+    /// A worker that had failed works again.
+    pub(crate) fn worker_recovered(&self, worker: usize) {
+        self.shared.lock().scheduler.worker_recovered(worker);
+    }
+
+    /// A worker that had failed will not recover. With the last one the batcher is closed, and the requests that are still queued are returned.
+    pub(crate) fn worker_ended(&self, refusal: Refusal<R>) -> Vec<Request<I, R>> {
+        let mut stranded = Vec::new();
+        let mut shared = self.shared.lock();
+        if !shared.scheduler.have_all_failed() {
+            return stranded;
+        }
+        let unused = shared.close(refusal);
+        shared.queue.sweep(|_| true, &mut stranded);
+        drop(shared);
+        drop(unused);
+        stranded
+    }
+
+    /// Wakes a worker, which has a reason to look.
+    pub(crate) fn signal(&self, worker: usize) {
+        // A worker that looks holds the lock until it sleeps.
+        drop(self.shared.lock());
+        self.worker_signals[worker].notify_one();
+    }
+
+    /// Admits no more requests. The first reason stays.
+    pub(crate) fn close(&self, why: Error) {
+        let refuse = self.refuse;
+        let refusal: Refusal<R> = Arc::new(move || refuse(why.clone()));
+        let unused = self.shared.lock().close(refusal);
+        drop(unused);
+        for worker in &self.worker_signals {
+            worker.notify_one();
+        }
+    }
+
+    /// What it has done, and how full it is.
+    pub(crate) fn metrics(&self) -> BatchMetrics {
+        let queue = self.shared.lock().queue_state();
+        self.metrics.snapshot(queue)
+    }
+
+    /// What each worker has done.
+    pub(crate) fn worker_metrics(&self) -> Vec<WorkerMetrics> {
+        self.shared.lock().scheduler.metrics()
+    }
+}
+
+impl<I, R> Shared<I, R> {
+    /// Sets the limits that the scheduler asks for.
+    fn update_limits(&mut self) {
+        if let Some((capacity, max_wait)) = self.scheduler.limits() {
+            self.queue.set_limits(capacity, max_wait);
+        }
+    }
+
+    /// Closes it, unless it is closed already: then the reason is given back, to be dropped outside the lock.
+    fn close(&mut self, refusal: Refusal<R>) -> Option<Refusal<R>> {
+        if self.closed.is_some() {
+            return Some(refusal);
+        }
+        self.closed.replace(refusal)
+    }
+
+    fn queue_state(&self) -> QueueState {
+        QueueState {
+            queued_rows: self.queue.rows(),
+            blocked_requests: self.queue.blocked_requests(),
+            batch_size: self.scheduler.batch_size(),
+        }
+    }
+
+    /// Whether a request of `rows` rows is admitted, where requests without room are rejected.
+    fn has_room(&self, now: Duration, rows: usize) -> bool {
+        self.queue.has_room(rows) && self.scheduler.is_in_time(now, self.queue.rows(), rows)
+    }
+
+    /// What a worker is to do, or when it is to look again.
+    fn decide(&self, worker: usize, now: Duration) -> (Capacity, Decision) {
+        let queued = self.queue.rows();
+        let capacity = self.scheduler.capacity(worker, now, queued);
+        let decision = match self.queue.decide(now, &capacity, self.closed.is_some()) {
+            Decision::Until(until) if queued > 0 => {
+                Decision::Until(until.into_iter().chain(self.scheduler.look_again(&capacity, now)).min())
+            }
+            decision => decision,
+        };
+        (capacity, decision)
+    }
+
+    /// A worker that must not sleep any longer: one that could take a batch now, else one that has to look earlier.
+    fn worker_to_wake(&mut self, now: Duration) -> Option<usize> {
+        let mut earlier = None;
+        let starts = |(worker, until): (usize, Option<Duration>)| match self.decide(worker, now).1 {
+            Decision::Start(..) => Some(worker),
+            Decision::Until(look) => {
+                if look.is_some_and(|look| until.is_none_or(|until| look < until)) {
+                    earlier.get_or_insert(worker);
+                }
+                None
+            }
+        };
+        let worker = self.scheduler.sleepers().find_map(starts).or(earlier)?;
+        self.scheduler.wakes(worker, now);
+        Some(worker)
+    }
+}
+
+impl<I, R> fmt::Debug for BatcherState<I, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatcherState").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn too_late() -> Error {
+    Error::new(ErrorKind::Overloaded, "the batcher would answer later than its target")
+}
+
+fn queue_full() -> Error {
+    Error::new(ErrorKind::Overloaded, "the queue of the batcher is full")
+}
+
+pub(crate) fn expired() -> Error {
+    Error::new(ErrorKind::Expired, "the deadline passed before the request was started")
+}

@@ -1,0 +1,272 @@
+//! Devices as the workers of a batcher.
+
+use std::{
+    fmt,
+    future::Future,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use sortie_batcher::{Driver, Error as BatcherError, IntoAnswers, IntoWorkers, Job, Stage, Threads};
+
+use super::{
+    device_job::{Answers, DeviceJob},
+    fleet::Fleet,
+};
+use crate::{
+    device::Device,
+    error::{Error, ErrorKind, Result},
+    exit,
+    finish::Ticket,
+};
+
+/// A [`DeviceJob`] as a [`Job`] whose workers are devices: what [`Batcher::new`](crate::Batcher::new) makes of one.
+///
+/// A lost device is opened again, and the job prepares for it anew.
+///
+/// ```
+/// use sortie::{BatchConfig, Batcher, Device, OnDevice, Rows};
+///
+/// # let halves = Rows::<f32, f32>::new([1, 1], "
+/// #     @group(0) @binding(0) var<storage, read> x: array<f32>;
+/// #     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
+/// #     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+/// #         if id.x < arrayLength(&y) { y[id.x] = 0.5 * x[id.x]; }
+/// #     }
+/// # ");
+/// let batcher: Batcher<OnDevice<Rows<f32, f32>>> = Batcher::new(&Device::cpu()?, halves, BatchConfig::default())?;
+/// assert_eq!(batcher.call_blocking(vec![3.0])?, [1.5]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct OnDevice<J>(J);
+
+/// What a worker on a device keeps: the device, and what the job has prepared on it.
+pub struct DeviceWorker<J: DeviceJob> {
+    /// `None` after a panic of the job, which may have left it inconsistent, when it could not be prepared again.
+    ready: Option<J::Ready>,
+    /// Dropped after what was made on it.
+    device: Device,
+}
+
+/// A batch of a [`DeviceJob`] under way.
+pub struct DeviceRun<O> {
+    ticket: Ticket,
+    answers: Option<Answers<O>>,
+}
+
+/// The answers of a batch that a device has run, not taken yet.
+pub struct DeviceAnswers<O>(Answers<O>);
+
+impl<J: DeviceJob> Job for OnDevice<J> {
+    type Input = J::Input;
+    type Output = J::Output;
+    type Worker = DeviceWorker<J>;
+    type Answers = DeviceAnswers<J::Output>;
+    type Running = DeviceRun<J::Output>;
+    type Error = Error;
+
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn start(&self, worker: &mut DeviceWorker<J>, inputs: &mut [J::Input]) -> Result<DeviceRun<J::Output>> {
+        let DeviceWorker { ready, device } = worker;
+        let Some(ready) = ready else { return Err(Error::internal("a job was not prepared")) };
+        let (ticket, answers) = self.0.start(ready, device, inputs)?;
+        Ok(DeviceRun { ticket, answers: Some(answers) })
+    }
+
+    fn rows(&self, input: &J::Input) -> usize {
+        self.0.rows(input)
+    }
+
+    fn key(&self, input: &J::Input) -> u64 {
+        self.0.key(input)
+    }
+
+    fn check(&self, input: &J::Input) -> Result<()> {
+        self.0.check(input)
+    }
+
+    fn answer_immediately(&self, input: &J::Input) -> Option<J::Output> {
+        self.0.answer_immediately(input)
+    }
+
+    fn split(&self, input: J::Input, rows: usize) -> Vec<J::Input> {
+        self.0.split(input, rows)
+    }
+
+    fn join(&self, parts: Vec<J::Output>) -> J::Output {
+        self.0.join(parts)
+    }
+
+    fn isolates(&self, stage: Stage, error: &Error) -> bool {
+        may_be_of_an_input(stage, error.kind())
+    }
+
+    fn worker_failed(&self, error: &Error) -> bool {
+        *error.kind() == ErrorKind::DeviceLost
+    }
+
+    fn recover(&self, worker: &mut DeviceWorker<J>, _: &Error) -> Result<()> {
+        let device = worker.device.reopen()?;
+        let ready = self.0.prepare(&device)?;
+        *worker = DeviceWorker { ready: Some(ready), device };
+        Ok(())
+    }
+
+    fn reset(&self, worker: &mut DeviceWorker<J>) -> Result<()> {
+        // It may be inconsistent, so a panic of its drop is the job's, too.
+        let inconsistent = worker.ready.take();
+        drop(catch_unwind(AssertUnwindSafe(|| drop(inconsistent))));
+        worker.ready = Some(self.0.prepare(&worker.device)?);
+        Ok(())
+    }
+
+    fn is_traced(&self, worker: &DeviceWorker<J>) -> bool {
+        worker.device.is_watched()
+    }
+
+    fn trace_waits(&self, worker: &DeviceWorker<J>, waits: &mut dyn Iterator<Item = Range<Instant>>) {
+        worker.device.note("queue", &format!("{} waits", self.name()), waits.collect(), None);
+    }
+
+    fn trace_batch(&self, worker: &DeviceWorker<J>, ran: Range<Instant>, rows: usize) {
+        let name = format!("flight of {}", self.name());
+        worker.device.note("flight", &name, vec![ran], Some(("rows", rows as u64)));
+    }
+}
+
+/// Whether a failure may be caused by one of the inputs. What the device, its memory or the machine cannot do now concerns all of them alike, and so does whatever fails while the device runs the batch.
+fn may_be_of_an_input(stage: Stage, kind: &ErrorKind) -> bool {
+    let of_all = matches!(
+        kind,
+        ErrorKind::DeviceLost
+            | ErrorKind::NoDevice
+            | ErrorKind::OutOfMemory { .. }
+            | ErrorKind::Overloaded
+            | ErrorKind::Timeout
+            | ErrorKind::Canceled
+    );
+    matches!(stage, Stage::Start | Stage::Answers) && !of_all
+}
+
+impl<O> Future for DeviceRun<O> {
+    type Output = Result<DeviceAnswers<O>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(Pin::new(&mut self.ticket).poll(cx))?;
+        let answers = self.answers.take().ok_or_else(|| Error::internal("a batch was polled after its end"))?;
+        Poll::Ready(Ok(DeviceAnswers(answers)))
+    }
+}
+
+impl<O> IntoAnswers<O, Error> for DeviceAnswers<O> {
+    fn append_to(self, answers: &mut Vec<Result<O>>) -> Result<()> {
+        answers.append(&mut (self.0)()?);
+        Ok(())
+    }
+}
+
+impl<J: DeviceJob> IntoWorkers<J> for &Fleet {
+    type Job = OnDevice<J>;
+
+    fn into_workers(self, job: J) -> Result<(Vec<DeviceWorker<J>>, OnDevice<J>), BatcherError> {
+        let workers = self.devices().iter().map(|device| DeviceWorker::new(&job, device));
+        Ok((workers.collect::<Result<_>>()?, OnDevice(job)))
+    }
+
+    fn driver(&self) -> Box<dyn Driver<OnDevice<J>>> {
+        // When they end they let go of their devices, which the process must not exit in the middle of.
+        Box::new(Threads::named("sortie-batcher").on_start(exit::begin).on_close(exit::see_off))
+    }
+}
+
+macro_rules! workers_of {
+    ($($devices:ty),*) => {$(
+        impl<J: DeviceJob> IntoWorkers<J> for $devices {
+            type Job = OnDevice<J>;
+
+            fn into_workers(self, job: J) -> Result<(Vec<DeviceWorker<J>>, OnDevice<J>), BatcherError> {
+                IntoWorkers::into_workers(&Fleet::from(self), job)
+            }
+
+            fn driver(&self) -> Box<dyn Driver<OnDevice<J>>> {
+                IntoWorkers::<J>::driver(&&Fleet::from(self.clone()))
+            }
+        }
+    )*};
+}
+
+workers_of!(Fleet, Device, &Device);
+
+impl<J: DeviceJob> DeviceWorker<J> {
+    /// Prepares the job for a device. One that is lost already is opened again.
+    fn new(job: &J, device: &Device) -> Result<Self> {
+        let (device, ready) = match job.prepare(device) {
+            Err(error) if *error.kind() == ErrorKind::DeviceLost => {
+                let device = device.reopen()?;
+                let ready = job.prepare(&device)?;
+                (device, ready)
+            }
+            ready => (device.clone(), ready?),
+        };
+        Ok(Self { ready: Some(ready), device })
+    }
+}
+
+impl<J: DeviceJob> fmt::Debug for DeviceWorker<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceWorker").field("device", &self.device).finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Debug for DeviceRun<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceRun").field("ticket", &self.ticket).finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Debug for DeviceAnswers<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceAnswers").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_caused_by_one_input_is_halved_and_what_concerns_all_is_not() {
+        let out_of_memory = ErrorKind::OutOfMemory { wanted: 2, budget: 1 };
+        let too_large = ErrorKind::TooLarge { wanted: 2, limit: 1 };
+        for (stage, kind, expected) in [
+            (Stage::Start, ErrorKind::Input, true),
+            (Stage::Start, ErrorKind::JobPanicked, true),
+            (Stage::Start, ErrorKind::Shape, true),
+            (Stage::Start, too_large, true),
+            (Stage::Start, ErrorKind::Internal, true),
+            (Stage::Answers, ErrorKind::Shape, true),
+            (Stage::Answers, ErrorKind::JobPanicked, true),
+            // Of the device, the memory, the machine.
+            (Stage::Start, ErrorKind::DeviceLost, false),
+            (Stage::Start, out_of_memory, false),
+            (Stage::Start, ErrorKind::Timeout, false),
+            (Stage::Start, ErrorKind::Overloaded, false),
+            (Stage::Answers, ErrorKind::DeviceLost, false),
+            (Stage::Answers, ErrorKind::Canceled, false),
+            // The device ran it, or the job is not ready.
+            (Stage::Run, ErrorKind::Race, false),
+            (Stage::Run, ErrorKind::Shape, false),
+            (Stage::Reset, ErrorKind::JobPanicked, false),
+            (Stage::Reset, ErrorKind::Shader, false),
+        ] {
+            assert_eq!(may_be_of_an_input(stage, &kind), expected, "{stage:?} {kind:?}");
+        }
+    }
+}
