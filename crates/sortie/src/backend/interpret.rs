@@ -2,7 +2,7 @@
 
 use sortie_plan::{Cut, Step, StepId};
 
-use crate::{encode::PlacedPlan, error::Result};
+use crate::{error::Result, plan::PlacedPlan};
 
 /// Carries out steps, one after the other: encodes them, writes them down or runs them.
 pub(crate) trait Interpreter {

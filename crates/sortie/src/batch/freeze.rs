@@ -1,16 +1,15 @@
 //! What becomes a replay: inputs, outputs, and freezing.
 
-use std::{marker::PhantomData, panic::Location, sync::Arc};
+use std::{marker::PhantomData, panic::Location};
 
 use sortie_plan::SlotId;
 
 use super::{Batch, Slot, Typed};
 use crate::{
-    encode::Frozen,
     error::{Error, ErrorKind, Result},
-    finish::Completion,
+    memory::Block,
+    plan::Frozen,
     policy::Split,
-    submit::Hold,
 };
 
 impl Batch {
@@ -58,26 +57,22 @@ impl Batch {
         let _inside = shared.enter();
         let outcome = Error::all(tape.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             shared.lost().check()?;
-            let caps = self.caps();
-            let planned = shared.executor().plan(&shared, &tape.recording, &caps)?;
+            let planned = shared.plan(&tape.recording)?;
             let route = self.route(&planned, &tape.payload);
             tape.payload.names.forget_times();
-            shared.executor().freeze(&shared, &planned, route, std::mem::take(&mut tape.payload))
+            let mut payload = std::mem::take(&mut tape.payload);
+            planned.complete(&mut payload);
+            for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
+                let raw = shared.take_memory(port.bytes.max(4), None)?;
+                payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.pool().clone(), raw, port.bytes));
+            }
+            shared.backend().freeze(&planned, route, payload, here)
         });
         tape.give_back();
-        let outcome = outcome.and_then(|(frozen, first)| {
-            if let Some(commands) = first {
-                let completion = Arc::new(Completion::new());
-                completion.submitted();
-                let mut hold = Hold::new(completion, Arc::new([]), here);
-                hold.pin(frozen.payload.blocks.clone());
-                shared.submitter().run(commands, hold)?;
-            }
-            Ok((frozen, self.split.unwrap_or(shared.policy().split)))
-        });
-        outcome.map_err(|error| match error.location() {
+        let frozen = outcome.map_err(|error| match error.location() {
             Some(_) => error,
             None => shared.explain(error).at(here),
-        })
+        })?;
+        Ok((frozen, self.split.unwrap_or(shared.policy().split)))
     }
 }

@@ -25,7 +25,7 @@ use std::{
 };
 
 use bytemuck::Pod;
-use sortie_plan::{Caps, Op, OpKind, SlotId};
+use sortie_plan::OpKind;
 
 pub(crate) use self::bind::Place;
 use self::tape::Tape;
@@ -39,15 +39,12 @@ pub use self::{
 use crate::{
     clock::Instant,
     device::{Device, Shared},
-    encode::{Commands, Payload, Planned, Route},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Reading, Ticket},
-    info::DeviceKind,
-    launch::Outbound,
-    memory::Block,
+    launch::{self, Launch, Profiled, RunSource},
+    plan::{Payload, Planned, Route},
     policy::Split,
     profile::{Log, Profile, StageKind},
-    submit::{Hold, Logged, poisoned},
 };
 
 /// Operations being recorded, to run together as one submission.
@@ -257,11 +254,7 @@ impl Batch {
     /// built-in CPU also [`Timeout`](ErrorKind::Timeout) and [`Race`](ErrorKind::Race), where they were asked for).
     #[track_caller]
     pub fn submit(self) -> Result<()> {
-        let here = Location::caller();
-        let shared = self.shared.clone();
-        let _inside = shared.enter();
-        let (outbound, completion) = self.outbound(here)?;
-        shared.submitter().finish(outbound, &completion)
+        self.launch(Location::caller(), true).map(drop)
     }
 
     /// Hands the batch over and returns at once; it never waits for the device.
@@ -283,40 +276,48 @@ impl Batch {
     /// As [`Batch::submit`], except for what happens while it runs: that is the ticket's.
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
-        let here = Location::caller();
-        let shared = self.shared.clone();
-        let _inside = shared.enter();
-        let (outbound, completion) = self.outbound(here)?;
-        shared.submitter().send(outbound);
-        Ok(Ticket::new(completion))
+        self.launch(Location::caller(), false).map(Ticket::new)
     }
 
-    /// Checks, plans and encodes. On an error the readings hear of it too.
-    fn outbound(mut self, here: &'static Location<'static>) -> Result<(Outbound<Commands>, Arc<Completion>)> {
+    /// Checks, plans and launches. On an error the readings hear of it too.
+    fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+        let shared = self.shared.clone();
+        let _inside = shared.enter();
         let completion = self.completion();
-        if self.log.is_none() && self.shared.notes().is_on() {
-            // Begun before anybody watched: nobody knows when it was recorded.
+        if self.log.is_none() && shared.notes().is_on() {
+            // Begun before the device was watched: when it was recorded is not known.
             self.log = Some(Arc::new(Log::new()));
         }
         if let Some(log) = self.log.clone() {
             self.landing().set_log(&log);
         }
         let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let outbound = self.encode(&mut tape, &completion, here).map_err(|error| match error.location() {
-            Some(_) => error,
-            None => Block::blame(tape.payload.blocks.iter().flatten(), self.shared.explain(error)).at(here),
-        });
+        let outcome = match self.prepare(&mut tape) {
+            Ok((planned, route)) => shared.backend().launch(Launch {
+                planned: route.planned(&planned),
+                route: &route,
+                source: RunSource::Batch(&mut tape.payload),
+                completion: &completion,
+                landing: self.landing.as_ref(),
+                profiled: self.log.as_ref().map(|log| Profiled {
+                    log,
+                    watchers: shared.notes().watchers(),
+                    device: shared.info(),
+                }),
+                at,
+                wait,
+            }),
+            Err(error) => {
+                let error = launch::attribute(error, &tape.payload.blocks, |error| shared.explain(error), at);
+                Err(launch::refuse(error, &completion, shared.counters()))
+            }
+        };
         tape.give_back();
-        let outbound = Outbound::announce(outbound, self.shared.counters(), &completion)?;
-        Ok((outbound, completion))
+        outcome.map(|()| completion)
     }
 
-    fn encode(
-        &self,
-        tape: &mut Tape,
-        completion: &Arc<Completion>,
-        here: &'static Location<'static>,
-    ) -> Result<Outbound<Commands>> {
+    /// Finds all mistakes, then the plan and where it is cut.
+    fn prepare(&self, tape: &mut Tape) -> Result<(Arc<Planned>, Arc<Route>)> {
         if let Some(mistakes) = Error::all(tape.mistakes()) {
             return Err(mistakes);
         }
@@ -325,57 +326,19 @@ impl Batch {
             return Err(Error::new(ErrorKind::Bindings, message));
         }
         self.shared.lost().check()?;
-        let log = self.log.as_ref();
+        let log = self.log.as_deref();
         if let Some(log) = log {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
-        let planned = Log::time(log.map(|log| &**log), StageKind::Plan, || {
-            let caps = self.caps();
-            self.shared.executor().plan(&self.shared, &tape.recording, &caps)
-        })?;
-        check_poison(&tape.payload, &planned)?;
+        let planned = Log::time(log, StageKind::Plan, || self.shared.plan(&tape.recording))?;
         let route = self.route(&planned, &tape.payload);
-        let mut hold = Hold::new(completion.clone(), planned.touches.clone(), here);
-        if let Some((log, landing)) = log.zip(self.landing.as_ref()) {
-            hold.logged = Some(Logged::new(log.clone(), landing.clone(), self.shared.notes().watchers()));
-        }
-        let mut hand_over = self.shared.submitter().hand_over(&route, hold);
-        let encoded = Log::time(log.map(|log| &**log), StageKind::Encode, || {
-            self.shared.executor().encode(
-                &self.shared,
-                route.planned(&planned),
-                &route.cuts,
-                &mut tape.payload,
-                log,
-                &mut |commands, blocks| hand_over.leave(commands, || blocks.to_vec()),
-            )
-        });
-        hand_over.finish(encoded, self.landing.as_ref(), || std::mem::take(&mut tape.payload.blocks))
+        Ok((planned, route))
     }
 
     /// Where it is cut.
     fn route(&self, planned: &Planned, payload: &Payload) -> Arc<Route> {
-        let split = self.split.unwrap_or(self.shared.policy().split);
-        planned.route(&self.shared, payload, split.rule(), !self.shared.is_cpu())
-    }
-
-    /// What the planner may do on this device.
-    fn caps(&self) -> Caps {
-        let planning = self.shared.options().planning;
-        let (limits, host) = (self.shared.limits(), self.shared.is_cpu());
-        Caps {
-            reorder: planning.reorder,
-            reuse: planning.reuse,
-            fuse: planning.fuse,
-            host,
-            software: self.shared.kind() == DeviceKind::Software,
-            product: self.shared.tuning().product_way(),
-            // One is left for immediates, on devices that have none.
-            storage_buffers: limits.storage_buffers - 1,
-            params_align: limits.slice_alignment,
-            max_groups: if host { u32::MAX } else { limits.groups },
-            fill_binding_bytes: if host { u64::MAX } else { transfer::fill_binding_bytes(limits) },
-        }
+        let (shared, split) = (&self.shared, self.split.unwrap_or(self.shared.policy().split));
+        planned.route(shared.costs(), shared.limits(), payload, split.rule(), shared.abilities().divides)
     }
 
     #[track_caller]
@@ -409,19 +372,6 @@ impl Batch {
         }
         self.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
     }
-}
-
-/// An error for a slot of which the batch would see what a failed submission left behind.
-pub(crate) fn check_poison(payload: &Payload, planned: &Planned) -> Result<()> {
-    let blocks = (0u32..).map(SlotId).zip(&payload.blocks);
-    for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
-        if planned.touches.iter().find(|touch| touch.slot == slot).is_some_and(|touch| touch.needed) {
-            let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
-            let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
-            return Err(payload.names.place(planned.origin(first), poisoned(cause)));
-        }
-    }
-    Ok(())
 }
 
 impl Drop for Batch {

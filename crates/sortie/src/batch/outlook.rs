@@ -99,14 +99,15 @@ impl Batch {
         if let Some(mistakes) = Error::all(self.tape().mistakes()) {
             return Err(mistakes);
         }
-        let caps = self.caps();
         let shared = self.shared.clone();
-        let planned = shared.executor().plan(&shared, &self.tape().recording, &caps)?;
+        let planned = shared.plan(&self.tape().recording)?;
         let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };
         let route = self.route(&planned, &tape.payload);
         let (planned, costs) = (route.planned(&planned), self.shared.costs());
         let plan = &planned.plan;
+        let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));
         let mut kernels = plan.pipelines.clone();
+        kernels.retain(|(kernel, _)| !native(*kernel));
         kernels.dedup_by_key(|(kernel, _)| *kernel);
         let fills = plan.num_dispatches() > plan.dispatches.len();
         Ok(Outlook {

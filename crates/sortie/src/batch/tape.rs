@@ -9,11 +9,11 @@ use rustc_hash::FxHashMap;
 use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
 use crate::{
-    encode::Payload,
     error::{Error, ErrorKind, Result},
     info::Limits,
     kernel::Kernel,
     memory::{Block, BufferId},
+    plan::Payload,
     submit::Pins,
 };
 

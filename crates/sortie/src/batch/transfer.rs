@@ -9,10 +9,8 @@ use super::{
     bind::{Of, Place},
 };
 use crate::{
-    encode::PATTERN_WORDS,
     error::{Error, ErrorKind, Result},
     finish::Reading,
-    info::Limits,
     memory::{Use, index},
 };
 
@@ -129,7 +127,7 @@ impl Recorder<'_> {
         let from = self.spot("the source of the copy", from, Use::CopyFrom)?;
         let to = self.spot("the destination of the copy", to, Use::CopyTo)?;
         match (from, to) {
-            (Some(from), Some(to)) if from.slot == to.slot && !self.shared.executor().is_host() => {
+            (Some(from), Some(to)) if from.slot == to.slot && !self.shared.abilities().copies_within => {
                 // wgpu copies between two buffers only.
                 let bytes = from.end - from.start;
                 let slot = self.tape.scratch(bytes);
@@ -182,22 +180,20 @@ impl Recorder<'_> {
 
     /// A fill is recorded as its pattern. Where the device cannot write it as one, it is a write of all bytes.
     fn fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
-        let zero = value.iter().all(|byte| *byte == 0);
-        let host = self.shared.executor().is_host();
+        let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.shared.abilities());
         let bytes = value.len() * repeats(value);
-        let by_kernel = !host && !zero && bytes <= 4 * PATTERN_WORDS && may_bind(to) && self.fill_chunk(bytes) > 0;
-        let needed = if by_kernel { Use::Storage } else { Use::CopyTo };
+        let chunk = self.fill_chunk(bytes);
+        let by_pattern = !zero && bytes <= abilities.fill_pattern_bytes && may_bind(to) && chunk > 0;
+        let needed = if by_pattern { Use::Storage } else { Use::CopyTo };
         let Some(spot) = self.spot("fill", to, needed)? else {
             self.transfer(OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }, &[], at);
             return Ok(());
         };
         let kind = if zero {
             OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }
-        } else if host {
-            OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates: 0 }
-        } else if by_kernel {
-            let hidden_immediates = self.shared.executor().fill_kernel(self.shared)?.hidden_immediates();
-            let chunks = (spot.end - spot.start).div_ceil(self.fill_chunk(bytes));
+        } else if by_pattern {
+            let hidden_immediates = abilities.fill_hidden_immediates;
+            let chunks = (spot.end - spot.start).div_ceil(chunk);
             self.tape.reserve_params(hidden_immediates.into(), chunks, self.shared.limits())?;
             OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates }
         } else {
@@ -212,12 +208,11 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Bytes that one dispatch of the fill kernel reaches.
+    /// Bytes that are filled at a time.
     fn fill_chunk(&self, pattern_bytes: usize) -> u64 {
-        let limits = self.shared.limits();
         let caps = Caps {
-            params_align: limits.slice_alignment,
-            fill_binding_bytes: fill_binding_bytes(limits),
+            params_align: self.shared.limits().slice_alignment,
+            fill_binding_bytes: self.shared.abilities().fill_binding_bytes,
             ..Caps::default()
         };
         caps.fill_chunk(u32::try_from(pattern_bytes).unwrap_or(u32::MAX))
@@ -299,11 +294,6 @@ fn unusable(what: &str, needed: Use) -> Error {
 #[cold]
 pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
-}
-
-/// Bytes that the fill kernel can bind; it counts words by 32 bits.
-pub(super) fn fill_binding_bytes(limits: &Limits) -> u64 {
-    limits.binding_bytes.min(4 * MOST_DATA)
 }
 
 /// Whether a kernel may bind it: an imported buffer may lack the usage.

@@ -14,7 +14,6 @@ use bytemuck::Pod;
 
 use super::{Device, Shared};
 use crate::{
-    backend::{cpu::host_memory, wgpu::HostWriter},
     error::{Error, ErrorKind, Result},
     memory::{Block, Stretch, Use, bytes_of, element_bytes, index},
 };
@@ -76,7 +75,7 @@ impl Device {
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            self.shared().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
+            self.shared().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -98,8 +97,8 @@ impl Device {
         let _inside = self.shared().enter();
         let placed = |error| self.shared().explain(error).at(here);
         let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
-        if let Some(block) = &buffer.block {
-            self.shared().zero(block).map_err(placed)?;
+        if let Some(block) = buffer.block.as_ref().filter(|block| !block.fresh()) {
+            self.shared().backend().zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -133,13 +132,8 @@ impl Device {
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let Some(link) = &self.shared.link else {
-            let message = "import: the built-in CPU has no use for a wgpu::Buffer";
-            return Err(Error::new(ErrorKind::Unsupported, message).at(here));
-        };
-        // Its owner may use the queue.
-        self.shared.submitter.share_queue();
         let bytes = buffer.size();
+        let block = self.shared.backend().import(buffer).map_err(|error| error.at(here))?;
         let size = element_bytes::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
             let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
@@ -152,7 +146,7 @@ impl Device {
         }
         let len =
             usize::try_from(bytes / size).map_err(|_| Error::too_large("elements", bytes / size, usize::MAX as u64))?;
-        let block = (len > 0).then(|| link.imports.import(buffer));
+        let block = (len > 0).then_some(block);
         Ok(Buffer { block, shared: self.shared.clone(), len, elements: PhantomData })
     }
 }
@@ -270,6 +264,7 @@ impl<'a, T: Pod> Slice<'a, T> {
         }
         let whole = range == (0..block.bytes());
         shared
+            .backend()
             .write(block, range.start, bytemuck::cast_slice(data), whole)
             .map_err(|error| Block::blame([block], shared.explain(error)))
     }
@@ -280,42 +275,6 @@ impl<'a, T: Pod> Slice<'a, T> {
 
     pub(crate) fn buffer(&self) -> &'a Buffer<T> {
         self.buffer
-    }
-}
-
-/// From the host into memory, outside of batches. The built-in CPU needs the submit line only for memory that a batch may have seen:
-/// memory out of the pool has nothing pending on it.
-impl Shared {
-    /// Puts data into memory that no batch has seen yet.
-    fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
-        match self.writer() {
-            Some(writer) => writer.upload(block, data),
-            None => host_memory(block).map(|memory| memory.write(0, data)),
-        }
-    }
-
-    /// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
-    fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
-        match self.writer() {
-            Some(writer) => writer.write(block, start, data, whole),
-            None => self.submitter.store(block, start, data, whole),
-        }
-    }
-
-    /// Makes memory that no batch has seen yet read as zero.
-    fn zero(&self, block: &Arc<Block>) -> Result<()> {
-        match self.writer() {
-            _ if block.fresh() => Ok(()),
-            Some(writer) => writer.zero(block),
-            None => host_memory(block).map(|memory| memory.zero(block.bytes())),
-        }
-    }
-
-    /// What writes to memory of a wgpu device.
-    fn writer(&self) -> Option<HostWriter<'_>> {
-        let link = self.link.as_ref()?;
-        let submitter = self.submitter.wgpu()?;
-        Some(HostWriter { gpu: &link.gpu, queue: &link.queue, lost: &self.lost, submitter })
     }
 }
 

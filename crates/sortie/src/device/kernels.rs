@@ -46,7 +46,7 @@ impl Device {
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         let shared = self.shared();
         shared.kernels().finish(kernel, deadline).map_err(|error| shared.explain(error))?;
-        shared.probe();
+        shared.backend().probe();
         shared.lost().check()
     }
 

@@ -8,18 +8,19 @@ use std::{sync::Arc, time::Duration};
 
 use sortie_plan::Cut;
 
+use super::Last;
 use crate::{
-    encode::{Frozen, Route},
     error::Result,
-    finish::{Completion, Landing, PendingReadback},
+    finish::{Completion, Landing},
     memory::Block,
     metrics::{Count, Counters},
+    plan::{Frozen, Route},
     submit::{DeviceQueue, Flight, Hold, Leg, QueueItem, Replayed, Reservation, Submitter},
 };
 
 /// What has become of a batch that was encoded.
 #[derive(Debug)]
-pub(crate) enum Outbound<C> {
+pub(super) enum Outbound<C> {
     /// There was nothing to do.
     Nothing,
     /// One submission, ready to go.
@@ -29,60 +30,41 @@ pub(crate) enum Outbound<C> {
 }
 
 impl<C> Outbound<C> {
-    /// Tells those who wait for a batch what has become of it so far: it is on its way, or it is not.
-    pub(crate) fn announce(outcome: Result<Self>, counters: &Counters, completion: &Completion) -> Result<Self> {
-        match &outcome {
-            Ok(outbound) => {
-                completion.submitted();
-                counters.batches.add(1);
-                if let Self::Nothing = outbound {
-                    completion.finish(Ok(()));
-                }
-            }
-            Err(error) => completion.finish(Err(error.clone())),
+    /// Tells those who wait for a batch that it is on its way.
+    pub(super) fn announce(&self, counters: &Counters, completion: &Completion) {
+        completion.submitted();
+        counters.batches.add(1);
+        if let Self::Nothing = self {
+            completion.finish(Ok(()));
         }
         // What has yet to leave is published when it lands.
-        if !matches!(outcome, Ok(Self::Ready(_))) {
+        if !matches!(self, Self::Ready(_)) {
             counters.publish();
         }
-        outcome
     }
 
     /// Hands a batch over. Never waits for the device.
-    pub(crate) fn send<Q: DeviceQueue>(self, submitter: &Submitter<Q>, into: fn(C) -> Result<Q::Commands>) {
-        if let Self::Ready(Flight { commands, leg }) = self {
-            submitter.push([item(into(commands), leg)]);
+    pub(super) fn send<Q: DeviceQueue<Commands = C>>(self, submitter: &Submitter<Q>) {
+        if let Self::Ready(flight) = self {
+            submitter.push([QueueItem::Submission(flight)]);
         }
     }
 
     /// Submits a batch and waits.
-    pub(crate) fn finish<Q: DeviceQueue>(
+    pub(super) fn finish<Q: DeviceQueue<Commands = C>>(
         self,
         submitter: &Submitter<Q>,
         completion: &Completion,
-        into: fn(C) -> Result<Q::Commands>,
     ) -> Result<()> {
         match self {
-            Self::Ready(Flight { commands, leg }) => match into(commands) {
-                Ok(commands) => return submitter.run(Flight { commands, leg }),
-                Err(error) => submitter.push([QueueItem::Failed(error, leg)]),
-            },
-            Self::Nothing | Self::Gone => {}
-        }
-        submitter.wait(completion)
-    }
-
-    pub(crate) fn map<D>(self, into: fn(C) -> D) -> Outbound<D> {
-        match self {
-            Self::Nothing => Outbound::Nothing,
-            Self::Ready(Flight { commands, leg }) => Outbound::Ready(Flight { commands: into(commands), leg }),
-            Self::Gone => Outbound::Gone,
+            Self::Ready(flight) => submitter.run(flight),
+            Self::Nothing | Self::Gone => submitter.wait(completion),
         }
     }
 }
 
 /// A batch that is being encoded.
-pub(crate) struct HandOver<'a, Q: DeviceQueue> {
+pub(super) struct HandOver<'a, Q: DeviceQueue> {
     submitter: &'a Submitter<Q>,
     route: &'a Route,
     /// Until something leaves: nothing is pinned.
@@ -96,13 +78,13 @@ pub(crate) struct HandOver<'a, Q: DeviceQueue> {
 }
 
 impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
-    pub(crate) fn new(submitter: &'a Submitter<Q>, route: &'a Route, hold: Hold) -> Self {
+    pub(super) fn new(submitter: &'a Submitter<Q>, route: &'a Route, hold: Hold) -> Self {
         let own = Some(hold);
         Self { submitter, route, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
     }
 
     /// A submission that is not the last, or why there is none.
-    pub(crate) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
+    pub(super) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
         let hold = self.hold(blocks);
         self.shared = Some(hold.clone());
         if self.count == 0 {
@@ -114,9 +96,9 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     }
 
     /// The last submission with what the batch reads back, or why there is none. `None`: there is nothing to do.
-    pub(crate) fn finish(
+    pub(super) fn finish(
         mut self,
-        encoded: Result<Option<(Q::Commands, Option<Arc<dyn PendingReadback>>)>>,
+        encoded: Result<Last<Q>>,
         landing: Option<&Arc<Landing>>,
         blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
     ) -> Result<Outbound<Q::Commands>> {

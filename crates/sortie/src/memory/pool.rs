@@ -48,6 +48,22 @@ impl Pool {
         Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, counters }
     }
 
+    /// As [`Pool::take`]. Where writes that the device has not taken are in the way, `flush` has them submitted first.
+    pub(crate) fn take_flushing(
+        &self,
+        bytes: u64,
+        preferred: Option<BufferId>,
+        flush: impl FnOnce(),
+    ) -> Result<RawBuffer> {
+        self.take(bytes, preferred).or_else(|error| {
+            if !matches!(error.kind(), ErrorKind::OutOfMemory { .. }) {
+                return Err(error);
+            }
+            flush();
+            self.take(bytes, preferred)
+        })
+    }
+
     /// A buffer of at least `bytes`, the preferred one if it is idle.
     pub(crate) fn take(&self, bytes: u64, preferred: Option<BufferId>) -> Result<RawBuffer> {
         if bytes > self.max_bytes {

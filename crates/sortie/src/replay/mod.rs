@@ -19,8 +19,8 @@ pub use self::run::Run;
 use crate::{
     batch::{Batch, Typed},
     device::Shared,
-    encode::Frozen,
     error::Result,
+    plan::Frozen,
     policy::Split,
     tensor::{Element, Tensor},
 };

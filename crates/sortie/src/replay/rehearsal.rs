@@ -5,9 +5,9 @@ use std::{panic::Location, sync::Arc};
 use super::{Parts, Run};
 use crate::{
     device::Buffer,
-    encode::Errand,
     error::{Error, Result},
     memory::Use,
+    plan::Errand,
 };
 
 /// What a run must leave behind.
@@ -27,9 +27,7 @@ impl Rehearsal {
         let mut twin = Run::new(parts.clone());
         twin.errand = Errand { data: run.errand.data.clone(), encoded: true, ..Errand::default() };
         twin.given.clone_from(&run.given);
-        let completion = twin.completion.clone();
-        let outbound = twin.outbound(here)?;
-        parts.shared.submitter().finish(outbound, &completion)?;
+        twin.launch(here, true)?;
         let after = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
         buffers.iter().zip(&before).try_for_each(|(buffer, data)| buffer.write(data))?;
         Ok(Some(Self { left: buffers.into_iter().zip(after).collect() }))

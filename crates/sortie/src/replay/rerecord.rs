@@ -16,11 +16,9 @@ use std::{
 
 use super::Parts;
 use crate::{
-    encode::{Errand, Fit, Frozen, Route},
     error::Result,
-    finish::Completion,
     metrics::Count,
-    submit::Hold,
+    plan::{Errand, Fit, Frozen, Route},
 };
 
 /// When a replay is recorded anew.
@@ -58,18 +56,18 @@ impl Parts {
         errand: &mut Errand,
         here: &'static Location<'static>,
     ) -> Arc<Route> {
-        let (shared, rule) = (&self.shared, self.split.rule());
+        let (costs, limits, rule) = (self.shared.costs(), self.shared.limits(), self.split.rule());
         if errand.encoded || !frozen.is_native() {
-            return frozen.encoded_route(shared, rule);
+            return frozen.encoded_route(costs, limits, rule);
         }
         let run = self.rerecord.runs.fetch_add(1, Ordering::Relaxed) + 1;
-        let fit = frozen.fit(shared, rule);
+        let fit = frozen.fit(costs, limits, rule);
         if fit != Fit::Good {
             self.ask_for_another(run, here);
         }
         if fit == Fit::TooFew {
             errand.encoded = true;
-            return frozen.encoded_route(shared, rule);
+            return frozen.encoded_route(costs, limits, rule);
         }
         frozen.recorded_route().clone()
     }
@@ -106,19 +104,12 @@ impl Parts {
         let _inside = shared.enter();
         shared.lost().check()?;
         // The estimates may have come back meanwhile.
-        let wanted = frozen.wanted(shared, self.split.rule());
+        let wanted = frozen.wanted(shared.costs(), shared.limits(), self.split.rule());
         if wanted.added() == frozen.recorded_route().added() {
             return Ok(false);
         }
         let [from, to] = [frozen.recorded_route(), &wanted].map(|route| route.cuts.len());
-        let Some((next, first)) = shared.executor().refreeze(shared, &frozen, wanted)? else { return Ok(true) };
-        if let Some(commands) = first {
-            let completion = Arc::new(Completion::new());
-            completion.submitted();
-            let mut hold = Hold::new(completion, Arc::new([]), here);
-            hold.pin(next.payload.blocks.clone());
-            shared.submitter().run(commands, hold)?;
-        }
+        let Some(next) = shared.backend().refreeze(&frozen, wanted, here)? else { return Ok(true) };
         *self.frozen.lock() = Arc::new(next);
         shared.counters().replays_rerecorded.add(1);
         tracing::debug!(target: "sortie", from, to, "a replay is recorded anew: submissions");

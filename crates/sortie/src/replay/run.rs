@@ -7,15 +7,13 @@ use smallvec::SmallVec;
 
 use super::{Output, Parts, rehearsal::Rehearsal};
 use crate::{
-    batch::check_poison,
     clock::Instant,
-    encode::{Commands, Errand, Frozen},
     error::{Error, ErrorKind, Result},
     finish::{Completion, Landing, Reading, Ticket},
-    launch::Outbound,
-    memory::{Block, host, index},
+    launch::{self, Launch, Profiled, RunSource},
+    memory::{host, index},
+    plan::Errand,
     profile::{Log, Profile, StageKind},
-    submit::{Hold, Logged},
     tensor::{Element, Tensor},
 };
 
@@ -156,11 +154,8 @@ impl Run {
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
-        let _inside = self.parts.shared.enter();
-        let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
         let rehearsal = Rehearsal::of(&self, here)?;
-        let outbound = self.outbound(here)?;
-        shared.submitter().finish(outbound, &completion)?;
+        self.launch(here, true)?;
         rehearsal.map_or(Ok(()), |rehearsal| rehearsal.compare(here))
     }
 
@@ -171,11 +166,8 @@ impl Run {
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
-        let _inside = self.parts.shared.enter();
-        let (shared, completion) = (self.parts.shared.clone(), self.completion.clone());
         let rehearsal = Rehearsal::of(&self, here)?;
-        let outbound = self.outbound(here)?;
-        shared.submitter().send(outbound);
+        let completion = self.launch(here, false)?;
         if let Some(rehearsal) = rehearsal {
             completion.wait()?;
             rehearsal.compare(here)?;
@@ -183,50 +175,53 @@ impl Run {
         Ok(Ticket::new(completion))
     }
 
-    /// Checks and encodes. On an error the readings hear of it too.
-    pub(super) fn outbound(mut self, here: &'static Location<'static>) -> Result<Outbound<Commands>> {
+    /// Checks and launches. On an error the readings hear of it too.
+    pub(super) fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
-        if self.parts.shared.notes().is_on() {
+        let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
+        let _inside = shared.enter();
+        if shared.notes().is_on() {
             self.log();
         }
-        let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
         let frozen = self.parts.frozen();
-        let outcome = self.encode(&frozen, here).map_err(|error| match error.location() {
-            Some(_) => error,
-            None => Block::blame(frozen.payload.blocks.iter().flatten(), shared.explain(error)).at(here),
+        if let Err(error) = self.check(at) {
+            let error = launch::attribute(error, &frozen.payload.blocks, |error| shared.explain(error), at);
+            return Err(launch::refuse(error, &completion, shared.counters()));
+        }
+        let mut errand = std::mem::take(&mut self.errand);
+        let route = self.parts.route(&frozen, &mut errand, at);
+        let log = errand.log.clone().filter(|_| self.landing.is_some());
+        if let Some(log) = &log {
+            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+        }
+        let launched = shared.backend().launch(Launch {
+            planned: &frozen.planned,
+            route: &route,
+            source: RunSource::Replay(&frozen, errand),
+            completion: &completion,
+            landing: self.landing.as_ref(),
+            profiled: log.as_ref().map(|log| Profiled {
+                log,
+                watchers: shared.notes().watchers(),
+                device: shared.info(),
+            }),
+            at,
+            wait,
         });
-        Outbound::announce(outcome, shared.counters(), &completion)
+        launched.map(|()| completion)
     }
 
-    fn encode(&mut self, frozen: &Arc<Frozen>, here: &'static Location<'static>) -> Result<Outbound<Commands>> {
+    /// Finds all mistakes made with this run.
+    fn check(&mut self, at: &'static Location<'static>) -> Result<()> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);
-            self.mistakes.push(Error::new(ErrorKind::Bindings, message).at(here));
+            self.mistakes.push(Error::new(ErrorKind::Bindings, message).at(at));
         }
-        if let Some(mistakes) = Error::all(std::mem::take(&mut self.mistakes)) {
-            return Err(mistakes);
+        match Error::all(std::mem::take(&mut self.mistakes)) {
+            Some(mistakes) => Err(mistakes),
+            None => self.parts.shared.lost().check(),
         }
-        let shared = &self.parts.shared;
-        shared.lost().check()?;
-        check_poison(&frozen.payload, &frozen.planned)?;
-        let mut errand = std::mem::take(&mut self.errand);
-        let brought = frozen.inputs().iter().filter(|port| port.bytes > 0).count();
-        let moved = [brought, errand.reads.len()];
-        let route = self.parts.route(frozen, &mut errand, here);
-        let mut hold = Hold::new(self.completion.clone(), frozen.touches().clone(), here);
-        hold.keeps = Some(frozen.clone());
-        let log = errand.log.clone();
-        if let Some((log, landing)) = log.as_ref().zip(self.landing.as_ref()) {
-            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
-            hold.logged = Some(Logged::new(log.clone(), landing.clone(), shared.notes().watchers()));
-        }
-        let mut hand_over = shared.submitter().hand_over(&route, hold);
-        let leave = &mut |commands, _: &[_]| hand_over.leave(commands, Vec::new);
-        let encoded = Log::time(log.as_deref(), StageKind::Encode, || {
-            shared.executor().replay(shared, frozen, &route.cuts, errand, leave)
-        });
-        hand_over.finish(encoded, self.landing.as_ref(), Vec::new).inspect(|_| shared.counters().moved(moved))
     }
 }
 

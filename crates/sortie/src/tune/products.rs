@@ -76,12 +76,12 @@ impl Device {
             ));
         }
         let tuning = self.shared().tuning();
-        let cpu = self.shared().executor().as_cpu();
-        let times = cpu.map_or_else(|| time_kernels(self), |cpu| Ok(cpu.time_libraries()))?;
+        let libraries = self.shared().backend().libraries();
+        let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
         let timings = times.into_iter().map(|(way, time)| ProductTiming { way, time }).collect();
         let findings = ProductFindings { file: tuning.file().cloned(), timings };
-        match (cpu, ProductWay::named(findings.fastest())) {
-            (Some(cpu), _) => cpu.use_library(findings.fastest()),
+        match (libraries, ProductWay::named(findings.fastest())) {
+            (Some(libraries), _) => libraries.select(findings.fastest()),
             (None, Some(way)) => tuning.set_product_way(way),
             (None, None) => unreachable!("kernels go by the names of their ways"),
         }
@@ -99,8 +99,8 @@ impl Device {
     /// ```
     #[must_use]
     pub fn product_way(&self) -> &'static str {
-        match self.shared().executor().as_cpu() {
-            Some(cpu) => cpu.library(),
+        match self.shared().backend().libraries() {
+            Some(libraries) => libraries.current(),
             None => self.shared().tuning().product_way().name(),
         }
     }

@@ -10,7 +10,7 @@ use super::{
     native::Native,
 };
 use crate::{
-    backend::generated::Generated,
+    backend::Generated,
     clock::Instant,
     error::Result,
     info::Limits,

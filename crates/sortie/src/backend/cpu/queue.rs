@@ -12,10 +12,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::host_memory::host_memory;
+use super::{Work, host_memory::host_memory};
 use crate::{
     clock::Instant,
-    cpu::Work,
     error::{Error, Result},
     finish::{Completion, PendingReadback},
     memory::{Block, host},

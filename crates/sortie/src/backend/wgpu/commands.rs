@@ -1,10 +1,10 @@
 //! What wgpu's queue is given: submissions, and writes outside of batches.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::{device::Timeline, error::Result};
+use super::native_replay::NativeReplay;
 
 /// One submission.
 #[derive(Debug)]
@@ -13,17 +13,7 @@ pub(crate) enum WgpuCommands {
     /// What goes before a native replay, the replay itself, what goes after.
     Native(SmallVec<[wgpu::CommandBuffer; 3]>),
     /// A part of a native replay that needs nothing of wgpu's.
-    Direct(Arc<dyn NativeParts>, usize),
-}
-
-/// The submissions of a replay that the device has a recording of.
-pub(crate) trait NativeParts: fmt::Debug + Send + Sync {
-    /// Has the driver run a part, past wgpu, and returns the value of the timeline that says when it is done. The caller has the turn of the submit queue, and knows that nothing else uses the
-    /// device's.
-    fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64>;
-
-    /// The same part for wgpu.
-    fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer>;
+    Direct(Arc<dyn NativeReplay>, usize),
 }
 
 /// One write outside of batches.

@@ -8,13 +8,13 @@ use naga::{
 };
 use sortie_plan::GRID_BLOCK;
 
+use super::{Gpu, PipelineCache};
 use super::{
     kernel::{Group, Hidden, Pipeline, WgpuKernel},
     layouts::{LayoutCache, Signature, SignatureKind},
 };
 use crate::{
     clock::Instant,
-    device::{Gpu, PipelineCache},
     error::{Error, ErrorKind, Result},
     exit::{EnterOnDrop, Guarded, LeaveOnDrop},
     info::Limits,

@@ -7,11 +7,9 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
+use super::GroupCache;
 use super::memory::WgpuMemory;
-use crate::{
-    encode::GroupCache,
-    memory::{Block, Home, RawBuffer},
-};
+use crate::memory::{Block, Home, RawBuffer};
 
 #[derive(Debug)]
 pub(crate) struct ImportTable {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use crate::{device::Gpu, error::Result};
+use super::Gpu;
+use crate::error::Result;
 
 /// One binding of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

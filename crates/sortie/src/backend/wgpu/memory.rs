@@ -4,9 +4,8 @@
 
 use std::{fmt, sync::Arc};
 
+use super::{Gpu, GroupCache};
 use crate::{
-    device::Gpu,
-    encode::GroupCache,
     error::{Error, Result},
     exit::{self, EnterOnDrop, LeaveOnDrop},
     memory::{Block, BufferId, DeviceMemory, MemorySource, Use},

@@ -1,30 +1,47 @@
-//! wgpu: the queue and what it is given, buffers, imported ones included, staging to and from them, readbacks, and compiled kernels.
+//! wgpu: the queue and what it is given, buffers, imported ones included, staging to and from them, readbacks, compiled kernels, bind groups,
+//! and the interpreter that encodes plans.
 
+mod backend;
+mod bind_groups;
+mod cache_file;
 mod commands;
 mod compiler;
+mod encoder;
+pub(crate) mod fill;
+mod gpu;
 mod imports;
 mod kernel;
 mod layouts;
 mod memory;
+mod native_replay;
+mod pass;
 mod pending_writes;
+mod pipeline_cache;
 mod queue;
 mod readback;
+mod replay;
 mod retained;
+mod signal;
 mod staging;
+#[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]
+mod timeline;
+mod timestamps;
 mod wait_point;
 mod write;
 
 pub(crate) use self::{
-    commands::{NativeParts, WgpuCommands},
-    compiler::{Rules, WgpuCompiler},
-    imports::ImportTable,
-    kernel::{Pipeline, WgpuKernel},
-    layouts::Layout,
-    memory::{WgpuMemorySource, buffer},
-    queue::WgpuQueue,
-    readback::MappedReadback,
-    staging::Staging,
-    write::HostWriter,
+    backend::{WgpuBackend, WgpuOpened},
+    bind_groups::Bound,
+    compiler::WgpuCompiler,
+    gpu::Gpu,
+    kernel::{Hidden, Pipeline, WgpuKernel},
+    layouts::{Layout, SignatureKind},
+    memory::buffer,
+    native_replay::{NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder},
+    timeline::Timeline,
 };
-#[cfg(not(any(target_vendor = "apple", target_family = "wasm")))]
-pub(crate) use self::{kernel::Hidden, layouts::SignatureKind};
+use self::{
+    bind_groups::GroupCache, commands::WgpuCommands, compiler::Rules, gpu::Polled, imports::ImportTable,
+    memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue, readback::MappedReadback,
+    signal::Signal, staging::Staging, timeline::DriverLost, write::HostWriter,
+};

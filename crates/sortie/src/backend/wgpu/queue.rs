@@ -12,15 +12,15 @@ use std::{
 
 use parking_lot::Mutex;
 
+use super::{Gpu, NativeReplay, Timeline};
 use super::{
-    commands::{NativeParts, WgpuCommands, WgpuWrite},
+    commands::{WgpuCommands, WgpuWrite},
     pending_writes::PendingWrites,
     retained::Retained,
     wait_point::WaitPoint,
 };
 use crate::{
     clock::{Clock, Moment},
-    device::{Gpu, Timeline},
     error::{Error, ErrorKind, Result},
     exit::{self, Loading},
     finish::PendingReadback,
@@ -134,7 +134,7 @@ impl WgpuQueue {
     /// Submits a part of a replay past wgpu, unless others may be using the queue.
     fn submit_direct(
         &self,
-        replay: &dyn NativeParts,
+        replay: &dyn NativeReplay,
         part: usize,
         batch: &Arc<Hold>,
     ) -> std::result::Result<(WaitPoint, Moment), Refused> {
@@ -144,7 +144,9 @@ impl WgpuQueue {
         let Some(timeline) = timeline else {
             drop(sharing);
             let scopes = self.gpu.scopes();
-            let commands = replay.commands(&self.gpu, part);
+            let descriptor = wgpu::CommandEncoderDescriptor { label: Some("sortie") };
+            let mut encoder = self.gpu.create_command_encoder(&descriptor);
+            let commands = replay.execute(part, &mut encoder).map(|()| encoder.finish());
             let commands = scopes.pop(|| "a run".into(), 0).and(commands);
             let commands = commands.map_err(|error| refused(self.lost.explain(&self.gpu, error)))?;
             return self.submit_encoded([commands], batch);
@@ -157,7 +159,7 @@ impl WgpuQueue {
             flushed.map_err(|error| refused(self.direct_failed(self.lost.explain(&self.gpu, error))))?;
         }
         let at = self.clock.now();
-        let value = replay.launch(part, timeline).map_err(|error| refused(self.direct_failed(error)))?;
+        let value = replay.submit(part, timeline).map_err(|error| refused(self.direct_failed(error)))?;
         sharing.direct = true;
         Ok((WaitPoint::direct(value), at))
     }

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
+use super::Signal;
 use super::staging::Staging;
 use crate::{
-    device::Signal,
     error::{Error, Result},
     exit::{self, EnterOnDrop, LeaveOnDrop},
     finish::{PendingReadback, ReadReady},

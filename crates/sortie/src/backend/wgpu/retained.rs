@@ -10,13 +10,8 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
 use super::wait_point::WaitPoint;
-use crate::{
-    device::{Gpu, Timeline},
-    exit,
-    lost::Lost,
-    metrics::Counters,
-    submit::Hold,
-};
+use super::{Gpu, Timeline};
+use crate::{exit, lost::Lost, metrics::Counters, submit::Hold};
 
 /// How long the thread waits before it looks whether the process exits.
 const SLICE: Duration = Duration::from_millis(100);

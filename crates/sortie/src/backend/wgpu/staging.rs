@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::Gpu;
 use crate::{
-    device::Gpu,
     error::{Error, Result},
     lost::Lost,
     memory::{Shelf, shelf},

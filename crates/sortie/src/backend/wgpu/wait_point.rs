@@ -13,9 +13,9 @@ use std::{
     time::Duration,
 };
 
+use super::{DriverLost, Gpu, Polled, Signal, Timeline};
 use crate::{
     clock::Instant,
-    device::{DriverLost, Gpu, Polled, Signal, Timeline},
     lost::Lost,
     submit::{Seen, Waited},
 };

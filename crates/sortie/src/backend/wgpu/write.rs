@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use super::Gpu;
 use super::{memory::buffer, queue::WgpuQueue};
 use crate::{
-    device::Gpu,
     error::{Error, Result},
     lost::Lost,
     memory::Block,

@@ -12,17 +12,14 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
-use super::{dispatch::canceled_here, fill::fill, memory::Memory, workers::Workers};
+use super::{CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::Memory, workers::Workers};
 use crate::{
-    backend::{
-        cpu::{CpuKernel, CpuReadback},
-        interpret::{Interpreter, interpret},
-    },
+    backend::interpret::{Interpreter, interpret},
     clock::Instant,
-    encode::{Errand, Frozen, Payload, PlacedPlan, Planned},
     error::{Error, Result},
     memory::{Block, host},
     metrics::{Count, Counters},
+    plan::{Errand, Frozen, Payload, PlacedPlan, Planned},
     profile::{Log, Ran, RanBetween},
 };
 

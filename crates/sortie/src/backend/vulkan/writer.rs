@@ -20,23 +20,20 @@ use super::{
 use crate::{
     backend::{
         interpret::{Interpreter, interpret},
-        wgpu::{Hidden, WgpuKernel},
+        wgpu::{Bound, Hidden, RecordingDevice, WgpuKernel, fill},
     },
-    device::Shared,
-    encode::{Frozen, PlacedPlan, fill, groups::Bound},
     error::{Error, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
+    plan::{Frozen, PlacedPlan},
 };
 
 /// A set to be bound: its number, the set, dynamic offsets.
 type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
 
 pub(super) struct Writer<'a> {
-    shared: &'a Arc<Shared>,
+    on: &'a RecordingDevice<'a>,
     placed: PlacedPlan<'a>,
-    /// Present when a fill has a pattern.
-    fill: Option<&'a Kernel>,
     target: Target,
     into: &'a mut Secondary,
     /// What is being written.
@@ -55,17 +52,15 @@ enum Immediates<'i> {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(
-        shared: &'a Arc<Shared>,
+        on: &'a RecordingDevice<'a>,
         frozen: &'a Frozen,
-        fill: Option<&'a Kernel>,
         target: Target,
         known: Option<&'a Pipelines>,
         into: &'a mut Secondary,
     ) -> Self {
         Self {
-            shared,
+            on,
             placed: frozen.placed(None),
-            fill,
             target,
             into,
             commands: vk::CommandBuffer::null(),
@@ -91,7 +86,10 @@ impl<'a> Writer<'a> {
         for (kernel, wrapped) in &self.placed.plan().pipelines {
             self.pipeline(&self.placed.payload.kernels[kernel.0 as usize], *wrapped)?;
         }
-        self.fill.map_or(Ok(()), |fill| self.pipeline(fill, false).map(drop))
+        if self.placed.plan().fills.iter().any(|fill| fill.lane() == Lane::Compute) {
+            self.pipeline(self.on.fill, false)?;
+        }
+        Ok(())
     }
 
     pub(super) fn write(mut self) -> Result<()> {
@@ -133,14 +131,14 @@ impl<'a> Writer<'a> {
     }
 
     fn zero(&mut self, block: &Block, start: u64, bytes: u64) {
-        self.into.transfers += 1;
+        self.into.counts.transfers += 1;
         let bytes = bytes.next_multiple_of(4);
         // SAFETY: the buffer has the usage for it, is alive as long as the commands are used, and the range lies within.
         unsafe { self.into.device.cmd_fill_buffer(self.commands, self.buffer(block), start, bytes, 0) };
     }
 
     fn copy(&mut self, from: &Access, to: &Access) {
-        self.into.transfers += 1;
+        self.into.counts.transfers += 1;
         let region = vk::BufferCopy { src_offset: from.start, dst_offset: to.start, size: to.end - to.start };
         let buffer = |access: &Access| self.buffer(self.placed.block_of(access.slot));
         // SAFETY: both are alive as long as the commands are used, have the usage, and hold the region.
@@ -181,8 +179,7 @@ impl<'a> Writer<'a> {
 
     /// Runs the fill kernel over a part of memory.
     fn fill(&mut self, fill: &Fill) -> Result<()> {
-        let (placed, limits) = (self.placed, self.shared.limits());
-        let kernel = self.fill.ok_or_else(unsuitable)?;
+        let (placed, limits, kernel) = (self.placed, self.on.limits, self.on.fill);
         let compiled = self.pipeline(kernel, false)?;
         let own = WgpuKernel::of(kernel)?;
         let pipeline = compiled_by_wgpu(own, false)?;
@@ -216,7 +213,7 @@ impl<'a> Writer<'a> {
     }
 
     fn run(&mut self, compiled: &Pipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
-        self.into.dispatches += 1;
+        self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets are alive as long as the commands are used and were made for each other; immediates are as long as
         // the layout says; the grid is within the device's limits, as was checked while recording.
@@ -253,7 +250,7 @@ impl<'a> Writer<'a> {
         }
         let pipeline = match self.known.and_then(|known| known.get(&key)) {
             Some(pipeline) => pipeline.clone(),
-            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.shared.compiler(), kernel, wrapped)?),
+            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.on.compiler, kernel, wrapped)?),
         };
         self.into.pipelines.insert(key, pipeline.clone());
         Ok(pipeline)

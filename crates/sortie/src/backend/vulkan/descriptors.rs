@@ -5,7 +5,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::{Secondary, pipelines::descriptor, refused};
-use crate::{backend::wgpu::Layout, encode::groups::Bound, error::Result};
+use crate::{
+    backend::wgpu::{Bound, Layout},
+    error::Result,
+};
 
 /// What a set binds.
 pub(super) type Places = SmallVec<[(Bound, vk::Buffer); 8]>;

@@ -10,7 +10,7 @@ use sortie_plan::{Cut, CutRule, Grid, Groups, Lane, OpId, OpKind, Step, cut};
 
 use super::{Payload, Planned};
 use crate::{
-    device::Shared,
+    info::Limits,
     policy::{Chore, Costs, Effort},
 };
 
@@ -81,8 +81,14 @@ impl Route {
 
 impl Planned {
     /// Where to cut it. Dispatches are divided where that is needed, possible and wanted.
-    pub(crate) fn route(&self, shared: &Shared, payload: &Payload, rule: CutRule, divides: bool) -> Arc<Route> {
-        let costs = shared.costs();
+    pub(crate) fn route(
+        &self,
+        costs: &Costs,
+        limits: &Limits,
+        payload: &Payload,
+        rule: CutRule,
+        divides: bool,
+    ) -> Arc<Route> {
         let whole = self.routes.whole.get_or_init(|| Arc::new(self.cut_into(None, self.plan.whole(), None)));
         let fits = match rule {
             CutRule::Never => true,
@@ -98,16 +104,16 @@ impl Planned {
         if let Some((_, route)) = known.filter(|(of, _)| *of == asked) {
             return route;
         }
-        let route = Arc::new(self.find_route(shared, payload, rule, divides));
+        let route = Arc::new(self.find_route(costs, limits, payload, rule, divides));
         *self.routes.last.lock() = Some((asked, route.clone()));
         route
     }
 
-    fn find_route(&self, shared: &Shared, payload: &Payload, rule: CutRule, divides: bool) -> Route {
-        let costs = self.each(shared.costs());
+    fn find_route(&self, known: &Costs, limits: &Limits, payload: &Payload, rule: CutRule, divides: bool) -> Route {
+        let costs = self.each(known);
         let budget = if let CutRule::Budget(limit) = rule { Some(limit) } else { None };
         let pieces = match rule {
-            CutRule::Budget(limit) if divides => self.pieces(shared, payload, &costs, limit),
+            CutRule::Budget(limit) if divides => self.pieces(limits, payload, &costs, limit),
             _ => Pieces::default(),
         };
         if pieces.is_empty() {
@@ -115,7 +121,7 @@ impl Planned {
         }
         let added = pieces.iter().map(|(_, count)| u64::from(*count) - 1).sum();
         let divided = self.divide(pieces);
-        let costs = divided.each(shared.costs());
+        let costs = divided.each(known);
         let cuts = cut(&divided.plan, rule, |step| costs[step.0 as usize]);
         Route { pieces: added, ..divided.cut_into(Some(divided.clone()), cuts, budget) }
     }
@@ -134,7 +140,7 @@ impl Planned {
     }
 
     /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.
-    fn pieces(&self, shared: &Shared, payload: &Payload, costs: &[u64], limit: u64) -> Pieces {
+    fn pieces(&self, limits: &Limits, payload: &Payload, costs: &[u64], limit: u64) -> Pieces {
         let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
         let pieces = long.filter_map(|(step, cost)| {
             let Step::Dispatch(id) = *step else { return None };
@@ -144,7 +150,7 @@ impl Planned {
                 None => self.tensors.as_ref()?.kernel(dispatch.kernel)?,
             };
             let divisible = !matches!(dispatch.groups, Groups::Indirect(_));
-            if !divisible || kernel.check_hidden(shared.limits()).is_err() {
+            if !divisible || kernel.check_hidden(limits).is_err() {
                 return None;
             }
             let groups = self.groups(dispatch.op).0;

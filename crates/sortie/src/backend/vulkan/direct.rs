@@ -12,7 +12,7 @@
 use ash::vk;
 
 use crate::{
-    device::Timeline,
+    backend::wgpu::Timeline,
     error::{Error, ErrorKind, Result},
 };
 

@@ -6,24 +6,24 @@ use smallvec::SmallVec;
 use sortie_plan::Port;
 
 use super::{
-    Commands, Encoded, Errand, Frozen, Leave, Wgpu,
-    vulkan::{Secondary, is_gone},
+    MappedReadback, NativeReplay, WgpuCommands, WgpuQueue, backend::WgpuBackend, buffer, native_replay::NativeCounts,
 };
 use crate::{
-    backend::wgpu::{MappedReadback, NativeParts, WgpuCommands, buffer},
-    device::Timeline,
     error::{Error, Result},
     finish::PendingReadback,
+    launch::{Last, Leave},
+    memory::Block,
     metrics::Count,
+    plan::{Errand, Frozen},
 };
 
-impl Wgpu {
+impl WgpuBackend {
     /// Lets wgpu know that all memory of a native replay is initialised: it cannot see what the replay writes, and would zero it later. Also
     /// fills the hidden parameters, which no run changes. Leaves alone what an `earlier` recording has, which runs may be using.
-    pub(super) fn initialise(&self, frozen: &Frozen, earlier: Option<&Frozen>) -> Result<Commands> {
+    pub(super) fn initialise(&self, frozen: &Frozen, earlier: Option<&Frozen>) -> Result<WgpuCommands> {
         /// Bytes copied at a time, to be thrown away.
         const CHUNK: u64 = 4 << 20;
-        check(frozen)?;
+        self.check_imported(frozen)?;
         let placed = frozen.placed(None);
         let upload = self.upload(&placed)?;
         let scopes = self.gpu.scopes();
@@ -63,22 +63,22 @@ impl Wgpu {
         }
         let commands = encoder.finish();
         scopes.pop(|| "a replay".into(), 0)?;
-        Ok(Commands::Wgpu(WgpuCommands::Encoded(commands)))
+        Ok(WgpuCommands::Encoded(commands))
     }
 
     /// One run of a native replay. Costs the same however many ops the recording has.
     pub(super) fn native(
         &self,
-        frozen: &Arc<Frozen>,
+        frozen: &Frozen,
         errand: &Errand,
-        secondary: &Secondary,
-        leave: Leave<'_>,
-    ) -> Result<Encoded> {
-        if errand.data.is_empty() && errand.reads.is_empty() && secondary.direct().is_some() {
-            return Ok(self.direct(frozen, secondary, leave));
+        native: &Arc<dyn NativeReplay>,
+        leave: Leave<'_, WgpuQueue>,
+    ) -> Result<Last<WgpuQueue>> {
+        if errand.data.is_empty() && errand.reads.is_empty() && native.is_direct() {
+            return Ok(self.direct(frozen, native, leave));
         }
         let placed = frozen.placed(Some(errand));
-        check(frozen)?;
+        self.check_imported(frozen)?;
         let upload = match errand.data.len() as u64 {
             0 => None,
             bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&errand.data))?),
@@ -91,7 +91,7 @@ impl Wgpu {
         let memory = |port: &Port| buffer(placed.block_of(port.slot));
         let scopes = self.gpu.scopes();
         let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let [dispatches, mut transfers] = secondary.counts();
+        let NativeCounts { dispatches, mut transfers } = native.counts();
         let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
         if upload.is_some() || !frozen.imported.is_empty() {
             let mut before = encoder();
@@ -113,10 +113,10 @@ impl Wgpu {
         for part in 0..frozen.cuts().len() {
             if part > 0 {
                 let before = WgpuCommands::Native(std::mem::take(&mut commands));
-                leave(Commands::Wgpu(before), &frozen.payload.blocks);
+                leave(before, &frozen.payload.blocks);
             }
             let mut middle = encoder();
-            secondary.execute(part, &mut middle)?;
+            native.execute(part, &mut middle)?;
             commands.push(middle.finish());
         }
         if let Some(readback) = readback {
@@ -133,48 +133,29 @@ impl Wgpu {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Encoded { commands: Some(Commands::Wgpu(WgpuCommands::Native(commands))), returning })
+        Ok(Some((WgpuCommands::Native(commands), returning)))
     }
-}
 
-impl Wgpu {
     /// A run that brings nothing and asks for nothing.
-    fn direct(&self, frozen: &Arc<Frozen>, secondary: &Secondary, leave: Leave<'_>) -> Encoded {
-        let [dispatches, transfers] = secondary.counts();
+    fn direct(&self, frozen: &Frozen, native: &Arc<dyn NativeReplay>, leave: Leave<'_, WgpuQueue>) -> Last<WgpuQueue> {
+        let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        let last = frozen.cuts().len() - 1;
-        let commands = |part| Commands::Wgpu(WgpuCommands::Direct(frozen.clone(), part));
+        let commands = |part| WgpuCommands::Direct(native.clone(), part);
+        let last = frozen.cuts().len().checked_sub(1)?;
         for part in 0..last {
             leave(commands(part), &frozen.payload.blocks);
         }
-        Encoded { commands: Some(commands(last)), returning: None }
+        Some((commands(last), None))
     }
-}
 
-impl NativeParts for Frozen {
-    fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
-        match self.native.as_ref().and_then(Secondary::direct) {
-            Some(direct) => direct.launch(part, timeline),
-            None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
+    /// The API below wgpu must not see what has been destroyed. The caller blames the imported buffers.
+    pub(super) fn check_imported(&self, frozen: &Frozen) -> Result<()> {
+        let destroyed = |block: &Arc<Block>| self.recorders.iter().any(|recorder| recorder.is_destroyed(block));
+        match frozen.imported.iter().any(destroyed) {
+            true => Err(Error::internal("a native replay")),
+            false => Ok(()),
         }
-    }
-
-    fn commands(&self, device: &wgpu::Device, part: usize) -> Result<wgpu::CommandBuffer> {
-        let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        match &self.native {
-            Some(secondary) => secondary.execute(part, &mut encoder)?,
-            None => return Err(Error::internal("a replay that is not native was submitted as one")),
-        }
-        Ok(encoder.finish())
-    }
-}
-
-/// Vulkan must not see what has been destroyed. Whoever hears of the error puts the blame on the imported buffers.
-fn check(frozen: &Frozen) -> Result<()> {
-    match frozen.imported.iter().any(|block| is_gone(block)) {
-        true => Err(Error::internal("a native replay")),
-        false => Ok(()),
     }
 }

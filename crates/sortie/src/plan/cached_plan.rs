@@ -1,32 +1,18 @@
-//! Plans, found again by the fingerprint of the recording.
-//!
-//! The full recording and the capabilities that it was planned for are kept as the key and compared: a collision of fingerprints is harmless, and no plan
-//! outlives a change of the capabilities, as [`Device::tune`](crate::Device::tune) makes one. A plan also keeps the bind groups of
-//! its last run beside the buffers they were made for: one comparison replaces a look-up per op.
-//!
-//! Bound: [`MOST`] plans and [`MOST_BYTES`] in all of them; past either the one not used for longest goes.
+//! A plan with all that is derived from it once: generated kernels, touches, cuts.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use sortie_plan::{
     Caps, Grid, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
     fuse::{self, Lowered, Program},
 };
 
-use super::{Payload, groups::GroupRef, route::Routes};
+use super::{BackendState, Payload, cuts::Routes};
 use crate::{
     error::{Error, Result},
     kernel::Kernel,
-    memory::BufferId,
-    metrics::{Count, Counters},
 };
-
-/// Programs run a handful of batch shapes; a server with many sizes some dozens.
-const MOST: usize = 128;
-/// Recordings and their steps take about 200 bytes an op: a million ops.
-const MOST_BYTES: usize = 200 << 20;
 
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
@@ -42,9 +28,9 @@ pub(crate) struct Planned {
     /// Where it is cut, as it was last found out.
     pub(super) routes: Routes,
     /// What it was planned for.
-    pub(super) caps: Caps,
-    /// The bind groups of the last run; taken out while a run uses them.
-    pub(crate) resolved: Mutex<Resolved>,
+    pub(crate) caps: Caps,
+    /// What the backend keeps from run to run.
+    pub(crate) state: BackendState,
 }
 
 /// Tensor operations as kernels.
@@ -67,15 +53,15 @@ pub(crate) struct Tensors {
 
 /// The kernel of a tensor program, and how it is dispatched.
 #[derive(Clone)]
-pub(super) struct GeneratedKernel {
-    pub(super) kernel: Kernel,
+pub(crate) struct GeneratedKernel {
+    pub(crate) kernel: Kernel,
     /// Sizes among its parameters. The program's scalars follow them.
-    pub(super) words: Vec<u32>,
-    pub(super) grid: Grid,
+    pub(crate) words: Vec<u32>,
+    pub(crate) grid: Grid,
 }
 
 /// Has the device generate the kernel of a tensor program.
-pub(super) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
+pub(crate) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
 
 /// What one kernel stands for.
 #[derive(Debug)]
@@ -93,97 +79,16 @@ enum Word {
     Scalar(u32),
 }
 
-/// Which buffers a run had, and the groups they gave, in encoding order.
-#[derive(Debug, Default)]
-pub(crate) struct Resolved {
-    /// Of the slots, of scratch memory, of the parameters. The next run asks for the same scratch.
-    pub(crate) buffers: Vec<BufferId>,
-    pub(crate) groups: Vec<GroupRef>,
-}
-
-#[derive(Debug)]
-pub(crate) struct PlanCache {
-    known: Mutex<Known>,
-    counters: Arc<Counters>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    clock: u64,
-    /// Of all plans.
-    bytes: usize,
-    plans: FxHashMap<u64, Vec<(u64, Arc<Planned>)>>,
-    count: usize,
-}
-
-impl PlanCache {
-    pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { known: Mutex::default(), counters }
-    }
-
-    /// The plan of this recording for these capabilities, made if none is known.
-    pub(super) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<Planned>> {
-        let fingerprint = recording.fingerprint().0;
-        let mut known = self.known.lock();
-        known.clock += 1;
-        let now = known.clock;
-        let candidates = known.plans.get_mut(&fingerprint).into_iter().flatten();
-        for (used, planned) in candidates {
-            if planned.caps == *caps && planned.key().same_as(recording) {
-                *used = now;
-                self.counters.plan_hits.add(1);
-                return Ok(planned.clone());
-            }
-        }
-        drop(known);
-        self.counters.plans_made.add(1);
-        let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
-        let planned = Arc::new(match recording.tensors.is_empty() {
-            true => Planned::new(recording.clone(), None, Vec::new(), caps),
-            false => Planned::lowered(recording, caps, generate)?,
-        });
-        self.known.lock().insert(fingerprint, planned.clone());
-        Ok(planned)
-    }
-}
-
-impl Known {
-    fn insert(&mut self, fingerprint: u64, planned: Arc<Planned>) {
-        self.clock += 1;
-        self.bytes += planned.bytes();
-        self.count += 1;
-        self.plans.entry(fingerprint).or_default().push((self.clock, planned));
-        while self.count > MOST || (self.bytes > MOST_BYTES && self.count > 1) {
-            self.evict();
-        }
-    }
-
-    fn evict(&mut self) {
-        let all = self.plans.iter().flat_map(|(print, plans)| plans.iter().map(move |(used, _)| (*used, *print)));
-        let Some((used, print)) = all.min() else { return };
-        if let Some(plans) = self.plans.get_mut(&print) {
-            if let Some(index) = plans.iter().position(|(at, _)| *at == used) {
-                let (_, planned) = plans.swap_remove(index);
-                self.bytes -= planned.bytes();
-                self.count -= 1;
-            }
-            if plans.is_empty() {
-                self.plans.remove(&print);
-            }
-        }
-    }
-}
-
 impl Planned {
-    fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
+    pub(super) fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
         let touches = sortie_plan::touches(&recording, &plan).into();
-        let (routes, resolved) = (Routes::default(), Mutex::default());
-        Self { recording, plan, tensors, origin, touches, routes, caps: *caps, resolved }
+        let (routes, state) = (Routes::default(), BackendState::default());
+        Self { recording, plan, tensors, origin, touches, routes, caps: *caps, state }
     }
 
     /// Bytes that the recording and the plan take.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let key = self.tensors.as_ref().map_or(0, |tensors| tensors.key.bytes());
         key + self.recording.bytes() + self.plan.bytes()
     }
@@ -196,7 +101,7 @@ impl Planned {
     }
 
     /// The plan of a recording with tensor operations: their kernels are generated and parsed.
-    fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
+    pub(super) fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
         let mut tensors = Tensors {

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(super) struct Workers {
+pub(crate) struct Workers {
     pub(super) threads: Threads,
     budget: Option<Duration>,
     /// Every dispatch is watched, for these.
@@ -19,14 +19,14 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    pub(super) fn new(options: &DeviceOptions) -> Result<Self> {
+    pub(crate) fn new(options: &DeviceOptions) -> Result<Self> {
         let threads = Threads::new(options.threads)
             .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;
         let checks = options.check_races.then_some(Checks { unwritten: options.check_unwritten });
         Ok(Self { threads, budget: options.kernel_budget, checks })
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.threads.count()
     }
 

@@ -3,7 +3,7 @@
 //! Two walks over the list in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
 //! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
-use std::{slice, sync::Arc};
+use std::slice;
 
 use smallvec::SmallVec;
 use sortie_plan::{
@@ -11,28 +11,27 @@ use sortie_plan::{
 };
 
 use super::{
+    Gpu, Layout, Pipeline, WgpuKernel,
+    bind_groups::{Bound, GroupCache, GroupKey, GroupRef, Groups, Resolved},
     fill,
-    frozen::PlacedPlan,
-    groups::{Bound, GroupCache, GroupKey, GroupRef, Groups},
-    open::{Commands, pipeline},
-    plans::Resolved,
-    stamps::Stamps,
+    pass::{Commands, pipeline},
+    timestamps::Stamps,
 };
 use crate::{
-    backend::{
-        interpret::{Interpreter, interpret},
-        wgpu::{Layout, Pipeline, WgpuKernel},
-    },
-    device::Shared,
+    backend::interpret::{Interpreter, interpret},
     error::Result,
+    info::Limits,
     memory::Block,
     metrics::{Count, Counters},
+    plan::PlacedPlan,
 };
 
 /// Everything the two walks look at.
 pub(super) struct Encoding<'a> {
-    pub(super) device: &'a wgpu::Device,
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) gpu: &'a Gpu,
+    /// Nanoseconds of a tick of the device's timestamps.
+    pub(super) timestamp_period: f32,
+    pub(super) limits: &'a Limits,
     pub(super) placed: &'a PlacedPlan<'a>,
     /// By memory; `None` for a slot that nothing uses.
     pub(super) buffers: &'a [Option<&'a wgpu::Buffer>],
@@ -65,7 +64,7 @@ impl<'a> Encoding<'a> {
                 groups
             }
             None => {
-                let scopes = self.shared.gpu().scopes();
+                let scopes = self.gpu.scopes();
                 let mut groups = self.groups.write();
                 self.resolve(&mut groups, resolved, now)?;
                 let groups = parking_lot::RwLockWriteGuard::downgrade(groups);
@@ -77,14 +76,13 @@ impl<'a> Encoding<'a> {
         for (number, cut) in self.placed.cuts.iter().enumerate() {
             let last = number + 1 == self.placed.cuts.len();
             each(last, &mut || {
-                let mut commands = Commands::new(self.device, &groups, now, stamps.as_deref_mut());
+                let mut commands = Commands::new(self.gpu, &groups, now, stamps.as_deref_mut());
                 commands.begin(number);
                 let mut encoder = Encoder { of: self, commands, refs: &mut refs };
                 interpret(self.placed, cut, &mut encoder)?;
                 let mut encoder = encoder.commands.end(self.counters);
                 if let Some(stamps) = stamps.as_deref().filter(|_| last) {
-                    let period = self.shared.queue().get_timestamp_period();
-                    stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, period);
+                    stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, self.timestamp_period);
                 }
                 Ok(encoder)
             })?;
@@ -114,7 +112,7 @@ impl<'a> Encoding<'a> {
         let mut push = |layout: &Layout, bound: &[(Bound, &Block)]| {
             let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
             let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
-            resolved.groups.push(self.groups.find(groups, self.device, key, layout, &blocks, now)?);
+            resolved.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
             Ok(())
         };
         for step in &plan.steps {
@@ -169,7 +167,7 @@ impl<'a> Encoding<'a> {
 
     /// A fill starts anywhere; its binding starts at the alignment before it.
     fn aligned(&self, start: u64) -> u64 {
-        start - start % u64::from(self.shared.limits().slice_alignment)
+        start - start % u64::from(self.limits.slice_alignment)
     }
 
     /// The fill kernel, where a fill has a pattern.
@@ -179,7 +177,7 @@ impl<'a> Encoding<'a> {
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
     fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
-        let bound = !zero.first && zero.bytes <= self.shared.limits().binding_bytes;
+        let bound = !zero.first && zero.bytes <= self.limits.binding_bytes;
         self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
 }
@@ -301,7 +299,7 @@ impl<'e> Encoder<'e, '_, '_, '_> {
         } else {
             self.commands.brief_immediates(&fill::immediates(start, count, pattern));
         }
-        self.commands.dispatch(fill::grid(count, self.of.shared.limits().groups));
+        self.commands.dispatch(fill::grid(count, self.of.limits.groups));
     }
 
     fn copy(&mut self, from: &wgpu::Buffer, from_start: u64, to: &wgpu::Buffer, to_start: u64, bytes: u64) {

@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use sortie_cpu::Bound;
 use sortie_plan::{Access, MemoryId};
 
+use super::{HostMemory, host_memory};
 use crate::{
-    backend::cpu::{HostMemory, host_memory},
     error::Result,
     memory::{Block, index},
 };

@@ -5,12 +5,12 @@ use sortie_cpu::{Finding, Halt, Run, Stop};
 use sortie_plan::{Access, Dispatch, Groups};
 
 use super::{
-    memory::{Loan, Memory},
-    work::Running,
+    CpuKernel, CpuProgram,
+    locked_memory::{Loan, Memory},
+    runner::Running,
     workers::Workers,
 };
 use crate::{
-    backend::cpu::{CpuKernel, CpuProgram},
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
 };

@@ -2,26 +2,15 @@
 //!
 //! wgpu can only clear to zero, and only outside a pass; a pattern of up to 16 words written by a kernel keeps the pass open.
 
-use std::sync::OnceLock;
-
-use crate::{device::Shared, error::Result, kernel::Kernel};
-
 /// Longest pattern in words; with its three counters it fits the 128 bytes of immediates that every device with immediates has.
-pub(crate) const PATTERN_WORDS: usize = 16;
+pub(super) const PATTERN_WORDS: usize = 16;
 /// Bytes of the kernel's immediates.
 const FILL_BYTES: usize = 12 + 4 * PATTERN_WORDS;
 /// Must agree with `@workgroup_size` in `fill.wgsl`.
 const GROUP: u32 = 256;
 
-#[derive(Debug, Default)]
-pub(crate) struct FillKernel(OnceLock<Result<Kernel>>);
-
-impl FillKernel {
-    pub(crate) fn get(&self, shared: &Shared) -> Result<&Kernel> {
-        let source = include_str!("../../kernels/fill.wgsl");
-        self.0.get_or_init(|| shared.kernels().generated(source)).as_ref().map_err(Clone::clone)
-    }
-}
+/// Its source.
+pub(super) const SOURCE: &str = include_str!("../../../kernels/fill.wgsl");
 
 /// The immediates of a fill of `count` words from word `start` of the binding on.
 pub(crate) fn immediates(start: u32, count: u32, pattern: &[u8]) -> [u8; FILL_BYTES] {

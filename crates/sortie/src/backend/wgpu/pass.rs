@@ -5,13 +5,11 @@ use std::{ptr, sync::atomic::AtomicU64};
 use sortie_plan::StepId;
 
 use super::{
-    groups::{GroupRef, Groups},
-    stamps::Stamps,
+    Pipeline, WgpuKernel,
+    bind_groups::{GroupRef, Groups},
+    timestamps::Stamps,
 };
-use crate::{
-    backend::wgpu::{Pipeline, WgpuKernel},
-    metrics::{Count, Counters},
-};
+use crate::metrics::{Count, Counters};
 
 /// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
 pub(super) struct Commands<'a, 's> {

@@ -14,8 +14,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::{Layout, buffer};
 use crate::{
-    backend::wgpu::{Layout, buffer},
     error::Result,
     memory::{Block, BufferId},
     metrics::{Count, Counters},
@@ -236,4 +236,12 @@ impl Groups {
             self.remove(index);
         }
     }
+}
+
+/// Which buffers a run had, and the groups they gave, in encoding order. Kept with the plan: one comparison replaces a look-up per op.
+#[derive(Debug, Default)]
+pub(super) struct Resolved {
+    /// Of the slots, of scratch memory, of the parameters. The next run asks for the same scratch.
+    pub(super) buffers: Vec<BufferId>,
+    pub(super) groups: Vec<GroupRef>,
 }

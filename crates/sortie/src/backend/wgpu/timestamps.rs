@@ -7,9 +7,9 @@ use std::{ops::Range, sync::Arc};
 
 use sortie_plan::StepId;
 
+use super::Gpu;
 use crate::{
     clock::Instant,
-    device::Gpu,
     error::Result,
     profile::{Log, Ran, RanBetween, Stamps as Place, Tier},
 };

@@ -15,23 +15,22 @@
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
 mod descriptors;
+mod direct;
 mod pipelines;
 mod target;
 mod writer;
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use ash::vk;
-use sortie_plan::Lane;
 
-use self::{pipelines::Pipelines, target::Target, writer::Writer};
-use super::{Frozen, direct::Direct};
+use self::{direct::Direct, pipelines::Pipelines, target::Target, writer::Writer};
 use crate::{
-    backend::wgpu::buffer,
-    device::Shared,
+    backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, Timeline, buffer},
     error::{Error, Result},
     exit,
     memory::Block,
+    plan::Frozen,
 };
 
 type Api = wgpu::hal::api::Vulkan;
@@ -45,28 +44,43 @@ pub(crate) struct Secondary {
     descriptors: Vec<vk::DescriptorPool>,
     /// Those that it uses; a later recording of the same replay may use them too.
     pipelines: Pipelines,
-    dispatches: u64,
-    transfers: u64,
+    counts: NativeCounts,
     /// For runs that need nothing of wgpu's, on a device of our own.
     direct: Option<Direct>,
     /// Keeps the device alive; dropped last.
     _gpu: wgpu::Device,
 }
 
-impl Secondary {
-    /// Whether a recording can be written down: on Vulkan, without ops that every run must encode.
-    pub(super) fn suits(shared: &Shared, frozen: &Frozen) -> bool {
+/// Writes replays down for Vulkan.
+pub(crate) struct VulkanRecorder;
+
+impl ReplayRecorder for VulkanRecorder {
+    fn suits(&self, gpu: &Gpu, frozen: &Frozen) -> bool {
         let plan = &frozen.planned.plan;
         let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
         // SAFETY: nothing is done with it.
-        let vulkan = unsafe { shared.gpu().as_hal::<Api>() }.is_some();
+        let vulkan = unsafe { gpu.as_hal::<Api>() }.is_some();
         vulkan && !frozen.cuts().is_empty() && plain
     }
 
-    /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked. Uses the pipelines of an earlier recording of the same
-    /// kernels.
-    pub(super) fn record(shared: &Arc<Shared>, frozen: &Frozen, earlier: Option<&Self>) -> Result<Option<Self>> {
-        let gpu: &wgpu::Device = shared.gpu();
+    fn record(
+        &self,
+        on: &RecordingDevice<'_>,
+        frozen: &Frozen,
+        earlier: Option<&dyn NativeReplay>,
+    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+        let earlier = earlier.and_then(|earlier| (earlier as &dyn Any).downcast_ref());
+        Ok(Secondary::record(on, frozen, earlier)?.map(|secondary| Arc::new(secondary) as _))
+    }
+
+    fn is_destroyed(&self, block: &Block) -> bool {
+        raw(block) == vk::Buffer::null()
+    }
+}
+
+impl Secondary {
+    fn record(on: &RecordingDevice<'_>, frozen: &Frozen, earlier: Option<&Self>) -> Result<Option<Self>> {
+        let gpu: &wgpu::Device = on.gpu;
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let Some(hal) = (unsafe { gpu.as_hal::<Api>() }) else { return Ok(None) };
         let device = hal.raw_device().clone();
@@ -82,41 +96,33 @@ impl Secondary {
             commands: Vec::new(),
             descriptors: Vec::new(),
             pipelines: Pipelines::default(),
-            dispatches: 0,
-            transfers: 0,
+            counts: NativeCounts::default(),
             direct: None,
             _gpu: gpu.clone(),
         };
         let known = earlier.map(|earlier| &earlier.pipelines);
-        let patterns = frozen.planned.plan.fills.iter().any(|fill| fill.lane() == Lane::Compute);
-        let fill = if patterns { Some(shared.executor().fill_kernel(shared)?) } else { None };
-        let mut writer = Writer::new(shared, frozen, fill, target, known, &mut secondary);
+        let mut writer = Writer::new(on, frozen, target, known, &mut secondary);
         writer.find_buffers()?;
         writer.compile()?;
         // A destroyed device frees its buffers, and Vulkan must not be given what is freed. Not while this one is held.
         // SAFETY: nothing is destroyed through the guard.
-        let Some(held) = (unsafe { shared.first_buffer().as_hal::<Api>() }) else { return Err(gone()) };
+        let Some(held) = (unsafe { on.first_buffer.as_hal::<Api>() }) else { return Err(gone()) };
         writer.write()?;
         drop(held);
-        if !shared.gpu().guest() && frozen.imported.is_empty() && shared.submitter().has_timeline() {
+        if on.direct && frozen.imported.is_empty() {
             let direct = Direct::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
             secondary.direct = Some(direct);
         }
         Ok(Some(secondary))
     }
+}
 
-    /// What submits it past wgpu, where that may be.
-    pub(super) fn direct(&self) -> Option<&Direct> {
-        self.direct.as_ref()
+impl NativeReplay for Secondary {
+    fn counts(&self) -> NativeCounts {
+        self.counts
     }
 
-    /// Dispatches and transfers of a run.
-    pub(super) fn counts(&self) -> [u64; 2] {
-        [self.dispatches, self.transfers]
-    }
-
-    /// Has an encoder, to which nothing else has been or will be given, execute one of its submissions. Fails where the encoder is none of Vulkan's any more: the device was destroyed.
-    pub(super) fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+    fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
         // SAFETY: nothing else is done with this encoder; its command buffer is being recorded and is not ended here. The secondary is
         // executable, may be pending more than once at a time, and is of the same device and queue family.
         let recorded = unsafe {
@@ -126,6 +132,17 @@ impl Secondary {
             })
         };
         recorded.ok_or_else(|| Error::internal("wgpu gave no command buffer for a native replay"))
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct.is_some()
+    }
+
+    fn submit(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+        match &self.direct {
+            Some(direct) => direct.launch(part, timeline),
+            None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
+        }
     }
 }
 
@@ -142,7 +159,7 @@ impl Drop for Secondary {
 
 impl std::fmt::Debug for Secondary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secondary").field("dispatches", &self.dispatches).finish_non_exhaustive()
+        f.debug_struct("Secondary").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 
@@ -152,11 +169,6 @@ fn refused(error: vk::Result) -> Error {
 
 fn gone() -> Error {
     Error::internal("a buffer of a native replay is gone")
-}
-
-/// Whether a buffer has been destroyed by its owner.
-pub(super) fn is_gone(block: &Block) -> bool {
-    raw(block) == vk::Buffer::null()
 }
 
 /// Vulkan's handle of a block's buffer.

@@ -1,0 +1,32 @@
+//! What stands for Vulkan where wgpu has none: no replay is native.
+
+use std::sync::Arc;
+
+use crate::{
+    backend::wgpu::{Gpu, NativeReplay, RecordingDevice, ReplayRecorder},
+    error::Result,
+    memory::Block,
+    plan::Frozen,
+};
+
+/// Records nothing.
+pub(crate) struct VulkanRecorder;
+
+impl ReplayRecorder for VulkanRecorder {
+    fn suits(&self, _: &Gpu, _: &Frozen) -> bool {
+        false
+    }
+
+    fn record(
+        &self,
+        _: &RecordingDevice<'_>,
+        _: &Frozen,
+        _: Option<&dyn NativeReplay>,
+    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+        Ok(None)
+    }
+
+    fn is_destroyed(&self, _: &Block) -> bool {
+        false
+    }
+}

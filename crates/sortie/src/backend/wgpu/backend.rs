@@ -1,0 +1,502 @@
+//! wgpu as a backend: pipelines ready, slots given buffers, then commands, submission by submission.
+//!
+//! Everything that can fail for reasons of its own (memory, pipelines, staging) happens before the first command is encoded. What wgpu still
+//! refuses then fails the batch, or, when submissions of it have left already, the submission in its turn.
+
+use std::{io, panic::Location, path::Path, sync::Arc, thread};
+
+use smallvec::SmallVec;
+use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
+
+use super::{
+    Gpu, GroupCache, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, RecordingDevice,
+    ReplayRecorder, Rules, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue,
+    bind_groups::Resolved, buffer, encoder::Encoding, fill, timestamps::Stamps,
+};
+use crate::{
+    backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
+    clock::Clock,
+    error::{Error, Result},
+    exit::{self, Inside},
+    finish::{Completion, PendingReadback},
+    info::{DeviceKind, Limits},
+    kernel::{Kernel, KernelCache},
+    launch::{self, Executor, Last, Launch, Leave, RunSource},
+    lost::Lost,
+    memory::{Block, Pool, Use},
+    metrics::{Count, Counters},
+    plan::{Errand, Frozen, Payload, PlacedPlan, Planned, Route},
+    profile::Log,
+    submit::{Flight, Hold, Submitter, TwoThreads},
+};
+
+/// What a wgpu device keeps from batch to batch.
+pub(crate) struct WgpuBackend {
+    pub(super) gpu: Gpu,
+    queue: wgpu::Queue,
+    limits: Limits,
+    pool: Arc<Pool>,
+    pub(super) compiler: Arc<WgpuCompiler>,
+    /// The kernel that fills memory with a pattern.
+    fill: Kernel,
+    groups: Arc<GroupCache>,
+    imports: Arc<ImportTable>,
+    pub(super) staging: Arc<Staging>,
+    submitter: Arc<Submitter<WgpuQueue>>,
+    lost: Arc<Lost>,
+    pub(super) counters: Arc<Counters>,
+    /// What makes native replays; empty where they are switched off.
+    pub(super) recorders: Vec<Box<dyn ReplayRecorder>>,
+    /// See [`RecordingDevice::first_buffer`].
+    first_buffer: wgpu::Buffer,
+}
+
+/// A wgpu device that has been opened.
+pub(crate) struct WgpuOpened {
+    pub(crate) gpu: Gpu,
+    pub(crate) queue: wgpu::Queue,
+    /// What kernels may use.
+    pub(crate) features: wgpu::Features,
+    pub(crate) downlevel: wgpu::DownlevelFlags,
+    /// What makes native replays.
+    pub(crate) recorders: Vec<Box<dyn ReplayRecorder>>,
+}
+
+impl WgpuBackend {
+    pub(crate) fn open(opened: WgpuOpened, args: &OpenArgs<'_>) -> Result<OpenBackend> {
+        let WgpuOpened { gpu, queue, features, downlevel, mut recorders } = opened;
+        let OpenArgs { info, options, lost, counters, .. } = *args;
+        let first_buffer = gpu.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("sortie first"),
+            size: 4,
+            usage: wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        let limits = info.limits;
+        let groups = Arc::new(GroupCache::new(counters.clone()));
+        let imports = Arc::new(ImportTable::new(groups.clone()));
+        let source = Arc::new(WgpuMemorySource::new(gpu.clone(), groups.clone()));
+        let budget = options.memory_budget;
+        let pool = Arc::new(Pool::new(source, limits.buffer_bytes, options.pool, budget, counters.clone()));
+        let staging =
+            Arc::new(Staging::new(gpu.clone(), lost.clone(), limits.buffer_bytes, options.pool, counters.clone()));
+        let software = info.kind == DeviceKind::Software;
+        let clock = if software { Clock::Process } else { Clock::Wall };
+        let submitter = Submitter::start(
+            WgpuQueue::new(gpu.clone(), queue.clone(), lost.clone(), counters.clone(), clock),
+            Box::new(TwoThreads),
+            args.policy.in_flight,
+            lost.clone(),
+            counters.clone(),
+            (args.costs.clone(), clock),
+            budget,
+        )?;
+        // A guest has no files: what is compiled is its host's to keep.
+        let pipelines = if gpu.guest() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
+        let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
+        let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
+        let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
+        let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone()));
+        // Ready before anything is recorded: recording never fails and never touches the device.
+        let fill = kernels.generated(fill::SOURCE).inspect_err(|_| submitter.close())?;
+        if !options.native_replay {
+            recorders.clear();
+        }
+        let backend = Self {
+            gpu,
+            queue,
+            limits,
+            pool: pool.clone(),
+            compiler,
+            fill,
+            groups,
+            imports,
+            staging,
+            submitter,
+            lost: lost.clone(),
+            counters: counters.clone(),
+            recorders,
+            first_buffer,
+        };
+        Ok(OpenBackend { backend: Arc::new(backend), pool, kernels })
+    }
+
+    fn encode(
+        &self,
+        planned: &Planned,
+        route: &Route,
+        payload: &mut Payload,
+        log: Option<&Arc<Log>>,
+        leave: Leave<'_, WgpuQueue>,
+    ) -> Result<Last<WgpuQueue>> {
+        let mut resolved = planned.state.take::<Resolved>();
+        let encoded = self.place(planned, payload, &resolved).and_then(|()| {
+            self.compile(planned, payload)?;
+            let placed = PlacedPlan { planned, cuts: &route.cuts, payload, blocks: &payload.blocks, run: None };
+            self.commands(&placed, &mut resolved, log, leave)
+        });
+        planned.state.put(resolved);
+        encoded
+    }
+
+    fn replay(
+        &self,
+        frozen: &Frozen,
+        route: &Route,
+        errand: &Errand,
+        leave: Leave<'_, WgpuQueue>,
+    ) -> Result<Last<WgpuQueue>> {
+        if let Some(native) = frozen.native_replay() {
+            if let Some(log) = &errand.log {
+                log.disturbed("encoding what the device has a recording of, which cannot be timed op by op");
+            } else if !errand.encoded {
+                return self.native(frozen, errand, native, leave);
+            }
+        }
+        let mut resolved = frozen.state.take::<Resolved>();
+        let placed = PlacedPlan { cuts: &route.cuts, ..frozen.placed(Some(errand)) };
+        let encoded = self.commands(&placed, &mut resolved, errand.log.as_ref(), leave);
+        frozen.state.put(resolved);
+        encoded
+    }
+
+    /// Encodes what has all its memory. All but the last part leave as soon as they are encoded.
+    fn commands(
+        &self,
+        placed: &PlacedPlan<'_>,
+        resolved: &mut Resolved,
+        log: Option<&Arc<Log>>,
+        leave: Leave<'_, WgpuQueue>,
+    ) -> Result<Last<WgpuQueue>> {
+        let kernels = placed.payload.kernels.iter().map(WgpuKernel::of).collect::<Result<SmallVec<[_; 16]>>>()?;
+        let fill = if placed.plan().uses_fill_kernel() { Some(WgpuKernel::of(&self.fill)?) } else { None };
+        let buffers = placed.blocks.iter().map(|block| block.as_deref().map(buffer).transpose());
+        let buffers = buffers.collect::<Result<SmallVec<[_; 16]>>>()?;
+        let upload = self.upload(placed)?;
+        let stamps_start = placed.read_bytes().next_multiple_of(8);
+        let room = self.staging.max_bytes().saturating_sub(stamps_start);
+        let stamps = |log| Stamps::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
+        let mut stamps = log.map(stamps).transpose()?;
+        let read_bytes = match stamps.as_ref().map_or(0, Stamps::bytes) {
+            0 => placed.read_bytes(),
+            bytes => stamps_start + bytes,
+        };
+        let mut readback = match read_bytes {
+            0 => None,
+            bytes => Some(self.staging.readback(bytes)?),
+        };
+        let encoding = Encoding {
+            gpu: &self.gpu,
+            timestamp_period: stamps.as_ref().map_or(1.0, |_| self.queue.get_timestamp_period()),
+            limits: &self.limits,
+            placed,
+            buffers: &buffers,
+            kernels: &kernels,
+            fill,
+            upload: upload.as_ref(),
+            readback: readback.clone(),
+            stamps_start,
+            groups: &self.groups,
+            counters: &self.counters,
+        };
+        let mut last_submission = None;
+        let outcome = encoding.run(resolved, stamps.as_mut(), |last, encode| {
+            let scopes = self.gpu.scopes();
+            let encoder = encode()?;
+            let mut returning = None;
+            if last {
+                let pending = |buffer| MappedReadback::new(buffer, self.staging.clone(), &encoder);
+                returning = readback.take().map(|buffer| Arc::new(pending(buffer)) as Arc<dyn PendingReadback>);
+                if let Some(buffer) = &upload {
+                    self.staging.reclaim(buffer, &encoder);
+                }
+            }
+            let commands = WgpuCommands::Encoded(encoder.finish());
+            scopes.pop(|| "a batch".into(), 0)?;
+            match last {
+                true => last_submission = Some((commands, returning)),
+                false => leave(commands, placed.blocks),
+            }
+            Ok(())
+        });
+        self.groups.settle();
+        if let Err(error) = outcome {
+            // A group may be what was refused: none of them is to be found again.
+            self.groups.evict(&resolved.buffers);
+            return Err(error);
+        }
+        Ok(last_submission)
+    }
+
+    /// Appends the scratch memory of a plan and the memory of its parameters, the same as last time where it is idle.
+    fn place(&self, planned: &Planned, payload: &mut Payload, resolved: &Resolved) -> Result<()> {
+        let (plan, slots) = (&planned.plan, payload.blocks.len());
+        let params = Some(u64::from(plan.params_bytes)).filter(|bytes| *bytes > 0);
+        for (number, bytes) in plan.scratch.iter().copied().chain(params).enumerate() {
+            let preferred = resolved.buffers.get(slots + number).copied();
+            let raw = self.pool.take_flushing(bytes, preferred, || self.flush())?;
+            payload.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
+        }
+        Ok(())
+    }
+
+    /// Gives a plan memory that all its runs use, and compiles its kernels.
+    fn place_for_good(&self, planned: &Planned, payload: &mut Payload) -> Result<()> {
+        self.place(planned, payload, &Resolved::default())?;
+        let first = planned.plan.memory.len();
+        payload.blocks[first..].iter().flatten().for_each(|block| block.stale());
+        self.compile(planned, payload)
+    }
+
+    /// One staging buffer with the data of all writes, then all hidden parameters, then the data of inputs.
+    pub(super) fn upload(&self, placed: &PlacedPlan<'_>) -> Result<Option<wgpu::Buffer>> {
+        let (plan, payload) = (placed.plan(), placed.payload);
+        let writes = payload.uploads.len();
+        let (start, data) = (placed.data_start(), placed.data());
+        let total =
+            if data.is_empty() { writes as u64 + u64::from(plan.params_bytes) } else { start + data.len() as u64 };
+        if total == 0 {
+            return Ok(None);
+        }
+        self.counters.bytes_written.add((writes + data.len()) as u64);
+        let buffer = self.staging.upload(total, |view| {
+            view.slice(..writes).copy_from_slice(&payload.uploads);
+            if !data.is_empty() {
+                let start = usize::try_from(start).unwrap_or_else(|_| unreachable!("staged, so it fits"));
+                view.slice(start..start + data.len()).copy_from_slice(data);
+            }
+            let mut put = |at: u32, bytes: &[u8]| {
+                let at = writes + at as usize;
+                view.slice(at..at + bytes.len()).copy_from_slice(bytes);
+            };
+            for block in &plan.params {
+                match *block {
+                    ParamBlock::Immediates { at, bytes } => put(at, &payload.immediates[bytes.range()]),
+                    ParamBlock::Grid { at, groups, first, end } => {
+                        let block: [u8; GRID_BLOCK as usize] = grid_block(groups, first, end);
+                        put(at, &block);
+                    }
+                    ParamBlock::Fill { at, fill } => {
+                        let (to, pattern) = (plan[fill].to, plan[fill].pattern);
+                        let start = fill::words(to.start % u64::from(placed.planned.caps.params_align));
+                        let pattern = &payload.immediates[pattern.range()];
+                        put(at, &fill::immediates(start, fill::words(to.end - to.start), pattern));
+                    }
+                }
+            }
+        })?;
+        Ok(Some(buffer))
+    }
+
+    /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
+    fn compile(&self, planned: &Planned, payload: &Payload) -> Result<()> {
+        let fill = planned.plan.uses_fill_kernel().then_some((&self.fill, false));
+        let own =
+            planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&payload.kernels[kernel.0 as usize], *wrapped));
+        let mut missing: SmallVec<[_; 4]> = SmallVec::new();
+        for (kernel, wrapped) in own.chain(fill) {
+            if WgpuKernel::of(kernel)?.pipeline(wrapped).is_none() {
+                missing.push((kernel, wrapped));
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // Reads files: 60 µs.
+        let cores = thread::available_parallelism().map_or(1, Into::into);
+        missing.chunks(cores).try_for_each(|some| self.compiler.compile_all(some))
+    }
+
+    /// The recorder that a recording suits.
+    fn recorder(&self, frozen: &Frozen) -> Option<&dyn ReplayRecorder> {
+        self.recorders.iter().find(|recorder| recorder.suits(&self.gpu, frozen)).map(|recorder| &**recorder)
+    }
+
+    fn record(
+        &self,
+        recorder: &dyn ReplayRecorder,
+        frozen: &Frozen,
+        earlier: Option<&dyn NativeReplay>,
+    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+        let on = RecordingDevice {
+            gpu: &self.gpu,
+            limits: &self.limits,
+            compiler: &self.compiler,
+            fill: &self.fill,
+            first_buffer: &self.first_buffer,
+            direct: !self.gpu.guest() && self.submitter.device().has_timeline(),
+        };
+        recorder.record(&on, frozen, earlier)
+    }
+
+    /// Runs what must be done before the first run of a native replay.
+    fn run_first(&self, frozen: &Frozen, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        let mut hold = Hold::new(completion, Arc::new([]), at);
+        hold.pin(frozen.payload.blocks.clone());
+        self.submitter.run(Flight::whole(commands, hold))
+    }
+
+    /// What writes to memory outside of batches.
+    fn writer(&self) -> HostWriter<'_> {
+        HostWriter { gpu: &self.gpu, queue: &self.queue, lost: &self.lost, submitter: &self.submitter }
+    }
+}
+
+impl Executor for WgpuBackend {
+    type Queue = WgpuQueue;
+
+    fn submitter(&self) -> &Submitter<WgpuQueue> {
+        &self.submitter
+    }
+
+    fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
+        let (planned, route, log) = (launch.planned, launch.route, launch.log().cloned());
+        match &mut launch.source {
+            RunSource::Batch(payload) => self.encode(planned, route, payload, log.as_ref(), leave),
+            RunSource::Replay(frozen, errand) => self.replay(frozen, route, errand, leave),
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        self.lost.explain(&self.gpu, error)
+    }
+}
+
+impl Backend for WgpuBackend {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            native_programs: false,
+            divides: true,
+            copies_within: false,
+            max_groups: self.limits.groups,
+            fill_pattern_bytes: 4 * fill::PATTERN_WORDS,
+            // The fill kernel counts words by 32 bits.
+            fill_binding_bytes: self.limits.binding_bytes.min(4 * u64::from(u32::MAX)),
+            fill_hidden_immediates: self.fill.hidden_immediates(),
+        }
+    }
+
+    fn generate(&self, program: &Program, caps: &Caps) -> Generated {
+        Generated::Source(program.source(caps))
+    }
+
+    fn launch(&self, launch: Launch<'_>) -> Result<()> {
+        launch::run(self, launch)
+    }
+
+    fn freeze(
+        &self,
+        planned: &Arc<Planned>,
+        route: Arc<Route>,
+        mut payload: Payload,
+        at: &'static Location<'static>,
+    ) -> Result<Frozen> {
+        self.place_for_good(route.planned(planned), &mut payload)?;
+        let mut frozen = Frozen::new(planned.clone(), route, payload);
+        let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
+        let recorder = self.recorder(&frozen).filter(|_| frozen.payload.blocks.iter().flatten().all(known));
+        let Some(recorder) = recorder else { return Ok(frozen) };
+        // wgpu's own checks of what belongs to the application come first: the API below it has none.
+        let first = self.initialise(&frozen, None).map_err(|error| Block::blame(&frozen.imported, error))?;
+        // Whatever else is in the way of it, replays can be encoded.
+        let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
+            tracing::debug!(%error, "a replay is not native");
+            None
+        });
+        if native.is_some() {
+            frozen.set_native(native);
+            self.run_first(&frozen, first, at)?;
+        }
+        Ok(frozen)
+    }
+
+    fn refreeze(&self, frozen: &Frozen, route: Arc<Route>, at: &'static Location<'static>) -> Result<Option<Frozen>> {
+        let planned = frozen.planned_of(&route);
+        let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
+            true => (frozen.cut_by(route), None),
+            false => {
+                let mut payload = Payload::clone(&frozen.payload);
+                payload.blocks.truncate(planned.plan.memory.len());
+                self.place_for_good(&planned, &mut payload)?;
+                let next = frozen.planned_by(route, payload);
+                let first = self.initialise(&next, Some(frozen))?;
+                (next, Some(first))
+            }
+        };
+        let Some(recorder) = self.recorder(&next) else { return Ok(None) };
+        let native = self.record(recorder, &next, frozen.native_replay().map(|native| &**native))?;
+        if native.is_none() {
+            return Ok(None);
+        }
+        next.set_native(native);
+        if let Some(first) = first {
+            self.run_first(&next, first, at)?;
+        }
+        Ok(Some(next))
+    }
+
+    fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
+        self.writer().upload(block, data)
+    }
+
+    fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+        self.writer().write(block, start, data, whole)
+    }
+
+    fn zero(&self, block: &Arc<Block>) -> Result<()> {
+        self.writer().zero(block)
+    }
+
+    fn flush(&self) {
+        self.submitter.flush();
+    }
+
+    fn staged_bytes(&self) -> u64 {
+        self.submitter.staged_bytes()
+    }
+
+    fn trim(&self) {
+        self.staging.trim();
+    }
+
+    fn close(&self) {
+        self.submitter.close();
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        Executor::explain(self, error)
+    }
+
+    fn probe(&self) {
+        self.lost.probe(&self.gpu);
+    }
+
+    fn enter(&self) -> Option<Inside> {
+        Some(exit::enter())
+    }
+
+    fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
+        self.submitter.device().share();
+        Some((&self.gpu, &self.queue))
+    }
+
+    fn is_borrowed(&self) -> bool {
+        self.gpu.guest()
+    }
+
+    fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {
+        // Its owner may use the queue.
+        self.submitter.device().share();
+        Ok(self.imports.import(buffer))
+    }
+
+    fn cache_file(&self) -> Option<&Path> {
+        self.compiler.cache().map(PipelineCache::path)
+    }
+
+    fn save_cache(&self) -> Option<io::Result<u64>> {
+        self.compiler.cache().map(PipelineCache::save)
+    }
+}

@@ -1,0 +1,216 @@
+//! What the handles of one device share: the common parts, and the backend that runs its plans.
+
+use std::sync::Arc;
+
+use sortie_plan::{Caps, Grid, Recording, Span, fuse::Program};
+
+use super::{
+    open::{guess, next_id, policy},
+    recorder::Recorder,
+};
+use crate::{
+    backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
+    error::{Error, Result},
+    exit::{EnterOnDrop, Inside, LeaveOnDrop},
+    info::{DeviceInfo, DeviceKind, Limits},
+    kernel::KernelCache,
+    lost::Lost,
+    memory::{BufferId, Pool, RawBuffer},
+    metrics::Counters,
+    options::DeviceOptions,
+    plan::{GeneratedKernel, PlanCache, Planned},
+    policy::{Costs, SubmitPolicy},
+    profile::Notes,
+    tuning::Tuning,
+};
+
+/// All that the handles of one device share.
+pub(crate) struct Shared {
+    _entering: EnterOnDrop,
+    id: u64,
+    info: DeviceInfo,
+    options: DeviceOptions,
+    abilities: Abilities,
+    backend: Arc<dyn Backend>,
+    pool: Arc<Pool>,
+    kernels: Arc<KernelCache>,
+    plans: PlanCache,
+    lost: Arc<Lost>,
+    counters: Arc<Counters>,
+    tuning: Tuning,
+    policy: SubmitPolicy,
+    costs: Arc<Costs>,
+    /// Who watches it.
+    notes: Arc<Notes>,
+    /// Records native replays anew.
+    recorder: Recorder,
+    _leaving: LeaveOnDrop,
+}
+
+impl Shared {
+    /// Puts a device together around the backend that `open` gives.
+    pub(super) fn open(
+        info: DeviceInfo,
+        options: DeviceOptions,
+        tuning: Tuning,
+        lost: Arc<Lost>,
+        open: impl FnOnce(&OpenArgs<'_>) -> Result<OpenBackend>,
+    ) -> Result<Self> {
+        let (id, policy) = (next_id(), policy(&options, &tuning, info.kind));
+        let counters = Arc::new(Counters::default());
+        let costs = Arc::new(Costs::new(guess(info.kind)));
+        let OpenBackend { backend, pool, kernels } = open(&OpenArgs {
+            id,
+            info: &info,
+            options: &options,
+            policy,
+            costs: &costs,
+            lost: &lost,
+            counters: &counters,
+        })?;
+        let has_driver = info.kind != DeviceKind::Cpu;
+        Ok(Self {
+            _entering: EnterOnDrop(has_driver),
+            id,
+            info,
+            options,
+            abilities: backend.abilities(),
+            backend,
+            pool,
+            kernels,
+            plans: PlanCache::new(counters.clone()),
+            lost,
+            counters,
+            tuning,
+            policy,
+            costs,
+            notes: Arc::default(),
+            recorder: Recorder::default(),
+            _leaving: LeaveOnDrop(has_driver),
+        })
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    pub(crate) fn tuning(&self) -> &Tuning {
+        &self.tuning
+    }
+
+    pub(crate) fn policy(&self) -> SubmitPolicy {
+        self.policy
+    }
+
+    pub(crate) fn costs(&self) -> &Costs {
+        &self.costs
+    }
+
+    pub(crate) fn notes(&self) -> &Arc<Notes> {
+        &self.notes
+    }
+
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    pub(crate) fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.info.limits
+    }
+
+    pub(crate) fn options(&self) -> &DeviceOptions {
+        &self.options
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(crate) fn kernels(&self) -> &Arc<KernelCache> {
+        &self.kernels
+    }
+
+    pub(crate) fn lost(&self) -> &Lost {
+        &self.lost
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// See [`Backend::enter`].
+    pub(crate) fn enter(&self) -> Option<Inside> {
+        self.backend.enter()
+    }
+
+    /// See [`Backend::explain`].
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        self.backend.explain(error)
+    }
+
+    /// Memory out of the pool.
+    pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<RawBuffer> {
+        self.pool.take_flushing(bytes, preferred, || self.backend.flush())
+    }
+
+    /// What the planner may do on this device.
+    pub(crate) fn caps(&self) -> Caps {
+        let (planning, limits, abilities) = (self.options.planning, self.limits(), &self.abilities);
+        Caps {
+            reorder: planning.reorder,
+            reuse: planning.reuse,
+            fuse: planning.fuse,
+            host: abilities.native_programs,
+            software: self.info.kind == DeviceKind::Software,
+            product: self.tuning.product_way(),
+            // One is left for immediates, on devices that have none.
+            storage_buffers: limits.storage_buffers - 1,
+            params_align: limits.slice_alignment,
+            max_groups: abilities.max_groups,
+            fill_binding_bytes: abilities.fill_binding_bytes,
+        }
+    }
+
+    /// The plan of this recording, made if none is known.
+    pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<Planned>> {
+        let caps = self.caps();
+        self.plans.get(recording, &caps, &|program| self.generate(program, &caps))
+    }
+
+    /// The kernel of a tensor program.
+    fn generate(&self, program: &Program, caps: &Caps) -> Result<GeneratedKernel> {
+        Ok(match self.backend.generate(program, caps) {
+            Generated::Source(source) => {
+                let kernel = self.kernels.generated(&source.text)?;
+                let groups = source.grid;
+                let grid = match groups.iter().any(|side| *side > self.limits().groups) {
+                    true => Grid::Wrapped { groups, share: Span::EMPTY },
+                    false => Grid::Direct(groups),
+                };
+                GeneratedKernel { kernel, words: source.words, grid }
+            }
+            Generated::Native { compiled, interface, grid } => {
+                let kernel = self.kernels.native(interface, compiled);
+                GeneratedKernel { kernel, words: Vec::new(), grid: Grid::Direct(grid) }
+            }
+        })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.backend.close();
+    }
+}

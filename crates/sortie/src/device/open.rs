@@ -1,0 +1,103 @@
+//! Opening a device: the one place where its backend is selected.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    Shared,
+    adapter::{self, Opened},
+};
+use crate::{
+    backend::{
+        cpu::{CpuBackend, Workers},
+        vulkan::VulkanRecorder,
+        wgpu::{Gpu, WgpuBackend, WgpuOpened},
+    },
+    error::{Error, ErrorKind, Result},
+    exit::Loading,
+    info::{DeviceInfo, DeviceKind},
+    lost::Lost,
+    options::{DeviceOptions, TuningFile},
+    policy::{Split, SubmitPolicy},
+    submit::Driver,
+    tuning::Tuning,
+};
+
+/// The built-in CPU, with what drives its queue.
+pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Shared> {
+    let workers = Workers::new(&options)?;
+    let info = held_to(DeviceInfo::cpu(workers.count()), &options);
+    let tuning = Tuning::new(&options.tuning, &info);
+    let shared = Shared::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(workers, args, driver))?;
+    if let (Some(libraries), Some(name)) = (shared.backend().libraries(), shared.tuning().library()) {
+        libraries.select(name);
+    }
+    Ok(shared)
+}
+
+/// A device of wgpu's, our own or the application's.
+pub(super) fn wgpu(opened: Opened, options: DeviceOptions, guest: bool) -> Result<Shared> {
+    if options.check_races {
+        let message = format!("{info} cannot check for races: open the built-in CPU for that", info = opened.info);
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    let _loading = Loading::begin();
+    let Opened { device, queue, info, downlevel } = opened;
+    let info = held_to(info, &options);
+    let lost = Arc::new(Lost::default());
+    let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
+    // A guest has no files: how the queue is used is its host's to decide.
+    let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
+    let features = kernel_features(&gpu, &options);
+    let recorders = vec![Box::new(VulkanRecorder) as _];
+    let opened = WgpuOpened { gpu, queue, features, downlevel, recorders };
+    Shared::open(info, options, tuning, lost, |args| WgpuBackend::open(opened, args))
+}
+
+/// How a device is given its work: as its options or the tuning file say, else by default.
+pub(super) fn policy(options: &DeviceOptions, tuning: &Tuning, kind: DeviceKind) -> SubmitPolicy {
+    options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(kind))
+}
+
+/// The device with the limits that its options hold it to.
+fn held_to(info: DeviceInfo, options: &DeviceOptions) -> DeviceInfo {
+    if options.portable { info.portable() } else { info }
+}
+
+/// The policy of a device for which nothing else is said. The built-in CPU has no watchdog: a batch that is cut only takes longer there.
+pub(crate) fn default_policy(kind: DeviceKind) -> SubmitPolicy {
+    match kind {
+        DeviceKind::Cpu => SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() },
+        _ => SubmitPolicy::default(),
+    }
+}
+
+/// Nanoseconds that a workgroup of a kernel takes of which nothing is known. Low rather than high: a batch is cut for what is known about it.
+pub(super) fn guess(kind: DeviceKind) -> f64 {
+    match kind {
+        DeviceKind::Noop => 0.0,
+        DeviceKind::Cpu | DeviceKind::Software => 64.0,
+        _ => 1.0,
+    }
+}
+
+/// The features that kernels may use. A guest's device may have more than it is held to.
+fn kernel_features(gpu: &Gpu, options: &DeviceOptions) -> wgpu::Features {
+    let all = gpu.features();
+    if options.portable { all.difference(adapter::OPTIONAL) } else { all }
+}
+
+/// The number of a device, never given twice in a process.
+pub(super) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Our own handlers: wgpu's default one panics, and a loss must reach our flag.
+fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
+    let flag = lost.clone();
+    device.set_device_lost_callback(move |reason, message| flag.set(format!("{reason:?} {message}").trim()));
+    Gpu::watch(device)
+}

@@ -1,0 +1,92 @@
+//! A plan with memory and data: what interpreters are given.
+
+use std::sync::Arc;
+
+use sortie_plan::{Cut, MemoryId, Plan, Port, SlotId, Step};
+
+use super::{Errand, Payload, Planned};
+use crate::memory::Block;
+
+/// A plan that has been given memory and data.
+#[derive(Clone, Copy)]
+pub(crate) struct PlacedPlan<'a> {
+    pub(crate) planned: &'a Planned,
+    /// Its submissions.
+    pub(crate) cuts: &'a [Cut],
+    /// Kernels and data.
+    pub(crate) payload: &'a Payload,
+    /// Memory: that of the slots, then the scratch buffers of the plan, then the parameters.
+    pub(crate) blocks: &'a [Option<Arc<Block>>],
+    /// What this run of a replay brings and asks for.
+    pub(crate) run: Option<&'a Errand>,
+}
+
+impl<'a> PlacedPlan<'a> {
+    pub(crate) fn plan(&self) -> &'a Plan {
+        &self.planned.plan
+    }
+
+    /// Whether a step is to be done: scratch that comes zeroed is not zeroed, and outputs that were not asked for are not read.
+    #[inline]
+    pub(crate) fn wants(&self, step: Step) -> bool {
+        match step {
+            Step::Zero(id) => {
+                let zero = &self.planned.plan[id];
+                !zero.first || !self.block(zero.memory).fresh()
+            }
+            Step::Output(id) => self.reads(id.of(&self.planned.recording.outputs)),
+            _ => true,
+        }
+    }
+
+    fn reads(&self, port: Port) -> bool {
+        self.run.is_some_and(|errand| errand.reads.contains(&port.start))
+    }
+
+    /// A piece of memory.
+    #[inline]
+    pub(crate) fn block(&self, memory: MemoryId) -> &'a Arc<Block> {
+        self.blocks[memory.0 as usize].as_ref().unwrap_or_else(|| unreachable!("memory in use has a block"))
+    }
+
+    /// The memory that a slot lies on.
+    #[inline]
+    pub(crate) fn block_of(&self, slot: SlotId) -> &'a Arc<Block> {
+        self.block(self.plan().memory_of(slot))
+    }
+
+    /// The memory of the parameters, if there are any.
+    pub(crate) fn params(&self) -> Option<&'a Arc<Block>> {
+        self.blocks.get(self.plan().params_memory().0 as usize).and_then(Option::as_ref)
+    }
+
+    /// Room that reads need.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        match self.run {
+            None => self.payload.read_bytes,
+            Some(errand) if errand.reads.is_empty() => 0,
+            Some(_) => self.planned.recording.outputs.bytes(),
+        }
+    }
+
+    /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.
+    pub(crate) fn data_start(&self) -> u64 {
+        (self.payload.uploads.len() as u64 + u64::from(self.plan().params_bytes)).next_multiple_of(8)
+    }
+
+    /// The data of inputs.
+    pub(crate) fn data(&self) -> &'a [u8] {
+        self.run.map_or(&[], |errand| &errand.data)
+    }
+
+    /// Inputs with data.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        self.planned.recording.inputs.iter().filter(|port| port.bytes > 0)
+    }
+
+    /// Outputs that this run asks for.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
+        let this = *self;
+        self.planned.recording.outputs.iter().filter(move |port| this.reads(**port))
+    }
+}

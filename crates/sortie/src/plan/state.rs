@@ -1,0 +1,28 @@
+//! What a backend keeps with a plan from run to run.
+
+use std::{any::Any, fmt};
+
+use parking_lot::Mutex;
+
+/// A value of the backend's. Taken out while a run uses it, so that another thread running the same plan is not held up: it starts with a new one.
+#[derive(Default)]
+pub(crate) struct BackendState(Mutex<Option<Box<dyn Any + Send>>>);
+
+impl BackendState {
+    /// Takes the value out; a new one where there is none.
+    pub(crate) fn take<T: Any + Send + Default>(&self) -> Box<T> {
+        let taken = self.0.lock().take();
+        taken.and_then(|state| state.downcast().ok()).unwrap_or_default()
+    }
+
+    /// Puts it back for the next run.
+    pub(crate) fn put<T: Any + Send>(&self, state: Box<T>) {
+        *self.0.lock() = Some(state);
+    }
+}
+
+impl fmt::Debug for BackendState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BackendState")
+    }
+}
