@@ -32,6 +32,8 @@ pub struct Buffer<T> {
     /// `None` for no elements: a device has no memory of length 0.
     block: Option<Arc<Block>>,
     shared: Arc<Shared>,
+    /// Its device's number, here so that recording need not look into `shared`.
+    device: u64,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -147,7 +149,7 @@ impl Device {
         let len =
             usize::try_from(bytes / size).map_err(|_| Error::too_large("elements", bytes / size, usize::MAX as u64))?;
         let block = (len > 0).then_some(block);
-        Ok(Buffer { block, shared: self.shared.clone(), len, elements: PhantomData })
+        Ok(Buffer::new(&self.shared, block, len))
     }
 }
 
@@ -192,7 +194,11 @@ impl<T: Pod> Buffer<T> {
     /// All of a block.
     pub(crate) fn of(shared: &Arc<Shared>, block: Arc<Block>) -> Self {
         let len = index(block.bytes()) / size_of::<T>().max(1);
-        Self { block: Some(block), shared: shared.clone(), len, elements: PhantomData }
+        Self::new(shared, Some(block), len)
+    }
+
+    fn new(shared: &Arc<Shared>, block: Option<Arc<Block>>, len: usize) -> Self {
+        Self { block, shared: shared.clone(), device: shared.id(), len, elements: PhantomData }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -204,7 +210,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     pub(crate) fn device_id(&self) -> u64 {
-        self.shared.id()
+        self.device
     }
 
     fn take(shared: &Arc<Shared>, len: usize) -> Result<Self> {
@@ -217,7 +223,7 @@ impl<T: Pod> Buffer<T> {
                 Some(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4)))
             }
         };
-        Ok(Self { block, shared: shared.clone(), len, elements: PhantomData })
+        Ok(Self::new(shared, block, len))
     }
 }
 
@@ -280,7 +286,8 @@ impl<'a, T: Pod> Slice<'a, T> {
 
 impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
-        Self { block: self.block.clone(), shared: self.shared.clone(), len: self.len, elements: PhantomData }
+        let Self { block, shared, device, len, elements } = self;
+        Self { block: block.clone(), shared: shared.clone(), device: *device, len: *len, elements: *elements }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Validated WGSL with its interface, and the compiled form that a backend makes of it ([`compiled`]).
 //!
 //! Source goes through token limits ([`source`]), naga ([`parse`]) and reflection ([`interface`]); what it needs beyond that (grids over
-//! the device's limit, immediates on a device without them) is a [`rewrite`] of the entry point in naga's IR. All of it, and the backend's
+//! the device's limit, immediates on a device without them) is a [`mod@rewrite`] of the entry point in naga's IR. All of it, and the backend's
 //! own compilation, runs on a thread with a large stack, because naga recurses.
 
 mod bound;

@@ -106,7 +106,13 @@ impl Block {
     /// Whether the buffer was made for this use; ours are made for all of them.
     #[inline]
     pub(crate) fn allows(&self, wanted: Use) -> bool {
-        self.owned || self.raw().memory.allows(wanted)
+        self.owned || self.import_allows(wanted)
+    }
+
+    /// Apart, so that recording does not carry it along.
+    #[cold]
+    fn import_allows(&self, wanted: Use) -> bool {
+        self.raw().memory.allows(wanted)
     }
 
     #[inline]

@@ -12,6 +12,7 @@ use crate::{
 
 /// A kernel on the built-in CPU.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a kernel has it in a box, and it is never moved")]
 pub(crate) enum CpuKernel {
     /// WGSL.
     Program(CpuProgram),
@@ -87,4 +88,19 @@ impl CpuProgram {
 
 fn line(source: &str, span: naga::Span) -> Option<u32> {
     span.is_defined().then(|| span.location(source).line_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CpuKernel;
+    use crate::{device::Device, error::ErrorKind, options::DeviceOptions};
+
+    #[test]
+    fn a_kernel_of_another_backend_is_an_error() {
+        let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+        let noop = Device::open_with(noop).expect("it is always there");
+        let kernel = noop.kernel("@compute @workgroup_size(1) fn main() {}").expect("it is valid");
+        let error = CpuKernel::of(&kernel).err().expect("it is none of the CPU's");
+        assert_eq!(error.kind(), &ErrorKind::Internal);
+    }
 }

@@ -55,10 +55,11 @@ pub(super) struct Loan {
 
 impl<'a> Memory<'a> {
     pub(super) fn new(blocks: &'a [Option<Arc<Block>>], memory: &'a [MemoryId]) -> Result<Self> {
-        let unlocked = |block: &'a Option<Arc<Block>>| {
-            Ok(Locked { memory: block.as_deref().map(host_memory).transpose()?, words: None })
-        };
-        Ok(Self { memory, locked: blocks.iter().map(unlocked).collect::<Result<_>>()? })
+        let mut locked = SmallVec::with_capacity(blocks.len());
+        for block in blocks {
+            locked.push(Locked { memory: block.as_deref().map(host_memory).transpose()?, words: None });
+        }
+        Ok(Self { memory, locked })
     }
 
     #[inline]
