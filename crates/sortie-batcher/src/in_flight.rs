@@ -20,6 +20,8 @@ use crate::{
 };
 
 pub(crate) type RequestsOf<J> = Requests<<J as Job>::Input, ReplyOf<J>>;
+/// What the future of a batch returns.
+type OutcomeOf<J> = Result<<J as Job>::Answers, <J as Job>::Error>;
 
 /// A batch under way.
 pub(crate) struct InFlight<J: Job> {
@@ -29,7 +31,7 @@ pub(crate) struct InFlight<J: Job> {
     /// When it started and with how many rows, if it is traced.
     pub(crate) traced: Option<(Instant, usize)>,
     /// What the future returned.
-    outcome: Option<Result<J::Answers, J::Error>>,
+    outcome: Option<OutcomeOf<J>>,
 }
 
 /// Where the future of a batch lives. Reused, so that a batch costs no allocation.
@@ -107,7 +109,7 @@ impl<J: Job> InFlight<J> {
     }
 
     /// Its parts: the slot without the future, the requests, and what the future returned.
-    pub(crate) fn into_parts(mut self) -> (Slot<J>, RequestsOf<J>, Option<Result<J::Answers, J::Error>>) {
+    pub(crate) fn into_parts(mut self) -> (Slot<J>, RequestsOf<J>, Option<OutcomeOf<J>>) {
         self.slot.running.set(None);
         (self.slot, self.requests, self.outcome)
     }

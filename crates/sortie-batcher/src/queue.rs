@@ -1,7 +1,7 @@
 //! Requests that wait, and which of them start when. Pure: time is an argument, so that every rule can be tested without a clock.
 //!
 //! Requests wait by key, because different keys never share a batch, and by priority. A batch is of one key, the one whose first request is the most urgent: higher priorities go first, but
-//! every [`AGEING`] times `max_wait` that a request has waited raises it by one, so that none waits for ever. Requests without room are blocked, in the order of their arrival.
+//! every four times `max_wait` that a request has waited raises it by one, so that none waits for ever. Requests without room are blocked, in the order of their arrival.
 //!
 //! Invariant: while requests are blocked there is no room for the first of them.
 
