@@ -66,20 +66,20 @@
 //! |---|---|
 //! | `device` | [`Device`]: where work runs; [`Buffer`], memory that the user owns |
 //! | `memory` | blocks of memory, and the pool they come from |
-//! | `backend` | memory and readbacks, as wgpu and the built-in CPU have them |
+//! | `backend` | what runs plans: wgpu (with native replays on Vulkan), and the built-in CPU |
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
-//! | `encode` | a plan turned into wgpu commands |
-//! | `cpu` | a plan run by the host itself |
+//! | `plan` | plans found again, completed, cut by cost, given memory |
+//! | `launch` | one path from a batch or a run of a replay to the submit queue |
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`DeviceJob`], [`Fleet`]: requests of many callers become batches on devices |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
 //! | `tune` | [`Device::tune`], [`Findings`]: measuring a device |
 //! | `tuning` | what was measured, and its file |
-//! | `finish` | what those who wait for a batch get |
-//! | `submit` | [`Ticket`], [`Reading`], and the threads behind them |
+//! | `finish` | [`Ticket`], [`Reading`]: how batches end, and the data that they read back |
+//! | `submit` | the order in which a device is given its work, and the threads that do so |
 //! | `error` | [`Error`] |
 //! | `info` | [`DeviceInfo`], [`Limits`]: what a device is |
 //! | `options` | [`DeviceOptions`], [`TuningFile`], [`CacheDir`]: how it is opened |

@@ -62,11 +62,7 @@ pub(crate) fn check(source: &Source, table: &Table) -> Vec<String> {
         let unused = allowed.difference(&found(edges)).cloned().collect::<Vec<_>>();
         wrong.extend(unused.into_iter().map(|(row, used)| format!("{row} may use {used}, but does not")));
     }
-    let cycle = in_cycles(&edges);
-    let new = cycle.iter().filter(|module| !table.cycle.contains(**module));
-    wrong.extend(new.map(|module| format!("{module} is in a cycle")));
-    let gone = table.cycle.iter().filter(|module| !cycle.contains(module.as_str()));
-    wrong.extend(gone.map(|module| format!("{module} is no longer in a cycle: take it out of the line `Cycle:`")));
+    wrong.extend(in_cycles(&edges).into_iter().map(|module| format!("{module} is in a cycle")));
     let folders = table.rows.keys().filter(|row| !source.modules.contains_key(&names(row)));
     wrong.extend(folders.map(|row| format!("there is no module {row}")));
     wrong

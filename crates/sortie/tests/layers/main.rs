@@ -54,7 +54,7 @@ fn the_planner_knows_no_device_thread_clock_or_file() {
 #[test]
 fn only_the_clock_reads_time() {
     // The batcher has a clock of its own, and workers pass deadlines to another crate.
-    const OTHERS: [&str; 2] = ["batcher/", "cpu/workers.rs"];
+    const OTHERS: [&str; 2] = ["batcher/", "backend/cpu/workers.rs"];
     let instant = ["std", "time", "Instant"].map(str::to_owned);
     for module in Source::read(&src("sortie")).modules.values() {
         let named = module.named.iter().any(|path| path.starts_with(&instant));
@@ -125,32 +125,30 @@ fn an_unchanged_copy_is_right() {
 #[test]
 fn a_planted_cycle_is_found_even_where_the_table_allows_its_uses() {
     let mut planted = Planted::new();
-    planted.plant("access.rs", "fn planted(_: &crate::plan::Plan) {}");
-    let row = planted.page.split("\n| `access` |").nth(1).and_then(|rest| rest.lines().next()).expect("a row");
-    let allowed = format!("| `access` | plan {row}");
-    planted.page = planted.page.replace(&format!("| `access` |{row}"), &allowed);
+    planted.plant("record/access.rs", "fn planted(_: &crate::steps::Plan) {}");
+    planted.page = planted.page.replacen("| `record` |", "| `record` | steps", 1);
     let wrong = planted.wrong();
-    assert!(wrong.contains("access is in a cycle") && wrong.contains("plan is in a cycle"), "{wrong}");
+    assert!(wrong.contains("record is in a cycle") && wrong.contains("steps is in a cycle"), "{wrong}");
 }
 
 #[test]
 fn a_planted_use_in_a_nested_folder_is_found() {
     let planted = Planted::new();
-    planted.plant("fuse/wgsl.rs", "fn planted(_: &super::super::touch::Touch) {}");
+    planted.plant("fuse/wgsl.rs", "fn planted(_: &super::super::steps::Touch) {}");
     let wrong = planted.wrong();
-    assert!(wrong.contains("fuse must not use touch") && wrong.contains("fuse/wgsl.rs"), "{wrong}");
+    assert!(wrong.contains("fuse must not use steps") && wrong.contains("fuse/wgsl.rs"), "{wrong}");
 }
 
 #[test]
 fn a_planted_use_through_a_name_at_the_root_is_found() {
     let planted = Planted::new();
-    planted.plant("span.rs", "fn planted() { assert!(crate::touches as usize > 0); }");
-    assert!(planted.wrong().contains("span must not use touch"), "{}", planted.wrong());
+    planted.plant("record/span.rs", "fn planted() { assert!(crate::touches as usize > 0); }");
+    assert!(planted.wrong().contains("record must not use steps"), "{}", planted.wrong());
 }
 
 #[test]
 fn an_allowed_use_that_nothing_needs_is_found() {
     let mut planted = Planted::new();
-    planted.page = planted.page.replacen("| `access` |", "| `access` | touch", 1);
-    assert!(planted.wrong().contains("access may use touch, but does not"), "{}", planted.wrong());
+    planted.page = planted.page.replacen("| `record` |", "| `record` | steps", 1);
+    assert!(planted.wrong().contains("record may use steps, but does not"), "{}", planted.wrong());
 }

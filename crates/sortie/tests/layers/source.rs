@@ -83,6 +83,8 @@ impl Source {
             "crate" => Vec::new(),
             "self" => module.to_vec(),
             "super" => module.split_last()?.1.to_vec(),
+            // `::name` is another crate, even where a child has that name.
+            "" => return Some(Target::Crate(rest.first()?.clone())),
             // A child of this module, else another crate; std and core do not matter.
             name => {
                 let child: Names = module.iter().cloned().chain([name.to_owned()]).collect();
@@ -198,7 +200,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.names(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        let root = path.leading_colon.map(|_| String::new());
+        self.names(root.into_iter().chain(path.segments.iter().map(|segment| segment.ident.to_string())).collect());
         visit::visit_path(self, path);
     }
 

@@ -1,7 +1,7 @@
 //! The module tables of ARCHITECTURE.md.
 //!
 //! One table for each crate, below a heading that names it: ``### Modules of `sortie-plan` ``. A row is a module with its submodules, except those that have a row of their own; the second column
-//! has the modules that it uses, the third the other crates that matter. A line `Cycle:` names the modules that still use each other in a circle.
+//! has the modules that it uses, the third the other crates that matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,6 @@ pub(crate) struct Row {
 pub(crate) struct Table {
     /// By module: `order`, or `backend/wgpu`.
     pub(crate) rows: BTreeMap<String, Row>,
-    /// Modules that are known to be in a cycle.
-    pub(crate) cycle: BTreeSet<String>,
 }
 
 impl Table {
@@ -28,9 +26,6 @@ impl Table {
         let section = section.split("\n#").next().unwrap_or_default();
         let mut table = Self::default();
         for line in section.lines() {
-            if let Some(cycle) = line.strip_prefix("Cycle:") {
-                table.cycle = words(cycle);
-            }
             let cells: Vec<_> = line.split('|').map(str::trim).collect();
             let [_, module, uses, crates, _] = cells[..] else { continue };
             if module != "module" && !module.starts_with("---") {
@@ -51,7 +46,7 @@ impl Table {
     }
 }
 
-/// The names in a cell or a line: what is not a name separates them.
+/// The names in a cell: what is not a name separates them.
 fn words(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '/';
     text.split(|c| !is_name(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()

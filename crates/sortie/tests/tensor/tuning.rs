@@ -38,6 +38,8 @@ impl Place {
         let options = DeviceOptions {
             device: Some(driver.into()),
             tuning: TuningFile::At(self.file()),
+            // Drivers take long to compile on a busy machine.
+            compile_budget: Duration::from_secs(600),
             // On a busy machine a product that takes long is divided, by another pipeline.
             ..drivers::uncut()
         };
