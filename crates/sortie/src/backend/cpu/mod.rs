@@ -11,6 +11,7 @@ mod native;
 mod queue;
 mod readback;
 mod runner;
+mod timer;
 mod workers;
 
 pub(crate) use self::{backend::CpuBackend, workers::Workers};

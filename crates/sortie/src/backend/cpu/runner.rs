@@ -12,15 +12,17 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
-use super::{CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::Memory, workers::Workers};
+use super::{
+    CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::Memory, timer::CpuTimer,
+    workers::Workers,
+};
 use crate::{
     backend::interpret::{Interpreter, interpret},
-    clock::Instant,
     error::{Error, Result},
     memory::{Block, host},
     metrics::{Count, Counters},
     plan::{Errand, Frozen, Payload, PlacedPlan, Planned},
-    profile::{Log, Ran, RanBetween},
+    profile::Log,
 };
 
 /// One submission of a batch, ready to run.
@@ -38,7 +40,7 @@ pub(super) struct Sheet {
     pub(super) workers: Arc<Workers>,
     returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
-    /// Where somebody wants to know what it takes.
+    /// Profile log, if the batch is profiled.
     log: Option<Arc<Log>>,
 }
 
@@ -140,12 +142,12 @@ impl Work {
             memory: Memory::new(blocks, &sheet.planned.plan.memory)?,
             canceled,
             tally: Tally::default(),
-            minutes: sheet.log.as_ref().map(|log| Minutes::new(log, self.part, self.cut.ops as usize)),
+            timer: sheet.log.as_ref().map(|log| CpuTimer::new(log, self.part, self.cut.ops as usize)),
         };
         let outcome = interpret(&placed, &self.cut, &mut running);
         running.tally.add_to(&sheet.counters);
-        if let Some(minutes) = running.minutes {
-            minutes.file();
+        if let Some(timer) = running.timer {
+            timer.file();
         }
         outcome
     }
@@ -161,7 +163,7 @@ pub(super) struct Running<'a> {
     pub(super) canceled: &'a AtomicBool,
     tally: Tally,
     /// Present when the batch is profiled.
-    minutes: Option<Minutes<'a>>,
+    timer: Option<CpuTimer<'a>>,
 }
 
 impl Interpreter for Running<'_> {
@@ -217,8 +219,8 @@ impl Interpreter for Running<'_> {
 
     #[inline]
     fn executed(&mut self, step: StepId) {
-        if let Some(minutes) = &mut self.minutes {
-            minutes.executed(step);
+        if let Some(timer) = &mut self.timer {
+            timer.executed(step);
         }
     }
 }
@@ -247,37 +249,6 @@ impl Running<'_> {
     #[cold]
     fn attach(&self, op: u32, error: Error) -> Error {
         self.placed.payload.names.place(self.placed.planned.origin(op as usize), error)
-    }
-}
-
-/// What a submission did when.
-struct Minutes<'a> {
-    log: &'a Log,
-    part: u32,
-    ran: Vec<Ran>,
-    between: Vec<RanBetween>,
-    /// When the last one ended, in nanoseconds since the log began.
-    last: u64,
-}
-
-impl<'a> Minutes<'a> {
-    fn new(log: &'a Log, part: u32, ops: usize) -> Self {
-        let (ran, between) = (Vec::with_capacity(ops), Vec::with_capacity(ops));
-        Self { log, part, ran, between, last: log.since(Instant::now()) }
-    }
-
-    /// Apart, so that running without a profile does not carry it along.
-    #[cold]
-    fn executed(&mut self, step: StepId) {
-        let now = self.log.since(Instant::now());
-        let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
-        self.ran.push(Ran { step: step.0, part: self.part, encode: 0 });
-        let begin = std::mem::replace(&mut self.last, now);
-        self.between.push(RanBetween { first, count: 1, part: self.part, begin, end: now });
-    }
-
-    fn file(self) {
-        self.log.ran(self.ran, self.between);
     }
 }
 

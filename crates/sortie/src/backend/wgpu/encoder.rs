@@ -1,27 +1,24 @@
 //! The wgpu interpreter: encodes the steps of a plan.
 //!
-//! Two walks over the list in the same order: [`Encoding::resolve`] finds the bind groups (skipped when the buffers are those of the
-//! last run), [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
+//! Two walks over the list in the same order: `bindings.rs` finds the bind groups (skipped when the buffers are those of the last run),
+//! [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
 use std::slice;
 
 use smallvec::SmallVec;
-use sortie_plan::{
-    Access, Dispatch, Fill, GRID_BLOCK, Groups as Workgroups, Lane, MemoryId, Port, SlotId, Step, StepId, Zero,
-};
+use sortie_plan::{Dispatch, Fill, Groups as Workgroups, Lane, MemoryId, Port, SlotId, Step, StepId, Zero};
 
 use super::{
-    Gpu, Layout, Pipeline, WgpuKernel,
-    bind_groups::{Bound, GroupCache, GroupKey, GroupRef, Groups, Resolved},
+    Gpu, WgpuKernel,
+    bind_groups::{GroupCache, GroupRef, Resolved},
     fill,
-    pass::{Commands, pipeline},
+    pass::Commands,
     timestamps::Stamps,
 };
 use crate::{
     backend::interpret::{Interpreter, interpret},
     error::Result,
     info::Limits,
-    memory::Block,
     metrics::{Count, Counters},
     plan::PlacedPlan,
 };
@@ -90,101 +87,22 @@ impl<'a> Encoding<'a> {
         Ok(())
     }
 
-    /// Whether the buffers are those of the last run.
-    fn fits(&self, resolved: &Resolved) -> bool {
-        let blocks = self.placed.blocks;
-        resolved.buffers.len() == blocks.len()
-            && blocks
-                .iter()
-                .zip(&resolved.buffers)
-                .all(|(block, id)| block.as_ref().is_none_or(|block| block.id() == *id))
-    }
-
-    /// Finds all bind groups.
-    fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) -> Result<()> {
-        let plan = self.placed.plan();
-        resolved.groups.clear();
-        resolved.buffers.clear();
-        // A slot that no op uses has no buffer; any id will do.
-        let unused = crate::memory::BufferId(0);
-        let ids = self.placed.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id()));
-        resolved.buffers.extend(ids);
-        let mut push = |layout: &Layout, bound: &[(Bound, &Block)]| {
-            let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
-            let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
-            resolved.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
-            Ok(())
-        };
-        for step in &plan.steps {
-            match *step {
-                Step::Dispatch(id) => self.resolve_dispatch(&plan[id], &mut push)?,
-                Step::Fill(id) => {
-                    if let Some(fill) = self.fills_in_pass(&plan[id]) {
-                        let bound = self.bound(&Access { start: self.aligned(plan[id].to.start), ..plan[id].to });
-                        push(&fill.groups()[0].layout, &[bound])?;
-                        self.resolve_hidden(pipeline(fill, false), &mut push)?;
-                    }
-                }
-                Step::Zero(id) => {
-                    if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
-                        let block = self.placed.block(plan[id].memory);
-                        let bound = Bound { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
-                        push(&fill.groups()[0].layout, &[(bound, block)])?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl Push) -> Result<()> {
-        let kernel = self.kernels[dispatch.kernel.0 as usize];
-        let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
-        for group in kernel.groups() {
-            let bound: SmallVec<[_; 8]> =
-                accesses[group.bindings.clone()].iter().map(|access| self.bound(access)).collect();
-            push(&group.layout, &bound)?;
-        }
-        self.resolve_hidden(pipeline(kernel, is_wrapped(dispatch)), push)
-    }
-
-    fn resolve_hidden(&self, pipeline: &Pipeline, push: &mut impl Push) -> Result<()> {
-        if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.placed.params()) {
-            let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
-            let bound: SmallVec<[(_, &Block); 2]> = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, &**params))
-                .collect();
-            push(&hidden.layout, &bound)?;
-        }
-        Ok(())
-    }
-
-    fn bound(&self, access: &Access) -> (Bound, &'a Block) {
-        let block = self.placed.block_of(access.slot);
-        (Bound { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, block)
-    }
-
     /// A fill starts anywhere; its binding starts at the alignment before it.
-    fn aligned(&self, start: u64) -> u64 {
+    pub(super) fn aligned(&self, start: u64) -> u64 {
         start - start % u64::from(self.limits.slice_alignment)
     }
 
     /// The fill kernel, where a fill has a pattern.
-    fn fills_in_pass(&self, fill: &Fill) -> Option<&'a WgpuKernel> {
+    pub(super) fn fills_in_pass(&self, fill: &Fill) -> Option<&'a WgpuKernel> {
         self.fill.filter(|_| fill.lane() == Lane::Compute)
     }
 
     /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
-    fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
+    pub(super) fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
         let bound = !zero.first && zero.bytes <= self.limits.binding_bytes;
         self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
     }
 }
-
-/// Takes the bind groups of steps, in order.
-trait Push: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()> {}
-impl<F: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()>> Push for F {}
 
 /// Encodes one submission.
 struct Encoder<'e, 'a, 's, 'r> {
@@ -332,6 +250,6 @@ impl<'e> Encoder<'e, '_, '_, '_> {
     }
 }
 
-fn is_wrapped(dispatch: &Dispatch) -> bool {
+pub(super) fn is_wrapped(dispatch: &Dispatch) -> bool {
     matches!(dispatch.groups, Workgroups::Wrapped(_))
 }

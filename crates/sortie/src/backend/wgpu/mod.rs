@@ -3,6 +3,7 @@
 
 mod backend;
 mod bind_groups;
+mod bindings;
 mod cache_file;
 mod commands;
 mod compiler;

@@ -1,0 +1,39 @@
+//! Times of steps on the host.
+
+use sortie_plan::StepId;
+
+use crate::{
+    clock::Instant,
+    profile::{Log, Ran, RanBetween},
+};
+
+/// Times the steps of one submission for a profile.
+pub(super) struct CpuTimer<'a> {
+    log: &'a Log,
+    part: u32,
+    ran: Vec<Ran>,
+    between: Vec<RanBetween>,
+    /// When the last one ended, in nanoseconds since the log began.
+    last: u64,
+}
+
+impl<'a> CpuTimer<'a> {
+    pub(super) fn new(log: &'a Log, part: u32, ops: usize) -> Self {
+        let (ran, between) = (Vec::with_capacity(ops), Vec::with_capacity(ops));
+        Self { log, part, ran, between, last: log.since(Instant::now()) }
+    }
+
+    /// Apart, so that running without a profile does not carry it along.
+    #[cold]
+    pub(super) fn executed(&mut self, step: StepId) {
+        let now = self.log.since(Instant::now());
+        let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
+        self.ran.push(Ran { step: step.0, part: self.part, encode: 0 });
+        let begin = std::mem::replace(&mut self.last, now);
+        self.between.push(RanBetween { first, count: 1, part: self.part, begin, end: now });
+    }
+
+    pub(super) fn file(self) {
+        self.log.ran(self.ran, self.between);
+    }
+}
