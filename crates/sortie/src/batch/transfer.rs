@@ -199,10 +199,8 @@ impl Recorder<'_> {
         } else {
             // An element too odd for the kernel, or an imported buffer that no kernel may bind.
             let bytes = to.stretch.exact();
-            let all = |uploads: &mut Vec<u8>| {
-                uploads.extend(value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte))
-            };
-            OpKind::Write { data: self.data(bytes, all)? }
+            let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
+            OpKind::Write { data: self.data(bytes, |uploads| uploads.extend(all))? }
         };
         self.transfer(kind, &[spot.access(Mode::Write)], at);
         Ok(())

@@ -28,13 +28,15 @@ use crate::{
 /// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+// In this order: recording takes the address of the block, which is that of the buffer.
+#[repr(C)]
 pub struct Buffer<T> {
     /// `None` for no elements: a device has no memory of length 0.
     block: Option<Arc<Block>>,
-    shared: Arc<Shared>,
     /// Its device's number, here so that recording need not look into `shared`.
     device: u64,
     len: usize,
+    shared: Arc<Shared>,
     elements: PhantomData<fn() -> T>,
 }
 

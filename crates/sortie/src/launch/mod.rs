@@ -1,6 +1,197 @@
 //! One way for batches and runs of replays to the device: check, execute, hand over, wait.
 
 mod hand_over;
-mod launch;
 
-pub(crate) use self::launch::{Executor, Last, Launch, Leave, Profiled, RunSource, attribute, refuse, run};
+use std::{panic::Location, sync::Arc};
+
+use sortie_plan::{Op, SlotId};
+
+use self::hand_over::{HandOver, Outbound};
+use crate::{
+    error::{Error, Result},
+    finish::{Completion, Landing, PendingReadback},
+    info::{DeviceInfo, DeviceKind},
+    memory::Block,
+    metrics::Counters,
+    plan::{Described, Errand, Frozen, Payload, Planned, Route},
+    profile::{Log, StageKind, Watchers},
+    submit::{DeviceQueue, Hold, Logged, Submitter, poisoned},
+};
+
+/// A batch, or a run of a replay, that has been checked and planned.
+pub(crate) struct Launch<'a> {
+    /// What runs: with dispatches divided, if they had to be.
+    pub(crate) planned: &'a Arc<Planned>,
+    /// Where it is cut.
+    pub(crate) route: &'a Route,
+    pub(crate) source: RunSource<'a>,
+    pub(crate) completion: &'a Arc<Completion>,
+    /// Where its readings will find their data, if it has any.
+    pub(crate) landing: Option<&'a Arc<Landing>>,
+    /// Present when it is profiled.
+    pub(crate) profiled: Option<Profiled<'a>>,
+    /// The line that submits it.
+    pub(crate) at: &'static Location<'static>,
+    /// Whether the caller waits until it is done.
+    pub(crate) wait: bool,
+}
+
+/// What a plan refers to.
+pub(crate) enum RunSource<'a> {
+    /// A batch: its memory is taken by the submission.
+    Batch(&'a mut Payload),
+    /// A run of a replay, which keeps its memory.
+    Replay(&'a Arc<Frozen>, Errand),
+}
+
+/// The log of a launch, and who is told of it.
+pub(crate) struct Profiled<'a> {
+    pub(crate) log: &'a Arc<Log>,
+    pub(crate) watchers: Watchers,
+    pub(crate) device: &'a DeviceInfo,
+}
+
+/// The last submission of a launch, and what the launch reads back; `None`: there is nothing to do.
+pub(crate) type Last<Q> = Option<(<Q as DeviceQueue>::Commands, Option<Arc<dyn PendingReadback>>)>;
+
+/// Takes a submission that is not the last of its launch, as soon as it is ready.
+pub(crate) type Leave<'a, Q> = &'a mut dyn FnMut(<Q as DeviceQueue>::Commands, &[Option<Arc<Block>>]);
+
+/// A backend, as launches see it.
+pub(crate) trait Executor {
+    type Queue: DeviceQueue;
+
+    fn submitter(&self) -> &Submitter<Self::Queue>;
+
+    /// Turns a launch into commands, submission by submission. What can fail for reasons of its own fails before the first of them.
+    fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
+
+    /// An error that may come of a lost device, told as such.
+    fn explain(&self, error: Error) -> Error;
+}
+
+impl Launch<'_> {
+    /// The log, if it is profiled.
+    pub(crate) fn log(&self) -> Option<&Arc<Log>> {
+        self.profiled.as_ref().map(|profiled| profiled.log)
+    }
+
+    fn payload(&self) -> &Payload {
+        match &self.source {
+            RunSource::Batch(payload) => payload,
+            RunSource::Replay(frozen, _) => &frozen.payload,
+        }
+    }
+
+    /// An error for a slot of which it would see what a failed submission left behind.
+    fn check_poison(&self) -> Result<()> {
+        let (payload, planned) = (self.payload(), self.planned);
+        let blocks = (0u32..).map(SlotId).zip(&payload.blocks);
+        for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
+            if planned.touches.iter().find(|touch| touch.slot == slot).is_some_and(|touch| touch.needed) {
+                let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
+                let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
+                return Err(payload.names.place(planned.origin(first), poisoned(cause)));
+            }
+        }
+        Ok(())
+    }
+
+    /// What its submissions hold until they are done.
+    fn hold(&mut self) -> Hold {
+        let mut hold = Hold::new(self.completion.clone(), self.planned.touches.clone(), self.at);
+        if let RunSource::Replay(frozen, _) = &self.source {
+            hold.keeps = Some((*frozen).clone());
+        }
+        if let Some((profiled, landing)) = self.profiled.as_mut().zip(self.landing) {
+            let watchers = std::mem::take(&mut profiled.watchers);
+            hold.logged = Some(Logged::new(profiled.log.clone(), landing.clone(), watchers));
+        }
+        hold
+    }
+
+    /// Lets a log know what is going to run.
+    fn describe(&self) {
+        let Some(Profiled { log, device, .. }) = &self.profiled else { return };
+        let described = Described::new(self.planned, self.payload(), log.zero());
+        // A software driver runs one op after the other anyway.
+        let side_by_side = device.kind != DeviceKind::Software;
+        log.planned(&device.to_string(), side_by_side, move || described.outline());
+    }
+
+    /// Inputs that a run brings, and outputs that it reads.
+    fn moved(&self) -> Option<[usize; 2]> {
+        let RunSource::Replay(frozen, errand) = &self.source else { return None };
+        Some([frozen.inputs().iter().filter(|port| port.bytes > 0).count(), errand.reads.len()])
+    }
+}
+
+/// Launches: what fails before anything has been submitted has had no effect, and its completion hears of it.
+pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<()> {
+    let (submitter, completion) = (executor.submitter(), launch.completion);
+    let outbound = match hand_over(executor, &mut launch) {
+        Ok(outbound) => outbound,
+        Err(error) => {
+            let error = attribute(error, &launch.payload().blocks, |error| executor.explain(error), launch.at);
+            return Err(refuse(error, completion, submitter.counters()));
+        }
+    };
+    outbound.announce(submitter.counters(), completion);
+    match launch.wait {
+        true => outbound.finish(submitter, completion),
+        false => {
+            outbound.send(submitter);
+            Ok(())
+        }
+    }
+}
+
+fn hand_over<E: Executor>(
+    executor: &E,
+    launch: &mut Launch<'_>,
+) -> Result<Outbound<<E::Queue as DeviceQueue>::Commands>> {
+    launch.check_poison()?;
+    let (submitter, route, landing, moved) = (executor.submitter(), launch.route, launch.landing, launch.moved());
+    let mut hand_over = HandOver::new(submitter, route, launch.hold());
+    let log = launch.log().cloned();
+    let is_batch = matches!(launch.source, RunSource::Batch(_));
+    let executed = Log::time(log.as_deref(), StageKind::Encode, || {
+        let (ops, submissions) = (launch.planned.recording.ops.len(), route.cuts.len());
+        let _span = tracing::debug_span!(target: "sortie", "encode", ops, submissions).entered();
+        if let RunSource::Batch(payload) = &mut launch.source {
+            launch.planned.complete(payload);
+        }
+        launch.describe();
+        // A replay keeps its blocks itself.
+        let pins = |blocks: &[Option<Arc<Block>>]| if is_batch { blocks.to_vec() } else { Vec::new() };
+        executor.execute(launch, &mut |commands, blocks| hand_over.leave(Ok(commands), || pins(blocks)))
+    });
+    let outbound = hand_over.finish(executed, landing, || match &mut launch.source {
+        RunSource::Batch(payload) => std::mem::take(&mut payload.blocks),
+        RunSource::Replay(..) => Vec::new(),
+    })?;
+    if let Some(moved) = moved {
+        submitter.counters().moved(moved);
+    }
+    Ok(outbound)
+}
+
+/// An error with the line that it belongs to: an op's own, or the one that submits.
+pub(crate) fn attribute(
+    error: Error,
+    blocks: &[Option<Arc<Block>>],
+    explain: impl FnOnce(Error) -> Error,
+    at: &'static Location<'static>,
+) -> Error {
+    match error.location() {
+        Some(_) => error,
+        None => Block::blame(blocks.iter().flatten(), explain(error)).at(at),
+    }
+}
+
+/// Tells those who wait for a batch that it was not submitted.
+pub(crate) fn refuse(error: Error, completion: &Completion, counters: &Counters) -> Error {
+    completion.finish(Err(error.clone()));
+    counters.publish();
+    error
+}

@@ -125,6 +125,7 @@ impl Pool {
         let ids: Vec<_> = gone.iter().map(|raw| raw.id).collect();
         self.source.freeing(&ids);
         self.live.fetch_sub(gone.iter().map(|raw| raw.bytes).sum(), Ordering::Relaxed);
+        drop(gone);
     }
 
     fn reserve(&self, class: u64) -> Result<()> {
@@ -172,5 +173,65 @@ impl fmt::Debug for Pool {
             .field("live", &self.live_bytes())
             .field("idle", &self.idle_bytes())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Block, DeviceMemory};
+
+    /// Memory that counts how much of it there is.
+    #[derive(Debug)]
+    struct Counted(Arc<Mutex<Seen>>);
+
+    #[derive(Debug, Default)]
+    struct Seen {
+        alive: usize,
+        /// What was to be freed, and how much there was then.
+        freeing: Vec<(Vec<BufferId>, usize)>,
+    }
+
+    impl DeviceMemory for Counted {}
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.lock().alive -= 1;
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Source(Arc<Mutex<Seen>>);
+
+    impl MemorySource for Source {
+        fn create(&self, _bytes: u64) -> Result<Box<dyn DeviceMemory>> {
+            self.0.lock().alive += 1;
+            Ok(Box::new(Counted(self.0.clone())))
+        }
+
+        fn freeing(&self, ids: &[BufferId]) {
+            let mut seen = self.0.lock();
+            let alive = seen.alive;
+            seen.freeing.push((ids.to_vec(), alive));
+        }
+    }
+
+    #[test]
+    fn a_block_goes_home_and_its_memory_is_recycled_until_the_source_is_told_that_it_is_freed() -> Result<()> {
+        let source = Source::default();
+        let seen = source.0.clone();
+        let pool = Arc::new(Pool::new(Arc::new(source), 1 << 20, PoolLimits::default(), None, Arc::default()));
+        let block = Block::owned(pool.clone(), pool.take(100, None)?, 100);
+        let id = block.id();
+        assert!(block.fresh() && block.memory::<Counted>().is_some());
+        drop(block);
+        let again = Block::owned(pool.clone(), pool.take(100, None)?, 100);
+        assert_eq!((again.id(), again.fresh(), pool.live_bytes()), (id, false, 256));
+        drop(again);
+        assert_eq!((seen.lock().alive, pool.idle_bytes()), (1, 256));
+        pool.trim();
+        let seen = seen.lock();
+        assert_eq!((&seen.freeing, seen.alive, pool.live_bytes()), (&vec![(vec![id], 1)], 0, 0));
+        Ok(())
     }
 }

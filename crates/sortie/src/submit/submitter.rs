@@ -153,7 +153,11 @@ impl<Q: DeviceQueue> Submitter<Q> {
     /// Fails what was queued after the driver had ended because the process exits: its callers would wait in vain. Either `quit` comes after this look, and the driver finds what
     /// was queued before, or this thread finds that the process exits.
     fn drain_at_exit(&self) {
-        while self.exiting.load(Ordering::SeqCst) && self.take(false) {}
+        while self.exiting.load(Ordering::SeqCst) {
+            if !self.take(false) {
+                return;
+            }
+        }
     }
 
     /// Waits for what is queued, or runs it where nothing else would.

@@ -100,7 +100,7 @@ mod tests {
         let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
         let noop = Device::open_with(noop).expect("it is always there");
         let kernel = noop.kernel("@compute @workgroup_size(1) fn main() {}").expect("it is valid");
-        let error = CpuKernel::of(&kernel).err().expect("it is none of the CPU's");
+        let error = CpuKernel::of(&kernel).expect_err("it is none of the CPU's");
         assert_eq!(error.kind(), &ErrorKind::Internal);
     }
 }

@@ -8,8 +8,8 @@ use naga::{
 };
 use sortie_plan::GRID_BLOCK;
 
-use super::{Gpu, PipelineCache};
 use super::{
+    Gpu, PipelineCache,
     kernel::{Group, Hidden, Pipeline, WgpuKernel},
     layouts::{LayoutCache, Signature, SignatureKind},
 };

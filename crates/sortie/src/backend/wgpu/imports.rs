@@ -7,9 +7,11 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::GroupCache;
-use super::memory::WgpuMemory;
-use crate::memory::{Block, Home, RawBuffer};
+use super::{GroupCache, memory::WgpuMemory};
+use crate::{
+    exit,
+    memory::{Block, Home, RawBuffer},
+};
 
 #[derive(Debug)]
 pub(crate) struct ImportTable {
@@ -38,6 +40,7 @@ impl ImportTable {
 
 impl Home for ImportTable {
     fn release(&self, raw: RawBuffer) {
+        let _inside = exit::enter();
         self.groups.evict(&[raw.id]);
         let Some(memory) = raw.memory::<WgpuMemory>() else { return };
         let mut blocks = self.blocks.lock();

@@ -12,8 +12,8 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Gpu, NativeReplay, Timeline};
 use super::{
+    Gpu, NativeReplay, Timeline,
     commands::{WgpuCommands, WgpuWrite},
     pending_writes::PendingWrites,
     retained::Retained,

@@ -10,8 +10,7 @@ use std::{
     time::Duration,
 };
 
-use super::Signal;
-use super::staging::Staging;
+use super::{Signal, staging::Staging};
 use crate::{
     error::{Error, Result},
     exit::{self, EnterOnDrop, LeaveOnDrop},

@@ -9,8 +9,7 @@ use std::{sync::Arc, thread, time::Duration};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
-use super::wait_point::WaitPoint;
-use super::{Gpu, Timeline};
+use super::{Gpu, Timeline, wait_point::WaitPoint};
 use crate::{exit, lost::Lost, metrics::Counters, submit::Hold};
 
 /// How long the thread waits before it looks whether the process exits.

@@ -4,8 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Gpu;
-use super::{memory::buffer, queue::WgpuQueue};
+use super::{Gpu, memory::buffer, queue::WgpuQueue};
 use crate::{
     error::{Error, Result},
     lost::Lost,
