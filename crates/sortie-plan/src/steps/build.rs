@@ -145,10 +145,20 @@ impl Builder<'_> {
         let plan = &mut self.plan;
         match (op.kind, accesses) {
             (OpKind::Dispatch { kernel, grid, immediates, hidden_immediates }, accesses) => {
-                let id = DispatchId(index(plan.dispatches.len()));
-                let dispatch = self.dispatch(number, op, kernel, grid, immediates, hidden_immediates, accesses);
-                self.plan.steps.push(Step::Dispatch(id));
-                self.plan.dispatches.push(dispatch);
+                let mut hidden = HiddenAt::default();
+                if hidden_immediates > 0 {
+                    hidden.immediates = self.arena.take(hidden_immediates);
+                    plan.params.push(ParamBlock::Immediates { at: hidden.immediates, bytes: immediates });
+                }
+                let groups = self.groups(grid, accesses, &mut hidden);
+                let wrapped = matches!(groups, Groups::Wrapped(_));
+                if let Some(used) = self.used.get_mut(kernel.0 as usize) {
+                    used[usize::from(wrapped)] = true;
+                }
+                let mut bindings = op.accesses;
+                bindings.len -= u32::from(grid == Grid::Indirect);
+                self.plan.steps.push(Step::Dispatch(DispatchId(index(self.plan.dispatches.len()))));
+                self.plan.dispatches.push(Dispatch { op: number, kernel, bindings, groups, immediates, hidden });
             }
             (OpKind::Copy, [from, to]) => {
                 plan.steps.push(Step::Copy(CopyId(index(plan.copies.len()))));
@@ -178,30 +188,12 @@ impl Builder<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one kind of op")]
+    /// The workgroups to dispatch. A wrapped grid takes a parameter block.
     #[inline]
-    fn dispatch(
-        &mut self,
-        number: OpId,
-        op: &Op,
-        kernel: KernelIndex,
-        grid: Grid,
-        immediates: Span,
-        hidden_immediates: u32,
-        accesses: &[Access],
-    ) -> Dispatch {
-        let mut hidden = HiddenAt::default();
-        if hidden_immediates > 0 {
-            hidden.immediates = self.arena.take(hidden_immediates);
-            self.plan.params.push(ParamBlock::Immediates { at: hidden.immediates, bytes: immediates });
-        }
-        let mut bindings = op.accesses;
-        let groups = match grid {
+    fn groups(&mut self, grid: Grid, accesses: &[Access], hidden: &mut HiddenAt) -> Groups {
+        match grid {
             Grid::Direct(groups) => Groups::Direct(groups),
-            Grid::Indirect => {
-                bindings.len -= 1;
-                Groups::Indirect(accesses[bindings.len as usize])
-            }
+            Grid::Indirect => Groups::Indirect(*accesses.last().expect("an indirect grid is read from memory")),
             Grid::Wrapped { groups, share } if !self.needs_wrapper(groups, share) => Groups::Direct(groups),
             Grid::Wrapped { groups, share } => {
                 hidden.grid = self.arena.take_grid();
@@ -214,11 +206,7 @@ impl Builder<'_> {
                 let folded = fold(all, self.caps.max_groups).expect("checked while recording");
                 Groups::Wrapped(folded.dispatch)
             }
-        };
-        if let Some(used) = self.used.get_mut(kernel.0 as usize) {
-            used[usize::from(matches!(groups, Groups::Wrapped(_)))] = true;
         }
-        Dispatch { op: number, kernel, bindings, groups, immediates, hidden }
     }
 
     /// A fill in pieces that the fill kernel can bind, each a whole number of patterns. Zeros are one piece.
