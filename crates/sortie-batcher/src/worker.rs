@@ -104,10 +104,12 @@ impl<J: Job> Worker<J> {
         }
         let action = catch_unwind(AssertUnwindSafe(|| self.advance(wait))).unwrap_or_else(|_| {
             // What a job does is caught where it does it; this is an input or an answer that panicked when it was dropped. No caller is left waiting.
+            // Ended first: should another one panic here, dropping the worker must not.
+            self.ended = true;
             self.abandon(job_panicked("dropping what it was given"));
             Action::End
         });
-        self.ended = action == Action::End;
+        self.ended |= action == Action::End;
         action
     }
 
