@@ -57,7 +57,7 @@ pub use record::{
     Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, Value,
 };
 pub use steps::{
-    BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, Fold, GRID_BLOCK, Groups, HiddenAt,
-    MemoryId, OpId, ParamBlock, Plan, PortId, Read, ReadId, Step, StepId, Touch, Write, WriteId, Zero, ZeroId, cut,
-    divide, fold, grid_block, plan, touches,
+    AccessId, BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, Fold, GRID_BLOCK, Groups,
+    HiddenAt, MemoryId, OpId, ParamBlock, Plan, PortId, Read, ReadId, Step, StepId, Touch, Write, WriteId, Zero,
+    ZeroId, cut, divide, fold, grid_block, plan, touches,
 };

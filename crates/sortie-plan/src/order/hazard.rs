@@ -4,7 +4,7 @@
 //! that read it since. Labels stand for the ops themselves (see [`crate::label`]), so a stretch has constant size
 //! however many ops touched it. Neighbours that are equal become one stretch, and an access that covers many leaves
 //! one, so the work per access stays small whether a buffer is cut into thousands of slices or read whole a thousand
-//! times.
+//! times. Most slots are only ever touched as a whole: until another range comes, one stretch is kept without a map.
 //!
 //! Invariant: [`Tracker::latest`] returns a label at least as great as that of every recorded access in conflict.
 
@@ -38,10 +38,18 @@ impl Tracker {
     }
 
     /// The greatest label that `access` must come after.
+    #[inline]
     pub(crate) fn latest(&self, access: &Access) -> Option<Label> {
         let history = &self.slots[index(access.slot)];
         if history.epoch != self.epoch {
             return None;
+        }
+        if let Some(only) = &history.only {
+            return match access.mode {
+                _ if access.end <= only.start || only.end <= access.start => None,
+                Mode::Read => only.touch.writer,
+                Mode::Write | Mode::ReadWrite => only.touch.greatest(),
+            };
         }
         let touches = history.touches(access.start, access.end);
         match access.mode {
@@ -51,11 +59,23 @@ impl Tracker {
     }
 
     /// Notes that `access` happens at `label`, which is past [`Self::latest`].
+    #[inline]
     pub(crate) fn record(&mut self, access: &Access, label: Label) {
         let history = &mut self.slots[index(access.slot)];
         if history.epoch != self.epoch {
             history.stretches.clear();
             history.epoch = self.epoch;
+            history.only = Some(Only { start: access.start, end: access.end, touch: Touch::default() });
+        }
+        if let Some(only) = &mut history.only {
+            if (only.start, only.end) == (access.start, access.end) {
+                only.touch = match access.mode {
+                    Mode::Read => only.touch.join(Touch { writer: None, reader: Some(label) }),
+                    Mode::Write | Mode::ReadWrite => Touch { writer: Some(label), reader: None },
+                };
+                return;
+            }
+            history.spread();
         }
         match access.mode {
             Mode::Read => history.read(access.start, access.end, label),
@@ -72,8 +92,18 @@ const fn index(slot: SlotId) -> usize {
 /// done.
 #[derive(Debug, Clone, Default)]
 struct History {
+    /// All that was done, as long as every access was of the same range; `stretches` is empty then.
+    only: Option<Only>,
     stretches: BTreeMap<u64, Touch>,
     epoch: u32,
+}
+
+/// What was done to one range.
+#[derive(Debug, Clone, Copy)]
+struct Only {
+    start: u64,
+    end: u64,
+    touch: Touch,
 }
 
 /// What was done to a stretch.
@@ -85,17 +115,29 @@ struct Touch {
 }
 
 impl Touch {
+    #[inline]
     fn greatest(self) -> Option<Label> {
         self.writer.max(self.reader)
     }
 
+    #[inline]
     fn join(self, other: Self) -> Self {
         Self { writer: self.writer.max(other.writer), reader: self.reader.max(other.reader) }
     }
 }
 
 impl History {
+    /// Puts the one range into the map: another one comes.
+    #[cold]
+    fn spread(&mut self) {
+        if let Some(Only { start, end, touch }) = self.only.take() {
+            self.stretches.insert(start, touch);
+            self.stretches.insert(end, Touch::default());
+        }
+    }
+
     /// The stretches that overlap `start..end`.
+    #[inline]
     fn touches(&self, start: u64, end: u64) -> impl Iterator<Item = Touch> {
         let within = self.stretches.range((Excluded(start), Excluded(end)));
         let first = self.stretches.range(..=start).next_back();
@@ -142,6 +184,7 @@ impl History {
     }
 
     /// Lets the stretch that begins at `at` be part of the one before it if they are equal.
+    #[inline]
     fn join_at(&mut self, at: u64) {
         if self.stretches.get(&at) == Some(&self.before(at)) {
             self.stretches.remove(&at);

@@ -7,5 +7,5 @@ mod schedule;
 
 pub(crate) use self::{
     memory::{Memory, Zeroing, place},
-    schedule::{Schedule, order},
+    schedule::{Schedule, Wave, order},
 };

@@ -27,24 +27,40 @@ pub(crate) struct Hashes {
 impl Hashes {
     #[inline]
     pub(crate) fn op(&mut self, op: &Op) {
+        let OpKind::Dispatch { kernel, grid: Grid::Direct(groups), immediates, hidden_immediates } = op.kind else {
+            return self.other_op(op);
+        };
+        self.mix(op, 0, kernel.0, groups, immediates, Span::EMPTY, hidden_immediates);
+    }
+
+    /// Apart, so that the most frequent kind is hashed without a look at the others.
+    fn other_op(&mut self, op: &Op) {
         // Words that hold nothing are 0: a tag tells the kinds apart.
-        let (tag, index, [x, y, z], first, second, hidden) = match op.kind {
+        let nothing = Span::EMPTY;
+        match op.kind {
             OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } => {
                 let (tag, groups, share) = match grid {
-                    Grid::Direct(groups) => (0, groups, Span::EMPTY),
+                    Grid::Direct(groups) => (0, groups, nothing),
                     Grid::Wrapped { groups, share } => (1, groups, share),
-                    Grid::Indirect => (2, [0; 3], Span::EMPTY),
+                    Grid::Indirect => (2, [0; 3], nothing),
                 };
-                (tag, kernel.0, groups, immediates, share, hidden_immediates)
+                self.mix(op, tag, kernel.0, groups, immediates, share, hidden_immediates);
             }
-            OpKind::Tensor { tensor, scalars } => (3, tensor.0, [0; 3], scalars, Span::EMPTY, 0),
-            OpKind::Copy => (4, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
-            OpKind::Fill { pattern, hidden_immediates } => (5, 0, [0; 3], pattern, Span::EMPTY, hidden_immediates),
-            OpKind::Write { data } => (6, 0, [0; 3], data, Span::EMPTY, 0),
-            OpKind::Read { to } => (7, 0, [0; 3], to, Span::EMPTY, 0),
-            OpKind::Barrier => (8, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
-            OpKind::Split => (9, 0, [0; 3], Span::EMPTY, Span::EMPTY, 0),
-        };
+            OpKind::Tensor { tensor, scalars } => self.mix(op, 3, tensor.0, [0; 3], scalars, nothing, 0),
+            OpKind::Copy => self.mix(op, 4, 0, [0; 3], nothing, nothing, 0),
+            OpKind::Fill { pattern, hidden_immediates } => {
+                self.mix(op, 5, 0, [0; 3], pattern, nothing, hidden_immediates);
+            }
+            OpKind::Write { data } => self.mix(op, 6, 0, [0; 3], data, nothing, 0),
+            OpKind::Read { to } => self.mix(op, 7, 0, [0; 3], to, nothing, 0),
+            OpKind::Barrier => self.mix(op, 8, 0, [0; 3], nothing, nothing, 0),
+            OpKind::Split => self.mix(op, 9, 0, [0; 3], nothing, nothing, 0),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the words of an op")]
+    #[inline]
+    fn mix(&mut self, op: &Op, tag: u32, index: u32, [x, y, z]: [u32; 3], first: Span, second: Span, hidden: u32) {
         let head = pack(index, tag);
         let grid = fold(pack(x, y) ^ KEYS[1], pack(z, hidden) ^ KEYS[2]);
         let data = fold(word(first) ^ KEYS[3], word(second) ^ KEYS[4]);

@@ -87,12 +87,42 @@ pub enum OpKind {
 }
 
 /// One recorded operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Eq, Hash)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal in the same cases as derived")]
 pub struct Op {
     /// What it does.
     pub kind: OpKind,
     /// What it touches, in [`Recording::accesses`](crate::Recording::accesses).
     pub accesses: Span,
+}
+
+impl PartialEq for Op {
+    /// As derived, with the most frequent kind first: known batches are compared op by op.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        if let (
+            OpKind::Dispatch { kernel, grid: Grid::Direct([x, y, z]), immediates, hidden_immediates },
+            OpKind::Dispatch {
+                kernel: other_kernel,
+                grid: Grid::Direct([other_x, other_y, other_z]),
+                immediates: other_immediates,
+                hidden_immediates: other_hidden,
+            },
+        ) = (&self.kind, &other.kind)
+        {
+            let different = (kernel.0 ^ other_kernel.0)
+                | (x ^ other_x)
+                | (y ^ other_y)
+                | (z ^ other_z)
+                | (hidden_immediates ^ other_hidden)
+                | (immediates.start ^ other_immediates.start)
+                | (immediates.len ^ other_immediates.len)
+                | (self.accesses.start ^ other.accesses.start)
+                | (self.accesses.len ^ other.accesses.len);
+            return different == 0;
+        }
+        self.accesses == other.accesses && self.kind == other.kind
+    }
 }
 
 impl Op {

@@ -2,11 +2,11 @@
 
 use super::params::{Arena, ParamBlock};
 use super::step::{
-    BarrierKind, Copy, CopyId, Dispatch, DispatchId, Fill, FillId, Groups, HiddenAt, MemoryId, OpId, PortId, Read,
-    ReadId, Step, Write, WriteId, Zero, ZeroId,
+    AccessId, BarrierKind, Copy, CopyId, Dispatch, DispatchId, Fill, FillId, Groups, HiddenAt, MemoryId, OpId, PortId,
+    Read, ReadId, Step, Write, WriteId, Zero, ZeroId,
 };
-use super::{Plan, fold};
-use crate::order::{Memory, Schedule, Zeroing};
+use super::{Cut, Plan, fold};
+use crate::order::{Memory, Schedule, Wave, Zeroing};
 use crate::{Access, Caps, Grid, KernelIndex, Lane, Op, OpKind, Recording, Span};
 
 pub(super) fn build(recording: &Recording, caps: &Caps, schedule: &Schedule, memory: Memory) -> Plan {
@@ -21,6 +21,8 @@ pub(super) fn build(recording: &Recording, caps: &Caps, schedule: &Schedule, mem
         plan: Plan { memory: memory.collect(), scratch, ..Plan::default() },
         used: vec![[false; 2]; recording.kernels.len()],
         first_scratch,
+        ops: 0,
+        barriers: 0,
     };
     builder.plan.steps.reserve(2 * ops + 8);
     builder.plan.dispatches.reserve(ops);
@@ -36,39 +38,42 @@ struct Builder<'a> {
     /// By kernel: whether its own entry point runs, and the wrapped one.
     used: Vec<[bool; 2]>,
     first_scratch: u32,
+    /// Steps of ops, and ends of waves, so far.
+    ops: u32,
+    barriers: u32,
 }
 
 impl Builder<'_> {
     fn sections(&mut self, schedule: &Schedule, zeroings: &[Zeroing]) {
-        let mut later = zeroings.iter().filter(|zeroing| !zeroing.first).peekable();
+        let later: Vec<Zeroing> = zeroings.iter().filter(|zeroing| !zeroing.first).copied().collect();
+        let mut later = &later[..];
         for (number, waves) in schedule.sections.iter().enumerate() {
-            let start = self.plan.steps.len();
+            let (start, ops_before, barriers_before) = (self.plan.steps.len(), self.ops, self.barriers);
             if number == 0 {
                 self.prologue(zeroings);
             }
-            // The first step after the prologue is behind no wave.
-            let mut wave_before = false;
             for wave in waves.range() {
-                let before = self.plan.steps.len();
-                let due = std::iter::from_fn(|| later.next_if(|zeroing| zeroing.wave as usize <= wave));
-                self.wave(
-                    &schedule.order[schedule.waves[wave].ops.range()],
-                    schedule.waves[wave].lane,
-                    due,
-                    wave_before,
-                );
-                wave_before |= self.plan.steps.len() > before;
+                let due = later.iter().take_while(|zeroing| zeroing.wave as usize <= wave).count();
+                let Wave { lane, ops } = schedule.waves[wave];
+                self.wave(&schedule.order[ops.range()], lane, &later[..due], wave > waves.range().start);
+                later = &later[due..];
             }
             if number + 1 == schedule.sections.len() {
                 self.epilogue();
             }
-            self.plan.sections.push(Span::new(start..self.plan.steps.len()));
+            self.plan.sections.push(Cut {
+                steps: Span::new(start..self.plan.steps.len()),
+                ops: self.ops - ops_before,
+                barriers: self.barriers - barriers_before,
+                section: index(number),
+            });
         }
         // A replay may have nothing to do but to give back what it was given.
         if schedule.sections.is_empty() && !self.recording.outputs.is_empty() {
             self.prologue(zeroings);
             self.epilogue();
-            self.plan.sections.push(Span::new(0..self.plan.steps.len()));
+            let steps = Span::new(0..self.plan.steps.len());
+            self.plan.sections.push(Cut { steps, ops: 0, barriers: 0, section: 0 });
         }
     }
 
@@ -111,26 +116,22 @@ impl Builder<'_> {
         self.plan.steps.extend(outputs.map(|number| Step::Output(PortId(number))));
     }
 
-    fn wave<'z>(&mut self, ops: &[u32], lane: Lane, zeroings: impl Iterator<Item = &'z Zeroing>, wave_before: bool) {
-        let mut ended = !wave_before;
-        let mut end_wave = |steps: &mut Vec<Step>| {
-            if !std::mem::replace(&mut ended, true) {
-                steps.push(Step::Barrier(BarrierKind::Wave));
-            }
-        };
-        let mut zeroed = false;
-        for zeroing in zeroings {
-            end_wave(&mut self.plan.steps);
-            self.zero(zeroing, lane);
-            zeroed = true;
+    #[inline]
+    fn wave(&mut self, ops: &[u32], lane: Lane, zeroings: &[Zeroing], wave_before: bool) {
+        // Waves are not empty.
+        if wave_before {
+            self.plan.steps.push(Step::Barrier(BarrierKind::Wave));
+            self.barriers += 1;
         }
-        if zeroed {
+        if !zeroings.is_empty() {
+            zeroings.iter().for_each(|zeroing| self.zero(zeroing, lane));
             self.plan.steps.push(Step::Barrier(BarrierKind::Zeroed));
         }
+        let before = self.plan.steps.len();
         for number in ops {
-            end_wave(&mut self.plan.steps);
             self.op(OpId(*number), &self.recording.ops[*number as usize]);
         }
+        self.ops += index(self.plan.steps.len() - before);
     }
 
     fn zero(&mut self, zeroing: &Zeroing, lane: Lane) {
@@ -144,13 +145,13 @@ impl Builder<'_> {
         let accesses = self.recording.accesses_of(op);
         let plan = &mut self.plan;
         match (op.kind, accesses) {
-            (OpKind::Dispatch { kernel, grid, immediates, hidden_immediates }, accesses) => {
+            (OpKind::Dispatch { kernel, grid, immediates, hidden_immediates }, _) => {
                 let mut hidden = HiddenAt::default();
                 if hidden_immediates > 0 {
                     hidden.immediates = self.arena.take(hidden_immediates);
                     plan.params.push(ParamBlock::Immediates { at: hidden.immediates, bytes: immediates });
                 }
-                let groups = self.groups(grid, accesses, &mut hidden);
+                let groups = self.groups(grid, op.accesses, &mut hidden);
                 let wrapped = matches!(groups, Groups::Wrapped(_));
                 if let Some(used) = self.used.get_mut(kernel.0 as usize) {
                     used[usize::from(wrapped)] = true;
@@ -190,10 +191,10 @@ impl Builder<'_> {
 
     /// The workgroups to dispatch. A wrapped grid takes a parameter block.
     #[inline]
-    fn groups(&mut self, grid: Grid, accesses: &[Access], hidden: &mut HiddenAt) -> Groups {
+    fn groups(&mut self, grid: Grid, accesses: Span, hidden: &mut HiddenAt) -> Groups {
         match grid {
             Grid::Direct(groups) => Groups::Direct(groups),
-            Grid::Indirect => Groups::Indirect(*accesses.last().expect("an indirect grid is read from memory")),
+            Grid::Indirect => Groups::Indirect(AccessId(accesses.start + accesses.len - 1)),
             Grid::Wrapped { groups, share } if !self.needs_wrapper(groups, share) => Groups::Direct(groups),
             Grid::Wrapped { groups, share } => {
                 hidden.grid = self.arena.take_grid();

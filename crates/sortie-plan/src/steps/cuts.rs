@@ -29,6 +29,8 @@ pub struct Cut {
     pub steps: Span,
     /// Steps among them that are of ops.
     pub ops: u32,
+    /// Steps among them at which a wave ends.
+    pub barriers: u32,
     /// The section of the plan that it is part of.
     pub section: u32,
 }
@@ -37,7 +39,7 @@ impl Plan {
     /// The sections of the plan, each as one submission.
     #[must_use]
     pub fn whole(&self) -> Vec<Cut> {
-        cut(self, CutRule::Never, |_| 0)
+        self.sections.clone()
     }
 }
 
@@ -48,10 +50,14 @@ pub fn cut(plan: &Plan, rule: CutRule, mut cost: impl FnMut(StepId) -> u64) -> V
         CutRule::Budget(limit) => limit >> FIRST_SHARE_LOG2,
         CutRule::Never | CutRule::Every(_) => 0,
     };
-    for (section, steps) in (0..).zip(&plan.sections) {
+    for whole in &plan.sections {
+        let (section, steps) = (whole.section, &whole.steps);
         let mut cutter = Cutter { plan, cuts: &mut cuts, start: steps.start, ops: 0, section };
         match rule {
-            CutRule::Never => cutter.ops = u32::try_from(ops(plan, *steps).count()).expect("steps are indexed by u32"),
+            CutRule::Never => {
+                cuts.push(*whole);
+                continue;
+            }
             CutRule::Every(count) => {
                 for (at, _) in ops(plan, *steps) {
                     if cutter.ops >= count.max(1) {
@@ -108,7 +114,9 @@ impl Cutter<'_> {
 
     fn push(&mut self, end: u32) {
         let steps = Span { start: self.start, len: end - self.start };
-        self.cuts.push(Cut { steps, ops: self.ops, section: self.section });
+        let barriers = self.plan.steps[steps.range()].iter().filter(|step| step.is_wave_end()).count();
+        let barriers = u32::try_from(barriers).expect("steps are indexed by u32");
+        self.cuts.push(Cut { steps, ops: self.ops, barriers, section: self.section });
     }
 }
 
@@ -144,8 +152,10 @@ mod tests {
     fn never_leaves_what_was_recorded() {
         assert_eq!(lengths(&cut(&chain(5, &[]), CutRule::Never, |_| 9)), [5]);
         let cuts = cut(&chain(5, &[1]), CutRule::Never, |_| 9);
-        let expected =
-            [Cut { steps: Span::new(0..3), ops: 2, section: 0 }, Cut { steps: Span::new(3..8), ops: 3, section: 1 }];
+        let expected = [
+            Cut { steps: Span::new(0..3), ops: 2, barriers: 1, section: 0 },
+            Cut { steps: Span::new(3..8), ops: 3, barriers: 2, section: 1 },
+        ];
         assert_eq!(cuts, expected);
     }
 

@@ -19,8 +19,8 @@ pub use self::{
     params::ParamBlock,
     plan::Plan,
     step::{
-        BarrierKind, Copy, CopyId, Dispatch, DispatchId, Fill, FillId, Groups, HiddenAt, MemoryId, OpId, PortId, Read,
-        ReadId, Step, StepId, Write, WriteId, Zero, ZeroId,
+        AccessId, BarrierKind, Copy, CopyId, Dispatch, DispatchId, Fill, FillId, Groups, HiddenAt, MemoryId, OpId,
+        PortId, Read, ReadId, Step, StepId, Write, WriteId, Zero, ZeroId,
     },
     touch::{Touch, touches},
 };

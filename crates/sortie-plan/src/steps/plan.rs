@@ -6,7 +6,7 @@
 
 use super::step::{BarrierKind, Copy, Dispatch, Fill, MemoryId, OpId, Read, Step, StepId, Write, Zero};
 use super::{Cut, ParamBlock};
-use crate::{KernelIndex, Lane, SlotId, Span};
+use crate::{KernelIndex, Lane, SlotId};
 
 /// A recording ordered, given memory, and written as steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Plan {
     /// Everything to do, in order. Barriers and splits of the recording have done their work, and ops with nothing to do are left out.
     pub steps: Vec<Step>,
     /// Consecutive runs of `steps`, covering them: one for each stretch between splits that has something to do.
-    pub sections: Vec<Span>,
+    pub sections: Vec<Cut>,
     /// What [`Step::Dispatch`] refers to.
     pub dispatches: Vec<Dispatch>,
     /// What [`Step::Copy`] refers to.
@@ -128,8 +128,7 @@ impl Plan {
     /// Points at which what follows waits for what came before, when it is cut so: one between any two waves of a submission.
     #[must_use]
     pub fn barriers<'a>(&self, cuts: impl IntoIterator<Item = &'a Cut>) -> usize {
-        let barriers = |cut: &Cut| self.steps[cut.steps.range()].iter().filter(|step| step.is_wave_end()).count();
-        cuts.into_iter().map(barriers).sum()
+        cuts.into_iter().map(|cut| cut.barriers as usize).sum()
     }
 
     /// Bytes that the lists take.

@@ -3,7 +3,7 @@
 //! When a submission fails, what it writes can no longer be trusted, and what must not be trusted may not be read. Scratch is left out:
 //! nothing sees it after the batch. So are inputs of a replay: every run brings them.
 
-use crate::{Mode, Plan, Recording, SlotId, SlotKind};
+use crate::{Cut, Mode, Plan, Recording, SlotId, SlotKind};
 
 /// How one section uses one slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub fn touches(recording: &Recording, plan: &Plan) -> Vec<Touch> {
     recording.inputs.iter().for_each(|port| left_out[port.slot.0 as usize] = true);
     // The latest touch of each slot, so that several in one section become one.
     let mut latest: Vec<Option<usize>> = vec![None; recording.slots.len()];
-    for (section, steps) in (0u32..).zip(&plan.sections) {
+    for Cut { steps, section, .. } in plan.sections.iter().copied() {
         let ops = plan.steps[steps.range()].iter().filter_map(|step| plan.op_of(*step));
         for access in ops.flat_map(|op| recording.accesses_of(&recording.ops[op.0 as usize])) {
             let slot = access.slot;

@@ -56,9 +56,9 @@ fn as_recorded(recording: &Recording) -> Vec<u32> {
 /// The wave of each op that is in the plan, and the section of each wave.
 fn waves(plan: &Plan) -> (HashMap<u32, usize>, Vec<usize>) {
     let (mut wave_of, mut section_of) = (HashMap::new(), Vec::new());
-    for (section, steps) in plan.sections.iter().enumerate() {
+    for (section, whole) in plan.sections.iter().enumerate() {
         section_of.push(section);
-        for step in &plan.steps[steps.range()] {
+        for step in &plan.steps[whole.steps.range()] {
             if step.is_wave_end() {
                 section_of.push(section);
             }
@@ -131,7 +131,7 @@ proptest! {
             order.sort_unstable();
             order.dedup();
             prop_assert_eq!(&order, &expected);
-            let steps: Vec<usize> = plan.sections.iter().flat_map(|section| section.range()).collect();
+            let steps: Vec<usize> = plan.sections.iter().flat_map(|section| section.steps.range()).collect();
             prop_assert!(steps.into_iter().eq(0..plan.steps.len()));
         }
     }
@@ -240,11 +240,13 @@ proptest! {
                     // Only a barrier at which it was cut may be left out.
                     prop_assert!(plan.steps[at..steps.start].iter().all(|step| step.is_wave_end()));
                     prop_assert!(steps.start - at <= 1);
-                    let around = plan.sections[cut.section as usize].range();
+                    let around = plan.sections[cut.section as usize].steps.range();
                     prop_assert!(around.start <= steps.start && steps.end <= around.end);
                     let ops = plan.steps_of(&cut).filter(|(_, step)| plan.op_of(*step).is_some());
                     let costs: Vec<u64> = ops.map(|(id, _)| cost(id)).collect();
                     prop_assert_eq!(costs.len(), cut.ops as usize);
+                    let barriers = plan.steps[steps.clone()].iter().filter(|step| step.is_wave_end()).count();
+                    prop_assert_eq!(barriers, cut.barriers as usize);
                     match rule {
                         CutRule::Never => prop_assert_eq!(steps.clone(), around),
                         CutRule::Every(ops) => prop_assert!(cut.ops <= ops),

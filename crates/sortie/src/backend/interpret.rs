@@ -1,15 +1,19 @@
 //! The loop over the steps of a submission, common to all backends.
 
-use sortie_plan::{Cut, Step, StepId};
+use sortie_plan::{BarrierKind, Cut, Step, StepId};
 
 use crate::{error::Result, plan::PlacedPlan};
 
 /// Carries out steps, one after the other: encodes them, writes them down or runs them.
 pub(crate) trait Interpreter {
-    /// Carries out one step.
+    /// Carries out one step, which is no barrier.
     fn step(&mut self, step: Step) -> Result<()>;
 
-    /// The step that was last carried out, for profiles. Barriers are left out.
+    /// What follows waits for what came before, where that does not go without saying.
+    #[inline]
+    fn barrier(&mut self, _kind: BarrierKind) {}
+
+    /// The step that was last carried out, for profiles.
     fn executed(&mut self, step: StepId);
 }
 
@@ -17,11 +21,11 @@ pub(crate) trait Interpreter {
 #[inline]
 pub(crate) fn interpret(run: &PlacedPlan<'_>, cut: &Cut, into: &mut impl Interpreter) -> Result<()> {
     for (id, step) in run.plan().steps_of(cut) {
-        if run.wants(step) {
+        if let Step::Barrier(kind) = step {
+            into.barrier(kind);
+        } else if run.wants(step) {
             into.step(step)?;
-            if !matches!(step, Step::Barrier(_)) {
-                into.executed(id);
-            }
+            into.executed(id);
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use sortie_plan::{Cut, CutRule, Grid, Groups, Lane, OpId, OpKind, Step, cut};
+use sortie_plan::{Cut, CutRule, Dispatch, Grid, Groups, Lane, OpId, OpKind, Step, cut};
 
 use super::{Payload, Planned};
 use crate::{
@@ -128,7 +128,8 @@ impl Planned {
 
     /// What each step costs.
     fn each(&self, costs: &Costs) -> Vec<u64> {
-        costs.each(self.plan.steps.iter().map(|step| self.chore(*step)))
+        let nothing = Chore { kind: 0, units: 0.0, pipeline: 0 };
+        costs.each(self.plan.steps.iter().map(|step| self.chore(*step).unwrap_or(nothing)))
     }
 
     fn cut_into(&self, divided: Option<Arc<Self>>, cuts: Vec<Cut>, budget: Option<u64>) -> Route {
@@ -179,8 +180,20 @@ impl Planned {
 
     fn effort(&self, cut: &Cut) -> Arc<Effort> {
         let zeroes = !self.caps.host && self.plan.zeroes_in_passes();
-        let steps = self.plan.steps_of(cut).filter(|(_, step)| self.plan.op_of(*step).is_some());
-        Arc::new(Effort::new(steps.map(|(_, step)| self.chore(step)).chain(zeroes.then_some(ZEROING))))
+        // Runs of equal dispatches are the common case.
+        let mut last: Option<(&Dispatch, Chore)> = None;
+        let steps = self.plan.steps_of(cut).filter_map(|(_, step)| {
+            let Step::Dispatch(id) = step else { return self.chore(step) };
+            let dispatch = &self.plan[id];
+            match last {
+                Some((known, chore)) if known.kernel == dispatch.kernel && is_same_grid(known, dispatch) => Some(chore),
+                _ => {
+                    last = self.chore(step).map(|chore| (dispatch, chore));
+                    last.map(|(_, chore)| chore)
+                }
+            }
+        });
+        Arc::new(Effort::new(steps.chain(zeroes.then_some(ZEROING))))
     }
 
     /// Workgroups of the whole dispatch, and those that a piece of it runs.
@@ -188,21 +201,25 @@ impl Planned {
         let all =
             |groups: [u32; 3]| groups.iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(*side)));
         match self.recording.ops[op.0 as usize].kind {
-            OpKind::Dispatch { grid: Grid::Direct(groups), .. } => (all(groups), all(groups)),
+            OpKind::Dispatch { grid: Grid::Direct(groups), .. } => {
+                let all = all(groups);
+                (all, all)
+            }
             OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } => {
-                (all(groups), if share.len > 0 { u64::from(share.len) } else { all(groups) })
+                let all = all(groups);
+                (all, if share.len > 0 { u64::from(share.len) } else { all })
             }
             _ => (0, 0),
         }
     }
 
-    /// What a step has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
+    /// What the step of an op has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn chore(&self, step: Step) -> Chore {
+    fn chore(&self, step: Step) -> Option<Chore> {
         let kib = |access: &sortie_plan::Access| (access.end - access.start) >> 10;
         let (kernel, all, share) = match step {
             Step::Params | Step::Zero(_) | Step::Input(_) | Step::Barrier(_) | Step::Output(_) => {
-                return Chore { kind: 0, units: 0.0, pipeline: 0 };
+                return None;
             }
             Step::Copy(id) => (1, kib(&self.plan[id].to), 1.0),
             Step::Fill(id) => (1, kib(&self.plan[id].to), 1.0),
@@ -219,7 +236,7 @@ impl Planned {
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));
         let units = (all.saturating_add(FIXED)) as f64 * share;
-        Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) }
+        Some(Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) })
     }
 
     /// Names the pipeline that a step runs, for a driver that compiles it then; 0 where there is none.
@@ -235,4 +252,9 @@ impl Planned {
             _ => 0,
         }
     }
+}
+
+/// Whether two dispatches have the same grid, which is not a share of a larger one.
+fn is_same_grid(one: &Dispatch, other: &Dispatch) -> bool {
+    matches!((one.groups, other.groups), (Groups::Direct(one), Groups::Direct(other)) if one == other)
 }

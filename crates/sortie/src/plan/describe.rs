@@ -54,7 +54,7 @@ impl Described {
         let mut steps = Vec::with_capacity(plan.steps.len());
         let mut wave = 0;
         for section in &plan.sections {
-            for step in &plan.steps[section.range()] {
+            for step in &plan.steps[section.steps.range()] {
                 wave += u32::from(step.is_wave_end());
                 steps.push(match plan.op_of(*step) {
                     Some(op) => StepOutline { wave: Some(wave), ..self.step(*step, op, recorded) },

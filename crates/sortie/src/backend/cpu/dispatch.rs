@@ -23,7 +23,9 @@ impl Running<'_> {
         let compiled = self.kernels[dispatch.kernel.0 as usize];
         let groups = match dispatch.groups {
             Groups::Direct(groups) | Groups::Wrapped(groups) => groups,
-            Groups::Indirect(counts) => read_groups(&mut self.memory, &counts),
+            Groups::Indirect(id) => {
+                read_groups(&mut self.memory, &self.placed.planned.recording.accesses[id.0 as usize])
+            }
         };
         if groups.contains(&0) {
             return Ok(());

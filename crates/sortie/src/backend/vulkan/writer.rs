@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ash::vk;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use sortie_plan::{Access, Dispatch, Fill, GRID_BLOCK, Groups, Lane, Step, StepId};
+use sortie_plan::{Access, BarrierKind, Dispatch, Fill, GRID_BLOCK, Groups, Lane, Step, StepId};
 
 use super::{
     Secondary,
@@ -109,9 +109,9 @@ impl<'a> Writer<'a> {
             self.commands = self.into.commands[number];
             // SAFETY: it is new.
             unsafe { self.into.device.begin_command_buffer(self.commands, &begin) }.map_err(refused)?;
-            self.barrier(everything);
+            self.pipeline_barrier(everything);
             interpret(&placed, cut, &mut self)?;
-            self.barrier(everything);
+            self.pipeline_barrier(everything);
             // SAFETY: it is being recorded.
             unsafe { self.into.device.end_command_buffer(self.commands) }.map_err(refused)?;
         }
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Everything written before, in these stages, is seen by everything after.
-    fn barrier(&self, stages: vk::PipelineStageFlags) {
+    fn pipeline_barrier(&self, stages: vk::PipelineStageFlags) {
         let memory = vk::MemoryBarrier::default()
             .src_access_mask(vk::AccessFlags::MEMORY_WRITE)
             .dst_access_mask(vk::AccessFlags::MEMORY_READ | vk::AccessFlags::MEMORY_WRITE);
@@ -262,8 +262,7 @@ impl Interpreter for Writer<'_> {
         let placed = self.placed;
         let plan = placed.plan();
         match step {
-            Step::Params | Step::Input(_) | Step::Output(_) => {}
-            Step::Barrier(_) => self.barrier(vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER),
+            Step::Params | Step::Input(_) | Step::Output(_) | Step::Barrier(_) => {}
             Step::Zero(id) => self.zero(placed.block(plan[id].memory), 0, plan[id].bytes),
             Step::Dispatch(id) => self.dispatch(&plan[id])?,
             Step::Copy(id) => self.copy(&plan[id].from, &plan[id].to),
@@ -275,6 +274,10 @@ impl Interpreter for Writer<'_> {
             Step::Write(_) | Step::Read(_) => return Err(unsuitable()),
         }
         Ok(())
+    }
+
+    fn barrier(&mut self, _: BarrierKind) {
+        self.pipeline_barrier(vk::PipelineStageFlags::COMPUTE_SHADER | vk::PipelineStageFlags::TRANSFER);
     }
 
     fn executed(&mut self, _: StepId) {}

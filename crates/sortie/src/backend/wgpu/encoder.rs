@@ -119,7 +119,6 @@ impl Interpreter for Encoder<'_, '_, '_, '_> {
         let plan = placed.plan();
         match step {
             Step::Dispatch(id) => self.dispatch(&plan[id]),
-            Step::Barrier(_) => {}
             Step::Params => {
                 let start = placed.payload.uploads.len() as u64;
                 self.copy(self.upload(), start, self.memory(plan.params_memory()), 0, plan.params_bytes.into());
@@ -147,6 +146,8 @@ impl Interpreter for Encoder<'_, '_, '_, '_> {
                 let Port { slot, start, bytes } = id.of(&placed.planned.recording.outputs);
                 self.read(self.buffer(slot), 0, start, bytes);
             }
+            // wgpu finds its own.
+            Step::Barrier(_) => {}
         }
         Ok(())
     }
@@ -179,7 +180,10 @@ impl<'e> Encoder<'e, '_, '_, '_> {
         }
         match &dispatch.groups {
             Workgroups::Direct(groups) | Workgroups::Wrapped(groups) => self.commands.dispatch(*groups),
-            Workgroups::Indirect(from) => self.commands.dispatch_indirect(self.buffer(from.slot), from.start),
+            Workgroups::Indirect(id) => {
+                let from = &placed.planned.recording.accesses[id.0 as usize];
+                self.commands.dispatch_indirect(self.buffer(from.slot), from.start);
+            }
         }
     }
 
