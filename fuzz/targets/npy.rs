@@ -5,6 +5,9 @@
 #[path = "../../crates/sortie-cli/src/array.rs"]
 #[expect(dead_code, reason = "only reading is tried")]
 mod array;
+#[path = "../../crates/sortie-cli/src/terminal.rs"]
+#[expect(dead_code, reason = "errors are made, not printed")]
+mod terminal;
 
 use libfuzzer_sys::fuzz_target;
 
