@@ -23,8 +23,8 @@ pub(crate) struct MappedReadback {
     _entering: EnterOnDrop,
     buffer: wgpu::Buffer,
     staging: Arc<Staging>,
-    /// Whether it was mapped.
-    mapped: Arc<Signal>,
+    /// Whether it was mapped; taken only in `drop`.
+    mapped: Option<Arc<Signal>>,
     /// The batch is done, and the buffer can be used again.
     ready: AtomicBool,
     _leaving: LeaveOnDrop,
@@ -33,13 +33,13 @@ pub(crate) struct MappedReadback {
 impl MappedReadback {
     /// The buffer is to be mapped by the submission of `last`.
     pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
-        let (mapped, guard) = Signal::new();
+        let (mapped, guard) = staging.signal();
         last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| guard.set(result.is_ok()));
         Self {
             _entering: EnterOnDrop(true),
             buffer,
             staging,
-            mapped,
+            mapped: Some(mapped),
             ready: AtomicBool::new(false),
             _leaving: LeaveOnDrop(true),
         }
@@ -48,11 +48,13 @@ impl MappedReadback {
 
 impl PendingReadback for MappedReadback {
     fn mapped(&self) -> Option<bool> {
-        self.mapped.get()
+        self.mapped.as_ref().and_then(|mapped| mapped.get())
     }
 
     fn wait_mapped(&self, limit: Duration) {
-        self.mapped.wait(limit);
+        if let Some(mapped) = &self.mapped {
+            mapped.wait(limit);
+        }
     }
 
     fn ready(self: Arc<Self>) -> Arc<dyn ReadReady> {
@@ -83,6 +85,9 @@ impl Drop for MappedReadback {
         if *self.ready.get_mut() {
             let _inside = exit::enter();
             self.staging.put_readback(self.buffer.clone());
+            if let Some(mapped) = self.mapped.take() {
+                self.staging.put_signal(mapped);
+            }
         }
     }
 }

@@ -17,8 +17,20 @@ pub(crate) struct SignalGuard(Arc<Signal>);
 
 impl Signal {
     pub(crate) fn new() -> (Arc<Self>, SignalGuard) {
-        let signal = Arc::<Self>::default();
+        Self::again(Arc::default())
+    }
+
+    /// Uses a signal that [has been reset](Self::reset).
+    pub(crate) fn again(signal: Arc<Self>) -> (Arc<Self>, SignalGuard) {
         (signal.clone(), SignalGuard(signal))
+    }
+
+    /// Makes it usable again. False while its other end is still there.
+    pub(crate) fn reset(signal: &mut Arc<Self>) -> bool {
+        Arc::get_mut(signal).is_some_and(|signal| {
+            *signal.state.get_mut() = None;
+            true
+        })
     }
 
     /// What was called back; `None` until then.
@@ -63,5 +75,15 @@ mod tests {
         drop(guard);
         dropped.wait(Duration::MAX);
         assert_eq!(dropped.get(), Some(false));
+    }
+
+    #[test]
+    fn a_signal_is_used_again_once_its_other_end_has_gone() {
+        let (mut signal, guard) = Signal::new();
+        assert!(!Signal::reset(&mut signal));
+        guard.set(true);
+        assert!(Signal::reset(&mut signal));
+        let (signal, _guard) = Signal::again(signal);
+        assert_eq!(signal.get(), None);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Gpu;
+use super::{Gpu, Signal, signal::SignalGuard};
 use crate::{
     error::{Error, Result},
     lost::Lost,
@@ -17,6 +17,9 @@ use crate::{
     options::PoolLimits,
 };
 
+/// As many as batches with readbacks may sensibly be in flight.
+const MOST_SIGNALS: usize = 16;
+
 #[derive(Debug)]
 pub(crate) struct Staging {
     gpu: Gpu,
@@ -24,13 +27,31 @@ pub(crate) struct Staging {
     max_bytes: u64,
     uploads: Mutex<Shelf<wgpu::Buffer>>,
     readbacks: Mutex<Shelf<wgpu::Buffer>>,
+    /// Signals of readbacks that are done.
+    signals: Mutex<Vec<Arc<Signal>>>,
     counters: Arc<Counters>,
 }
 
 impl Staging {
     pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, max_bytes: u64, limits: PoolLimits, counters: Arc<Counters>) -> Self {
         let shelf = || Mutex::new(Shelf::new(limits));
-        Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), counters }
+        Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), signals: Mutex::default(), counters }
+    }
+
+    /// A signal for a readback.
+    pub(super) fn signal(&self) -> (Arc<Signal>, SignalGuard) {
+        let spare = self.signals.lock().pop();
+        spare.map_or_else(Signal::new, Signal::again)
+    }
+
+    /// Keeps a signal that nothing waits for any more.
+    pub(super) fn put_signal(&self, mut signal: Arc<Signal>) {
+        if Signal::reset(&mut signal) {
+            let mut signals = self.signals.lock();
+            if signals.len() < MOST_SIGNALS {
+                signals.push(signal);
+            }
+        }
     }
 
     /// Bytes of the largest that can be had.
