@@ -168,10 +168,15 @@ impl WgpuBackend {
         log: Option<&Arc<Log>>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        let kernels = placed.payload.kernels.iter().map(WgpuKernel::of).collect::<Result<SmallVec<[_; 16]>>>()?;
+        let mut kernels: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.payload.kernels.len());
+        for kernel in &placed.payload.kernels {
+            kernels.push(WgpuKernel::of(kernel)?);
+        }
         let fill = if placed.plan().uses_fill_kernel() { Some(WgpuKernel::of(&self.fill)?) } else { None };
-        let buffers = placed.blocks.iter().map(|block| block.as_deref().map(buffer).transpose());
-        let buffers = buffers.collect::<Result<SmallVec<[_; 16]>>>()?;
+        let mut buffers: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.blocks.len());
+        for block in placed.blocks {
+            buffers.push(block.as_deref().map(buffer).transpose()?);
+        }
         let upload = self.upload(placed)?;
         let stamps_start = placed.read_bytes().next_multiple_of(8);
         let room = self.staging.max_bytes().saturating_sub(stamps_start);
