@@ -16,7 +16,7 @@ pub struct Caps {
     /// The driver runs kernels in software.
     pub software: bool,
     /// How large products of matrices are computed.
-    pub product: ProductWay,
+    pub product: MatmulKernel,
     /// Buffers that a kernel may have.
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
@@ -38,7 +38,7 @@ impl Caps {
 
 /// A way to compute large products of matrices. Which is the fastest depends on the device: all give the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProductWay {
+pub enum MatmulKernel {
     /// Each invocation keeps a block of 8 × 8 in registers, and nothing is in workgroup memory.
     Blocks,
     /// Blocks of 16 × 32: more than registers hold, for drivers that keep them in memory anyway and pay most for loads.
@@ -47,7 +47,7 @@ pub enum ProductWay {
     Tiles,
 }
 
-impl ProductWay {
+impl MatmulKernel {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Blocks, Self::Wide, Self::Tiles];
 
@@ -78,7 +78,7 @@ impl Default for Caps {
             fuse: true,
             host: false,
             software: false,
-            product: ProductWay::Blocks,
+            product: MatmulKernel::Blocks,
             storage_buffers: 8,
             params_align: 256,
             max_groups: 65_535,

@@ -51,13 +51,13 @@ mod order;
 mod record;
 mod steps;
 
-pub use caps::{Caps, ProductWay};
+pub use caps::{Caps, MatmulKernel};
 pub use record::{
-    Access, Element, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports, RANK,
-    Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, Value,
+    Access, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports, RANK,
+    Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, TensorRef,
 };
 pub use steps::{
-    AccessId, BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, Fold, GRID_BLOCK, Groups,
-    HiddenAt, MemoryId, OpId, ParamBlock, Plan, PortId, Read, ReadId, Step, StepId, Touch, Write, WriteId, Zero,
-    ZeroId, cut, divide, fold, grid_block, plan, touches,
+    AccessId, BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, FoldedGrid, GRID_BLOCK,
+    Groups, HiddenAt, MemoryId, OpId, ParamBlock, Plan, PortId, Read, ReadId, Step, StepId, Touch, Write, WriteId,
+    Zero, ZeroId, cut, divide, fold, grid_block, plan, touches,
 };

@@ -32,14 +32,14 @@ const WORTHWHILE: f64 = 0.05;
 const BUDGET: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Strategy {
     Cut(Split),
     Stream(usize),
 }
 
 struct Contender {
     name: String,
-    way: Way,
+    way: Strategy,
     baseline: &'static str,
     times: Vec<f64>,
 }
@@ -47,13 +47,13 @@ struct Contender {
 impl Contender {
     fn all(n: usize) -> Vec<Self> {
         let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < n);
-        let cut = |name: String, split| Self { name, way: Way::Cut(split), baseline: "never", times: Vec::new() };
+        let cut = |name: String, split| Self { name, way: Strategy::Cut(split), baseline: "never", times: Vec::new() };
         let mut all = vec![cut("never".into(), Split::Never)];
         all.extend(every.map(|ops| cut(format!("every-{ops}"), Split::Every(ops))));
         all.push(cut("adaptive".into(), Split::default()));
         all.push(cut("never-again".into(), Split::Never));
         for (name, depth) in [("stream-2", 2), ("stream-1", 1), ("stream-3", 3), ("stream-2-again", 2)] {
-            all.push(Self { name: name.into(), way: Way::Stream(depth), baseline: "stream-2", times: Vec::new() });
+            all.push(Self { name: name.into(), way: Strategy::Stream(depth), baseline: "stream-2", times: Vec::new() });
         }
         all
     }
@@ -83,15 +83,15 @@ impl Lane {
         batch
     }
 
-    fn run(&self, way: Way, n: usize) -> sortie::Result<f64> {
+    fn run(&self, way: Strategy, n: usize) -> sortie::Result<f64> {
         let start = Instant::now();
         match way {
-            Way::Cut(split) => {
+            Strategy::Cut(split) => {
                 let mut batch = self.record(n);
                 batch.split_by(split);
                 batch.submit()?;
             }
-            Way::Stream(_) => {
+            Strategy::Stream(_) => {
                 let tickets = (0..BATCHES).map(|_| self.record(n / BATCHES).submit_async());
                 tickets.collect::<sortie::Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)?;
             }
@@ -128,7 +128,7 @@ fn bench(index: &str, device: &str, budget: Duration, quick: bool, json: bool) -
     for (case, items, n) in CASES {
         let n = if quick { n / 4 } else { n };
         let lanes = [Lane::new(index, 1, items)?, Lane::new(index, 2, items)?, Lane::new(index, 3, items)?];
-        let lane = |way: Way| &lanes[if let Way::Stream(depth) = way { depth - 1 } else { 1 }];
+        let lane = |way: Strategy| &lanes[if let Strategy::Stream(depth) = way { depth - 1 } else { 1 }];
         let mut contenders = Contender::all(n);
         // The first run of all compiles and plans.
         for contender in &contenders {

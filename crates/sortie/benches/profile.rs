@@ -23,19 +23,19 @@ const MIX: &str = "
 const CASES: [(&str, usize, usize); 2] = [("large", 1 << 20, 16), ("small", 1024, 1000)];
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Strategy {
     Plain,
     Profiled,
     Read,
     Traced,
 }
 
-const CONTENDERS: [(&str, Way); 5] = [
-    ("plain", Way::Plain),
-    ("profiled", Way::Profiled),
-    ("profiled-read", Way::Read),
-    ("traced", Way::Traced),
-    ("plain-again", Way::Plain),
+const CONTENDERS: [(&str, Strategy); 5] = [
+    ("plain", Strategy::Plain),
+    ("profiled", Strategy::Profiled),
+    ("profiled-read", Strategy::Read),
+    ("traced", Strategy::Traced),
+    ("plain-again", Strategy::Plain),
 ];
 
 /// A device of one's own: what one contender leaves behind is not in another's way.
@@ -47,27 +47,27 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(index: &str, items: usize, way: Way) -> sortie::Result<Self> {
+    fn new(index: &str, items: usize, way: Strategy) -> sortie::Result<Self> {
         // Whole batches: what a device learns would cut one contender's and not another's.
         let policy = Some(SubmitPolicy { split: Split::Never, ..Default::default() });
         let device = Device::open_with(DeviceOptions { device: Some(index.into()), policy, ..Default::default() })?;
         let path = std::env::temp_dir().join(format!("sortie-bench-{}.json", std::process::id()));
-        let trace = if way == Way::Traced { Some(device.trace(path)?) } else { None };
+        let trace = if way == Strategy::Traced { Some(device.trace(path)?) } else { None };
         let buffers = [device.zeros(items)?, device.zeros(items)?];
         Ok(Self { mix: device.kernel(MIX)?, device, buffers, trace })
     }
 
-    fn run(&self, way: Way, n: usize) -> sortie::Result<f64> {
+    fn run(&self, way: Strategy, n: usize) -> sortie::Result<f64> {
         let start = Instant::now();
         let mut batch = self.device.batch();
-        let profile = matches!(way, Way::Profiled | Way::Read).then(|| batch.profile());
+        let profile = matches!(way, Strategy::Profiled | Strategy::Read).then(|| batch.profile());
         for op in 0..n {
             let (x, y) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);
             batch.dispatch(&self.mix, &[x, y], Grid::items(x.len()));
         }
         batch.submit()?;
         let profile = match profile {
-            Some(profile) if way == Way::Read => Some(profile.wait()?),
+            Some(profile) if way == Strategy::Read => Some(profile.wait()?),
             _ => None,
         };
         let time = start.elapsed().as_secs_f64();

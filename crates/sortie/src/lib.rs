@@ -76,7 +76,7 @@
 //! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`DeviceJob`], [`Fleet`]: requests of many callers become batches on devices |
 //! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
-//! | `tune` | [`Device::tune`], [`Findings`]: measuring a device |
+//! | `tune` | [`Device::tune`], [`TuneReport`]: measuring a device |
 //! | `tuning` | what was measured, and its file |
 //! | `finish` | [`Ticket`], [`Reading`]: how batches end, and the data that they read back |
 //! | `submit` | the order in which a device is given its work, and the threads that do so |
@@ -124,7 +124,7 @@ mod tune;
 mod tuning;
 
 pub use self::{
-    batch::{Batch, Bind, Dispatch, Extent, Grid, Outlook, Record, Slot, Typed},
+    batch::{Batch, Bind, Dispatch, Extent, Grid, PlanSummary, Record, Slot, Typed},
     batcher::{
         Action, Answers, BatchConfig, BatchFn, BatchMetrics, BatchSizing, Batcher, CallOptions, DeviceAnswers,
         DeviceJob, DeviceRun, DeviceWorker, Driver, Fleet, FlushReason, IntoAnswers, IntoWorkers, Job, OnDevice,
@@ -138,12 +138,12 @@ pub use self::{
     kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
     metrics::Metrics,
     options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
-    policy::{NoSplit, Split, SubmitPolicy},
-    profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, Tier, Trace, Watch},
+    policy::{ParseSplitError, Split, SubmitPolicy},
+    profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, TimestampTier, Trace, Watch},
     replay::{Output, Replay, Run},
     stream::{Progress, Sink, Source, Stream, Windows},
     tensor::{Element, Float, Signed, Tensor},
-    tune::{Churn, Findings, ProductFindings, ProductTiming, Timing, Way, Work},
+    tune::{ItemTiming, MatmulReport, MatmulTiming, Strategy, Timing, TuneReport, Workload},
 };
 
 /// The programs in the guides, which run as doctests.

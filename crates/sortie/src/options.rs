@@ -30,8 +30,8 @@ pub struct DeviceOptions {
     pub pool: PoolLimits,
     /// How batches are planned.
     pub planning: Planning,
-    /// Where it finds what was measured about it. The file is only read when a device is opened; [`ProductFindings::save`](crate::ProductFindings::save) and
-    /// [`Findings::save`](crate::Findings::save), and with them `sortie tune`, write it.
+    /// Where it finds what was measured about it. The file is only read when a device is opened; [`MatmulReport::save`](crate::ProductFindings::save) and
+    /// [`TuneReport::save`](crate::Findings::save), and with them `sortie tune`, write it.
     pub tuning: TuningFile,
     /// Where it keeps compiled pipelines, on Vulkan: the one file that is written without being asked for. [`CacheDir::Off`] switches it off.
     pub cache: CacheDir,
@@ -165,7 +165,7 @@ impl Default for PoolLimits {
     }
 }
 
-/// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`ProductFindings::save`](crate::ProductFindings::save) and [`Findings::save`](crate::Findings::save).
+/// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`MatmulReport::save`](crate::ProductFindings::save) and [`TuneReport::save`](crate::Findings::save).
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, TuningFile};

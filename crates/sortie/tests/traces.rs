@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Findings, Grid, Split};
+use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Split, TuneReport};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -287,7 +287,7 @@ fn what_is_no_tuning_file_is_ignored_with_one_warning_and_left_alone() {
 #[test]
 fn saves_findings_twice() {
     let options = DeviceOptions { device: Some("cpu".into()), ..DeviceOptions::default() };
-    let findings = LazyLock::new(|| Findings::measure(&options, Duration::from_millis(1), |_| {}).expect("it runs"));
+    let findings = LazyLock::new(|| TuneReport::measure(&options, Duration::from_millis(1), |_| {}).expect("it runs"));
     twice(|| {
         let error = findings.save().expect_err("it is no tuning file");
         assert_eq!(error.kind(), &ErrorKind::Unsupported);

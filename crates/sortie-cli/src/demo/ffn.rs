@@ -6,7 +6,7 @@ use std::error::Error;
 
 use sortie::{Batch, Buffer, Device, Replay, Tensor};
 
-use super::work::{Trial, Way, Work};
+use super::work::{Strategy, Trial, Work};
 use crate::{
     lap::{Lap, UnderWay},
     number,
@@ -253,18 +253,18 @@ impl Work for Ffn {
         self.steps.len()
     }
 
-    fn ways(&self) -> &'static [Way] {
-        &[Way::Each, Way::Batched, Way::Fused, Way::Replayed]
+    fn ways(&self) -> &'static [Strategy] {
+        &[Strategy::Each, Strategy::Batched, Strategy::Fused, Strategy::Replayed]
     }
 
-    fn run(&mut self, way: Way) -> Result<Trial, Box<dyn Error>> {
-        let on = if matches!(way, Way::Fused | Way::Replayed) { &self.fusing } else { &self.plain };
+    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>> {
+        let on = if matches!(way, Strategy::Fused | Strategy::Replayed) { &self.fusing } else { &self.plain };
         on.places[0].write(&self.input)?;
         // What an earlier run left must not pass for an answer.
         on.places[1].write(&[0.0; ROWS * WIDTH])?;
         let lap = Lap::of(&on.device, || match way {
-            Way::Each => on.one_each(&self.steps),
-            Way::Replayed => self.replay.run().submit(),
+            Strategy::Each => on.one_each(&self.steps),
+            Strategy::Replayed => self.replay.run().submit(),
             _ => on.together(&self.steps).submit(),
         })?;
         let answer = on.places[self.result().index()].download()?;
@@ -303,7 +303,7 @@ mod tests {
             assert!(ffn.expected.iter().any(|x| x.abs() > 0.1) && ffn.expected != ffn.input);
             for way in ffn.ways() {
                 let submissions = ffn.run(*way)?.lap.submissions;
-                assert_eq!(submissions, if *way == Way::Each { 7 * layers as u64 } else { 1 }, "{way}");
+                assert_eq!(submissions, if *way == Strategy::Each { 7 * layers as u64 } else { 1 }, "{way}");
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use super::work::{Trial, Way, Work};
+use super::work::{Strategy, Trial, Work};
 use crate::{
     chain::{Chain, Ops},
     number,
@@ -34,16 +34,16 @@ impl Work for Links<'_> {
         self.ops
     }
 
-    fn ways(&self) -> &'static [Way] {
-        &[Way::Each, Way::Batched, Way::Fused, Way::Replayed]
+    fn ways(&self) -> &'static [Strategy] {
+        &[Strategy::Each, Strategy::Batched, Strategy::Fused, Strategy::Replayed]
     }
 
-    fn run(&mut self, way: Way) -> Result<Trial, Box<dyn Error>> {
+    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>> {
         let (ops, each) = match way {
-            Way::Each => (Ops::Tensors, 1),
-            Way::Fused => (Ops::Fused, self.ops),
-            Way::Replayed => (Ops::Replayed, self.ops),
-            Way::Batched | Way::Batcher | Way::ByHand => (Ops::Tensors, self.ops),
+            Strategy::Each => (Ops::Tensors, 1),
+            Strategy::Fused => (Ops::Fused, self.ops),
+            Strategy::Replayed => (Ops::Replayed, self.ops),
+            Strategy::Batched | Strategy::Batcher | Strategy::ByHand => (Ops::Tensors, self.ops),
         };
         let lap = self.chain.run(ops, self.ops, each).map_err(|error| format!("{}, {way}: {error}", self.title()))?;
         Ok(Trial { lap, count: self.ops, service: None })

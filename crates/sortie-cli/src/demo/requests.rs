@@ -9,7 +9,7 @@ use std::{
 use sortie::{BatchConfig, Batcher, Device, Grid, Kernel, OnDevice, Reading, Rows};
 use tokio::runtime::{Builder, Runtime};
 
-use super::work::{Service, Trial, Way, Work};
+use super::work::{Service, Strategy, Trial, Work};
 use crate::{
     lap::{Lap, most_under_way},
     number,
@@ -101,7 +101,7 @@ impl Requests {
             }
             under_way.into_iter().try_for_each(answer)
         })?;
-        self.checked(Way::Each, lap, count, &answers, &mut latencies, None)
+        self.checked(Strategy::Each, lap, count, &answers, &mut latencies, None)
     }
 
     fn by_batcher(&self) -> Result<Trial, Box<dyn Error>> {
@@ -137,7 +137,7 @@ impl Requests {
         let after = self.batcher.metrics();
         let most = (after.batches - before.batches) * self.batcher.config().max_batch_size as u64;
         let fill = (after.rows - before.rows) as f64 / most.max(1) as f64;
-        self.checked(Way::Batcher, lap, count, &answers, &mut latencies, Some(fill))
+        self.checked(Strategy::Batcher, lap, count, &answers, &mut latencies, Some(fill))
     }
 
     /// What a batcher could gain at most: somebody who has all requests at hand.
@@ -162,12 +162,12 @@ impl Requests {
             }
             Ok::<_, sortie::Error>(())
         })?;
-        self.checked(Way::ByHand, lap, self.inputs.len(), &answers, &mut latencies, None)
+        self.checked(Strategy::ByHand, lap, self.inputs.len(), &answers, &mut latencies, None)
     }
 
     fn checked(
         &self,
-        way: Way,
+        way: Strategy,
         lap: Lap,
         count: usize,
         answers: &[u32],
@@ -207,14 +207,14 @@ impl Work for Requests {
         self.inputs.len()
     }
 
-    fn ways(&self) -> &'static [Way] {
-        &[Way::Each, Way::Batcher, Way::ByHand]
+    fn ways(&self) -> &'static [Strategy] {
+        &[Strategy::Each, Strategy::Batcher, Strategy::ByHand]
     }
 
-    fn run(&mut self, way: Way) -> Result<Trial, Box<dyn Error>> {
+    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>> {
         match (way, self.each) {
-            (Way::Batcher, _) => self.by_batcher(),
-            (Way::ByHand, _) => self.by_hand(),
+            (Strategy::Batcher, _) => self.by_batcher(),
+            (Strategy::ByHand, _) => self.by_hand(),
             (_, Some(count)) => self.submission_each(count),
             (_, None) => {
                 let all = self.inputs.len();
@@ -244,23 +244,23 @@ mod tests {
     #[test]
     fn each_way_answers_all_and_the_batcher_says_how_full_its_batches_were() -> Result<(), Box<dyn Error>> {
         let mut requests = Requests::new(&Pair::open(Some("cpu"))?, 1500, Duration::from_secs(3600))?;
-        for way in [Way::Each, Way::Each, Way::Batcher, Way::ByHand] {
+        for way in [Strategy::Each, Strategy::Each, Strategy::Batcher, Strategy::ByHand] {
             let trial = requests.run(way)?;
             let service = trial.service.expect("requests are served");
             assert!(service.p50 <= service.p99);
-            assert_eq!(service.fill.is_some(), way == Way::Batcher);
+            assert_eq!(service.fill.is_some(), way == Strategy::Batcher);
         }
-        assert_eq!(requests.run(Way::Each)?.lap.submissions, 1500);
-        assert_eq!(requests.run(Way::ByHand)?.lap.submissions, 2);
+        assert_eq!(requests.run(Strategy::Each)?.lap.submissions, 1500);
+        assert_eq!(requests.run(Strategy::ByHand)?.lap.submissions, 2);
         Ok(())
     }
 
     #[test]
     fn what_would_take_too_long_is_done_for_fewer() -> Result<(), Box<dyn Error>> {
         let mut requests = Requests::new(&Pair::open(Some("cpu"))?, 1500, Duration::ZERO)?;
-        requests.run(Way::Each)?;
-        assert_eq!(requests.run(Way::Each)?.count, 500);
-        assert_eq!(requests.run(Way::Batcher)?.count, 1500);
+        requests.run(Strategy::Each)?;
+        assert_eq!(requests.run(Strategy::Each)?.count, 500);
+        assert_eq!(requests.run(Strategy::Batcher)?.count, 1500);
         Ok(())
     }
 }

@@ -61,18 +61,18 @@ mod tests {
 
     use super::*;
     use crate::{
-        demo::work::{Service, Trial, Way},
+        demo::work::{Service, Strategy, Trial},
         lap::Lap,
     };
 
-    fn outcome(way: Way, micros: u64, count: usize, ratio: f64) -> Outcome {
+    fn outcome(way: Strategy, micros: u64, count: usize, ratio: f64) -> Outcome {
         let lap = Lap { time: Duration::from_micros(micros), submissions: 1, dispatches: 1234 };
         Outcome { way, trial: Trial { lap, count, service: None }, ratio }
     }
 
     #[test]
     fn numbers_line_up_and_what_was_done_only_in_part_says_so() {
-        let mut batcher = outcome(Way::Batcher, 2000, 1000, 50.0);
+        let mut batcher = outcome(Strategy::Batcher, 2000, 1000, 50.0);
         let ms = Duration::from_millis;
         batcher.trial.service = Some(Service { p50: ms(1), p99: ms(2), fill: Some(0.5) });
         let finding = Finding {
@@ -81,7 +81,7 @@ mod tests {
             unit: "request",
             count: 1000,
             rounds: 3,
-            outcomes: vec![outcome(Way::Each, 10_000, 100, 1.0), batcher],
+            outcomes: vec![outcome(Strategy::Each, 10_000, 100, 1.0), batcher],
         };
         let expected = "\
 Work

@@ -10,7 +10,7 @@ use crate::{
 
 /// How a piece of work is given to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Strategy {
     Each,
     Batched,
     Fused,
@@ -19,7 +19,7 @@ pub(super) enum Way {
     ByHand,
 }
 
-impl Way {
+impl Strategy {
     /// One word, for data.
     pub(super) fn key(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Each => "one submission each",
@@ -80,16 +80,16 @@ pub(super) trait Work {
     /// How many of them there are.
     fn count(&self) -> usize;
 
-    fn ways(&self) -> &'static [Way];
+    fn ways(&self) -> &'static [Strategy];
 
     /// Does it once. A wrong answer is an error.
-    fn run(&mut self, way: Way) -> Result<Trial, Box<dyn Error>>;
+    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>>;
 }
 
 /// How a way fared: its median run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    pub(super) way: Way,
+    pub(super) way: Strategy,
     pub(super) trial: Trial,
     /// How many times less time one unit takes than with a submission each.
     pub(super) ratio: f64,
@@ -145,6 +145,9 @@ impl Finding {
 
     /// The way that gains most of those that anybody can go: who has all requests at hand has no need of a batcher.
     pub(super) fn best(&self) -> Option<&Outcome> {
-        self.outcomes.iter().filter(|outcome| outcome.way != Way::ByHand).max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        self.outcomes
+            .iter()
+            .filter(|outcome| outcome.way != Strategy::ByHand)
+            .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
     }
 }

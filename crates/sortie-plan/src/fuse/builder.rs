@@ -4,31 +4,34 @@ use std::collections::BTreeMap;
 
 use super::{
     graph::Graph,
-    program::{At, Body, Fold, Head, Port, Product, Step},
+    program::{Body, Expr, Head, Indexing, Product, ProgramBuffer, Reduce},
 };
-use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, Value};
+use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
 /// Collects what a kernel is bound to while its bodies are put together.
 pub(super) struct Builder<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<ProgramBuffer>,
     pub(super) reads: Vec<(SlotId, std::ops::Range<u64>)>,
     pub(super) scalars: Vec<u32>,
 }
 
 impl Builder<'_, '_> {
     /// The input that reads a value; the same one again for the same value.
-    fn input(&mut self, value: &Value) -> usize {
+    fn input(&mut self, value: &TensorRef) -> usize {
         let range = (value.slot, value.start..value.end());
-        let known =
-            self.reads.iter().zip(&self.ports).position(|(read, port)| *read == range && *port == Port::of(value));
+        let known = self
+            .reads
+            .iter()
+            .zip(&self.ports)
+            .position(|(read, port)| *read == range && *port == ProgramBuffer::of(value));
         known.unwrap_or_else(|| self.fresh(value))
     }
 
     /// An input of its own.
-    fn fresh(&mut self, value: &Value) -> usize {
+    fn fresh(&mut self, value: &TensorRef) -> usize {
         self.reads.push((value.slot, value.start..value.end()));
-        self.ports.push(Port::of(value));
+        self.ports.push(ProgramBuffer::of(value));
         self.ports.len() - 1
     }
 
@@ -43,15 +46,15 @@ impl Builder<'_, '_> {
     }
 
     /// The step that gives an input of a node.
-    fn operand(&mut self, input: &Value, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
+    fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
         let (memory, at) = self.graph.source(input, shape);
-        if at == At::Same
+        if at == Indexing::Same
             && memory.slot == input.slot
             && let Some(step) = known.get(&input.slot)
         {
             return *step;
         }
-        let load = Step::Load { input: self.input(&memory), at };
+        let load = Expr::Load { input: self.input(&memory), at };
         let found = body.steps.iter().position(|step| *step == load);
         found.unwrap_or_else(|| {
             body.steps.push(load);
@@ -66,15 +69,15 @@ impl Builder<'_, '_> {
         let step = match op.kind {
             TensorKind::Map(f) => {
                 let args = op.inputs().iter().map(|input| self.operand(input, &shape, body, known)).collect();
-                Step::Apply { f, args, scalars: self.scalars(node), element: op.output.element }
+                Expr::Apply { f, args, scalars: self.scalars(node), element: op.output.element }
             }
             TensorKind::Concat(axis) => {
                 let inner: u32 = shape.dims()[usize::from(axis) + 1..].iter().product();
-                let piece = |input: &Value| input.shape.dims()[usize::from(axis)] * inner;
+                let piece = |input: &TensorRef| input.shape.dims()[usize::from(axis)] * inner;
                 let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
                 // One that is empty lies nowhere.
                 let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
-                Step::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
+                Expr::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
             }
             TensorKind::Gather => {
                 let table = &op.inputs[0];
@@ -82,21 +85,22 @@ impl Builder<'_, '_> {
                 let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
                 // One index for each row.
                 let mut dims = match at {
-                    At::Same => vec![(memory.shape.len(), 1)],
-                    At::Strided { ref dims, .. } => dims.clone(),
+                    Indexing::Same => vec![(memory.shape.len(), 1)],
+                    Indexing::Strided { ref dims, .. } => dims.clone(),
                 };
-                let offset = if let At::Strided { offset, .. } = at { offset } else { 0 };
+                let offset = if let Indexing::Strided { offset, .. } = at { offset } else { 0 };
                 dims.push((row, 0));
-                let at = if row == 1 && at == At::Same { At::Same } else { At::Strided { offset, dims } };
-                body.steps.push(Step::Load { input: self.input(&memory), at });
+                let at =
+                    if row == 1 && at == Indexing::Same { Indexing::Same } else { Indexing::Strided { offset, dims } };
+                body.steps.push(Expr::Load { input: self.input(&memory), at });
                 let index = body.steps.len() - 1;
-                Step::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
+                Expr::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
             }
             // A view that needs memory of its own.
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 let view = self.graph.view(op);
-                let at = At::new(&shape, &shape, &view.strides, view.offset);
-                Step::Load { input: self.input(&view.base), at }
+                let at = Indexing::new(&shape, &shape, &view.strides, view.offset);
+                Expr::Load { input: self.input(&view.base), at }
             }
             TensorKind::Matmul { .. } | TensorKind::Reduce(..) | TensorKind::Rows(_) => unreachable!("a head"),
         };
@@ -128,7 +132,7 @@ impl Builder<'_, '_> {
                         _ => dims.push((*length, reduced)),
                     }
                 }
-                Head::Fold(Fold { f, element: input.element, dims, parts }, body)
+                Head::Reduce(Reduce { f, element: input.element, dims, parts }, body)
             }
             TensorKind::Rows(f) => {
                 let row = input.shape.dims().last().copied().unwrap_or(1);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Bound, Uses,
+    BoundProgram, Uses,
     builder::{Builder, scalars_of},
-    program::{At, Body, Head, Port, Program, Step},
+    program::{Body, Expr, Head, Indexing, Program, ProgramBuffer},
     views::View,
 };
-use crate::{Caps, Element, Recording, Shape, SlotId, TensorKind, TensorOp, Value};
+use crate::{Caps, ElementType, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
 /// Operations in one kernel: what a compiler digests in little time.
 const MOST_STEPS: usize = 48;
@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
         for input in op.inputs() {
             let (memory, at) = self.source(input, &shape);
             let Some(made) = self.maker.get(&memory.slot).and_then(|maker| self.group_of[*maker]) else { continue };
-            let list = if at == At::Same && memory.slot == input.slot { &mut candidates } else { &mut others };
+            let list = if at == Indexing::Same && memory.slot == input.slot { &mut candidates } else { &mut others };
             if !list.contains(&made) {
                 list.push(made);
             }
@@ -201,10 +201,10 @@ impl<'a> Graph<'a> {
         let element = self.op(node).output.element;
         match head.map(|head| self.op(head).kind) {
             None => true,
-            Some(TensorKind::Matmul { .. }) => !self.caps.host && element != Element::F16,
+            Some(TensorKind::Matmul { .. }) => !self.caps.host && element != ElementType::F16,
             // A row is kept in the first output meanwhile.
-            Some(TensorKind::Rows(_)) => element == Element::F32,
-            Some(_) => element != Element::F16,
+            Some(TensorKind::Rows(_)) => element == ElementType::F32,
+            Some(_) => element != ElementType::F16,
         }
     }
 
@@ -319,7 +319,7 @@ impl<'a> Graph<'a> {
     }
 
     /// The kernels, each after those that it needs.
-    pub(super) fn kernels(&self) -> Vec<Bound> {
+    pub(super) fn kernels(&self) -> Vec<BoundProgram> {
         let mut done = vec![false; self.groups.len()];
         let mut order = Vec::new();
         for group in 0..self.groups.len() {
@@ -344,7 +344,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    fn kernel(&self, group: &Group) -> Bound {
+    fn kernel(&self, group: &Group) -> BoundProgram {
         let mut builder = Builder { graph: self, ports: Vec::new(), reads: Vec::new(), scalars: Vec::new() };
         let mut head = Head::None;
         let mut known: BTreeMap<SlotId, usize> = BTreeMap::new();
@@ -352,7 +352,7 @@ impl<'a> Graph<'a> {
         if let Some(node) = group.head {
             let op = self.op(node);
             head = builder.head(node, &group.body);
-            tail.steps.push(Step::Head(op.output.element));
+            tail.steps.push(Expr::Head(op.output.element));
             known.insert(op.output.slot, 0);
         }
         for node in &group.tail {
@@ -368,7 +368,7 @@ impl<'a> Graph<'a> {
                 self.uses.plain[slot] > 0 || self.uses.readers[slot].iter().any(|reader| !members.contains(reader));
             if needed {
                 tail.stores.push(known[&output.slot]);
-                outputs.push(Port::of(&output));
+                outputs.push(ProgramBuffer::of(&output));
                 writes.push((output.slot, output.start..output.end()));
             }
         }
@@ -377,14 +377,14 @@ impl<'a> Graph<'a> {
             let last = group.nodes().last().unwrap_or_else(|| unreachable!("a group has a node"));
             let output = self.op(last).output;
             tail.stores.push(known[&output.slot]);
-            outputs.push(Port::of(&output));
+            outputs.push(ProgramBuffer::of(&output));
             writes.push((output.slot, output.start..output.end()));
         }
         let scalars = builder.scalars.len();
         let program = Program { head, tail, inputs: builder.ports, outputs, scalars };
         let origin = members.iter().max().copied().unwrap_or_default();
         let members = self.with_views(group, members);
-        Bound { program, reads: builder.reads, writes, scalars: builder.scalars, origin, members }
+        BoundProgram { program, reads: builder.reads, writes, scalars: builder.scalars, origin, members }
     }
 
     /// The operations of a group with the views that they read through, in order.
@@ -404,9 +404,9 @@ impl<'a> Graph<'a> {
     }
 }
 
-impl Value {
+impl TensorRef {
     /// The shape that inputs stretch to, where a node is elementwise; else the input's own.
-    fn shape_or(&self, input: &Value) -> Shape {
+    fn shape_or(&self, input: &TensorRef) -> Shape {
         if self.shape.broadcast(&input.shape) == Some(self.shape) { self.shape } else { input.shape }
     }
 }

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use super::{
     product,
-    program::{Body, Fold, Head, Program, Step},
-    wgsl::{Names, Printer, register},
+    program::{Body, Expr, Head, Program, Reduce},
+    wgsl::{NameTable, Printer, register},
 };
-use crate::{Caps, Element, Norm, Reduction};
+use crate::{Caps, ElementType, Norm, Reduction};
 
 /// A kernel to compile, and how to run it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct KernelSource {
     /// WGSL with one entry point.
     pub text: String,
     /// Workgroups.
@@ -32,11 +32,11 @@ pub const MOST_FOLDED: u32 = GROUP * 16_000;
 impl Program {
     /// The kernel that computes it on a device of this kind.
     #[must_use]
-    pub fn source(&self, caps: &Caps) -> Source {
+    pub fn source(&self, caps: &Caps) -> KernelSource {
         match &self.head {
             Head::None => map(self, caps.software),
             Head::Product(of) => product::product(self, of, caps.product),
-            Head::Fold(fold, body) => folded(self, fold, body),
+            Head::Reduce(fold, body) => folded(self, fold, body),
             Head::Rows { f, row, scalar, body } => rows(self, *f, *row, *scalar, body),
         }
     }
@@ -45,7 +45,7 @@ impl Program {
     fn width(&self) -> u32 {
         let ports = || self.inputs.iter().chain(&self.outputs);
         match self.len() {
-            _ if ports().any(|port| port.element == Element::F16) => 2,
+            _ if ports().any(|port| port.element == ElementType::F16) => 2,
             len if len.is_multiple_of(4) => 4,
             _ => 1,
         }
@@ -57,16 +57,16 @@ const SHARING: u32 = 4;
 /// Invocations that are left then, at least: a software driver has few cores to keep busy, and pays most for loads.
 const LEFT: [u32; 2] = [1 << 16, 1 << 12];
 
-fn map(program: &Program, software: bool) -> Source {
+fn map(program: &Program, software: bool) -> KernelSource {
     let width = program.width();
     let mut printer = Printer::new(program, &[&program.tail], width);
     let vector =
-        |at: usize| if is_whole(program, width) && program.outputs[at].element != Element::F16 { width } else { 1 };
+        |at: usize| if is_whole(program, width) && program.outputs[at].element != ElementType::F16 { width } else { 1 };
     let items = program.len().div_ceil(width);
     let least = LEFT[usize::from(software)].saturating_mul(SHARING);
     let row = if items >= least { period(program, width) } else { None };
     let mut body = String::new();
-    let names = Names { item: "i", first: "e", step: "v", head: "" };
+    let names = NameTable { item: "i", first: "e", step: "v", head: "" };
     let times = |name: &str| if width == 1 { name.into() } else { format!("{name} * {width}u") };
     let (words, invocations) = if let Some(row) = row {
         let each = row / width;
@@ -74,12 +74,12 @@ fn map(program: &Program, software: bool) -> Source {
         let mut known = vec![String::new(); shared.len()];
         let mut tail = program.tail.clone();
         for (step, _) in tail.steps.iter_mut().zip(&shared).filter(|(_, shared)| **shared) {
-            if let Step::Load { at, .. } = step {
+            if let Expr::Load { at, .. } = step {
                 *at = at.within(row);
             }
         }
         let _ = writeln!(body, "    let c = id.x % {each}u;\n    let d = {};", times("c"));
-        let of_row = Names { item: "c", first: "d", ..names };
+        let of_row = NameTable { item: "c", first: "d", ..names };
         printer.some_steps(&tail, |step| shared[step], of_row, "    ", &mut body, &mut known);
         let _ = write!(
             body,
@@ -104,14 +104,14 @@ fn map(program: &Program, software: bool) -> Source {
         printer.bindings(vector),
         printer.helpers(),
     );
-    Source { text, grid: [invocations.div_ceil(GROUP), 1, 1], words: values }
+    KernelSource { text, grid: [invocations.div_ceil(GROUP), 1, 1], words: values }
 }
 
 /// Elements of a row, so that some loads are the same for every row; the longest there are several of.
 fn period(program: &Program, width: u32) -> Option<u32> {
     let periods = program.tail.steps.iter().filter_map(|step| match step {
         // What is the same for all elements is cheap to load anyway.
-        Step::Load { at, .. } => at.period().filter(|period| *period > 1),
+        Expr::Load { at, .. } => at.period().filter(|period| *period > 1),
         _ => None,
     });
     periods.filter(|period| period.is_multiple_of(width) && program.len() / period >= SHARING).max()
@@ -122,9 +122,9 @@ fn shared(body: &Body, row: u32) -> Vec<bool> {
     let mut shared: Vec<bool> = Vec::with_capacity(body.steps.len());
     for step in &body.steps {
         shared.push(match step {
-            Step::Load { at, .. } => at.period().is_some_and(|period| row.is_multiple_of(period)),
-            Step::Apply { args, .. } => !args.is_empty() && args.iter().all(|arg| shared[*arg]),
-            Step::Head(_) | Step::Gather { .. } | Step::Join { .. } => false,
+            Expr::Load { at, .. } => at.period().is_some_and(|period| row.is_multiple_of(period)),
+            Expr::Apply { args, .. } => !args.is_empty() && args.iter().all(|arg| shared[*arg]),
+            Expr::Head(_) | Expr::Gather { .. } | Expr::Join { .. } => false,
         });
     }
     shared
@@ -139,7 +139,7 @@ fn store(program: &Program, known: &[String], width: u32, indent: &str, text: &m
     for (at, (port, step)) in program.outputs.iter().zip(&program.tail.stores).enumerate() {
         let value = &known[*step];
         match (port.element, width) {
-            (Element::F16, 2) => {
+            (ElementType::F16, 2) => {
                 let _ = writeln!(text, "{indent}out{at}[i] = pack2x16float({value});");
             }
             (_, width) if is_whole(program, width) => {
@@ -162,7 +162,7 @@ struct Together {
     both: fn(&str, &str) -> String,
 }
 
-fn together(f: Reduction, element: Element) -> Together {
+fn together(f: Reduction, element: ElementType) -> Together {
     let float = element.is_float();
     match f {
         Reduction::Sum | Reduction::Mean => Together { neutral: "0", both: |a, b| format!("{a} + {b}") },
@@ -175,11 +175,11 @@ fn together(f: Reduction, element: Element) -> Together {
             both: |a, b| format!("select(select({a} + {b}, {b}, {b} <= {a}), {a}, {a} < {b})"),
         },
         Reduction::Max | Reduction::ArgMax => Together {
-            neutral: if element == Element::I32 { "-2147483647 - 1" } else { "0" },
+            neutral: if element == ElementType::I32 { "-2147483647 - 1" } else { "0" },
             both: |a, b| format!("max({a}, {b})"),
         },
         Reduction::Min => Together {
-            neutral: if element == Element::I32 { "2147483647" } else { "4294967295u" },
+            neutral: if element == ElementType::I32 { "2147483647" } else { "4294967295u" },
             both: |a, b| format!("min({a}, {b})"),
         },
     }
@@ -187,7 +187,7 @@ fn together(f: Reduction, element: Element) -> Together {
 
 /// Whether the second of two candidates for the greatest replaces the first: greater, or not a number when the first is one, or as great
 /// and earlier.
-fn beats(element: Element) -> String {
+fn beats(element: ElementType) -> String {
     let ty = register(element, 1);
     let greater = if element.is_float() { "(b > a) || (b != b && a == a)" } else { "b > a" };
     let same = if element.is_float() { "(a == b || (a != a && b != b))" } else { "a == b" };
@@ -195,7 +195,7 @@ fn beats(element: Element) -> String {
 }
 
 /// The index in the whole of element `r` of set `s`: of those that make one output element, or its parts.
-fn whole_index(fold: &Fold) -> String {
+fn whole_index(fold: &Reduce) -> String {
     let mut terms = Vec::new();
     let (mut stride, mut inner) = (1_u64, [1_u64; 2]);
     for (number, (length, reduced)) in fold.dims.iter().enumerate().rev() {
@@ -217,7 +217,7 @@ fn whole_index(fold: &Fold) -> String {
     if terms.is_empty() { "0u".into() } else { terms.join(" + ") }
 }
 
-fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
+fn folded(program: &Program, fold: &Reduce, body: &Body) -> KernelSource {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
     let part = fold.part();
     let alone = part <= ALONE || (program.len() >= 1 << 14 && part <= 1 << 12);
@@ -228,7 +228,7 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
 
     let indent = "        ";
     let mut inner = String::new();
-    let names = Names { item: "e", first: "e", step: "u", head: "" };
+    let names = NameTable { item: "e", first: "e", step: "u", head: "" };
     let known = printer.steps(body, names, indent, &mut inner);
     let value = &known[body.stores[0]];
     let take = |value: &str, at: &str| match picks {
@@ -236,7 +236,7 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
         false => format!("best = {};", both("best", value)),
     };
     let mut tail = String::new();
-    let names = Names { item: "o", first: "o", step: "v", head: "result" };
+    let names = NameTable { item: "o", first: "o", step: "v", head: "result" };
     let known_tail = printer.steps(&program.tail, names, "    ", &mut tail);
     for (at, step) in program.tail.stores.iter().enumerate() {
         let _ = writeln!(tail, "    out{at}[o] = {};", known_tail[*step]);
@@ -297,19 +297,19 @@ fn folded(program: &Program, fold: &Fold, body: &Body) -> Source {
         [program.len(), 1, 1]
     };
     let words = vec![program.len(), fold.each(), f32::NEG_INFINITY.to_bits(), f32::INFINITY.to_bits()];
-    Source { text, grid, words }
+    KernelSource { text, grid, words }
 }
 
 /// One workgroup for each row, or one invocation for each short one. The values of the row are kept in the output between the passes, each by the
 /// invocation that wrote it.
-fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Source {
+fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> KernelSource {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
     let mut first = String::new();
-    let names = Names { item: "e", first: "e", step: "u", head: "" };
+    let names = NameTable { item: "e", first: "e", step: "u", head: "" };
     let known = printer.steps(body, names, "        ", &mut first);
     let value = known[body.stores[0]].clone();
     let mut tail = String::new();
-    let names = Names { item: "e", first: "e", step: "v", head: "x" };
+    let names = NameTable { item: "e", first: "e", step: "v", head: "x" };
     let known_tail = printer.steps(&program.tail, names, "        ", &mut tail);
     for (at, step) in program.tail.stores.iter().enumerate() {
         let _ = writeln!(tail, "        out{at}[e] = {};", known_tail[*step]);
@@ -330,7 +330,7 @@ fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Sou
     let at = if alone { "        let e = id.x * p.row + c;\n" } else { "        let e = group.x * p.row + c;\n" };
     let passes = match f {
         Norm::Softmax => {
-            let max_of = together(Reduction::Max, Element::F32).both;
+            let max_of = together(Reduction::Max, ElementType::F32).both;
             format!(
                 "    var most = bitcast<f32>(p.low);\n    {each}\n{at}{first}        out0[e] = {value};\n        most = {};\n    }}\n{}    var sum = 0.0;\n    {each}\n{at}        let x = exp(out0[e] - top);\n        out0[e] = x;\n        sum += x;\n    }}\n{}    {each}\n{at}        let x = out0[e] / all;\n{tail}    }}\n",
                 max_of("most", &value),
@@ -367,5 +367,5 @@ fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> Sou
         printer.bindings(|_| 1),
         printer.helpers(),
     );
-    Source { text, grid: [groups, 1, 1], words: vec![row, f32::NEG_INFINITY.to_bits(), count] }
+    KernelSource { text, grid: [groups, 1, 1], words: vec![row, f32::NEG_INFINITY.to_bits(), count] }
 }

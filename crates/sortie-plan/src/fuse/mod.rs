@@ -23,10 +23,10 @@ mod wgsl;
 
 use self::graph::Graph;
 pub use self::{
-    kernel::{MOST_FOLDED, Source},
-    program::{At, Body, Fold, Head, Port, Product, Program, Step},
+    kernel::{KernelSource, MOST_FOLDED},
+    program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce},
 };
-use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, Value};
+use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};
 
 /// Operations of a segment: deciding who may join whom takes time that grows with the square of it.
 const SEGMENT: usize = 1024;
@@ -118,7 +118,7 @@ impl Uses {
 
 /// A value that is made where a copy would have put it.
 #[derive(Debug, Clone, Copy)]
-struct Stored {
+struct StoreTarget {
     slot: SlotId,
     /// The slot and byte of that place.
     place: SlotId,
@@ -136,7 +136,7 @@ struct Lowering<'a> {
     /// Reads of what it makes.
     reads: Vec<u32>,
     /// Values that are made where a copy would have put them.
-    stored: Vec<Stored>,
+    stored: Vec<StoreTarget>,
     /// By slot: made, and read, by the segment.
     made: Vec<bool>,
     read: Vec<bool>,
@@ -146,7 +146,7 @@ struct Lowering<'a> {
 impl Lowering<'_> {
     fn tensor(&mut self, number: u32, tensor: TensorIndex) {
         let tensor = &self.recording.tensors[tensor.0 as usize];
-        let stored = |input: &Value| self.stored.iter().any(|stored| stored.place == input.slot);
+        let stored = |input: &TensorRef| self.stored.iter().any(|stored| stored.place == input.slot);
         if self.pending.len() >= SEGMENT || tensor.inputs().iter().any(stored) {
             self.flush();
         }
@@ -164,7 +164,7 @@ impl Lowering<'_> {
             OpKind::Read { .. } if accesses.iter().any(made) => return self.reads.push(number),
             OpKind::Copy if self.stores(accesses) => {
                 let [from, to] = accesses else { unreachable!("a copy has two ends") };
-                self.stored.push(Stored { slot: from.slot, place: to.slot, start: to.start, op: number });
+                self.stored.push(StoreTarget { slot: from.slot, place: to.slot, start: to.start, op: number });
                 self.made[to.slot.0 as usize] = true;
                 return;
             }
@@ -211,7 +211,7 @@ impl Lowering<'_> {
         let stored = std::mem::take(&mut self.stored);
         let copy = |slot: SlotId| stored.iter().find(|stored| stored.slot == slot);
         let place = |(slot, bytes): (SlotId, std::ops::Range<u64>)| match copy(slot) {
-            Some(Stored { place, start, .. }) => (*place, bytes.start + start..bytes.end + start),
+            Some(StoreTarget { place, start, .. }) => (*place, bytes.start + start..bytes.end + start),
             None => (slot, bytes),
         };
         for kernel in Graph::new(self.recording, self.caps, &self.uses, &pending).kernels() {
@@ -253,7 +253,7 @@ fn tensor_of(recording: &Recording, op: u32) -> &TensorOp {
 
 /// A kernel with what it is bound to.
 #[derive(Debug)]
-struct Bound {
+struct BoundProgram {
     program: Program,
     reads: Vec<(SlotId, std::ops::Range<u64>)>,
     writes: Vec<(SlotId, std::ops::Range<u64>)>,

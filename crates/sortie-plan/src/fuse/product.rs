@@ -2,17 +2,17 @@
 //!
 //! Mostly each invocation keeps a block of the product in registers and nothing in workgroup memory. Sides are then read four elements at a time along
 //! whichever axis lies in memory that way, where its length is a multiple of four; else one at a time. Indices past an edge are moved back
-//! to it, and what they gave is not stored. [`ProductWay::Tiles`] is in [`tiles`].
+//! to it, and what they gave is not stored. [`MatmulKernel::Tiles`] is in [`tiles`].
 
 use std::fmt::Write as _;
 
 use super::{
-    kernel::Source,
+    kernel::KernelSource,
     program::{Product, Program},
     tiles,
-    wgsl::{Names, Printer},
+    wgsl::{NameTable, Printer},
 };
-use crate::ProductWay;
+use crate::MatmulKernel;
 
 /// How a side is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl Tile {
     }
 }
 
-pub(super) fn product(program: &Program, of: &Product, way: ProductWay) -> Source {
-    if way == ProductWay::Tiles && tiles::suit(of) {
+pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> KernelSource {
+    if way == MatmulKernel::Tiles && tiles::suit(of) {
         return tiles::product(program, of);
     }
     let Product { m, k, n, batch, transposed, shared, sides } = *of;
@@ -57,7 +57,7 @@ pub(super) fn product(program: &Program, of: &Product, way: ProductWay) -> Sourc
     let fours = |length: u32| length.is_multiple_of(4) && k > 0;
     // Other ways to read make large blocks long to compile.
     let plain = transposed == [false; 2] && fours(k) && fours(n);
-    let tile = Tile::new(of, way == ProductWay::Wide && plain);
+    let tile = Tile::new(of, way == MatmulKernel::Wide && plain);
     let left = match transposed[0] {
         false if fours(k) => Reads::Along,
         true if fours(m) && fours(tile.rows) => Reads::Across,
@@ -154,14 +154,14 @@ pub(super) fn product(program: &Program, of: &Product, way: ProductWay) -> Sourc
     }
     text += "}\n";
     let grid = [n.div_ceil(tile.vectors * 4 * tile.group[0]), m.div_ceil(tile.rows * tile.group[1]), batch];
-    Source { text, grid, words: vec![m, k, n] }
+    KernelSource { text, grid, words: vec![m, k, n] }
 }
 
 /// What comes before the entry point: parameters, bindings, and a function `finish` that computes the tail and stores it, `width` elements at a
 /// time.
 pub(super) fn preface(program: &Program, mut printer: Printer<'_>, width: u32) -> String {
     let mut finish = String::new();
-    let names = Names { item: "i", first: "e", step: "v", head: "x" };
+    let names = NameTable { item: "i", first: "e", step: "v", head: "x" };
     let known = printer.steps(&program.tail, names, "    ", &mut finish);
     for (at, step) in program.tail.stores.iter().enumerate() {
         let _ = writeln!(finish, "    out{at}[i] = {};", known[*step]);

@@ -1,10 +1,10 @@
 //! What a generated kernel computes, item by item: loads, functions of what was loaded, and what is stored.
 
-use crate::{Element, Function, Norm, RANK, Reduction, Shape, Value};
+use crate::{ElementType, Function, Norm, RANK, Reduction, Shape, TensorRef};
 
 /// Where an input's element for output element `e` lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum At {
+pub enum Indexing {
     /// At `e`.
     Same,
     /// At `offset` + Σ index · stride, over (length, stride) of each dimension, the outermost first.
@@ -16,7 +16,7 @@ pub enum At {
     },
 }
 
-impl At {
+impl Indexing {
     /// How a tensor of `shape` with these strides is seen from a shape that it stretches to.
     #[must_use]
     pub fn new(from: &Shape, shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
@@ -93,16 +93,16 @@ impl At {
 
 /// One step of a body; steps name earlier ones by number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum Expr {
     /// An element of an input.
     Load {
         /// Which input.
         input: usize,
         /// Where.
-        at: At,
+        at: Indexing,
     },
     /// What the kernel's head computed: a sum of products, a reduction, an element of a row.
-    Head(Element),
+    Head(ElementType),
     /// A function of earlier steps.
     Apply {
         /// The function.
@@ -112,7 +112,7 @@ pub enum Step {
         /// The first of its scalars among those of the kernel.
         scalars: usize,
         /// What comes out.
-        element: Element,
+        element: ElementType,
     },
     /// A row of a table, by an index.
     Gather {
@@ -138,7 +138,7 @@ pub enum Step {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Body {
     /// In order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<Expr>,
     /// The steps that are stored, one for each output.
     pub stores: Vec<usize>,
 }
@@ -164,18 +164,18 @@ pub struct Product {
 
 /// A reduction of some dimensions of a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Fold {
+pub struct Reduce {
     /// What is made of them.
     pub f: Reduction,
     /// What it is made of.
-    pub element: Element,
+    pub element: ElementType,
     /// Lengths of all dimensions, and whether each is reduced; neighbours of one kind are one.
     pub dims: Vec<(u32, bool)>,
     /// Results that are made of each such set of elements, each of a part of it.
     pub parts: u32,
 }
 
-impl Fold {
+impl Reduce {
     /// Elements that make one, or all its parts.
     #[must_use]
     pub fn each(&self) -> u32 {
@@ -197,7 +197,7 @@ pub enum Head {
     /// An element of a product of matrices.
     Product(Product),
     /// A reduction of what its own body computes.
-    Fold(Fold, Body),
+    Reduce(Reduce, Body),
     /// An element of a row, made of what its own body computes.
     Rows {
         /// What is done to the row.
@@ -213,15 +213,15 @@ pub enum Head {
 
 /// An input or output of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Port {
+pub struct ProgramBuffer {
     /// What it is made of.
-    pub element: Element,
+    pub element: ElementType,
     /// How many of them.
     pub len: u32,
 }
 
-impl Port {
-    pub(crate) fn of(value: &Value) -> Self {
+impl ProgramBuffer {
+    pub(crate) fn of(value: &TensorRef) -> Self {
         Self { element: value.element, len: value.shape.len() }
     }
 }
@@ -234,9 +234,9 @@ pub struct Program {
     /// What is then computed for every element of the outputs.
     pub tail: Body,
     /// Read, in the order of their bindings.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<ProgramBuffer>,
     /// Written, after the inputs.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<ProgramBuffer>,
     /// How many scalars it takes.
     pub scalars: usize,
 }
@@ -259,7 +259,7 @@ impl Program {
     pub fn flops(&self) -> u64 {
         let len = u64::from(self.len());
         let functions = |body: &Body| {
-            let floats = |step: &&Step| matches!(step, Step::Apply { element, .. } if element.is_float());
+            let floats = |step: &&Expr| matches!(step, Expr::Apply { element, .. } if element.is_float());
             body.steps.iter().filter(floats).count() as u64
         };
         let head = match &self.head {
@@ -267,7 +267,7 @@ impl Program {
             Head::Product(Product { m, k, n, batch, .. }) => {
                 [m, k, n, batch].into_iter().fold(2_u64, |all, length| all.saturating_mul(u64::from(*length)))
             }
-            Head::Fold(fold, body) => {
+            Head::Reduce(fold, body) => {
                 let all = fold.dims.iter().fold(1_u64, |all, (length, _)| all.saturating_mul(u64::from(*length)));
                 all.saturating_mul(functions(body) + u64::from(fold.element.is_float()))
             }
@@ -286,37 +286,37 @@ impl Program {
 
     /// What a step of a body comes to.
     #[must_use]
-    pub fn element(&self, body: &Body, step: usize) -> Element {
+    pub fn element(&self, body: &Body, step: usize) -> ElementType {
         match &body.steps[step] {
-            Step::Load { input, .. } | Step::Gather { input, .. } => self.inputs[*input].element,
-            Step::Join { inputs, .. } => self.inputs[inputs[0]].element,
-            Step::Head(element) | Step::Apply { element, .. } => *element,
+            Expr::Load { input, .. } | Expr::Gather { input, .. } => self.inputs[*input].element,
+            Expr::Join { inputs, .. } => self.inputs[inputs[0]].element,
+            Expr::Head(element) | Expr::Apply { element, .. } => *element,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::At;
+    use super::Indexing;
     use crate::Shape;
 
-    fn at(from: &[u32], shape: &[u32], strides: Option<&[u32]>, offset: u32) -> At {
+    fn at(from: &[u32], shape: &[u32], strides: Option<&[u32]>, offset: u32) -> Indexing {
         let (from, shape) = (Shape::of(from), Shape::of(shape));
         let mut own = shape.strides();
         if let Some(strides) = strides {
             own[..strides.len()].copy_from_slice(strides);
         }
-        At::new(&from, &shape, &own, offset)
+        Indexing::new(&from, &shape, &own, offset)
     }
 
-    fn strided(offset: u32, dims: &[(u32, u32)]) -> At {
-        At::Strided { offset, dims: dims.to_vec() }
+    fn strided(offset: u32, dims: &[(u32, u32)]) -> Indexing {
+        Indexing::Strided { offset, dims: dims.to_vec() }
     }
 
     #[test]
     fn dimensions_that_go_on_in_memory_are_one() {
-        assert_eq!(at(&[2, 3, 4], &[2, 3, 4], None, 0), At::Same);
-        assert_eq!(at(&[1, 1], &[1, 1], None, 0), At::Same);
+        assert_eq!(at(&[2, 3, 4], &[2, 3, 4], None, 0), Indexing::Same);
+        assert_eq!(at(&[1, 1], &[1, 1], None, 0), Indexing::Same);
         assert_eq!(at(&[2, 3, 4], &[4], None, 0), strided(0, &[(6, 0), (4, 1)]));
         assert_eq!(at(&[2, 3, 4], &[3, 4], None, 0), strided(0, &[(2, 0), (12, 1)]));
         assert_eq!(at(&[2, 3, 4], &[2, 1, 1], None, 0), strided(0, &[(2, 1), (12, 0)]));
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(at(&[2, 3, 4], &[3, 1], None, 0).period(), Some(12));
         assert_eq!(at(&[2, 3, 4], &[], None, 0).period(), Some(1));
         assert_eq!(at(&[2, 3, 4], &[2, 1, 4], None, 0).period(), None);
-        assert_eq!(at(&[2, 3, 4], &[4], None, 0).within(4), At::Same);
+        assert_eq!(at(&[2, 3, 4], &[4], None, 0).within(4), Indexing::Same);
         assert_eq!(at(&[2, 3, 4], &[3, 1], None, 0).within(12), strided(0, &[(3, 1), (4, 0)]));
         assert_eq!(at(&[2, 3, 4], &[2, 3, 4], None, 0).period(), None);
     }

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    kernel::Source,
+    kernel::KernelSource,
     product::preface,
     program::{Product, Program},
     wgsl::Printer,
@@ -24,7 +24,7 @@ pub(super) fn suit(of: &Product) -> bool {
     of.m >= SIDE && of.n >= SIDE && (1..=32_768).contains(&of.k)
 }
 
-pub(super) fn product(program: &Program, of: &Product) -> Source {
+pub(super) fn product(program: &Program, of: &Product) -> KernelSource {
     let Product { m, k, n, batch, transposed, shared, sides } = *of;
     let width = if n.is_multiple_of(4) { 4 } else { 1 };
     let mut printer = Printer::new(program, &[&program.tail], width);
@@ -96,5 +96,5 @@ pub(super) fn product(program: &Program, of: &Product) -> Source {
         text += "    }\n";
     }
     text += "}\n";
-    Source { text, grid: [n.div_ceil(SIDE), m.div_ceil(SIDE), batch], words: vec![m, k, n] }
+    KernelSource { text, grid: [n.div_ceil(SIDE), m.div_ceil(SIDE), batch], words: vec![m, k, n] }
 }

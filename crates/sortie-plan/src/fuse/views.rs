@@ -1,12 +1,12 @@
 //! Values that are read where others lie: permuted, sliced, stretched, or starting where no kernel can be bound.
 
-use super::{graph::Graph, program::At};
-use crate::{ProductWay, RANK, Shape, TensorKind, TensorOp, Value};
+use super::{graph::Graph, program::Indexing};
+use crate::{MatmulKernel, RANK, Shape, TensorKind, TensorOp, TensorRef};
 
 /// A value that is seen through strides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
-    pub(super) base: Value,
+    pub(super) base: TensorRef,
     pub(super) offset: u32,
     pub(super) strides: [u32; RANK],
 }
@@ -40,7 +40,7 @@ impl Graph<'_> {
     }
 
     /// An input that is a view, in its own shape, or in any if its elements lie side by side.
-    pub(super) fn seen(&self, input: &Value) -> Option<View> {
+    pub(super) fn seen(&self, input: &TensorRef) -> Option<View> {
         let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
         let own = self.op(node).output.shape;
@@ -51,27 +51,27 @@ impl Graph<'_> {
     }
 
     /// What starts where no kernel can be bound is seen from the last place before it where one can.
-    fn unaligned(&self, input: &Value) -> Option<View> {
+    fn unaligned(&self, input: &TensorRef) -> Option<View> {
         let skipped = input.start % u64::from(self.caps.params_align.max(1));
         if skipped == 0 {
             return None;
         }
         let offset = u32::try_from(skipped / input.element.bytes()).unwrap_or(u32::MAX);
         let shape = Shape::of(&[offset.saturating_add(input.shape.len())]);
-        let base = Value { start: input.start - skipped, shape, ..*input };
+        let base = TensorRef { start: input.start - skipped, shape, ..*input };
         Some(View { base, offset, strides: input.shape.strides() })
     }
 
     /// The memory that an input is read from, and where in it.
-    pub(super) fn source(&self, input: &Value, from: &Shape) -> (Value, At) {
+    pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> (TensorRef, Indexing) {
         match self.seen(input) {
-            Some(view) => (view.base, At::new(from, &input.shape, &view.strides, view.offset)),
-            None => (*input, At::new(from, &input.shape, &input.shape.strides(), 0)),
+            Some(view) => (view.base, Indexing::new(from, &input.shape, &view.strides, view.offset)),
+            None => (*input, Indexing::new(from, &input.shape, &input.shape.strides(), 0)),
         }
     }
 
     /// The memory that a node reads: what a view sees, or the view's own where the node cannot read through strides.
-    pub(super) fn memory(&self, op: &TensorOp, side: usize) -> Value {
+    pub(super) fn memory(&self, op: &TensorOp, side: usize) -> TensorRef {
         let input = &op.inputs[side];
         match (op.kind, self.seen(input)) {
             (TensorKind::Concat(_), _) | (_, None) => *input,
@@ -82,13 +82,13 @@ impl Graph<'_> {
     }
 
     /// The memory that a product reads a side from that is a view, and whether it is transposed; `None` when the view needs memory of its own.
-    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(Value, bool)> {
+    pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(TensorRef, bool)> {
         let TensorKind::Matmul { .. } = op.kind else { return None };
         let input = &op.inputs[side];
         let view = self.seen(input)?;
         let swapped = transposed(&view, &input.shape)?;
         // Wide blocks are for sides that lie straight: next to a large product a copy is nothing.
-        let copied = swapped && self.caps.product == ProductWay::Wide && !self.caps.host && is_large(op);
+        let copied = swapped && self.caps.product == MatmulKernel::Wide && !self.caps.host && is_large(op);
         (!copied).then_some((view.base, swapped))
     }
 }

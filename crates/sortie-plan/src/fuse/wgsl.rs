@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::program::{At, Body, Program, Step};
-use crate::{Element, Function};
+use super::program::{Body, Expr, Indexing, Program};
+use crate::{ElementType, Function};
 
 /// Prints the parts that all kernels have in common.
 pub(super) struct Printer<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Printer<'a> {
 
 /// What a body's indices are called.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
+pub(super) struct NameTable<'a> {
     /// The item: `width` elements.
     pub(super) item: &'a str,
     /// Its first element.
@@ -33,16 +33,16 @@ impl<'a> Printer<'a> {
     pub(super) fn new(program: &'a Program, bodies: &[&Body], width: u32) -> Self {
         let loads = |input: usize| {
             bodies.iter().flat_map(|body| &body.steps).filter_map(move |step| match step {
-                Step::Load { input: of, at } if *of == input => Some(Some(at)),
-                Step::Gather { input: of, .. } if *of == input => Some(None),
-                Step::Join { inputs, .. } if inputs.contains(&input) => Some(None),
+                Expr::Load { input: of, at } if *of == input => Some(Some(at)),
+                Expr::Gather { input: of, .. } if *of == input => Some(None),
+                Expr::Join { inputs, .. } if inputs.contains(&input) => Some(None),
                 _ => None,
             })
         };
         let by = (0..program.inputs.len()).map(|input| {
             let port = program.inputs[input];
-            let side_by_side = |at: Option<&At>| at.is_some_and(|at| at.is_wide(width) && !at.is_splat());
-            let whole = port.len > 0 && port.len.is_multiple_of(width) && port.element != Element::F16;
+            let side_by_side = |at: Option<&Indexing>| at.is_some_and(|at| at.is_wide(width) && !at.is_splat());
+            let whole = port.len > 0 && port.len.is_multiple_of(width) && port.element != ElementType::F16;
             if whole && loads(input).all(side_by_side) { width } else { 1 }
         });
         Self { program, width, by: by.collect(), helpers: Vec::new() }
@@ -91,7 +91,7 @@ impl<'a> Printer<'a> {
     }
 
     /// All steps of a body, indented. Returns the name of each.
-    pub(super) fn steps(&mut self, body: &Body, names: Names<'_>, indent: &str, text: &mut String) -> Vec<String> {
+    pub(super) fn steps(&mut self, body: &Body, names: NameTable<'_>, indent: &str, text: &mut String) -> Vec<String> {
         let mut known = vec![String::new(); body.steps.len()];
         self.some_steps(body, |_| true, names, indent, text, &mut known);
         known
@@ -102,21 +102,21 @@ impl<'a> Printer<'a> {
         &mut self,
         body: &Body,
         wanted: impl Fn(usize) -> bool,
-        names: Names<'_>,
+        names: NameTable<'_>,
         indent: &str,
         text: &mut String,
         known: &mut [String],
     ) {
         for (number, step) in body.steps.iter().enumerate().filter(|(number, _)| wanted(*number)) {
             let value = match step {
-                Step::Head(_) => {
+                Expr::Head(_) => {
                     names.head.clone_into(&mut known[number]);
                     continue;
                 }
-                Step::Load { input, at } => self.load(*input, at, names),
-                Step::Gather { input, index, rows, row } => self.gather(*input, &known[*index], [*rows, *row], names),
-                Step::Join { inputs, pieces } => self.join(*inputs, *pieces, names),
-                Step::Apply { f, args, scalars, element } => {
+                Expr::Load { input, at } => self.load(*input, at, names),
+                Expr::Gather { input, index, rows, row } => self.gather(*input, &known[*index], [*rows, *row], names),
+                Expr::Join { inputs, pieces } => self.join(*inputs, *pieces, names),
+                Expr::Apply { f, args, scalars, element } => {
                     let of = args.first().map_or(*element, |arg| self.program.element(body, *arg));
                     let args: Vec<&str> = args.iter().map(|arg| known[*arg].as_str()).collect();
                     self.apply(*f, &args, *scalars, of, *element)
@@ -128,7 +128,7 @@ impl<'a> Printer<'a> {
     }
 
     /// `width` elements, each by an expression of its index.
-    fn each(&self, element: Element, names: Names<'_>, value: impl Fn(&str) -> String) -> String {
+    fn each(&self, element: ElementType, names: NameTable<'_>, value: impl Fn(&str) -> String) -> String {
         if self.width == 1 {
             return value(names.first);
         }
@@ -143,16 +143,16 @@ impl<'a> Printer<'a> {
         format!("{}({})", register(element, self.width), lanes.join(", "))
     }
 
-    fn load(&self, input: usize, at: &At, names: Names<'_>) -> String {
+    fn load(&self, input: usize, at: &Indexing, names: NameTable<'_>) -> String {
         let element = self.program.inputs[input].element;
         let width = self.width;
         if width > 1 && self.by[input] == width {
             return match at {
-                At::Same => format!("in{input}[{}]", names.item),
+                Indexing::Same => format!("in{input}[{}]", names.item),
                 at => format!("in{input}[({}) / {width}u]", index(at, names.first)),
             };
         }
-        if element == Element::F16 && width == 2 && *at == At::Same {
+        if element == ElementType::F16 && width == 2 && *at == Indexing::Same {
             return format!("unpack2x16float(in{input}[{}])", names.item);
         }
         if width > 1 && at.is_splat() && at.is_wide(width) {
@@ -162,7 +162,7 @@ impl<'a> Printer<'a> {
         self.each(element, names, |e| single(input, element, &index(at, e)))
     }
 
-    fn gather(&self, input: usize, chosen: &str, [rows, row]: [u32; 2], names: Names<'_>) -> String {
+    fn gather(&self, input: usize, chosen: &str, [rows, row]: [u32; 2], names: NameTable<'_>) -> String {
         let element = self.program.inputs[input].element;
         let zero = format!("{}(0)", register(element, 1));
         if self.width == 1 {
@@ -183,7 +183,7 @@ impl<'a> Printer<'a> {
         format!("{}({})", register(element, self.width), lanes.join(", "))
     }
 
-    fn join(&self, inputs: [usize; 2], pieces: [u32; 2], names: Names<'_>) -> String {
+    fn join(&self, inputs: [usize; 2], pieces: [u32; 2], names: NameTable<'_>) -> String {
         let element = self.program.inputs[inputs[0]].element;
         let (both, [first, second]) = (pieces[0] + pieces[1], pieces);
         self.each(element, names, |e| {
@@ -202,16 +202,16 @@ impl<'a> Printer<'a> {
     }
 
     /// A function of steps of one element type.
-    fn apply(&mut self, f: Function, args: &[&str], scalars: usize, of: Element, to: Element) -> String {
+    fn apply(&mut self, f: Function, args: &[&str], scalars: usize, of: ElementType, to: ElementType) -> String {
         let ty = register(of, self.width);
         let truth = |condition: String| {
-            let word = register(Element::U32, self.width);
+            let word = register(ElementType::U32, self.width);
             format!("select({word}(0u), {word}(1u), {condition})")
         };
         let scalar = |at: usize| match of {
-            Element::F32 | Element::F16 => format!("{ty}(bitcast<f32>(p.s{at}))"),
-            Element::U32 => format!("{ty}(p.s{at})"),
-            Element::I32 => format!("{ty}(bitcast<i32>(p.s{at}))"),
+            ElementType::F32 | ElementType::F16 => format!("{ty}(bitcast<f32>(p.s{at}))"),
+            ElementType::U32 => format!("{ty}(p.s{at})"),
+            ElementType::I32 => format!("{ty}(bitcast<i32>(p.s{at}))"),
         };
         let value = match (f, args) {
             (Function::Neg, [x]) => format!("-{x}"),
@@ -251,19 +251,19 @@ impl<'a> Printer<'a> {
             (Function::Greater, [a, b]) => truth(format!("{a} > {b}")),
             (Function::GreaterEqual, [a, b]) => truth(format!("{a} >= {b}")),
             (Function::Select, [c, a, b]) => {
-                format!("select({b}, {a}, {c} != {}(0u))", register(Element::U32, self.width))
+                format!("select({b}, {a}, {c} != {}(0u))", register(ElementType::U32, self.width))
             }
             (Function::Cast, [x]) if register(of, 1) == register(to, 1) => (*x).to_owned(),
             (Function::Cast, [x]) => format!("{}({x})", register(to, self.width)),
             (f, args) => unreachable!("{f:?} of {}", args.len()),
         };
-        if to == Element::F16 { format!("quantizeToF16({value})") } else { value }
+        if to == ElementType::F16 { format!("quantizeToF16({value})") } else { value }
     }
 
     /// A call of a function that WGSL does not have.
     pub(super) fn call(&mut self, name: &str, args: &str) -> String {
         for needed in needs(name) {
-            let text = helper(needed, &register(Element::F32, self.width));
+            let text = helper(needed, &register(ElementType::F32, self.width));
             if !self.helpers.contains(&text) {
                 self.helpers.push(text);
             }
@@ -273,16 +273,16 @@ impl<'a> Printer<'a> {
 }
 
 /// The element at an index.
-pub(super) fn single(input: usize, element: Element, index: &str) -> String {
+pub(super) fn single(input: usize, element: ElementType, index: &str) -> String {
     match element {
-        Element::F16 => format!("unpack2x16float(in{input}[({index}) / 2u])[({index}) % 2u]"),
+        ElementType::F16 => format!("unpack2x16float(in{input}[({index}) / 2u])[({index}) % 2u]"),
         _ => format!("in{input}[{index}]"),
     }
 }
 
 /// The index of the element for output element `e`.
-pub(super) fn index(at: &At, e: &str) -> String {
-    let At::Strided { offset, dims } = at else { return e.to_owned() };
+pub(super) fn index(at: &Indexing, e: &str) -> String {
+    let Indexing::Strided { offset, dims } = at else { return e.to_owned() };
     let mut inner = 1_u64;
     let mut terms = Vec::new();
     for (number, (length, stride)) in dims.iter().enumerate().rev() {
@@ -310,20 +310,20 @@ pub(super) fn index(at: &At, e: &str) -> String {
 }
 
 /// What an element is in memory, `width` at a time.
-pub(super) fn memory(element: Element, width: u32) -> String {
+pub(super) fn memory(element: ElementType, width: u32) -> String {
     match element {
         // Two to a word.
-        Element::F16 => "u32".into(),
+        ElementType::F16 => "u32".into(),
         element => register(element, width),
     }
 }
 
 /// What it is in a register.
-pub(super) fn register(element: Element, width: u32) -> String {
+pub(super) fn register(element: ElementType, width: u32) -> String {
     let scalar = match element {
-        Element::F32 | Element::F16 => "f32",
-        Element::U32 => "u32",
-        Element::I32 => "i32",
+        ElementType::F32 | ElementType::F16 => "f32",
+        ElementType::U32 => "u32",
+        ElementType::I32 => "i32",
     };
     if width == 1 { scalar.into() } else { format!("vec{width}<{scalar}>") }
 }

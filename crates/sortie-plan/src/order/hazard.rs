@@ -54,7 +54,7 @@ impl Tracker {
         let touches = history.touches(access.start, access.end);
         match access.mode {
             Mode::Read => touches.map(|touch| touch.writer).max().flatten(),
-            Mode::Write | Mode::ReadWrite => touches.map(Touch::greatest).max().flatten(),
+            Mode::Write | Mode::ReadWrite => touches.map(SlotUse::greatest).max().flatten(),
         }
     }
 
@@ -65,13 +65,13 @@ impl Tracker {
         if history.epoch != self.epoch {
             history.stretches.clear();
             history.epoch = self.epoch;
-            history.only = Some(Only { start: access.start, end: access.end, touch: Touch::default() });
+            history.only = Some(Only { start: access.start, end: access.end, touch: SlotUse::default() });
         }
         if let Some(only) = &mut history.only {
             if (only.start, only.end) == (access.start, access.end) {
                 only.touch = match access.mode {
-                    Mode::Read => only.touch.join(Touch { writer: None, reader: Some(label) }),
-                    Mode::Write | Mode::ReadWrite => Touch { writer: Some(label), reader: None },
+                    Mode::Read => only.touch.join(SlotUse { writer: None, reader: Some(label) }),
+                    Mode::Write | Mode::ReadWrite => SlotUse { writer: Some(label), reader: None },
                 };
                 return;
             }
@@ -94,7 +94,7 @@ const fn index(slot: SlotId) -> usize {
 struct History {
     /// All that was done, as long as every access was of the same range; `stretches` is empty then.
     only: Option<Only>,
-    stretches: BTreeMap<u64, Touch>,
+    stretches: BTreeMap<u64, SlotUse>,
     epoch: u32,
 }
 
@@ -103,18 +103,18 @@ struct History {
 struct Only {
     start: u64,
     end: u64,
-    touch: Touch,
+    touch: SlotUse,
 }
 
 /// What was done to a stretch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Touch {
+struct SlotUse {
     writer: Option<Label>,
     /// Since the writer: earlier readers are before it and need no remembering.
     reader: Option<Label>,
 }
 
-impl Touch {
+impl SlotUse {
     #[inline]
     fn greatest(self) -> Option<Label> {
         self.writer.max(self.reader)
@@ -132,30 +132,30 @@ impl History {
     fn spread(&mut self) {
         if let Some(Only { start, end, touch }) = self.only.take() {
             self.stretches.insert(start, touch);
-            self.stretches.insert(end, Touch::default());
+            self.stretches.insert(end, SlotUse::default());
         }
     }
 
     /// The stretches that overlap `start..end`.
     #[inline]
-    fn touches(&self, start: u64, end: u64) -> impl Iterator<Item = Touch> {
+    fn touches(&self, start: u64, end: u64) -> impl Iterator<Item = SlotUse> {
         let within = self.stretches.range((Excluded(start), Excluded(end)));
         let first = self.stretches.range(..=start).next_back();
         first.into_iter().chain(within).map(|(_, touch)| *touch)
     }
 
     fn write(&mut self, start: u64, end: u64, label: Label) {
-        let touch = Touch { writer: Some(label), reader: None };
+        let touch = SlotUse { writer: Some(label), reader: None };
         self.cut(end);
         self.replace(start, end, touch);
     }
 
     fn read(&mut self, start: u64, end: u64, label: Label) {
-        let read = Touch { writer: None, reader: Some(label) };
+        let read = SlotUse { writer: None, reader: Some(label) };
         self.cut(start);
         self.cut(end);
         if self.stretches.range(start..end).nth(WIDE).is_some() {
-            let all = self.touches(start, end).fold(read, Touch::join);
+            let all = self.touches(start, end).fold(read, SlotUse::join);
             self.replace(start, end, all);
         } else {
             for touch in self.stretches.range_mut(start..end).map(|(_, touch)| touch) {
@@ -173,7 +173,7 @@ impl History {
     }
 
     /// Puts one stretch where `start..end` was; a stretch begins at `end` already.
-    fn replace(&mut self, start: u64, end: u64, touch: Touch) {
+    fn replace(&mut self, start: u64, end: u64, touch: SlotUse) {
         let within = (Included(start), Excluded(end));
         while let Some((&key, _)) = self.stretches.range(within).next() {
             self.stretches.remove(&key);
@@ -191,7 +191,7 @@ impl History {
         }
     }
 
-    fn before(&self, at: u64) -> Touch {
+    fn before(&self, at: u64) -> SlotUse {
         let last = self.stretches.range(..at).next_back();
         last.map(|(_, touch)| *touch).unwrap_or_default()
     }

@@ -15,5 +15,5 @@ pub use self::{
     recording::{Port, Ports, Recording},
     slot::{SlotId, SlotInfo, SlotKind},
     span::Span,
-    tensor::{Element, Function, Norm, RANK, Reduction, Shape, TensorKind, TensorOp, Value},
+    tensor::{ElementType, Function, Norm, RANK, Reduction, Shape, TensorKind, TensorOp, TensorRef},
 };

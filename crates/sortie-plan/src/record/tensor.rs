@@ -1,6 +1,6 @@
 //! Tensor operations as plain data: what is computed from what, over which shapes.
 //!
-//! A [`Value`] is a tensor in memory, its elements in row-major order without gaps. An operation makes a new value out of up to three others, so a
+//! A [`TensorRef`] is a tensor in memory, its elements in row-major order without gaps. An operation makes a new value out of up to three others, so a
 //! recording of tensor operations is a graph in the order it was written. Invariant: every output has a slot of its own, which no other
 //! operation of the recording writes.
 
@@ -13,7 +13,7 @@ pub const RANK: usize = 6;
 
 /// What a tensor is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum ElementType {
     /// 32-bit floats.
     F32,
     /// 16-bit floats: kept in two bytes, computed with in four, rounded after every operation.
@@ -24,7 +24,7 @@ pub enum Element {
     I32,
 }
 
-impl Element {
+impl ElementType {
     /// Bytes of one.
     #[must_use]
     pub fn bytes(self) -> u64 {
@@ -41,7 +41,7 @@ impl Element {
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::F32 => "f32",
@@ -155,7 +155,7 @@ impl fmt::Display for Shape {
 
 /// A tensor in memory, row after row without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Value {
+pub struct TensorRef {
     /// The memory.
     pub slot: SlotId,
     /// The byte of it that the tensor starts at.
@@ -163,10 +163,10 @@ pub struct Value {
     /// Its shape.
     pub shape: Shape,
     /// What it is made of.
-    pub element: Element,
+    pub element: ElementType,
 }
 
-impl Value {
+impl TensorRef {
     /// Its last byte and one, rounded up to a whole word; one without elements has a word, too.
     #[must_use]
     pub fn end(&self) -> u64 {
@@ -316,17 +316,17 @@ pub struct TensorOp {
     /// What it does.
     pub kind: TensorKind,
     /// What it takes; only the first `count` mean something.
-    pub inputs: [Value; 3],
+    pub inputs: [TensorRef; 3],
     /// How many that are.
     pub count: u8,
     /// What it makes.
-    pub output: Value,
+    pub output: TensorRef,
 }
 
 impl TensorOp {
     /// What it takes.
     #[must_use]
-    pub fn inputs(&self) -> &[Value] {
+    pub fn inputs(&self) -> &[TensorRef] {
         &self.inputs[..usize::from(self.count)]
     }
 }

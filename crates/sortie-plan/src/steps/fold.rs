@@ -1,7 +1,7 @@
 //! Grids over the device's limit, run as a smaller one: the real grid to dispatch, and the block of parameters from which the
 //! wrapped entry point of a kernel finds the group that each real group stands for.
 //!
-//! Invariant: a [`Fold`] has at least as many groups as the grid, and fewer than 2^32, so that a group's linear number is a
+//! Invariant: a [`FoldedGrid`] has at least as many groups as the grid, and fewer than 2^32, so that a group's linear number is a
 //! `u32` that never wraps. Groups past `total` return at once.
 
 /// Bytes of the parameter block.
@@ -29,7 +29,7 @@ pub fn grid_block(groups: [u32; 3], base: u32, total: u32) -> [u8; GRID_BLOCK as
 
 /// A grid that a device can dispatch, standing for one that it cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fold {
+pub struct FoldedGrid {
     /// The grid to dispatch.
     pub dispatch: [u32; 3],
     /// Groups of the grid that it stands for.
@@ -43,12 +43,12 @@ const LAYER_TRIES: u64 = 4;
 /// Folds `groups` into a grid with at most `max` groups in each dimension; `None` when there are 2^32 groups or more, or so
 /// few less that no such grid holds them without reaching 2^32 itself.
 #[must_use]
-pub fn fold(groups: [u64; 3], max: u32) -> Option<Fold> {
+pub fn fold(groups: [u64; 3], max: u32) -> Option<FoldedGrid> {
     let total = groups.iter().try_fold(1u64, |product, &groups| product.checked_mul(groups));
     // A zero makes the grid empty even where the other two overflow.
     let total = if groups.contains(&0) { 0 } else { u32::try_from(total?).ok()? };
     if total <= max {
-        return Some(Fold { dispatch: [total, 1, 1], total });
+        return Some(FoldedGrid { dispatch: [total, 1, 1], total });
     }
     if max == 0 {
         return None;
@@ -72,7 +72,7 @@ pub fn fold(groups: [u64; 3], max: u32) -> Option<Fold> {
         }
     }
     let dispatch = best?.1.map(|groups| u32::try_from(groups).unwrap_or(u32::MAX));
-    Some(Fold { dispatch, total })
+    Some(FoldedGrid { dispatch, total })
 }
 
 #[cfg(test)]
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_grid_within_the_limit_in_one_dimension_is_not_padded() {
-        assert_eq!(fold([65_535, 1, 1], 65_535), Some(Fold { dispatch: [65_535, 1, 1], total: 65_535 }));
-        assert_eq!(fold([100, 200, 3], 65_535), Some(Fold { dispatch: [60_000, 1, 1], total: 60_000 }));
-        assert_eq!(fold([131_070, 1, 1], 65_535), Some(Fold { dispatch: [65_535, 2, 1], total: 131_070 }));
+        assert_eq!(fold([65_535, 1, 1], 65_535), Some(FoldedGrid { dispatch: [65_535, 1, 1], total: 65_535 }));
+        assert_eq!(fold([100, 200, 3], 65_535), Some(FoldedGrid { dispatch: [60_000, 1, 1], total: 60_000 }));
+        assert_eq!(fold([131_070, 1, 1], 65_535), Some(FoldedGrid { dispatch: [65_535, 2, 1], total: 131_070 }));
     }
 
     #[test]
@@ -191,6 +191,6 @@ mod tests {
 
     #[test]
     fn a_grid_with_a_zero_is_empty_however_large_the_rest() {
-        assert_eq!(fold([u64::MAX, 0, u64::MAX], 65_535), Some(Fold { dispatch: [0, 1, 1], total: 0 }));
+        assert_eq!(fold([u64::MAX, 0, u64::MAX], 65_535), Some(FoldedGrid { dispatch: [0, 1, 1], total: 0 }));
     }
 }

@@ -15,7 +15,7 @@ mod touch;
 pub use self::{
     cuts::{Cut, CutRule, cut},
     divide::divide,
-    fold::{Fold, GRID_BLOCK, fold, grid_block},
+    fold::{FoldedGrid, GRID_BLOCK, fold, grid_block},
     params::ParamBlock,
     plan::Plan,
     step::{

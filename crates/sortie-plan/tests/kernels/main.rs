@@ -4,8 +4,8 @@ use std::{fs, path::Path};
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use sortie_plan::{
-    Caps, Element, Function, Norm, Op, OpKind, ProductWay, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
-    TensorKind, TensorOp, Value,
+    Caps, ElementType, Function, MatmulKernel, Norm, Op, OpKind, Recording, Reduction, Shape, SlotInfo, SlotKind, Span,
+    TensorKind, TensorOp, TensorRef,
     fuse::{Lowered, lower},
 };
 
@@ -17,18 +17,18 @@ struct Draft {
 }
 
 impl Draft {
-    fn value(&mut self, kind: SlotKind, dims: &[usize], element: Element) -> Value {
+    fn value(&mut self, kind: SlotKind, dims: &[usize], element: ElementType) -> TensorRef {
         let shape = Shape::new(dims).unwrap_or_else(|| panic!("{dims:?} is a shape"));
         let bytes = (u64::from(shape.len()) * element.bytes()).next_multiple_of(4).max(4);
-        Value { slot: self.recording.push_slot(SlotInfo { kind, bytes }), start: 0, shape, element }
+        TensorRef { slot: self.recording.push_slot(SlotInfo { kind, bytes }), start: 0, shape, element }
     }
 
-    fn input(&mut self, dims: &[usize]) -> Value {
-        self.value(SlotKind::External, dims, Element::F32)
+    fn input(&mut self, dims: &[usize]) -> TensorRef {
+        self.value(SlotKind::External, dims, ElementType::F32)
     }
 
-    fn op(&mut self, kind: TensorKind, inputs: &[Value], dims: &[usize], scalars: u32) -> Value {
-        let output = self.value(SlotKind::Scratch, dims, Element::F32);
+    fn op(&mut self, kind: TensorKind, inputs: &[TensorRef], dims: &[usize], scalars: u32) -> TensorRef {
+        let output = self.value(SlotKind::Scratch, dims, ElementType::F32);
         let mut all = [output; 3];
         all[..inputs.len()].copy_from_slice(inputs);
         let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, output };
@@ -39,7 +39,7 @@ impl Draft {
         output
     }
 
-    fn map(&mut self, f: Function, inputs: &[Value], dims: &[usize]) -> Value {
+    fn map(&mut self, f: Function, inputs: &[TensorRef], dims: &[usize]) -> TensorRef {
         let scalars = u32::try_from(f.scalars()).unwrap_or_default();
         self.op(TensorKind::Map(f), inputs, dims, scalars)
     }
@@ -130,7 +130,7 @@ fn a_large_product_is_computed_as_suits_the_device() {
     let (a, b) = (draft.input(&[3, 96, 130]), draft.input(&[3, 102, 130]));
     let b = draft.op(TensorKind::Permute([0, 2, 1, 0, 0, 0]), &[b], &[3, 130, 102], 0);
     draft.op(TensorKind::Matmul { transposed: [false; 2] }, &[a, b], &[3, 96, 102], 0);
-    check_with("tiles", &draft, &Caps { product: ProductWay::Tiles, ..Caps::default() });
+    check_with("tiles", &draft, &Caps { product: MatmulKernel::Tiles, ..Caps::default() });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{io, panic::Location, path::Path, sync::Arc, time::Duration};
 
 use sortie_plan::{
     Caps,
-    fuse::{Program, Source},
+    fuse::{KernelSource, Program},
 };
 
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     memory::{Block, Pool},
     metrics::Counters,
     options::DeviceOptions,
-    plan::{Frozen, Payload, Planned, Route},
+    plan::{CachedPlan, Cuts, FrozenPlan, Resources},
     policy::{Costs, SubmitPolicy},
 };
 
@@ -45,19 +45,19 @@ pub(crate) trait Backend: Send + Sync {
     /// Gives a planned recording all that its runs need, for as long as it is kept. The payload is complete, and its ports have memory.
     fn freeze(
         &self,
-        planned: &Arc<Planned>,
-        route: Arc<Route>,
-        payload: Payload,
+        planned: &Arc<CachedPlan>,
+        route: Arc<Cuts>,
+        payload: Resources,
         at: &'static Location<'static>,
-    ) -> Result<Frozen>;
+    ) -> Result<FrozenPlan>;
 
     /// Records a native replay anew, cut by a route that it [wants](Frozen::wanted). `None` where no replay is native.
     fn refreeze(
         &self,
-        _frozen: &Frozen,
-        _route: Arc<Route>,
+        _frozen: &FrozenPlan,
+        _route: Arc<Cuts>,
         _at: &'static Location<'static>,
-    ) -> Result<Option<Frozen>> {
+    ) -> Result<Option<FrozenPlan>> {
         Ok(None)
     }
 
@@ -148,7 +148,7 @@ pub(crate) struct Abilities {
 /// What stands for a tensor program on a device.
 pub(crate) enum Generated {
     /// WGSL, to be compiled as any other kernel.
-    Source(Source),
+    Source(KernelSource),
     /// A compiled form that never was WGSL.
     Native {
         compiled: Box<dyn CompiledKernel>,

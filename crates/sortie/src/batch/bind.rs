@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use crate::{
     device::{Buffer, Slice},
     kernel::Scalar,
-    memory::{Block, Stretch},
+    memory::{Block, ElementRange},
 };
 
 /// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
@@ -37,7 +37,7 @@ use crate::{
 /// ```
 pub trait Bind {
     #[doc(hidden)]
-    fn place(&self) -> Place<'_>;
+    fn place(&self) -> BindTarget<'_>;
 }
 
 /// A [`Bind`] whose element type is known, so that what is written to or read from it is checked by the compiler.
@@ -65,9 +65,9 @@ pub trait Typed: Bind {
 /// Where something bindable lies.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
-    pub(super) of: Of<'a>,
-    pub(super) stretch: Stretch,
+pub struct BindTarget<'a> {
+    pub(super) of: TargetKind<'a>,
+    pub(super) stretch: ElementRange,
     /// What its elements are, where they are numbers that WGSL has.
     pub(super) scalar: Option<Scalar>,
 }
@@ -89,12 +89,12 @@ fn scalar<T: 'static>() -> Option<Scalar> {
     }
 }
 
-impl Place<'_> {
+impl BindTarget<'_> {
     /// Elements from a byte of a slot on.
     pub(crate) fn in_slot<T: 'static>(batch: u64, index: u32, start: u64, len: usize) -> Self {
         let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
-        let stretch = Stretch { start: first, end: first + len, len: first + len, size: size_of::<T>() };
-        Place { of: Of::Slot { batch, index }, stretch, scalar: scalar::<T>() }
+        let stretch = ElementRange { start: first, end: first + len, len: first + len, size: size_of::<T>() };
+        BindTarget { of: TargetKind::Slot { batch, index }, stretch, scalar: scalar::<T>() }
     }
 
     pub(crate) fn elements(&self) -> usize {
@@ -103,7 +103,7 @@ impl Place<'_> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Of<'a> {
+pub(super) enum TargetKind<'a> {
     /// A user's buffer; no block when it has no elements.
     Block { block: Option<&'a Arc<Block>>, device: u64 },
     /// A slot of a batch.
@@ -111,19 +111,19 @@ pub(super) enum Of<'a> {
 }
 
 impl<T: Pod> Bind for Buffer<T> {
-    fn place(&self) -> Place<'_> {
-        Place { of: of(self), stretch: Stretch::whole::<T>(self.len()), scalar: scalar::<T>() }
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget { of: of(self), stretch: ElementRange::whole::<T>(self.len()), scalar: scalar::<T>() }
     }
 }
 
 impl<T: Pod> Bind for Slice<'_, T> {
-    fn place(&self) -> Place<'_> {
-        Place { of: of(self.buffer()), stretch: self.stretch(), scalar: scalar::<T>() }
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget { of: of(self.buffer()), stretch: self.stretch(), scalar: scalar::<T>() }
     }
 }
 
-fn of<T: Pod>(buffer: &Buffer<T>) -> Of<'_> {
-    Of::Block { block: buffer.block(), device: buffer.device_id() }
+fn of<T: Pod>(buffer: &Buffer<T>) -> TargetKind<'_> {
+    TargetKind::Block { block: buffer.block(), device: buffer.device_id() }
 }
 
 impl<T: Pod> Typed for Buffer<T> {
@@ -135,7 +135,7 @@ impl<T: Pod> Typed for Slice<'_, T> {
 }
 
 impl<B: Bind + ?Sized> Bind for &B {
-    fn place(&self) -> Place<'_> {
+    fn place(&self) -> BindTarget<'_> {
         (**self).place()
     }
 }
@@ -182,9 +182,9 @@ impl<T> Slot<T> {
 }
 
 impl<T: Pod> Bind for Slot<T> {
-    fn place(&self) -> Place<'_> {
-        let of = Of::Slot { batch: self.batch, index: self.index };
-        Place { of, stretch: Stretch::whole::<T>(self.len), scalar: scalar::<T>() }
+    fn place(&self) -> BindTarget<'_> {
+        let of = TargetKind::Slot { batch: self.batch, index: self.index };
+        BindTarget { of, stretch: ElementRange::whole::<T>(self.len), scalar: scalar::<T>() }
     }
 }
 

@@ -6,8 +6,8 @@ use bytemuck::NoUninit;
 use sortie_plan::{Access, GRID_BLOCK, Grid as Groups, Mode, Op, OpKind, SlotId, Span, fold};
 
 use super::{
-    Batch, Bind, Place, Recorder,
-    bind::Of,
+    Batch, Bind, BindTarget, OpRecorder,
+    bind::TargetKind,
     grid::{self, Grid, Size},
     transfer::foreign,
 };
@@ -15,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
     kernel::{Binding, BindingKind, Interface, Kernel},
-    memory::Use,
+    memory::Usage,
 };
 
 /// A dispatch just recorded, to be given immediates and a label. Dropping it changes nothing.
@@ -56,23 +56,23 @@ impl Batch {
     #[track_caller]
     pub fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
         let at = Location::caller();
-        match self.recorder().dispatch(kernel, bindings, &grid, at) {
+        match self.op_recorder().dispatch(kernel, bindings, &grid, at) {
             Ok(op) => {
                 let takes = kernel.interface().immediates.as_ref().map_or((0, 0), |own| (own.size, own.end));
                 if takes.0 > 0 {
-                    self.tape().owe(op);
+                    self.recorder().owe(op);
                 }
                 Dispatch { batch: self, op, takes: Some(takes) }
             }
             Err(error) => {
-                let op = self.tape().refuse(error, at);
+                let op = self.recorder().refuse(error, at);
                 Dispatch { batch: self, op, takes: None }
             }
         }
     }
 }
 
-impl Recorder<'_> {
+impl OpRecorder<'_> {
     #[inline]
     fn dispatch(
         &mut self,
@@ -88,7 +88,7 @@ impl Recorder<'_> {
         if bindings.len() != interface.bindings.len() {
             return Err(wrong_count(kernel, bindings.len()));
         }
-        let first = self.tape.recording.accesses.len();
+        let first = self.recorder.recording.accesses.len();
         let mut nothing = false;
         // On a mistake, what was bound before it stays behind unused: the batch is refused anyway.
         for (index, (takes, bound)) in interface.bindings.iter().zip(bindings).enumerate() {
@@ -116,31 +116,31 @@ impl Recorder<'_> {
         };
         if let Groups::Wrapped { .. } = grid {
             kernel.check_hidden(limits)?;
-            self.tape.reserve_params(GRID_BLOCK, 1, limits)?;
+            self.recorder.reserve_params(GRID_BLOCK, 1, limits)?;
         }
-        let tape = &mut *self.tape;
-        if let Some((one, other)) = aliased(&tape.recording.accesses[first..]) {
+        let recorder = &mut *self.recorder;
+        if let Some((one, other)) = aliased(&recorder.recording.accesses[first..]) {
             return Err(aliasing(kernel, bindings, one, other));
         }
         // With a binding missing, accesses and bindings would no longer correspond.
-        let accesses = if nothing { Span::EMPTY } else { Span::new(first..tape.recording.accesses.len()) };
+        let accesses = if nothing { Span::EMPTY } else { Span::new(first..recorder.recording.accesses.len()) };
         let immediates = match &interface.immediates {
             None => Span::EMPTY,
             Some(own) => {
-                let start = tape.payload.immediates.len();
-                tape.payload.immediates.resize(start + own.size as usize, 0);
+                let start = recorder.payload.immediates.len();
+                recorder.payload.immediates.resize(start + own.size as usize, 0);
                 Span::new(start..start + own.size as usize)
             }
         };
         let hidden_immediates = kernel.hidden_immediates();
-        tape.reserve_params(hidden_immediates.into(), 1, self.shared.limits())?;
-        let kind = OpKind::Dispatch { kernel: tape.kernel(kernel), grid, immediates, hidden_immediates };
-        Ok(tape.push(Op { kind, accesses }, at))
+        recorder.reserve_params(hidden_immediates.into(), 1, self.shared.limits())?;
+        let kind = OpKind::Dispatch { kernel: recorder.kernel(kernel), grid, immediates, hidden_immediates };
+        Ok(recorder.push(Op { kind, accesses }, at))
     }
 
     /// Records what a binding reads or writes, if the place fits it.
     #[inline]
-    fn bind(&mut self, takes: &Binding, place: &Place<'_>) -> Result<()> {
+    fn bind(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Result<()> {
         // What is right is seen at once; what is not is named by `misfit`.
         let slot = if fits(self.shared.limits(), takes, place) { self.slot(place.of, takes) } else { None };
         let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
@@ -151,42 +151,42 @@ impl Recorder<'_> {
             // Uniform bindings are short; only what the kernel declares is bound.
             BindingKind::Uniform => (Mode::Read, takes.min_bytes.next_multiple_of(4)),
         };
-        self.tape.access(Access { slot, mode, start, end: start + bytes });
+        self.recorder.access(Access { slot, mode, start, end: start + bytes });
         Ok(())
     }
 
     /// The slot of something that belongs here and may be used so.
     #[inline]
-    fn slot(&mut self, of: Of<'_>, takes: &Binding) -> Option<SlotId> {
+    fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
-            Of::Block { block: Some(block), device } if device == self.shared.id() => {
-                (!block.is_imported() || block.allows(needed(takes))).then(|| self.tape.slot(block))
+            TargetKind::Block { block: Some(block), device } if device == self.shared.id() => {
+                (!block.is_imported() || block.allows(needed(takes))).then(|| self.recorder.slot(block))
             }
-            Of::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
-            Of::Block { .. } | Of::Slot { .. } => None,
+            TargetKind::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
+            TargetKind::Block { .. } | TargetKind::Slot { .. } => None,
         }
     }
 
     /// Whether a place is valid and has no elements.
-    fn is_empty(&mut self, place: &Place<'_>) -> bool {
-        place.stretch.exact() == 0 && matches!(self.spot("", place, Use::Storage), Ok(None))
+    fn is_empty(&mut self, place: &BindTarget<'_>) -> bool {
+        place.stretch.exact() == 0 && matches!(self.spot("", place, Usage::Storage), Ok(None))
     }
 
-    fn indirect(&mut self, place: &Place<'_>) -> Result<()> {
-        let spot = self.spot("the indirect grid", place, Use::Indirect)?;
+    fn indirect(&mut self, place: &BindTarget<'_>) -> Result<()> {
+        let spot = self.spot("the indirect grid", place, Usage::Indirect)?;
         let spot = spot.filter(|spot| spot.end - spot.start >= 12).ok_or_else(|| {
             Error::new(
                 ErrorKind::Grid,
                 format!("an indirect grid needs 12 bytes (three u32), not {}", place.stretch.exact()),
             )
         })?;
-        self.tape.access(Access { slot: spot.slot, mode: Mode::Read, start: spot.start, end: spot.start + 12 });
+        self.recorder.access(Access { slot: spot.slot, mode: Mode::Read, start: spot.start, end: spot.start + 12 });
         Ok(())
     }
 
     /// Why a place does not fit a binding.
     #[cold]
-    fn misfit(&mut self, takes: &Binding, place: &Place<'_>) -> Error {
+    fn misfit(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Error {
         let limits = *self.shared.limits();
         let what = describe(takes);
         let bindings = |message: String| Error::new(ErrorKind::Bindings, format!("{what}{message}"));
@@ -225,16 +225,16 @@ impl Recorder<'_> {
     }
 }
 
-fn needed(takes: &Binding) -> Use {
+fn needed(takes: &Binding) -> Usage {
     match takes.kind {
-        BindingKind::Storage { .. } => Use::Storage,
-        BindingKind::Uniform => Use::Uniform,
+        BindingKind::Storage { .. } => Usage::Storage,
+        BindingKind::Uniform => Usage::Uniform,
     }
 }
 
 /// Bytes of a place without a word at its end that it has only a part of.
 #[inline]
-fn whole_words(place: &Place<'_>) -> u64 {
+fn whole_words(place: &BindTarget<'_>) -> u64 {
     place.stretch.exact() & !3
 }
 
@@ -246,7 +246,7 @@ fn may_end_anywhere(takes: &Binding) -> bool {
 
 /// Whether length and offset suit a binding. Alignments are powers of two: no division on the way.
 #[inline]
-fn fits(limits: &Limits, takes: &Binding, place: &Place<'_>) -> bool {
+fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
     let exact = place.stretch.exact();
     let room = match takes.kind {
         BindingKind::Storage { .. } => exact <= limits.binding_bytes,
@@ -335,28 +335,28 @@ impl Dispatch<'_> {
     pub fn raw_immediates(self, bytes: &[u8]) -> Self {
         // A refused dispatch has its mistake already.
         let Some((size, end)) = self.takes else { return self };
-        let tape = self.batch.tape();
-        tape.paid(self.op);
+        let recorder = self.batch.recorder();
+        recorder.paid(self.op);
         if size > 0 && (bytes.len() == size as usize || bytes.len() == end as usize) {
-            let start = tape.recording.ops[self.op].immediates().start as usize;
-            tape.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
+            let start = recorder.recording.ops[self.op].immediates().start as usize;
+            recorder.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
         } else {
             let uses = if size > 0 { format!("takes {size} bytes of") } else { "uses no".into() };
             let message = format!("the kernel {uses} immediates, but {} bytes were given", bytes.len());
-            tape.mistake(self.op, Error::new(ErrorKind::Bindings, message));
+            recorder.mistake(self.op, Error::new(ErrorKind::Bindings, message));
         }
         self
     }
 
     /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::Profile): WGSL does not tell.
     pub fn flops(self, flops: u64) -> Self {
-        self.batch.tape().payload.names.set_flops(self.op, flops);
+        self.batch.recorder().payload.names.set_flops(self.op, flops);
         self
     }
 
     /// Names the dispatch in errors and profiles.
     pub fn label(self, label: &str) -> Self {
-        self.batch.tape().payload.names.label(self.op, label);
+        self.batch.recorder().payload.names.label(self.op, label);
         self
     }
 }

@@ -8,16 +8,16 @@ use super::{Batch, Slot, Typed};
 use crate::{
     error::{Error, ErrorKind, Result},
     memory::Block,
-    plan::Frozen,
+    plan::FrozenPlan,
     policy::Split,
 };
 
 impl Batch {
     /// Memory that each run of a replay fills.
     pub(crate) fn input_slot(&mut self, bytes: u64) -> SlotId {
-        let tape = self.tape();
-        let slot = tape.fixed(bytes.next_multiple_of(4).max(4));
-        tape.recording.push_input(slot, bytes);
+        let recorder = self.recorder();
+        let slot = recorder.fixed(bytes.next_multiple_of(4).max(4));
+        recorder.recording.push_input(slot, bytes);
         slot
     }
 
@@ -28,39 +28,39 @@ impl Batch {
         let (len, bytes) = (place.elements(), place.stretch.exact());
         let limit = self.shared.limits().buffer_bytes;
         if bytes > limit {
-            self.tape().refuse(Error::too_large("output: bytes in one buffer", bytes, limit), Location::caller());
+            self.recorder().refuse(Error::too_large("output: bytes in one buffer", bytes, limit), Location::caller());
             return (0, 0);
         }
         if bytes == 0 {
             return (0, 0);
         }
-        let tape = self.tape();
-        let slot = tape.fixed(bytes.next_multiple_of(4));
-        let start = tape.recording.push_output(slot, bytes);
+        let recorder = self.recorder();
+        let slot = recorder.fixed(bytes.next_multiple_of(4));
+        let start = recorder.recording.push_output(slot, bytes);
         self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
         (start, bytes)
     }
 
     /// Plans it, compiles its kernels and gives it memory for good. Also returns how its runs are cut.
-    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(Frozen, Split)> {
-        let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
+        let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if self.landing.is_some() {
             let message = "freeze: a reading or a profile is of one batch; ask for an output, which every run of a replay can read, or a run for its profile";
             let error = Error::new(ErrorKind::Bindings, message).at(here);
             if let Some(completion) = &self.completion {
                 completion.finish(Err(error.clone()));
             }
-            tape.give_back();
+            recorder.give_back();
             return Err(error);
         }
         let shared = self.shared.clone();
         let _inside = shared.enter();
-        let outcome = Error::all(tape.mistakes()).map_or(Ok(()), Err).and_then(|()| {
+        let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             shared.lost().check()?;
-            let planned = shared.plan(&tape.recording)?;
-            let route = self.route(&planned, &tape.payload);
-            tape.payload.names.forget_times();
-            let mut payload = std::mem::take(&mut tape.payload);
+            let planned = shared.plan(&recorder.recording)?;
+            let route = self.route(&planned, &recorder.payload);
+            recorder.payload.names.forget_times();
+            let mut payload = std::mem::take(&mut recorder.payload);
             planned.complete(&mut payload);
             for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
                 let raw = shared.take_memory(port.bytes.max(4), None)?;
@@ -68,7 +68,7 @@ impl Batch {
             }
             shared.backend().freeze(&planned, route, payload, here)
         });
-        tape.give_back();
+        recorder.give_back();
         let frozen = outcome.map_err(|error| match error.location() {
             Some(_) => error,
             None => shared.explain(error).at(here),

@@ -1,6 +1,6 @@
 //! How much to run.
 
-use super::bind::{Bind, Place};
+use super::bind::{Bind, BindTarget};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a kernel to run.
@@ -23,7 +23,7 @@ pub struct Grid<'a>(pub(super) Size<'a>);
 pub(super) enum Size<'a> {
     Items([u64; 3]),
     Groups([u64; 3]),
-    Indirect(Place<'a>),
+    Indirect(BindTarget<'a>),
     /// A negative extent.
     Invalid(i64),
 }

@@ -8,9 +8,9 @@ mod dispatch;
 mod download;
 mod freeze;
 mod grid;
-mod outlook;
+mod plan_summary;
 mod record;
-mod tape;
+mod recorder;
 mod tensor;
 mod transfer;
 
@@ -27,22 +27,22 @@ use std::{
 use bytemuck::Pod;
 use sortie_plan::OpKind;
 
-pub(crate) use self::bind::Place;
-use self::tape::Tape;
+pub(crate) use self::bind::BindTarget;
+use self::recorder::RecordRows;
 pub use self::{
     bind::{Bind, Slot, Typed},
     dispatch::Dispatch,
     grid::{Extent, Grid},
-    outlook::Outlook,
+    plan_summary::PlanSummary,
     record::Record,
 };
 use crate::{
     clock::Instant,
-    device::{Device, Shared},
+    device::{Device, DeviceCore},
     error::{Error, ErrorKind, Result},
-    finish::{Completion, Landing, Reading, Ticket},
+    finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
-    plan::{Payload, Planned, Route},
+    plan::{CachedPlan, Cuts, Resources},
     policy::Split,
     profile::{Log, Profile, StageKind},
 };
@@ -77,14 +77,14 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Batch {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceCore>,
     id: u64,
     /// `None` once submitted.
-    tape: Option<Box<Tape>>,
+    recorder: Option<Box<RecordRows>>,
     /// Made by the first read, or by submitting.
     completion: Option<Arc<Completion>>,
     /// Where its readings will find their data, once there is one.
-    landing: Option<Arc<Landing>>,
+    landing: Option<Arc<BatchReadback>>,
     /// Where it is cut; `None`: as the device's policy says.
     split: Option<Split>,
     /// Where somebody wants to know what it takes.
@@ -92,10 +92,10 @@ pub struct Batch {
 }
 
 /// What recording an op needs, borrowed piece by piece.
-struct Recorder<'a> {
-    shared: &'a Arc<Shared>,
+struct OpRecorder<'a> {
+    shared: &'a Arc<DeviceCore>,
     batch: u64,
-    tape: &'a mut Tape,
+    recorder: &'a mut RecordRows,
 }
 
 impl Device {
@@ -107,12 +107,12 @@ impl Device {
 }
 
 impl Batch {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<DeviceCore>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut batch = Self {
             shared,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            tape: Some(Tape::take()),
+            recorder: Some(RecordRows::take()),
             completion: None,
             landing: None,
             split: None,
@@ -141,7 +141,7 @@ impl Batch {
         let bytes = crate::memory::bytes_of::<T>(len);
         let limit = self.shared.limits().buffer_bytes;
         let index = match bytes {
-            Ok(bytes) if bytes <= limit => self.tape().scratch(bytes.next_multiple_of(4)).0,
+            Ok(bytes) if bytes <= limit => self.recorder().scratch(bytes.next_multiple_of(4)).0,
             Ok(bytes) => self.no_scratch(Error::too_large("scratch: bytes in one buffer", bytes, limit)),
             Err(error) => self.no_scratch(error),
         };
@@ -151,7 +151,7 @@ impl Batch {
     /// Makes everything recorded after see everything recorded before. Never needed for correctness: a fence for the planner only.
     #[track_caller]
     pub fn barrier(&mut self) {
-        self.tape().fence(OpKind::Barrier, Location::caller());
+        self.recorder().fence(OpKind::Barrier, Location::caller());
     }
 
     /// Ends a submission here: what follows goes to the device in a submission of its own.
@@ -170,7 +170,7 @@ impl Batch {
     /// ```
     #[track_caller]
     pub fn split(&mut self) {
-        self.tape().fence(OpKind::Split, Location::caller());
+        self.recorder().fence(OpKind::Split, Location::caller());
     }
 
     /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::SubmitPolicy) says.
@@ -204,9 +204,9 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
-        let scope = self.tape().payload.names.open_scope(name);
+        let scope = self.recorder().payload.names.open_scope(name);
         let result = ops(self);
-        self.tape().payload.names.close_scope(scope);
+        self.recorder().payload.names.close_scope(scope);
         result
     }
 
@@ -237,13 +237,13 @@ impl Batch {
     /// Number of ops recorded, not counting barriers and splits.
     #[must_use]
     pub fn num_ops(&self) -> usize {
-        self.tape.as_ref().map_or(0, |tape| tape.count())
+        self.recorder.as_ref().map_or(0, |recorder| recorder.count())
     }
 
     /// Number of distinct pieces of memory named so far: buffers and scratch.
     #[must_use]
     pub fn num_slots(&self) -> usize {
-        self.tape.as_ref().map_or(0, |tape| tape.recording.slots.len())
+        self.recorder.as_ref().map_or(0, |recorder| recorder.recording.slots.len())
     }
 
     /// Runs the batch and waits until it is done.
@@ -291,12 +291,12 @@ impl Batch {
         if let Some(log) = self.log.clone() {
             self.landing().set_log(&log);
         }
-        let mut tape = self.tape.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let outcome = match self.prepare(&mut tape) {
+        let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        let outcome = match self.prepare(&mut recorder) {
             Ok((planned, route)) => shared.backend().launch(Launch {
                 planned: route.planned(&planned),
                 route: &route,
-                source: RunSource::Batch(&mut tape.payload),
+                source: RunSource::Batch(&mut recorder.payload),
                 completion: &completion,
                 landing: self.landing.as_ref(),
                 profiled: self.log.as_ref().map(|log| Profiled {
@@ -308,20 +308,20 @@ impl Batch {
                 wait,
             }),
             Err(error) => {
-                let error = launch::attribute(error, &tape.payload.blocks, |error| shared.explain(error), at);
+                let error = launch::attribute(error, &recorder.payload.blocks, |error| shared.explain(error), at);
                 Err(launch::refuse(error, &completion, shared.counters()))
             }
         };
-        tape.give_back();
+        recorder.give_back();
         outcome.map(|()| completion)
     }
 
     /// Finds all mistakes, then the plan and where it is cut.
-    fn prepare(&self, tape: &mut Tape) -> Result<(Arc<Planned>, Arc<Route>)> {
-        if let Some(mistakes) = Error::all(tape.mistakes()) {
+    fn prepare(&self, recorder: &mut RecordRows) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
+        if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
-        if !tape.recording.inputs.is_empty() || !tape.recording.outputs.is_empty() {
+        if !recorder.recording.inputs.is_empty() || !recorder.recording.outputs.is_empty() {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
@@ -330,45 +330,45 @@ impl Batch {
         if let Some(log) = log {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
-        let planned = Log::time(log, StageKind::Plan, || self.shared.plan(&tape.recording))?;
-        let route = self.route(&planned, &tape.payload);
+        let planned = Log::time(log, StageKind::Plan, || self.shared.plan(&recorder.recording))?;
+        let route = self.route(&planned, &recorder.payload);
         Ok((planned, route))
     }
 
     /// Where it is cut.
-    fn route(&self, planned: &Planned, payload: &Payload) -> Arc<Route> {
+    fn route(&self, planned: &CachedPlan, payload: &Resources) -> Arc<Cuts> {
         let (shared, split) = (&self.shared, self.split.unwrap_or(self.shared.policy().split));
         planned.route(shared.costs(), shared.limits(), payload, split.rule(), shared.abilities().divides)
     }
 
     #[track_caller]
     fn no_scratch(&mut self, error: Error) -> u32 {
-        self.tape().refuse(error, Location::caller());
-        self.tape().scratch(4).0
+        self.recorder().refuse(error, Location::caller());
+        self.recorder().scratch(4).0
     }
 
     #[inline]
-    fn recorder(&mut self) -> Recorder<'_> {
-        let tape = self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        Recorder { shared: &self.shared, batch: self.id, tape }
+    fn op_recorder(&mut self) -> OpRecorder<'_> {
+        let recorder = self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        OpRecorder { shared: &self.shared, batch: self.id, recorder }
     }
 
     #[inline]
-    fn tape(&mut self) -> &mut Tape {
-        self.tape.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
+    fn recorder(&mut self) -> &mut RecordRows {
+        self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
     }
 
     fn completion(&mut self) -> Arc<Completion> {
         self.completion.get_or_insert_with(|| Arc::new(Completion::new())).clone()
     }
 
-    fn landing(&mut self) -> Arc<Landing> {
+    fn landing(&mut self) -> Arc<BatchReadback> {
         self.landing.get_or_insert_default().clone()
     }
 
     fn logged(&mut self) -> Arc<Log> {
         if self.log.is_none() {
-            self.tape().payload.names.keep_times();
+            self.recorder().payload.names.keep_times();
         }
         self.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
     }
@@ -376,12 +376,12 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if let Some(tape) = self.tape.take() {
+        if let Some(recorder) = self.recorder.take() {
             if let Some(completion) = &self.completion {
                 completion
                     .finish(Err(Error::new(ErrorKind::Canceled, "the batch was dropped before it was submitted")));
             }
-            tape.give_back();
+            recorder.give_back();
         }
     }
 }

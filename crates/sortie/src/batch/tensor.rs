@@ -4,15 +4,15 @@ use std::{panic::Location, sync::Arc};
 
 use sortie_plan::{Op, OpKind, SlotId, Span, TensorOp};
 
-use super::{Batch, Place};
+use super::{Batch, BindTarget};
 use crate::{
-    device::Shared,
+    device::DeviceCore,
     error::{Error, Result},
-    memory::Use,
+    memory::Usage,
 };
 
 impl Batch {
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
         &self.shared
     }
 
@@ -28,12 +28,12 @@ impl Batch {
 
     /// Memory that lives for this batch.
     pub(crate) fn tensor_slot(&mut self, bytes: u64) -> SlotId {
-        self.tape().scratch(bytes.next_multiple_of(4).max(4))
+        self.recorder().scratch(bytes.next_multiple_of(4).max(4))
     }
 
     /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
-    pub(crate) fn memory_of(&mut self, place: &Place<'_>) -> Result<Option<(SlotId, u64)>> {
-        let spot = self.recorder().spot("tensor", place, Use::Storage)?;
+    pub(crate) fn memory_of(&mut self, place: &BindTarget<'_>) -> Result<Option<(SlotId, u64)>> {
+        let spot = self.op_recorder().spot("tensor", place, Usage::Storage)?;
         Ok(spot.map(|spot| (spot.slot, spot.start)))
     }
 
@@ -43,23 +43,23 @@ impl Batch {
     }
 
     pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
-        let tape = self.tape();
-        let start = tape.payload.immediates.len();
-        tape.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
-        let scalars = Span::new(start..tape.payload.immediates.len());
-        let tensor = tape.recording.push_tensor(tensor);
-        tape.push(Op::bare(OpKind::Tensor { tensor, scalars }), at);
+        let recorder = self.recorder();
+        let start = recorder.payload.immediates.len();
+        recorder.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
+        let scalars = Span::new(start..recorder.payload.immediates.len());
+        let tensor = recorder.recording.push_tensor(tensor);
+        recorder.push(Op::bare(OpKind::Tensor { tensor, scalars }), at);
     }
 
     #[track_caller]
     pub(crate) fn refuse_tensor(&mut self, error: Error) {
-        self.tape().refuse(error, Location::caller());
+        self.recorder().refuse(error, Location::caller());
     }
 
     pub(crate) fn label_last(&mut self, label: &str) {
-        let tape = self.tape();
-        if let Some(last) = tape.recording.ops.len().checked_sub(1) {
-            tape.payload.names.label(last, label);
+        let recorder = self.recorder();
+        if let Some(last) = recorder.recording.ops.len().checked_sub(1) {
+            recorder.payload.names.label(last, label);
         }
     }
 }

@@ -5,24 +5,24 @@ use std::panic::Location;
 use sortie_plan::{Access, Caps, Mode, Op, OpKind, SlotId, Span};
 
 use super::{
-    Batch, Recorder, Typed,
-    bind::{Of, Place},
+    Batch, OpRecorder, Typed,
+    bind::{BindTarget, TargetKind},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     finish::Reading,
-    memory::{Use, index},
+    memory::{Usage, index},
 };
 
 /// Where something lies in this batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spot {
+pub(super) struct SlotRange {
     pub(super) slot: SlotId,
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-impl Spot {
+impl SlotRange {
     fn access(self, mode: Mode) -> Access {
         Access { slot: self.slot, mode, start: self.start, end: self.end }
     }
@@ -46,8 +46,8 @@ impl Batch {
     #[track_caller]
     pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&mut self, from: A, to: B) {
         let at = Location::caller();
-        if let Err(error) = self.recorder().copy(&from.place(), &to.place(), at) {
-            self.tape().refuse(error, at);
+        if let Err(error) = self.op_recorder().copy(&from.place(), &to.place(), at) {
+            self.recorder().refuse(error, at);
         }
     }
 
@@ -65,8 +65,8 @@ impl Batch {
     #[track_caller]
     pub fn fill<B: Typed>(&mut self, to: B, value: B::Item) {
         let at = Location::caller();
-        if let Err(error) = self.recorder().fill(&to.place(), bytemuck::bytes_of(&value), at) {
-            self.tape().refuse(error, at);
+        if let Err(error) = self.op_recorder().fill(&to.place(), bytemuck::bytes_of(&value), at) {
+            self.recorder().refuse(error, at);
         }
     }
 
@@ -86,8 +86,8 @@ impl Batch {
     #[track_caller]
     pub fn write<B: Typed>(&mut self, to: B, data: &[B::Item]) {
         let at = Location::caller();
-        if let Err(error) = self.recorder().write(&to.place(), bytemuck::cast_slice(data), at) {
-            self.tape().refuse(error, at);
+        if let Err(error) = self.op_recorder().write(&to.place(), bytemuck::cast_slice(data), at) {
+            self.recorder().refuse(error, at);
         }
     }
 
@@ -108,34 +108,34 @@ impl Batch {
     pub fn read<B: Typed>(&mut self, from: B) -> Reading<B::Item> {
         let at = Location::caller();
         let place = from.place();
-        let start = self.recorder().read(&place, at).unwrap_or_else(|error| {
-            self.tape().refuse(error, at);
+        let start = self.op_recorder().read(&place, at).unwrap_or_else(|error| {
+            self.recorder().refuse(error, at);
             0
         });
         Reading::new(self.completion(), self.landing(), start, place.stretch.exact())
     }
 }
 
-impl Recorder<'_> {
-    fn copy(&mut self, from: &Place<'_>, to: &Place<'_>, at: &'static Location<'static>) -> Result<()> {
+impl OpRecorder<'_> {
+    fn copy(&mut self, from: &BindTarget<'_>, to: &BindTarget<'_>, at: &'static Location<'static>) -> Result<()> {
         if from.stretch.exact() != to.stretch.exact() && from.stretch.fits() && to.stretch.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
                 format!("copy: {} bytes into {}", from.stretch.exact(), to.stretch.exact()),
             ));
         }
-        let from = self.spot("the source of the copy", from, Use::CopyFrom)?;
-        let to = self.spot("the destination of the copy", to, Use::CopyTo)?;
+        let from = self.spot("the source of the copy", from, Usage::CopyFrom)?;
+        let to = self.spot("the destination of the copy", to, Usage::CopyTo)?;
         match (from, to) {
             (Some(from), Some(to)) if from.slot == to.slot && !self.shared.abilities().copies_within => {
                 // wgpu copies between two buffers only.
                 let bytes = from.end - from.start;
-                let slot = self.tape.scratch(bytes);
-                let between = Spot { slot, start: 0, end: bytes };
+                let slot = self.recorder.scratch(bytes);
+                let between = SlotRange { slot, start: 0, end: bytes };
                 self.transfer(OpKind::Copy, &[from.access(Mode::Read), between.access(Mode::Write)], at);
                 let op = self.op(OpKind::Copy, &[between.access(Mode::Read), to.access(Mode::Write)]);
                 // The second op of one call.
-                self.tape.push_further(op, at);
+                self.recorder.push_further(op, at);
             }
             (Some(from), Some(to)) => {
                 self.transfer(OpKind::Copy, &[from.access(Mode::Read), to.access(Mode::Write)], at);
@@ -145,14 +145,14 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    fn write(&mut self, to: &Place<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
+    fn write(&mut self, to: &BindTarget<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
         if data.len() as u64 != to.stretch.exact() && to.stretch.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
                 format!("write: {} bytes into {}", data.len(), to.stretch.exact()),
             ));
         }
-        let Some(to) = self.spot("write", to, Use::CopyTo)? else {
+        let Some(to) = self.spot("write", to, Usage::CopyTo)? else {
             self.transfer(OpKind::Write { data: Span::EMPTY }, &[], at);
             return Ok(());
         };
@@ -161,30 +161,30 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    fn read(&mut self, from: &Place<'_>, at: &'static Location<'static>) -> Result<u64> {
-        let Some(from) = self.spot("read", from, Use::CopyFrom)? else {
+    fn read(&mut self, from: &BindTarget<'_>, at: &'static Location<'static>) -> Result<u64> {
+        let Some(from) = self.spot("read", from, Usage::CopyFrom)? else {
             self.transfer(OpKind::Read { to: Span::EMPTY }, &[], at);
             return Ok(0);
         };
         // Mapped ranges start at multiples of 8.
-        let start = self.tape.payload.read_bytes.next_multiple_of(8);
+        let start = self.recorder.payload.read_bytes.next_multiple_of(8);
         let end = start + (from.end - from.start);
         let most = self.most_staged();
         if end > most {
             return Err(Error::too_large("read: bytes read by one batch", end, most));
         }
-        self.tape.payload.read_bytes = end;
+        self.recorder.payload.read_bytes = end;
         self.transfer(OpKind::Read { to: span(start, end) }, &[from.access(Mode::Read)], at);
         Ok(start)
     }
 
     /// A fill is recorded as its pattern. Where the device cannot write it as one, it is a write of all bytes.
-    fn fill(&mut self, to: &Place<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
+    fn fill(&mut self, to: &BindTarget<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
         let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.shared.abilities());
         let bytes = value.len() * repeats(value);
         let chunk = self.fill_chunk(bytes);
         let by_pattern = !zero && bytes <= abilities.fill_pattern_bytes && may_bind(to) && chunk > 0;
-        let needed = if by_pattern { Use::Storage } else { Use::CopyTo };
+        let needed = if by_pattern { Usage::Storage } else { Usage::CopyTo };
         let Some(spot) = self.spot("fill", to, needed)? else {
             self.transfer(OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }, &[], at);
             return Ok(());
@@ -194,7 +194,7 @@ impl Recorder<'_> {
         } else if by_pattern {
             let hidden_immediates = abilities.fill_hidden_immediates;
             let chunks = (spot.end - spot.start).div_ceil(chunk);
-            self.tape.reserve_params(hidden_immediates.into(), chunks, self.shared.limits())?;
+            self.recorder.reserve_params(hidden_immediates.into(), chunks, self.shared.limits())?;
             OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates }
         } else {
             // An element too odd for the kernel, or an imported buffer that no kernel may bind.
@@ -218,7 +218,7 @@ impl Recorder<'_> {
 
     /// A value repeated to whole words, in the arena of immediates.
     fn pattern(&mut self, value: &[u8]) -> Result<Span> {
-        let arena = &mut self.tape.payload.immediates;
+        let arena = &mut self.recorder.payload.immediates;
         let start = arena.len();
         let end = (start + repeats(value) * value.len()) as u64;
         if end > MOST_DATA {
@@ -231,7 +231,7 @@ impl Recorder<'_> {
     /// Room for data in the upload arena, padded to 4.
     fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
         let most = self.most_staged();
-        let uploads = &mut self.tape.payload.uploads;
+        let uploads = &mut self.recorder.payload.uploads;
         let start = uploads.len();
         let end = start as u64 + bytes.next_multiple_of(4);
         if end > most {
@@ -250,42 +250,42 @@ impl Recorder<'_> {
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
         let op = self.op(kind, accesses);
-        self.tape.push(op, at);
+        self.recorder.push(op, at);
     }
 
     fn op(&mut self, kind: OpKind, accesses: &[Access]) -> Op {
-        let first = self.tape.recording.accesses.len();
-        accesses.iter().for_each(|access| self.tape.access(*access));
+        let first = self.recorder.recording.accesses.len();
+        accesses.iter().for_each(|access| self.recorder.access(*access));
         Op { kind, accesses: Span::new(first..first + accesses.len()) }
     }
 
     /// Where a place lies in this batch; `None` when it has no bytes.
     #[inline]
-    pub(super) fn spot(&mut self, what: &str, place: &Place<'_>, needed: Use) -> Result<Option<Spot>> {
+    pub(super) fn spot(&mut self, what: &str, place: &BindTarget<'_>, needed: Usage) -> Result<Option<SlotRange>> {
         let bytes = place.stretch.bytes()?;
         let slot = match place.of {
-            Of::Block { block, device } if device == self.shared.id() => match block {
+            TargetKind::Block { block, device } if device == self.shared.id() => match block {
                 Some(block) if !bytes.is_empty() => {
                     if !block.allows(needed) {
                         return Err(unusable(what, needed));
                     }
-                    self.tape.slot(block)
+                    self.recorder.slot(block)
                 }
                 _ => return Ok(None),
             },
-            Of::Block { .. } => return Err(foreign(&format!("{what}: the buffer"), "device")),
-            Of::Slot { batch, .. } if batch != self.batch => {
+            TargetKind::Block { .. } => return Err(foreign(&format!("{what}: the buffer"), "device")),
+            TargetKind::Slot { batch, .. } if batch != self.batch => {
                 return Err(foreign(&format!("{what}: the slot or tensor"), "batch"));
             }
-            Of::Slot { .. } if bytes.is_empty() => return Ok(None),
-            Of::Slot { index, .. } => SlotId(index),
+            TargetKind::Slot { .. } if bytes.is_empty() => return Ok(None),
+            TargetKind::Slot { index, .. } => SlotId(index),
         };
-        Ok(Some(Spot { slot, start: bytes.start, end: bytes.end }))
+        Ok(Some(SlotRange { slot, start: bytes.start, end: bytes.end }))
     }
 }
 
 #[cold]
-fn unusable(what: &str, needed: Use) -> Error {
+fn unusable(what: &str, needed: Usage) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what}: the imported buffer was made without the usage {needed}"))
 }
 
@@ -295,10 +295,10 @@ pub(super) fn foreign(what: &str, of: &str) -> Error {
 }
 
 /// Whether a kernel may bind it: an imported buffer may lack the usage.
-fn may_bind(place: &Place<'_>) -> bool {
+fn may_bind(place: &BindTarget<'_>) -> bool {
     match place.of {
-        Of::Block { block: Some(block), .. } => block.allows(Use::Storage),
-        Of::Block { block: None, .. } | Of::Slot { .. } => true,
+        TargetKind::Block { block: Some(block), .. } => block.allows(Usage::Storage),
+        TargetKind::Block { block: None, .. } | TargetKind::Slot { .. } => true,
     }
 }
 

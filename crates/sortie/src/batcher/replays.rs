@@ -43,18 +43,18 @@ pub struct RowReplays<T: Element, U: Element> {
 }
 
 /// Makes, for a device, what records.
-type Maker<T, U> = Box<dyn Fn(&Device) -> Result<Recorder<T, U>> + Send + Sync>;
+type Maker<T, U> = Box<dyn Fn(&Device) -> Result<OpRecorder<T, U>> + Send + Sync>;
 
 /// Records what is done with some rows.
-type Recorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;
+type OpRecorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;
 
 /// What is there on a device: how to record, and the replays made so far by their rows.
 pub struct Replays<T: Element, U: Element> {
-    record: Recorder<T, U>,
-    frozen: BTreeMap<usize, Frozen<T, U>>,
+    record: OpRecorder<T, U>,
+    frozen: BTreeMap<usize, FrozenRows<T, U>>,
 }
 
-struct Frozen<T: Element, U: Element> {
+struct FrozenRows<T: Element, U: Element> {
     replay: Replay,
     x: Tensor<T>,
     y: Output<U>,
@@ -68,14 +68,14 @@ impl<T: Element, U: Element> RowReplays<T, U> {
     where
         R: Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send + 'static,
     {
-        let make = move |device: &Device| Ok(Box::new(make(device)?) as Recorder<T, U>);
+        let make = move |device: &Device| Ok(Box::new(make(device)?) as OpRecorder<T, U>);
         Self { widths: Widths::new(widths), make: Box::new(make) }
     }
 }
 
 impl<T: Element, U: Element> Replays<T, U> {
     /// The replay for at least so many rows, made when it is wanted first, and its rows.
-    fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&Frozen<T, U>, usize)> {
+    fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&FrozenRows<T, U>, usize)> {
         let rows = rows.next_power_of_two().max(FEWEST);
         if !self.frozen.contains_key(&rows) {
             let mut batch = device.batch();
@@ -83,7 +83,7 @@ impl<T: Element, U: Element> Replays<T, U> {
             let y = (self.record)(&mut batch, x);
             let y = batch.output(y);
             let replay = batch.freeze()?;
-            self.frozen.insert(rows, Frozen { replay, x, y });
+            self.frozen.insert(rows, FrozenRows { replay, x, y });
         }
         Ok((&self.frozen[&rows], rows))
     }

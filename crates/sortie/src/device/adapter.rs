@@ -30,7 +30,7 @@ pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SUBGROUP_BARRIER);
 
 /// An adapter opened.
-pub(crate) struct Opened {
+pub(crate) struct OpenedAdapter {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
     pub(crate) info: DeviceInfo,
@@ -38,8 +38,8 @@ pub(crate) struct Opened {
 }
 
 /// What answered to a name.
-pub(crate) enum Found {
-    Wgpu(Box<Opened>),
+pub(crate) enum SelectedDevice {
+    Wgpu(Box<OpenedAdapter>),
     /// The built-in CPU, which is there to be opened anywhere.
     Cpu {
         /// For want of hardware.
@@ -53,24 +53,28 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
 }
 
 /// Opens what the options, else `SORTIE_DEVICE`, else common sense ask for.
-pub(crate) fn open(options: &DeviceOptions) -> Result<Found> {
+pub(crate) fn open(options: &DeviceOptions) -> Result<SelectedDevice> {
     let named = Named::by(options.device.clone(), std::env::var("SORTIE_DEVICE").ok());
-    let found = |opened: Opened| Found::Wgpu(Box::new(opened));
+    let found = |opened: OpenedAdapter| SelectedDevice::Wgpu(Box::new(opened));
     match named.as_ref().map(|named| named.name.as_str()) {
         Some(name) if name.eq_ignore_ascii_case("noop") => return noop(options).map(found),
         // Known without asking any driver.
-        Some(name) if is_cpu(name) => return Ok(Found::Cpu { instead: false }),
+        Some(name) if is_cpu(name) => return Ok(SelectedDevice::Cpu { instead: false }),
         _ => {}
     }
     let Some(named) = named else {
-        return Ok(if quiet::only_software() { Found::Cpu { instead: true } } else { first_that_opens(options) });
+        return Ok(if quiet::only_software() {
+            SelectedDevice::Cpu { instead: true }
+        } else {
+            first_that_opens(options)
+        });
     };
     let candidates = candidates();
     let index = pick(&named.name, candidates.iter().map(|(_, info)| info));
     match index.map(|index| &candidates[index]) {
         None => Err(none_found(&named, candidates.iter().map(|(_, info)| info))),
         // The best is first.
-        Some((None, _)) => Ok(Found::Cpu { instead: candidates[0].0.is_none() }),
+        Some((None, _)) => Ok(SelectedDevice::Cpu { instead: candidates[0].0.is_none() }),
         Some((Some(adapter), _)) => request(adapter, adapter.limits(), options).map(found),
     }
 }
@@ -93,15 +97,15 @@ impl Named {
 }
 
 /// Hardware that is there but does not open (a driver half installed, a GPU that is taken) is passed over.
-fn first_that_opens(options: &DeviceOptions) -> Found {
+fn first_that_opens(options: &DeviceOptions) -> SelectedDevice {
     for (adapter, info) in candidates() {
         let Some(adapter) = adapter else { break };
         match request(&adapter, adapter.limits(), options) {
-            Ok(opened) => return Found::Wgpu(Box::new(opened)),
+            Ok(opened) => return SelectedDevice::Wgpu(Box::new(opened)),
             Err(error) => tracing::warn!(target: "sortie", "{info} is passed over: {error}"),
         }
     }
-    Found::Cpu { instead: true }
+    SelectedDevice::Cpu { instead: true }
 }
 
 /// Whether this can only mean the built-in CPU: `cpu`, or its own name with or without its threads.
@@ -111,7 +115,7 @@ fn is_cpu(name: &str) -> bool {
 }
 
 /// Opens an adapter that was open before.
-pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<Opened> {
+pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<OpenedAdapter> {
     if before.kind == DeviceKind::Noop {
         return noop(options);
     }
@@ -205,7 +209,7 @@ fn none_found<'a>(named: &Named, infos: impl Iterator<Item = &'a DeviceInfo>) ->
     Error::new(ErrorKind::NoDevice, message)
 }
 
-fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOptions) -> Result<Opened> {
+fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOptions) -> Result<OpenedAdapter> {
     let _loading = Loading::begin();
     // A portable device is asked for no more than it is held to, so that wgpu checks it too.
     let (wanted, limits) = match options.portable {
@@ -225,11 +229,11 @@ fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOption
         Error::new(ErrorKind::NoDevice, format!("{} did not open", adapter.get_info().name)).caused_by(error)
     })?;
     let info = describe(&adapter.get_info(), &device.limits(), features);
-    Ok(Opened { device, queue, info, downlevel: adapter.get_downlevel_capabilities().flags })
+    Ok(OpenedAdapter { device, queue, info, downlevel: adapter.get_downlevel_capabilities().flags })
 }
 
 /// wgpu's noop device, with the limits that WebGPU guarantees and immediates.
-fn noop(options: &DeviceOptions) -> Result<Opened> {
+fn noop(options: &DeviceOptions) -> Result<OpenedAdapter> {
     let adapter = pollster::block_on(PRIMARY.enumerate_adapters(wgpu::Backends::NOOP)).into_iter().next();
     let adapter = adapter.ok_or_else(|| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer"))?;
     request(&adapter, wgpu::Limits { max_immediate_size: 128, ..Default::default() }, options)

@@ -12,10 +12,10 @@ use std::{
 
 use bytemuck::Pod;
 
-use super::{Device, Shared};
+use super::{Device, DeviceCore};
 use crate::{
     error::{Error, ErrorKind, Result},
-    memory::{Block, Stretch, Use, bytes_of, element_bytes, index},
+    memory::{Block, ElementRange, Usage, bytes_of, element_bytes, index},
 };
 
 /// Device memory holding `len` elements of a plain type. Cloning it makes another handle to the same memory.
@@ -36,7 +36,7 @@ pub struct Buffer<T> {
     /// Its device's number, here so that recording need not look into `shared`.
     device: u64,
     len: usize,
-    shared: Arc<Shared>,
+    shared: Arc<DeviceCore>,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -194,16 +194,16 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// All of a block.
-    pub(crate) fn of(shared: &Arc<Shared>, block: Arc<Block>) -> Self {
+    pub(crate) fn of(shared: &Arc<DeviceCore>, block: Arc<Block>) -> Self {
         let len = index(block.bytes()) / size_of::<T>().max(1);
         Self::new(shared, Some(block), len)
     }
 
-    fn new(shared: &Arc<Shared>, block: Option<Arc<Block>>, len: usize) -> Self {
+    fn new(shared: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
         Self { block, shared: shared.clone(), device: shared.id(), len, elements: PhantomData }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
         &self.shared
     }
 
@@ -215,7 +215,7 @@ impl<T: Pod> Buffer<T> {
         self.device
     }
 
-    fn take(shared: &Arc<Shared>, len: usize) -> Result<Self> {
+    fn take(shared: &Arc<DeviceCore>, len: usize) -> Result<Self> {
         shared.lost().check()?;
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
@@ -267,7 +267,7 @@ impl<'a, T: Pod> Slice<'a, T> {
         let shared = self.buffer.shared();
         let _inside = shared.enter();
         shared.lost().check()?;
-        if !block.allows(Use::CopyTo) {
+        if !block.allows(Usage::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
         let whole = range == (0..block.bytes());
@@ -277,8 +277,8 @@ impl<'a, T: Pod> Slice<'a, T> {
             .map_err(|error| Block::blame([block], shared.explain(error)))
     }
 
-    pub(crate) fn stretch(&self) -> Stretch {
-        Stretch { start: self.start, end: self.end, len: self.buffer.len, size: size_of::<T>() }
+    pub(crate) fn stretch(&self) -> ElementRange {
+        ElementRange { start: self.start, end: self.end, len: self.buffer.len, size: size_of::<T>() }
     }
 
     pub(crate) fn buffer(&self) -> &'a Buffer<T> {

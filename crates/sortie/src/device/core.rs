@@ -6,7 +6,7 @@ use sortie_plan::{Caps, Grid, Recording, Span, fuse::Program};
 
 use super::{
     open::{guess, next_id, policy},
-    recorder::Recorder,
+    replay_thread::ReplayThread,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
@@ -18,14 +18,14 @@ use crate::{
     memory::{BufferId, Pool, RawBuffer},
     metrics::Counters,
     options::DeviceOptions,
-    plan::{GeneratedKernel, PlanCache, Planned},
+    plan::{CachedPlan, GeneratedKernel, PlanCache},
     policy::{Costs, SubmitPolicy},
-    profile::Notes,
+    profile::Watchers,
     tuning::Tuning,
 };
 
 /// All that the handles of one device share.
-pub(crate) struct Shared {
+pub(crate) struct DeviceCore {
     _entering: EnterOnDrop,
     id: u64,
     info: DeviceInfo,
@@ -41,13 +41,13 @@ pub(crate) struct Shared {
     policy: SubmitPolicy,
     costs: Arc<Costs>,
     /// Who watches it.
-    notes: Arc<Notes>,
+    notes: Arc<Watchers>,
     /// Records native replays anew.
-    recorder: Recorder,
+    replay_thread: ReplayThread,
     _leaving: LeaveOnDrop,
 }
 
-impl Shared {
+impl DeviceCore {
     /// Puts a device together around the backend that `open` gives.
     pub(super) fn open(
         info: DeviceInfo,
@@ -85,7 +85,7 @@ impl Shared {
             policy,
             costs,
             notes: Arc::default(),
-            recorder: Recorder::default(),
+            replay_thread: ReplayThread::default(),
             _leaving: LeaveOnDrop(has_driver),
         })
     }
@@ -110,12 +110,12 @@ impl Shared {
         &self.costs
     }
 
-    pub(crate) fn notes(&self) -> &Arc<Notes> {
+    pub(crate) fn notes(&self) -> &Arc<Watchers> {
         &self.notes
     }
 
-    pub(crate) fn recorder(&self) -> &Recorder {
-        &self.recorder
+    pub(crate) fn replay_thread(&self) -> &ReplayThread {
+        &self.replay_thread
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// The plan of this recording, made if none is known.
-    pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<Planned>> {
+    pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<CachedPlan>> {
         let caps = self.caps();
         self.plans.get(recording, &caps, &|program| self.generate(program, &caps))
     }
@@ -209,7 +209,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for DeviceCore {
     fn drop(&mut self) {
         self.backend.close();
     }

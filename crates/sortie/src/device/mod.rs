@@ -13,14 +13,14 @@ mod notice;
 mod open;
 #[cfg_attr(not(target_os = "linux"), path = "no_quiet.rs")]
 mod quiet;
-mod recorder;
+mod replay_thread;
 mod watch;
 
 use std::{fmt, path::Path, sync::Arc};
 
-use self::adapter::{Found, Opened};
+use self::adapter::{OpenedAdapter, SelectedDevice};
 pub use self::buffer::{Buffer, Slice};
-pub(crate) use self::{core::Shared, open::default_policy};
+pub(crate) use self::{core::DeviceCore, open::default_policy};
 use crate::{
     error::{Error, ErrorKind, Result},
     exit,
@@ -42,7 +42,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    shared: Arc<Shared>,
+    shared: Arc<DeviceCore>,
 }
 
 impl Device {
@@ -69,14 +69,14 @@ impl Device {
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
         let _inside = exit::enter();
         match adapter::open(&options)? {
-            Found::Wgpu(opened) => {
+            SelectedDevice::Wgpu(opened) => {
                 let device = open::wgpu(*opened, options, false).map(Self::opened)?;
                 if device.info().kind == DeviceKind::Software {
                     notice::slow(device.info());
                 }
                 Ok(device)
             }
-            Found::Cpu { instead } => {
+            SelectedDevice::Cpu { instead } => {
                 let device = Self::cpu_with(options)?;
                 if instead {
                     notice::no_hardware(device.info());
@@ -175,7 +175,7 @@ impl Device {
         let info = adapter_info::describe(&device.adapter_info(), &device.limits(), device.features());
         // What wgpu refuses beyond this it refuses when the kernel is compiled.
         let downlevel = wgpu::DownlevelFlags::compliant();
-        open::wgpu(Opened { device, queue, info, downlevel }, options, true).map(Self::opened)
+        open::wgpu(OpenedAdapter { device, queue, info, downlevel }, options, true).map(Self::opened)
     }
 
     /// Opens the same adapter afresh, after a loss. Buffers and kernels of the lost device stay with it.
@@ -300,12 +300,12 @@ impl Device {
         self.shared.pool().live_bytes() + self.shared.backend().staged_bytes()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
         &self.shared
     }
 
     /// All is there: those who listen hear of it.
-    fn opened(shared: Shared) -> Self {
+    fn opened(shared: DeviceCore) -> Self {
         let DeviceInfo { name, kind, backend, driver, .. } = shared.info();
         tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
         shared.counters().publish_as(name);

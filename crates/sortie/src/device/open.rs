@@ -6,12 +6,12 @@ use std::sync::{
 };
 
 use super::{
-    Shared,
-    adapter::{self, Opened},
+    DeviceCore,
+    adapter::{self, OpenedAdapter},
 };
 use crate::{
     backend::{
-        cpu::{CpuBackend, Workers},
+        cpu::{CpuBackend, CpuThreads},
         vulkan::VulkanRecorder,
         wgpu::{Gpu, WgpuBackend, WgpuOpened},
     },
@@ -26,11 +26,12 @@ use crate::{
 };
 
 /// The built-in CPU, with what drives its queue.
-pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Shared> {
-    let workers = Workers::new(&options)?;
-    let info = held_to(DeviceInfo::cpu(workers.count()), &options);
+pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<DeviceCore> {
+    let threads = CpuThreads::new(&options)?;
+    let info = held_to(DeviceInfo::cpu(threads.count()), &options);
     let tuning = Tuning::new(&options.tuning, &info);
-    let shared = Shared::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(workers, args, driver))?;
+    let shared =
+        DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))?;
     if let (Some(libraries), Some(name)) = (shared.backend().libraries(), shared.tuning().library()) {
         libraries.select(name);
     }
@@ -38,13 +39,13 @@ pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Sha
 }
 
 /// A device of wgpu's, our own or the application's.
-pub(super) fn wgpu(opened: Opened, options: DeviceOptions, guest: bool) -> Result<Shared> {
+pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -> Result<DeviceCore> {
     if options.check_races {
         let message = format!("{info} cannot check for races: open the built-in CPU for that", info = opened.info);
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let _loading = Loading::begin();
-    let Opened { device, queue, info, downlevel } = opened;
+    let OpenedAdapter { device, queue, info, downlevel } = opened;
     let info = held_to(info, &options);
     let lost = Arc::new(Lost::default());
     let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
@@ -53,7 +54,7 @@ pub(super) fn wgpu(opened: Opened, options: DeviceOptions, guest: bool) -> Resul
     let features = kernel_features(&gpu, &options);
     let recorders = vec![Box::new(VulkanRecorder) as _];
     let opened = WgpuOpened { gpu, queue, features, downlevel, recorders };
-    Shared::open(info, options, tuning, lost, |args| WgpuBackend::open(opened, args))
+    DeviceCore::open(info, options, tuning, lost, |args| WgpuBackend::open(opened, args))
 }
 
 /// How a device is given its work: as its options or the tuning file say, else by default.

@@ -9,7 +9,7 @@ mod ticket;
 pub(crate) use self::{
     completion::{Completion, Wakers, canceled},
     readback::{PendingReadback, ReadReady},
-    reading::Landing,
+    reading::BatchReadback,
 };
 pub use self::{
     reading::{Readable, Reading},

@@ -21,13 +21,13 @@ use crate::{
 
 /// Where the data of all readings of one batch will be, set when the batch lands.
 #[derive(Debug, Default)]
-pub(crate) struct Landing {
+pub(crate) struct BatchReadback {
     readback: OnceLock<Arc<dyn ReadReady>>,
     /// Where somebody wants to know what it takes.
     log: OnceLock<Arc<Log>>,
 }
 
-impl Landing {
+impl BatchReadback {
     /// It is written down what the batch takes.
     pub(crate) fn set_log(&self, log: &Arc<Log>) {
         self.log.get_or_init(|| log.clone());
@@ -74,7 +74,7 @@ impl Landing {
 pub struct Reading<T> {
     completion: Arc<Completion>,
     key: u64,
-    landing: Arc<Landing>,
+    landing: Arc<BatchReadback>,
     start: u64,
     bytes: u64,
     elements: PhantomData<fn() -> T>,
@@ -134,7 +134,7 @@ impl sealed::Read for Profile {
 }
 
 impl<T> Reading<T> {
-    pub(crate) fn new(completion: Arc<Completion>, landing: Arc<Landing>, start: u64, bytes: u64) -> Self {
+    pub(crate) fn new(completion: Arc<Completion>, landing: Arc<BatchReadback>, start: u64, bytes: u64) -> Self {
         Self { key: completion.key(), completion, landing, start, bytes, elements: PhantomData }
     }
 

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::Result,
     info::Limits,
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
 };
 
 /// Far more than programs have; a bound only for those that generate kernels without end.

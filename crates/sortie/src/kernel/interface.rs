@@ -28,7 +28,7 @@ pub(crate) enum BindingKind {
 
 /// A runtime-sized array that ends a binding: it has `(length - offset) / stride` elements, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tail {
+pub(crate) struct RuntimeArray {
     pub(crate) offset: u64,
     pub(crate) stride: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Binding {
     pub(crate) kind: BindingKind,
     /// The least that wgpu lets one bind: the type's size, a runtime-sized array counted with one element.
     pub(crate) min_bytes: u64,
-    pub(crate) tail: Option<Tail>,
+    pub(crate) tail: Option<RuntimeArray>,
     /// Whether the kernel does read it, and does write it.
     pub(crate) moves: [bool; 2],
     /// What all of its numbers are, if they are the same.
@@ -205,15 +205,15 @@ fn size(module: &Module, ty: Handle<Type>) -> u32 {
     module.types[ty].inner.try_size(module.to_ctx()).unwrap_or(0)
 }
 
-fn tail(module: &Module, ty: Handle<Type>) -> Option<Tail> {
+fn tail(module: &Module, ty: Handle<Type>) -> Option<RuntimeArray> {
     match module.types[ty].inner {
         TypeInner::Array { size: ArraySize::Dynamic, stride, .. } => {
-            Some(Tail { offset: 0, stride: u64::from(stride) })
+            Some(RuntimeArray { offset: 0, stride: u64::from(stride) })
         }
         TypeInner::Struct { ref members, .. } => {
             let last = members.last()?;
             let tail = tail(module, last.ty)?;
-            Some(Tail { offset: u64::from(last.offset) + tail.offset, ..tail })
+            Some(RuntimeArray { offset: u64::from(last.offset) + tail.offset, ..tail })
         }
         _ => None,
     }
@@ -263,13 +263,13 @@ mod tests {
     fn a_runtime_array_needs_one_element() {
         for (ty, stride) in [("f32", 4), ("vec3<f32>", 16), ("vec2<f16>", 4), ("atomic<u32>", 4), ("mat3x3<f32>", 48)] {
             let binding = storage("", &format!("array<{ty}>"));
-            assert_eq!((binding.min_bytes, binding.tail), (stride, Some(Tail { offset: 0, stride })), "{ty}");
+            assert_eq!((binding.min_bytes, binding.tail), (stride, Some(RuntimeArray { offset: 0, stride })), "{ty}");
         }
     }
 
     #[test]
     fn a_trailing_array_starts_at_its_offset() {
-        let tail = |offset, stride| Some(Tail { offset, stride });
+        let tail = |offset, stride| Some(RuntimeArray { offset, stride });
         let binding = storage("struct S { n: u32, data: array<vec3<f32>> }", "S");
         assert_eq!((binding.min_bytes, binding.tail), (32, tail(16, 16)));
         // wgpu asks for the struct's own size, which is rounded up to its alignment.

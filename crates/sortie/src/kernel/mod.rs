@@ -333,7 +333,7 @@ impl From<KernelError> for Error {
     fn from(error: KernelError) -> Self {
         let message = error.to_string();
         let kind = match error {
-            KernelError::Refused(source::Refusal::TooLong { bytes, limit }) => {
+            KernelError::Refused(source::SourceError::TooLong { bytes, limit }) => {
                 ErrorKind::TooLarge { wanted: bytes, limit }
             }
             KernelError::Unsupported { .. } => ErrorKind::Unsupported,

@@ -21,9 +21,9 @@ use super::parse::{KernelError, list, validate};
 const NAMELESS: &str = "array length";
 
 /// Checked values by the key that naga looks them up with.
-pub(crate) struct Values(Vec<(String, f64)>);
+pub(crate) struct OverrideValues(Vec<(String, f64)>);
 
-impl Values {
+impl OverrideValues {
     /// Finds the override for each of `constants`, given by name or by `@id`.
     pub(crate) fn new(module: &Module, constants: &[(String, f64)]) -> Result<Self, KernelError> {
         let mut values: Vec<(String, f64)> = Vec::with_capacity(constants.len());
@@ -54,7 +54,7 @@ impl Values {
 pub(crate) fn resolve(
     source: &str,
     mut module: Module,
-    values: &Values,
+    values: &OverrideValues,
     capabilities: Capabilities,
 ) -> Result<Module, KernelError> {
     if module.overrides.is_empty() {

@@ -17,17 +17,17 @@ use naga::{
 use super::{
     frexp,
     interface::{self, Interface},
-    overrides::{self, Values},
+    overrides::{self, OverrideValues},
     reach,
     size::{self, Size},
-    source::{self, Refusal},
+    source::{self, SourceError},
 };
 
 /// Why a kernel could not be made of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelError {
     /// Over a limit that keeps naga's stack from overflowing.
-    Refused(Refusal),
+    Refused(SourceError),
     /// Not valid WGSL: naga's own report, with the user's line.
     Shader(String),
     /// Valid, but nothing this crate can run.
@@ -103,7 +103,7 @@ fn parse_checked(
     // All of it must be WGSL. What the device lacks counts only where the entry point reaches it.
     validate(source, &module, Capabilities::all())?;
     let index = choose(&module, entry)?;
-    let values = Values::new(&module, constants)?;
+    let values = OverrideValues::new(&module, constants)?;
     let declared = interface::declared(&module);
 
     reach::reduce(source, &mut module, index)?;

@@ -44,12 +44,12 @@ const ELEMENTS: u32 = 1 << 20;
 
 /// Why a source was not handed to naga.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum SourceError {
     TooLong { bytes: u64, limit: u64 },
     TooDeep { what: &'static str, line: u32, limit: u32 },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong { bytes, limit } => {
@@ -63,17 +63,17 @@ impl fmt::Display for Refusal {
 }
 
 /// Accepts or refuses `source`; says nothing about whether it is valid WGSL.
-pub(crate) fn check(source: &str) -> Result<(), Refusal> {
+pub(crate) fn check(source: &str) -> Result<(), SourceError> {
     let bytes = source.len() as u64;
     if bytes > SOURCE_BYTES {
-        return Err(Refusal::TooLong { bytes, limit: SOURCE_BYTES });
+        return Err(SourceError::TooLong { bytes, limit: SOURCE_BYTES });
     }
     let mut tokens = Tokens::new(source);
     let mut depths = Depths::new();
     while let Some(token) = tokens.next() {
-        depths.take(token).map_err(|(what, limit)| Refusal::TooDeep { what, line: tokens.line(), limit })?;
+        depths.take(token).map_err(|(what, limit)| SourceError::TooDeep { what, line: tokens.line(), limit })?;
     }
-    elements::count(source, ELEMENTS).map_err(|(what, limit, line)| Refusal::TooDeep { what, line, limit })
+    elements::count(source, ELEMENTS).map_err(|(what, limit, line)| SourceError::TooDeep { what, line, limit })
 }
 
 /// Words that make no expression.
@@ -291,7 +291,7 @@ mod tests {
 
     fn limit_of(source: &str) -> Option<u32> {
         match check(source) {
-            Err(Refusal::TooDeep { limit, .. }) => Some(limit),
+            Err(SourceError::TooDeep { limit, .. }) => Some(limit),
             other => other.map(|()| None).expect("short enough"),
         }
     }

@@ -11,25 +11,25 @@ use sortie_plan::Cut;
 use super::Last;
 use crate::{
     error::Result,
-    finish::{Completion, Landing},
+    finish::{BatchReadback, Completion},
     memory::Block,
-    metrics::{Count, Counters},
-    plan::{Frozen, Route},
-    submit::{DeviceQueue, Flight, Hold, Leg, QueueItem, Replayed, Reservation, Submitter},
+    metrics::{AtomicCounter, Counters},
+    plan::{Cuts, FrozenPlan},
+    submit::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Replayed, Reservation, Submission, Submitter},
 };
 
 /// What has become of a batch that was encoded.
 #[derive(Debug)]
-pub(super) enum Outbound<C> {
+pub(super) enum HandedOver<C> {
     /// There was nothing to do.
     Nothing,
     /// One submission, ready to go.
-    Ready(Flight<C>),
+    Ready(ReadySubmission<C>),
     /// Several, which have been handed over.
     Gone,
 }
 
-impl<C> Outbound<C> {
+impl<C> HandedOver<C> {
     /// Tells those who wait for a batch that it is on its way.
     pub(super) fn announce(&self, counters: &Counters, completion: &Completion) {
         completion.submitted();
@@ -66,19 +66,19 @@ impl<C> Outbound<C> {
 /// A batch that is being encoded.
 pub(super) struct HandOver<'a, Q: DeviceQueue> {
     submitter: &'a Submitter<Q>,
-    route: &'a Route,
+    route: &'a Cuts,
     /// Until something leaves: nothing is pinned.
-    own: Option<Hold>,
+    own: Option<BatchState>,
     /// From then on.
-    shared: Option<Arc<Hold>>,
-    reserved: Option<Reservation<'a, QueueItem<Q>, Leg, Q::WaitPoint>>,
+    shared: Option<Arc<BatchState>>,
+    reserved: Option<Reservation<'a, QueueItem<Q>, Submission, Q::WaitPoint>>,
     waiting: Vec<QueueItem<Q>>,
     /// Submissions so far.
     count: usize,
 }
 
 impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
-    pub(super) fn new(submitter: &'a Submitter<Q>, route: &'a Route, hold: Hold) -> Self {
+    pub(super) fn new(submitter: &'a Submitter<Q>, route: &'a Cuts, hold: BatchState) -> Self {
         let own = Some(hold);
         Self { submitter, route, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
     }
@@ -99,13 +99,13 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     pub(super) fn finish(
         mut self,
         encoded: Result<Last<Q>>,
-        landing: Option<&Arc<Landing>>,
+        landing: Option<&Arc<BatchReadback>>,
         blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
-    ) -> Result<Outbound<Q::Commands>> {
+    ) -> Result<HandedOver<Q::Commands>> {
         let (commands, returning) = match encoded {
             Ok(None) => {
                 self.let_go();
-                return Ok(Outbound::Nothing);
+                return Ok(HandedOver::Nothing);
             }
             Ok(Some((commands, returning))) => (Ok(commands), returning),
             Err(error) if self.count == 0 => {
@@ -122,7 +122,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         self.count();
         let leg = self.leg(hold, true);
         match commands {
-            Ok(commands) if self.count == 1 => return Ok(Outbound::Ready(Flight { commands, leg })),
+            Ok(commands) if self.count == 1 => return Ok(HandedOver::Ready(ReadySubmission { commands, leg })),
             commands => self.push(item(commands, leg)),
         }
         if !self.waiting.is_empty() {
@@ -131,7 +131,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         if let Some(reserved) = self.reserved.take() {
             self.submitter.release(reserved);
         }
-        Ok(Outbound::Gone)
+        Ok(HandedOver::Gone)
     }
 
     /// What is known of it without looking at any op.
@@ -150,7 +150,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     }
 
     /// What all submissions hold; the first one pins the blocks.
-    fn hold(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<Hold> {
+    fn hold(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<BatchState> {
         match (self.shared.take(), self.own.take()) {
             (Some(hold), _) => hold,
             (None, Some(mut hold)) => {
@@ -168,11 +168,11 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         }
     }
 
-    fn leg(&mut self, hold: Arc<Hold>, last: bool) -> Leg {
+    fn leg(&mut self, hold: Arc<BatchState>, last: bool) -> Submission {
         let number = self.count;
         self.count += 1;
         let cut: Option<&Cut> = self.route.cuts.get(number);
-        Leg {
+        Submission {
             part: u32::try_from(number).unwrap_or(u32::MAX),
             submission: cut.map_or(0, |cut| cut.section),
             last,
@@ -196,14 +196,14 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     }
 }
 
-fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, leg: Leg) -> QueueItem<Q> {
+fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, leg: Submission) -> QueueItem<Q> {
     match commands {
-        Ok(commands) => QueueItem::Submission(Flight { commands, leg }),
+        Ok(commands) => QueueItem::Submission(ReadySubmission { commands, leg }),
         Err(error) => QueueItem::Failed(error, leg),
     }
 }
 
-impl Replayed for Frozen {
+impl Replayed for FrozenPlan {
     fn blocks(&self) -> &[Option<Arc<Block>>] {
         &self.payload.blocks
     }

@@ -6,28 +6,28 @@ use std::{panic::Location, sync::Arc};
 
 use sortie_plan::{Op, SlotId};
 
-use self::hand_over::{HandOver, Outbound};
+use self::hand_over::{HandOver, HandedOver};
 use crate::{
     error::{Error, Result},
-    finish::{Completion, Landing, PendingReadback},
+    finish::{BatchReadback, Completion, PendingReadback},
     info::{DeviceInfo, DeviceKind},
     memory::Block,
     metrics::Counters,
-    plan::{Described, Errand, Frozen, Payload, Planned, Route},
-    profile::{Log, StageKind, Watchers},
-    submit::{DeviceQueue, Hold, Logged, Submitter, poisoned},
+    plan::{CachedPlan, Cuts, FrozenPlan, PlanDescription, Resources, RunArgs},
+    profile::{Log, StageKind, WatcherList},
+    submit::{BatchState, DeviceQueue, ProfiledBatch, Submitter, poisoned},
 };
 
 /// A batch, or a run of a replay, that has been checked and planned.
 pub(crate) struct Launch<'a> {
     /// What runs: with dispatches divided, if they had to be.
-    pub(crate) planned: &'a Arc<Planned>,
+    pub(crate) planned: &'a Arc<CachedPlan>,
     /// Where it is cut.
-    pub(crate) route: &'a Route,
+    pub(crate) route: &'a Cuts,
     pub(crate) source: RunSource<'a>,
     pub(crate) completion: &'a Arc<Completion>,
     /// Where its readings will find their data, if it has any.
-    pub(crate) landing: Option<&'a Arc<Landing>>,
+    pub(crate) landing: Option<&'a Arc<BatchReadback>>,
     /// Present when it is profiled.
     pub(crate) profiled: Option<Profiled<'a>>,
     /// The line that submits it.
@@ -39,15 +39,15 @@ pub(crate) struct Launch<'a> {
 /// What a plan refers to.
 pub(crate) enum RunSource<'a> {
     /// A batch: its memory is taken by the submission.
-    Batch(&'a mut Payload),
+    Batch(&'a mut Resources),
     /// A run of a replay, which keeps its memory.
-    Replay(&'a Arc<Frozen>, Errand),
+    Replay(&'a Arc<FrozenPlan>, RunArgs),
 }
 
 /// The log of a launch, and who is told of it.
 pub(crate) struct Profiled<'a> {
     pub(crate) log: &'a Arc<Log>,
-    pub(crate) watchers: Watchers,
+    pub(crate) watchers: WatcherList,
     pub(crate) device: &'a DeviceInfo,
 }
 
@@ -76,7 +76,7 @@ impl Launch<'_> {
         self.profiled.as_ref().map(|profiled| profiled.log)
     }
 
-    fn payload(&self) -> &Payload {
+    fn payload(&self) -> &Resources {
         match &self.source {
             RunSource::Batch(payload) => payload,
             RunSource::Replay(frozen, _) => &frozen.payload,
@@ -98,14 +98,14 @@ impl Launch<'_> {
     }
 
     /// What its submissions hold until they are done.
-    fn hold(&mut self) -> Hold {
-        let mut hold = Hold::new(self.completion.clone(), self.planned.touches.clone(), self.at);
+    fn hold(&mut self) -> BatchState {
+        let mut hold = BatchState::new(self.completion.clone(), self.planned.touches.clone(), self.at);
         if let RunSource::Replay(frozen, _) = &self.source {
             hold.keeps = Some((*frozen).clone());
         }
         if let Some((profiled, landing)) = self.profiled.as_mut().zip(self.landing) {
             let watchers = std::mem::take(&mut profiled.watchers);
-            hold.logged = Some(Logged::new(profiled.log.clone(), landing.clone(), watchers));
+            hold.logged = Some(ProfiledBatch::new(profiled.log.clone(), landing.clone(), watchers));
         }
         hold
     }
@@ -113,7 +113,7 @@ impl Launch<'_> {
     /// Lets a log know what is going to run.
     fn describe(&self) {
         let Some(Profiled { log, device, .. }) = &self.profiled else { return };
-        let described = Described::new(self.planned, self.payload(), log.zero());
+        let described = PlanDescription::new(self.planned, self.payload(), log.zero());
         // A software driver runs one op after the other anyway.
         let side_by_side = device.kind != DeviceKind::Software;
         log.planned(&device.to_string(), side_by_side, move || described.outline());
@@ -149,7 +149,7 @@ pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<(
 fn hand_over<E: Executor>(
     executor: &E,
     launch: &mut Launch<'_>,
-) -> Result<Outbound<<E::Queue as DeviceQueue>::Commands>> {
+) -> Result<HandedOver<<E::Queue as DeviceQueue>::Commands>> {
     launch.check_poison()?;
     let (submitter, route, landing, moved) = (executor.submitter(), launch.route, launch.landing, launch.moved());
     let mut hand_over = HandOver::new(submitter, route, launch.hold());

@@ -13,7 +13,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::raw_buffer::{BufferId, DeviceMemory, RawBuffer, Use};
+use super::raw_buffer::{BufferId, DeviceMemory, RawBuffer, Usage};
 use crate::error::{Error, ErrorKind};
 
 /// Where the memory of a block goes when its last handle is dropped.
@@ -105,13 +105,13 @@ impl Block {
 
     /// Whether the buffer was made for this use; ours are made for all of them.
     #[inline]
-    pub(crate) fn allows(&self, wanted: Use) -> bool {
+    pub(crate) fn allows(&self, wanted: Usage) -> bool {
         self.owned || self.import_allows(wanted)
     }
 
     /// Apart, so that recording does not carry it along.
     #[cold]
-    fn import_allows(&self, wanted: Use) -> bool {
+    fn import_allows(&self, wanted: Usage) -> bool {
         self.raw().memory.allows(wanted)
     }
 

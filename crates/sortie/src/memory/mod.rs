@@ -2,19 +2,19 @@
 //! look into it.
 
 mod block;
+mod element_range;
+pub(crate) mod free_list;
 mod heap;
 pub(crate) mod host;
 mod pool;
 mod raw_buffer;
-pub(crate) mod shelf;
-mod stretch;
 
 pub(crate) use self::{
     block::{Block, Home, Sequence},
+    element_range::{ElementRange, bytes_of, element_bytes},
+    free_list::FreeList,
     heap::give_back,
     host::index,
     pool::Pool,
-    raw_buffer::{BufferId, DeviceMemory, MemorySource, RawBuffer, Use},
-    shelf::Shelf,
-    stretch::{Stretch, bytes_of, element_bytes},
+    raw_buffer::{BufferId, DeviceMemory, MemorySource, RawBuffer, Usage},
 };

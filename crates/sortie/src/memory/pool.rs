@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 
 use super::{
     block::Home,
+    free_list::{self, FreeList},
     raw_buffer::{BufferId, MemorySource, RawBuffer},
-    shelf::{self, Shelf},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
     options::PoolLimits,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct Pool {
     budget: Option<u64>,
     /// Bytes of all buffers made here and not freed yet, idle ones included.
     live: AtomicU64,
-    idle: Mutex<Shelf<RawBuffer>>,
+    idle: Mutex<FreeList<RawBuffer>>,
     counters: Arc<Counters>,
 }
 
@@ -44,7 +44,7 @@ impl Pool {
         budget: Option<u64>,
         counters: Arc<Counters>,
     ) -> Self {
-        let idle = Mutex::new(Shelf::new(limits));
+        let idle = Mutex::new(FreeList::new(limits));
         Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, counters }
     }
 
@@ -69,7 +69,7 @@ impl Pool {
         if bytes > self.max_bytes {
             return Err(Error::too_large("bytes in one buffer", bytes, self.max_bytes));
         }
-        let class = shelf::class(bytes).min(self.max_bytes);
+        let class = free_list::class(bytes).min(self.max_bytes);
         if let Some(raw) = self.with_idle(|idle| idle.take(class, |raw| Some(raw.id) == preferred)) {
             self.counters.buffers_recycled.add(1);
             return Ok(self.lend(raw, bytes));
@@ -89,7 +89,7 @@ impl Pool {
 
     /// Frees all that lies idle.
     pub(crate) fn trim(&self) {
-        let gone = self.with_idle(Shelf::drain);
+        let gone = self.with_idle(FreeList::drain);
         self.free(gone);
     }
 
@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// Changes what lies idle.
-    fn with_idle<R>(&self, change: impl FnOnce(&mut Shelf<RawBuffer>) -> R) -> R {
+    fn with_idle<R>(&self, change: impl FnOnce(&mut FreeList<RawBuffer>) -> R) -> R {
         let mut idle = self.idle.lock();
         let outcome = change(&mut idle);
         self.counters.pool_bytes_idle.store(idle.bytes(), Ordering::Relaxed);

@@ -22,7 +22,7 @@ impl BufferId {
 /// Where the bytes are, as a backend has them. Backends find their own type by [`Block::memory`](super::Block::memory).
 pub(crate) trait DeviceMemory: Any + Debug + Send + Sync {
     /// Whether it was made for this use. Memory of a pool is made for all of them.
-    fn allows(&self, _wanted: Use) -> bool {
+    fn allows(&self, _wanted: Usage) -> bool {
         true
     }
 }
@@ -70,7 +70,7 @@ impl RawBuffer {
 
 /// What a buffer may be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum Usage {
     Storage,
     Uniform,
     Indirect,
@@ -78,7 +78,7 @@ pub(crate) enum Use {
     CopyTo,
 }
 
-impl fmt::Display for Use {
+impl fmt::Display for Usage {
     /// wgpu's own name, which is what the user has to add.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -21,7 +21,7 @@ use crate::policy::SubmitPolicy;
 
 /// A figure of [`Metrics`], as it is called and explained elsewhere.
 #[derive(Debug)]
-struct Figure {
+struct MetricInfo {
     name: &'static str,
     /// Its name on the facade.
     published: &'static str,
@@ -88,14 +88,14 @@ macro_rules! figures {
         }
 
         /// All figures, in the order of [`Metrics::values`].
-        static FIGURES: &[Figure] = &[
-            $(Figure {
+        static FIGURES: &[MetricInfo] = &[
+            $(MetricInfo {
                 name: stringify!($counter),
                 published: concat!("sortie_device_", stringify!($counter), "_total"),
                 about: concat!($($counts),+),
                 gauge: false,
             },)*
-            $(Figure {
+            $(MetricInfo {
                 name: stringify!($gauge),
                 published: concat!("sortie_device_", stringify!($gauge)),
                 about: concat!($($shows),+),
@@ -250,14 +250,14 @@ impl Drop for Counters {
     }
 }
 
-pub(crate) trait Count {
+pub(crate) trait AtomicCounter {
     fn add(&self, n: u64);
 
     /// Of a gauge.
     fn sub(&self, n: u64);
 }
 
-impl Count for AtomicU64 {
+impl AtomicCounter for AtomicU64 {
     #[inline]
     fn add(&self, n: u64) {
         if n > 0 {

@@ -8,7 +8,7 @@ use std::fmt;
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use parking_lot::Mutex;
 
-use super::{COUNT, Changes, FIGURES, Figure};
+use super::{COUNT, Changes, FIGURES, MetricInfo};
 
 pub(super) struct Published {
     /// By figure.
@@ -45,7 +45,7 @@ impl Published {
 }
 
 impl Handle {
-    fn new(figure: &Figure, device: &str) -> Self {
+    fn new(figure: &MetricInfo, device: &str) -> Self {
         let (name, about, device) = (figure.published, figure.about.trim(), device.to_owned());
         if figure.gauge {
             describe_gauge!(name, about);

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use sortie_plan::{Caps, Recording};
 
-use super::{Planned, cached_plan::Generate};
+use super::{CachedPlan, cached_plan::Generate};
 use crate::{
     error::Result,
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
 };
 
 /// Programs run a handful of batch shapes; a server with many sizes some dozens.
@@ -33,7 +33,7 @@ struct Known {
     clock: u64,
     /// Of all plans.
     bytes: usize,
-    plans: FxHashMap<u64, Vec<(u64, Arc<Planned>)>>,
+    plans: FxHashMap<u64, Vec<(u64, Arc<CachedPlan>)>>,
     count: usize,
 }
 
@@ -43,7 +43,7 @@ impl PlanCache {
     }
 
     /// The plan of this recording for these capabilities, made if none is known.
-    pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<Planned>> {
+    pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<CachedPlan>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();
         known.clock += 1;
@@ -60,8 +60,8 @@ impl PlanCache {
         self.counters.plans_made.add(1);
         let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
-            true => Planned::new(recording.clone(), None, Vec::new(), caps),
-            false => Planned::lowered(recording, caps, generate)?,
+            true => CachedPlan::new(recording.clone(), None, Vec::new(), caps),
+            false => CachedPlan::lowered(recording, caps, generate)?,
         });
         self.known.lock().insert(fingerprint, planned.clone());
         Ok(planned)
@@ -69,7 +69,7 @@ impl PlanCache {
 }
 
 impl Known {
-    fn insert(&mut self, fingerprint: u64, planned: Arc<Planned>) {
+    fn insert(&mut self, fingerprint: u64, planned: Arc<CachedPlan>) {
         self.clock += 1;
         self.bytes += planned.bytes();
         self.count += 1;

@@ -8,7 +8,7 @@ use sortie_plan::{
     fuse::{self, Lowered, Program},
 };
 
-use super::{BackendState, Payload, cuts::Routes};
+use super::{BackendState, Resources, cuts::CutsCache};
 use crate::{
     error::{Error, Result},
     kernel::Kernel,
@@ -16,17 +16,17 @@ use crate::{
 
 /// A plan with all that is derived from it once.
 #[derive(Debug)]
-pub(crate) struct Planned {
+pub(crate) struct CachedPlan {
     /// What runs: without tensor operations.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
     /// What stands for tensor operations, if there are any.
-    pub(crate) tensors: Option<Arc<Tensors>>,
+    pub(crate) tensors: Option<Arc<GeneratedKernels>>,
     /// For each op that runs, the one that was recorded; empty where they are the same.
     origin: Vec<u32>,
     pub(crate) touches: Arc<[Touch]>,
     /// Where it is cut, as it was last found out.
-    pub(super) routes: Routes,
+    pub(super) routes: CutsCache,
     /// What it was planned for.
     pub(crate) caps: Caps,
     /// What the backend keeps from run to run.
@@ -35,18 +35,18 @@ pub(crate) struct Planned {
 
 /// Tensor operations as kernels.
 #[derive(Debug)]
-pub(crate) struct Tensors {
+pub(crate) struct GeneratedKernels {
     /// The recording as it was recorded.
     key: Recording,
     /// What shares a kernel, by the op that it is called by.
-    fused: FxHashMap<u32, Fused>,
+    fused: FxHashMap<u32, FusedOps>,
     /// Follow those of the payload.
     kernels: Vec<Kernel>,
     /// How many the payload has before them.
     first_kernel: usize,
     /// Where the parameters of the kernels start in the arena of immediates, and their words.
     start: usize,
-    words: Vec<Word>,
+    words: Vec<ParamWord>,
     /// Operations without a kernel of their own.
     pub(super) joined: u64,
 }
@@ -65,7 +65,7 @@ pub(crate) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
 
 /// What one kernel stands for.
 #[derive(Debug)]
-pub(crate) struct Fused {
+pub(crate) struct FusedOps {
     /// The ops that were recorded for it.
     pub(crate) ops: Vec<u32>,
     pub(crate) flops: u64,
@@ -73,17 +73,22 @@ pub(crate) struct Fused {
 
 /// A word of the parameters of a generated kernel.
 #[derive(Clone, Copy, Debug)]
-enum Word {
+enum ParamWord {
     Size(u32),
     /// A scalar, by where it was recorded.
     Scalar(u32),
 }
 
-impl Planned {
-    pub(super) fn new(recording: Recording, tensors: Option<Arc<Tensors>>, origin: Vec<u32>, caps: &Caps) -> Self {
+impl CachedPlan {
+    pub(super) fn new(
+        recording: Recording,
+        tensors: Option<Arc<GeneratedKernels>>,
+        origin: Vec<u32>,
+        caps: &Caps,
+    ) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
         let touches = sortie_plan::touches(&recording, &plan).into();
-        let (routes, state) = (Routes::default(), BackendState::default());
+        let (routes, state) = (CutsCache::default(), BackendState::default());
         Self { recording, plan, tensors, origin, touches, routes, caps: *caps, state }
     }
 
@@ -104,7 +109,7 @@ impl Planned {
     pub(super) fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
-        let mut tensors = Tensors {
+        let mut tensors = GeneratedKernels {
             key: recording.clone(),
             fused: FxHashMap::default(),
             kernels: Vec::new(),
@@ -122,7 +127,7 @@ impl Planned {
             let op = lowered.ops[number];
             if let OpKind::Tensor { tensor, scalars: span } = op.kind {
                 let program = &programs[tensor.0 as usize];
-                let fused = Fused { ops: members.next().unwrap_or_default(), flops: program.flops() };
+                let fused = FusedOps { ops: members.next().unwrap_or_default(), flops: program.flops() };
                 tensors.fused.insert(*origin, fused);
                 let generated = match natives.get(program) {
                     Some(known) => GeneratedKernel::clone(known),
@@ -166,20 +171,20 @@ impl Planned {
     }
 
     /// What shares the kernel that is called by a recorded op.
-    pub(super) fn fused(&self, origin: usize) -> Option<&Fused> {
+    pub(super) fn fused(&self, origin: usize) -> Option<&FusedOps> {
         self.tensors.as_ref()?.fused.get(&u32::try_from(origin).ok()?)
     }
 
     /// Adds generated kernels and their parameters to what was recorded.
-    pub(crate) fn complete(&self, payload: &mut Payload) {
+    pub(crate) fn complete(&self, payload: &mut Resources) {
         let Some(tensors) = &self.tensors else { return };
         payload.kernels.extend(tensors.kernels.iter().cloned());
         payload.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
         let (recorded, words) = payload.immediates.split_at_mut(tensors.start);
         for (word, to) in tensors.words.iter().zip(words.chunks_exact_mut(4)) {
             to.copy_from_slice(&match word {
-                Word::Size(size) => size.to_le_bytes(),
-                Word::Scalar(at) => bytes_at(recorded, *at),
+                ParamWord::Size(size) => size.to_le_bytes(),
+                ParamWord::Scalar(at) => bytes_at(recorded, *at),
             });
         }
     }
@@ -201,7 +206,7 @@ fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
     std::array::from_fn(|byte| immediates[at as usize + byte])
 }
 
-impl Tensors {
+impl GeneratedKernels {
     /// The generated kernel of this number, if it is one.
     pub(super) fn kernel(&self, number: KernelIndex) -> Option<&Kernel> {
         self.kernels.get((number.0 as usize).checked_sub(self.first_kernel)?)
@@ -226,8 +231,8 @@ impl Tensors {
             lowered.push_kernel(kernel.id())
         });
         let first = self.start + self.words.len() * 4;
-        self.words.extend(words.iter().map(|word| Word::Size(*word)));
-        self.words.extend(scalars.iter().map(|at| Word::Scalar(*at)));
+        self.words.extend(words.iter().map(|word| ParamWord::Size(*word)));
+        self.words.extend(scalars.iter().map(|at| ParamWord::Scalar(*at)));
         OpKind::Dispatch {
             kernel: index,
             grid: *grid,

@@ -8,10 +8,10 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 use sortie_plan::{Cut, CutRule, Dispatch, Grid, Groups, Lane, OpId, OpKind, Step, cut};
 
-use super::{Payload, Planned};
+use super::{CachedPlan, Resources};
 use crate::{
     info::Limits,
-    policy::{Chore, Costs, Effort},
+    policy::{CostKey, Costs, WorkEstimate},
 };
 
 /// What a dispatch or a transfer costs beside its groups or bytes, in groups or in KiB.
@@ -22,48 +22,48 @@ const MOST_PIECES: u64 = 4096;
 const CLASSES: u64 = 64;
 /// Names the pipeline of the fill kernel, which also zeroes scratch memory in the middle of a pass.
 const FILL_PIPELINE: u64 = 1;
-const ZEROING: Chore = Chore { kind: 0, units: 0.0, pipeline: FILL_PIPELINE };
+const ZEROING: CostKey = CostKey { kind: 0, units: 0.0, pipeline: FILL_PIPELINE };
 
 /// Where a plan is cut.
 #[derive(Debug)]
-pub(crate) struct Route {
+pub(crate) struct Cuts {
     /// What runs instead, when dispatches had to be divided.
-    divided: Option<Arc<Planned>>,
+    divided: Option<Arc<CachedPlan>>,
     pub(crate) cuts: Vec<Cut>,
     /// What each submission has to do.
-    pub(crate) efforts: Vec<Arc<Effort>>,
+    pub(crate) efforts: Vec<Arc<WorkEstimate>>,
     /// Pieces that dispatches were divided into, beyond the dispatches.
     pub(crate) pieces: u64,
     /// What no part is to take longer than, in nanoseconds.
     pub(crate) budget: Option<u64>,
     /// Points at which what follows waits for what came before.
     pub(crate) barriers: u64,
-    /// Of the plan: see [`Planned`].
+    /// Of the plan: see [`CachedPlan`].
     pub(crate) fused_ops: u64,
     pub(crate) uploads: u64,
     pub(crate) reads: u64,
 }
 
 /// What a route was found for: the rule, whether dispatches may be divided, and the version of the costs.
-type Asked = (CutRule, bool, u64);
+type CutsKey = (CutRule, bool, u64);
 
 /// Dispatches by number, ascending, and how many pieces each becomes.
 type Pieces = Arc<[(u32, u32)]>;
 
 /// The routes of a plan that are worth keeping.
 #[derive(Debug, Default)]
-pub(super) struct Routes {
+pub(super) struct CutsCache {
     /// The plan as it is.
-    whole: OnceLock<Arc<Route>>,
+    whole: OnceLock<Arc<Cuts>>,
     /// The last route of another kind, and what it was found for.
-    last: Mutex<Option<(Asked, Arc<Route>)>>,
+    last: Mutex<Option<(CutsKey, Arc<Cuts>)>>,
     /// The last division.
-    divided: Mutex<Option<(Pieces, Arc<Planned>)>>,
+    divided: Mutex<Option<(Pieces, Arc<CachedPlan>)>>,
 }
 
-impl Route {
+impl Cuts {
     /// What runs: `planned`, whose route it is, unless dispatches were divided.
-    pub(crate) fn planned<'a>(&'a self, planned: &'a Arc<Planned>) -> &'a Arc<Planned> {
+    pub(crate) fn planned<'a>(&'a self, planned: &'a Arc<CachedPlan>) -> &'a Arc<CachedPlan> {
         self.divided.as_ref().unwrap_or(planned)
     }
 
@@ -79,16 +79,16 @@ impl Route {
     }
 }
 
-impl Planned {
+impl CachedPlan {
     /// Where to cut it. Dispatches are divided where that is needed, possible and wanted.
     pub(crate) fn route(
         &self,
         costs: &Costs,
         limits: &Limits,
-        payload: &Payload,
+        payload: &Resources,
         rule: CutRule,
         divides: bool,
-    ) -> Arc<Route> {
+    ) -> Arc<Cuts> {
         let whole = self.routes.whole.get_or_init(|| Arc::new(self.cut_into(None, self.plan.whole(), None)));
         let fits = match rule {
             CutRule::Never => true,
@@ -109,7 +109,7 @@ impl Planned {
         route
     }
 
-    fn find_route(&self, known: &Costs, limits: &Limits, payload: &Payload, rule: CutRule, divides: bool) -> Route {
+    fn find_route(&self, known: &Costs, limits: &Limits, payload: &Resources, rule: CutRule, divides: bool) -> Cuts {
         let costs = self.each(known);
         let budget = if let CutRule::Budget(limit) = rule { Some(limit) } else { None };
         let pieces = match rule {
@@ -123,25 +123,25 @@ impl Planned {
         let divided = self.divide(pieces);
         let costs = divided.each(known);
         let cuts = cut(&divided.plan, rule, |step| costs[step.0 as usize]);
-        Route { pieces: added, ..divided.cut_into(Some(divided.clone()), cuts, budget) }
+        Cuts { pieces: added, ..divided.cut_into(Some(divided.clone()), cuts, budget) }
     }
 
     /// What each step costs.
     fn each(&self, costs: &Costs) -> Vec<u64> {
-        let nothing = Chore { kind: 0, units: 0.0, pipeline: 0 };
+        let nothing = CostKey { kind: 0, units: 0.0, pipeline: 0 };
         costs.each(self.plan.steps.iter().map(|step| self.chore(*step).unwrap_or(nothing)))
     }
 
-    fn cut_into(&self, divided: Option<Arc<Self>>, cuts: Vec<Cut>, budget: Option<u64>) -> Route {
+    fn cut_into(&self, divided: Option<Arc<Self>>, cuts: Vec<Cut>, budget: Option<u64>) -> Cuts {
         let efforts = cuts.iter().map(|cut| self.effort(cut)).collect();
         let barriers = self.plan.barriers(&cuts) as u64;
         let fused_ops = self.tensors.as_ref().map_or(0, |tensors| tensors.joined);
         let (uploads, reads) = (self.plan.writes.len() as u64, self.plan.reads.len() as u64);
-        Route { divided, cuts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
+        Cuts { divided, cuts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
     }
 
     /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.
-    fn pieces(&self, limits: &Limits, payload: &Payload, costs: &[u64], limit: u64) -> Pieces {
+    fn pieces(&self, limits: &Limits, payload: &Resources, costs: &[u64], limit: u64) -> Pieces {
         let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
         let pieces = long.filter_map(|(step, cost)| {
             let Step::Dispatch(id) = *step else { return None };
@@ -178,10 +178,10 @@ impl Planned {
         divided
     }
 
-    fn effort(&self, cut: &Cut) -> Arc<Effort> {
+    fn effort(&self, cut: &Cut) -> Arc<WorkEstimate> {
         let zeroes = !self.caps.host && self.plan.zeroes_in_passes();
         // Runs of equal dispatches are the common case.
-        let mut last: Option<(&Dispatch, Chore)> = None;
+        let mut last: Option<(&Dispatch, CostKey)> = None;
         let steps = self.plan.steps_of(cut).filter_map(|(_, step)| {
             let Step::Dispatch(id) = step else { return self.chore(step) };
             let dispatch = &self.plan[id];
@@ -193,7 +193,7 @@ impl Planned {
                 }
             }
         });
-        Arc::new(Effort::new(steps.chain(zeroes.then_some(ZEROING))))
+        Arc::new(WorkEstimate::new(steps.chain(zeroes.then_some(ZEROING))))
     }
 
     /// Workgroups of the whole dispatch, and those that a piece of it runs.
@@ -215,7 +215,7 @@ impl Planned {
 
     /// What the step of an op has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn chore(&self, step: Step) -> Option<Chore> {
+    fn chore(&self, step: Step) -> Option<CostKey> {
         let kib = |access: &sortie_plan::Access| (access.end - access.start) >> 10;
         let (kernel, all, share) = match step {
             Step::Params | Step::Zero(_) | Step::Input(_) | Step::Barrier(_) | Step::Output(_) => {
@@ -236,7 +236,7 @@ impl Planned {
         };
         let class = u64::from(all.checked_ilog2().unwrap_or(0));
         let units = (all.saturating_add(FIXED)) as f64 * share;
-        Some(Chore { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) })
+        Some(CostKey { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) })
     }
 
     /// Names the pipeline that a step runs, for a driver that compiles it then; 0 where there is none.

@@ -5,31 +5,31 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use sortie_plan::{Access, BarrierKind, Grid, Mode, Op, OpId, OpKind, Recording, Step};
 
-use super::{Names, Payload, Planned};
+use super::{CachedPlan, OpNames, Resources};
 use crate::{
     clock::Instant,
     kernel::Kernel,
-    profile::{OpOutline, Outline, ScopeOutline, StepOutline},
+    profile::{OpOutline, PlanOutline, ScopeOutline, StepOutline},
 };
 
 /// Kinds of operations that the name of a fused kernel has at most.
 const MOST_KINDS: usize = 8;
 
 /// All that it takes to describe a plan later.
-pub(crate) struct Described {
-    planned: Arc<Planned>,
-    names: Names,
+pub(crate) struct PlanDescription {
+    planned: Arc<CachedPlan>,
+    names: OpNames,
     kernels: Vec<Kernel>,
     /// What times of recording count from.
     zero: Instant,
 }
 
-impl Described {
-    pub(crate) fn new(planned: &Arc<Planned>, payload: &Payload, zero: Instant) -> Self {
+impl PlanDescription {
+    pub(crate) fn new(planned: &Arc<CachedPlan>, payload: &Resources, zero: Instant) -> Self {
         Self { planned: planned.clone(), names: payload.names.clone(), kernels: payload.kernels.clone(), zero }
     }
 
-    pub(crate) fn outline(&self) -> Outline {
+    pub(crate) fn outline(&self) -> PlanOutline {
         let (key, recorded) = (self.planned.key(), self.planned.recorded());
         let ops = self.names.ops().map(|(index, op)| OpOutline {
             what: recorded.get(index).map_or_else(|| "op".into(), |op| what(key, op)),
@@ -46,7 +46,7 @@ impl Described {
             start: ops.start,
             end: ops.end,
         });
-        Outline { ops: ops.collect(), scopes: scopes.collect(), steps: self.steps(&recorded) }
+        PlanOutline { ops: ops.collect(), scopes: scopes.collect(), steps: self.steps(&recorded) }
     }
 
     fn steps(&self, recorded: &[Op]) -> Vec<StepOutline> {

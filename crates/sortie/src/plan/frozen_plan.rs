@@ -11,21 +11,21 @@ use std::{
 
 use sortie_plan::{Cut, CutRule, Ports, Touch};
 
-use super::{BackendState, Errand, Payload, PlacedPlan, Planned, Route};
+use super::{BackendState, CachedPlan, Cuts, PlacedPlan, Resources, RunArgs};
 use crate::{info::Limits, memory::Block, policy::Costs};
 
 /// A planned recording that keeps its memory: every run uses the same, one after the other.
 ///
 /// It does not change. A native one that is recorded anew is another, with the same ports and buffers; runs under way keep the one they began with.
-pub(crate) struct Frozen {
+pub(crate) struct FrozenPlan {
     /// The plan without divided dispatches.
-    base: Arc<Planned>,
+    base: Arc<CachedPlan>,
     /// The plan that runs.
-    pub(crate) planned: Arc<Planned>,
+    pub(crate) planned: Arc<CachedPlan>,
     /// Where it is cut, if it is native.
-    route: Arc<Route>,
+    route: Arc<Cuts>,
     /// Complete, with all memory. None of the scratch memory counts as fresh: a run finds what the last one left.
-    pub(crate) payload: Arc<Payload>,
+    pub(crate) payload: Arc<Resources>,
     /// The recording that the device has of it, where it has one.
     pub(crate) native: Option<Box<dyn Any + Send + Sync>>,
     /// Buffers that their owner may destroy.
@@ -44,7 +44,7 @@ pub(crate) struct Frozen {
 
 /// How the cuts of a native recording compare with those that the estimates ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
+pub(crate) enum CutsFit {
     Good,
     /// It is cut into more submissions than it needs.
     TooMany,
@@ -52,14 +52,14 @@ pub(crate) enum Fit {
     TooFew,
 }
 
-impl Frozen {
+impl FrozenPlan {
     /// What the runs of `base` need, cut by `route`, which is of that plan. The payload has all memory.
-    pub(crate) fn new(base: Arc<Planned>, route: Arc<Route>, payload: Payload) -> Self {
+    pub(crate) fn new(base: Arc<CachedPlan>, route: Arc<Cuts>, payload: Resources) -> Self {
         let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
         Self::of(base, route, Arc::new(payload), imported)
     }
 
-    fn of(base: Arc<Planned>, route: Arc<Route>, payload: Arc<Payload>, imported: Vec<Arc<Block>>) -> Self {
+    fn of(base: Arc<CachedPlan>, route: Arc<Cuts>, payload: Arc<Resources>, imported: Vec<Arc<Block>>) -> Self {
         let planned = route.planned(&base).clone();
         Self {
             base,
@@ -77,12 +77,12 @@ impl Frozen {
     }
 
     /// The same with other cuts: another route of the plan that runs.
-    pub(crate) fn cut_by(&self, route: Arc<Route>) -> Self {
+    pub(crate) fn cut_by(&self, route: Arc<Cuts>) -> Self {
         Self::of(self.base.clone(), route, self.payload.clone(), self.imported.clone())
     }
 
     /// The same with another plan, which divides other dispatches and has scratch memory and parameters of its own.
-    pub(crate) fn planned_by(&self, route: Arc<Route>, payload: Payload) -> Self {
+    pub(crate) fn planned_by(&self, route: Arc<Cuts>, payload: Resources) -> Self {
         Self::of(self.base.clone(), route, Arc::new(payload), self.imported.clone())
     }
 
@@ -99,8 +99,8 @@ impl Frozen {
         &self.planned.recording.outputs
     }
 
-    /// The plan that a route of it, as [`Frozen::wanted`] gives it, runs.
-    pub(crate) fn planned_of(&self, route: &Route) -> Arc<Planned> {
+    /// The plan that a route of it, as [`FrozenPlan::wanted`] gives it, runs.
+    pub(crate) fn planned_of(&self, route: &Cuts) -> Arc<CachedPlan> {
         route.planned(&self.base).clone()
     }
 
@@ -110,17 +110,17 @@ impl Frozen {
     }
 
     /// Where the device's recording is cut.
-    pub(crate) fn recorded_route(&self) -> &Arc<Route> {
+    pub(crate) fn recorded_route(&self) -> &Arc<Cuts> {
         &self.route
     }
 
     /// Where an encoded run is cut.
-    pub(crate) fn encoded_route(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Route> {
+    pub(crate) fn encoded_route(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
         self.planned.route(costs, limits, &self.payload, rule, false)
     }
 
     /// Where the device's recording would be cut, were it made now.
-    pub(crate) fn wanted(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Route> {
+    pub(crate) fn wanted(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
         self.base.route(costs, limits, &self.payload, rule, true)
     }
 
@@ -128,23 +128,23 @@ impl Frozen {
     /// estimates ask for; or when a submission has exceeded its budget, and the estimates ask for more.
     ///
     /// Asked before each run. Costs next to nothing while the estimates stay as they are.
-    pub(crate) fn fit(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Fit {
-        let CutRule::Budget(_) = rule else { return Fit::Good };
+    pub(crate) fn fit(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> CutsFit {
+        let CutRule::Budget(_) = rule else { return CutsFit::Good };
         let (runs, version) = (self.runs.fetch_add(1, Ordering::Relaxed), costs.version());
         // Estimates may also drift, too little at a time for another version.
         if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
-            return Fit::Good;
+            return CutsFit::Good;
         }
         let (have, want) = (self.route.added(), self.wanted(costs, limits, rule).added());
         let far = have.max(want) > 2 * have.min(want);
         if want < have && far {
-            return Fit::TooMany;
+            return CutsFit::TooMany;
         }
         if want > have && (far || self.overran.load(Ordering::Relaxed)) {
-            return Fit::TooFew;
+            return CutsFit::TooFew;
         }
         self.compared.store(version, Ordering::Relaxed);
-        Fit::Good
+        CutsFit::Good
     }
 
     /// A submission has taken longer than its budget.
@@ -162,7 +162,7 @@ impl Frozen {
     }
 
     /// With what one run brings and asks for, cut as it was recorded for the device.
-    pub(crate) fn placed<'a>(&'a self, run: Option<&'a Errand>) -> PlacedPlan<'a> {
+    pub(crate) fn placed<'a>(&'a self, run: Option<&'a RunArgs>) -> PlacedPlan<'a> {
         let (planned, payload) = (&*self.planned, &*self.payload);
         PlacedPlan { planned, cuts: self.cuts(), payload, blocks: &payload.blocks, run }
     }
@@ -173,7 +173,7 @@ impl Frozen {
     }
 }
 
-impl fmt::Debug for Frozen {
+impl fmt::Debug for FrozenPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frozen").field("native", &self.is_native()).finish_non_exhaustive()
     }

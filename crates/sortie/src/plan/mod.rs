@@ -1,5 +1,6 @@
 //! Plans on this side of the planner: found again, completed with kernels, cut by what they cost, and given memory.
 
+mod backend_state;
 mod cache;
 mod cached_plan;
 mod cuts;
@@ -9,17 +10,16 @@ mod op_names;
 mod placed_plan;
 mod resources;
 mod run_args;
-mod state;
 
 pub(crate) use self::{
+    backend_state::BackendState,
     cache::PlanCache,
-    cached_plan::{GeneratedKernel, Planned},
-    cuts::Route,
-    describe::Described,
-    frozen_plan::{Fit, Frozen},
-    op_names::Names,
+    cached_plan::{CachedPlan, GeneratedKernel},
+    cuts::Cuts,
+    describe::PlanDescription,
+    frozen_plan::{CutsFit, FrozenPlan},
+    op_names::OpNames,
     placed_plan::PlacedPlan,
-    resources::Payload,
-    run_args::Errand,
-    state::BackendState,
+    resources::Resources,
+    run_args::RunArgs,
 };

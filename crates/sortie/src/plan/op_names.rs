@@ -11,7 +11,7 @@ use crate::{
 
 /// Its lists are reused from batch to batch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct OpNames {
     /// Where each op of the recording was recorded.
     lines: Vec<&'static Location<'static>>,
     /// Labels by op, in order; most ops have none.
@@ -30,7 +30,7 @@ pub(crate) struct Names {
 }
 
 /// What is known of one op.
-pub(super) struct Named<'a> {
+pub(super) struct NamedOp<'a> {
     pub(super) label: &'a str,
     pub(super) at: &'static Location<'static>,
     /// The innermost scope.
@@ -49,7 +49,7 @@ struct Scope {
     end: usize,
 }
 
-impl Names {
+impl OpNames {
     /// The next op was recorded here. Returns its index in the recording.
     #[inline]
     pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
@@ -148,12 +148,12 @@ impl Names {
     }
 
     /// The ops that the user counts, by their index in the recording.
-    pub(super) fn ops(&self) -> impl Iterator<Item = (usize, Named<'_>)> {
+    pub(super) fn ops(&self) -> impl Iterator<Item = (usize, NamedOp<'_>)> {
         let counted = (0..self.lines.len()).filter(|op| self.uncounted.binary_search(&index(*op)).is_err());
         counted.map(|op| {
             let label = last_of(&self.labels, op).map_or("", |label| &self.text[label.range()]);
             let times = self.times.as_ref().and_then(|(from, times)| times.get(op.checked_sub(*from)?).copied());
-            (op, Named { label, at: self.lines[op], scope: self.around(op).next(), recorded: times })
+            (op, NamedOp { label, at: self.lines[op], scope: self.around(op).next(), recorded: times })
         })
     }
 

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use sortie_plan::{Cut, MemoryId, Plan, Port, SlotId, Step};
 
-use super::{Errand, Payload, Planned};
+use super::{CachedPlan, Resources, RunArgs};
 use crate::memory::Block;
 
 /// A plan that has been given memory and data.
 #[derive(Clone, Copy)]
 pub(crate) struct PlacedPlan<'a> {
-    pub(crate) planned: &'a Planned,
+    pub(crate) planned: &'a CachedPlan,
     /// Its submissions.
     pub(crate) cuts: &'a [Cut],
     /// Kernels and data.
-    pub(crate) payload: &'a Payload,
+    pub(crate) payload: &'a Resources,
     /// Memory: that of the slots, then the scratch buffers of the plan, then the parameters.
     pub(crate) blocks: &'a [Option<Arc<Block>>],
     /// What this run of a replay brings and asks for.
-    pub(crate) run: Option<&'a Errand>,
+    pub(crate) run: Option<&'a RunArgs>,
 }
 
 impl<'a> PlacedPlan<'a> {

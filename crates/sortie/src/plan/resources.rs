@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Names;
+use super::OpNames;
 use crate::{kernel::Kernel, memory::Block};
 
 /// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Payload {
+pub(crate) struct Resources {
     /// By slot; `None` for scratch until it is placed.
     pub(crate) blocks: Vec<Option<Arc<Block>>>,
     pub(crate) kernels: Vec<Kernel>,
@@ -17,10 +17,10 @@ pub(crate) struct Payload {
     pub(crate) uploads: Vec<u8>,
     /// Bytes that all reads take together in the read-back buffer.
     pub(crate) read_bytes: u64,
-    pub(crate) names: Names,
+    pub(crate) names: OpNames,
 }
 
-impl Payload {
+impl Resources {
     /// Lets go of everything but the room it took.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();

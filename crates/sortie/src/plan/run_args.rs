@@ -6,7 +6,7 @@ use crate::profile::Log;
 
 /// The data and the requests of one run.
 #[derive(Debug, Default)]
-pub(crate) struct Errand {
+pub(crate) struct RunArgs {
     /// The data of all inputs.
     pub(crate) data: Vec<u8>,
     /// Which outputs are read, by where their data will be.

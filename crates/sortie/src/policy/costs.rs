@@ -48,7 +48,7 @@ const MOST: usize = 1 << 16;
 
 /// Work of one kind, of which some amount is to be done.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Chore {
+pub(crate) struct CostKey {
     pub(crate) kind: u64,
     pub(crate) units: f64,
     /// What the driver compiles for it; 0 where it compiles nothing.
@@ -57,16 +57,16 @@ pub(crate) struct Chore {
 
 /// What a submission has to do, each kind once.
 #[derive(Debug, Default)]
-pub(crate) struct Effort {
-    chores: SmallVec<[Chore; 2]>,
+pub(crate) struct WorkEstimate {
+    chores: SmallVec<[CostKey; 2]>,
     pipelines: SmallVec<[u64; 2]>,
     /// It has run before, so its pipelines have.
     ran: AtomicBool,
 }
 
-impl Effort {
-    pub(crate) fn new(chores: impl IntoIterator<Item = Chore>) -> Self {
-        let mut own: SmallVec<[Chore; 2]> = SmallVec::new();
+impl WorkEstimate {
+    pub(crate) fn new(chores: impl IntoIterator<Item = CostKey>) -> Self {
+        let mut own: SmallVec<[CostKey; 2]> = SmallVec::new();
         let mut pipelines: SmallVec<[u64; 2]> = SmallVec::new();
         let (mut at, mut named) = (FxHashMap::default(), FxHashSet::default());
         for chore in chores {
@@ -78,7 +78,7 @@ impl Effort {
                 Some(last) if last.kind == chore.kind => last.units += chore.units,
                 _ => match at.get(&chore.kind) {
                     Some(index) => {
-                        let known: &mut Chore = &mut own[*index];
+                        let known: &mut CostKey = &mut own[*index];
                         known.units += chore.units;
                     }
                     None => {
@@ -94,7 +94,7 @@ impl Effort {
 
 /// Submissions whose completion was seen together.
 #[derive(Debug)]
-pub(crate) struct Landed<'a> {
+pub(crate) struct FinishedSubmissions<'a> {
     /// The serials of the first and of the last. Submissions are numbered from 1 on.
     pub(crate) serials: [u64; 2],
     /// When the first was submitted.
@@ -103,7 +103,7 @@ pub(crate) struct Landed<'a> {
     pub(crate) seen: Moment,
     pub(crate) on_time: bool,
     /// What each had to do, if that is known.
-    pub(crate) efforts: &'a [Option<&'a Arc<Effort>>],
+    pub(crate) efforts: &'a [Option<&'a Arc<WorkEstimate>>],
     /// Pipelines that ran for the first time, beside those of the efforts.
     pub(crate) compiled: usize,
     /// What is profiled takes longer than it would.
@@ -143,7 +143,7 @@ struct Cost {
 /// Submissions that are measured together.
 #[derive(Debug, Default)]
 struct Window {
-    efforts: Vec<Arc<Effort>>,
+    efforts: Vec<Arc<WorkEstimate>>,
     interval: Interval,
 }
 
@@ -178,15 +178,15 @@ impl Costs {
     }
 
     /// How long it will take, in nanoseconds.
-    pub(crate) fn estimate(&self, effort: &Effort) -> u64 {
+    pub(crate) fn estimate(&self, effort: &WorkEstimate) -> u64 {
         nanoseconds(self.known.lock().estimate(effort, self.guess))
     }
 
     /// How long each will take, in nanoseconds.
-    pub(crate) fn each(&self, chores: impl Iterator<Item = Chore>) -> Vec<u64> {
+    pub(crate) fn each(&self, chores: impl Iterator<Item = CostKey>) -> Vec<u64> {
         let known = self.known.lock();
         let mut last = (u64::MAX, 0.0);
-        let cost = |chore: Chore| {
+        let cost = |chore: CostKey| {
             if chore.kind != last.0 {
                 last = (chore.kind, known.cost(chore.kind, self.guess));
             }
@@ -197,7 +197,7 @@ impl Costs {
     }
 
     /// Submissions were seen to complete. Returns how long ago the device could begin them, as far as that is known.
-    pub(crate) fn landed(&self, landed: &Landed<'_>) -> Option<Duration> {
+    pub(crate) fn landed(&self, landed: &FinishedSubmissions<'_>) -> Option<Duration> {
         let mut known = self.known.lock();
         let known = &mut *known;
         let ([first, last], (before, seen_before)) = (landed.serials, known.last);
@@ -223,7 +223,13 @@ impl Costs {
 
     /// Has submissions join what is measured, and learns from it where it ends. What runs for the first time, or has no measurement, is measured by itself
     /// where the completions before and after it were seen on time.
-    fn measure(&self, known: &mut Known, landed: &Landed<'_>, time: Duration, [start_on_time, may_close]: [bool; 2]) {
+    fn measure(
+        &self,
+        known: &mut Known,
+        landed: &FinishedSubmissions<'_>,
+        time: Duration,
+        [start_on_time, may_close]: [bool; 2],
+    ) {
         let efforts = || landed.efforts.iter().copied().flatten();
         let compiled = landed.compiled + efforts().map(|effort| known.first_runs(effort)).sum::<usize>();
         let unknown = landed.efforts.iter().any(Option::is_none);
@@ -251,7 +257,7 @@ impl Costs {
     }
 
     /// One that had the device to itself took this long.
-    pub(crate) fn took(&self, effort: &Arc<Effort>, time: Duration, profiled: bool) {
+    pub(crate) fn took(&self, effort: &Arc<WorkEstimate>, time: Duration, profiled: bool) {
         let interval = Interval { time, profiled, ..Interval::default() };
         self.learn(&mut self.known.lock(), std::slice::from_ref(effort), interval);
     }
@@ -263,7 +269,7 @@ impl Costs {
         known.window = window;
     }
 
-    fn learn(&self, known: &mut Known, efforts: &[Arc<Effort>], interval: Interval) {
+    fn learn(&self, known: &mut Known, efforts: &[Arc<WorkEstimate>], interval: Interval) {
         let chores = || efforts.iter().flat_map(|effort| &effort.chores);
         let (mut total, mut new) = (0.0, 0.0);
         for chore in chores() {
@@ -338,17 +344,17 @@ impl Known {
         self.each.get(&kind).map_or(guess, |cost| cost.each)
     }
 
-    fn estimate(&self, effort: &Effort, guess: f64) -> f64 {
+    fn estimate(&self, effort: &WorkEstimate, guess: f64) -> f64 {
         effort.chores.iter().map(|chore| chore.units * self.cost(chore.kind, guess)).sum()
     }
 
     /// Whether it takes time and has never been measured.
-    fn is_new(&self, chore: &Chore) -> bool {
+    fn is_new(&self, chore: &CostKey) -> bool {
         chore.units > 0.0 && self.each.get(&chore.kind).is_none_or(|cost| cost.provisional)
     }
 
     /// How many pipelines have run for the first time.
-    fn first_runs(&mut self, effort: &Effort) -> usize {
+    fn first_runs(&mut self, effort: &WorkEstimate) -> usize {
         if effort.pipelines.is_empty() || effort.ran.swap(true, Ordering::Relaxed) {
             return 0;
         }

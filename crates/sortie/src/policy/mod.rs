@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use sortie_plan::CutRule;
 
-pub(crate) use self::costs::{Chore, Costs, Effort, Landed};
+pub(crate) use self::costs::{CostKey, Costs, FinishedSubmissions, WorkEstimate};
 
 /// How a device is given its work: how batches are cut into submissions, and how many of these are under way at once.
 ///
@@ -111,22 +111,22 @@ impl fmt::Display for SubmitPolicy {
 /// assert!(error.to_string().contains("`every 64 ops`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoSplit(String);
+pub struct ParseSplitError(String);
 
-impl fmt::Display for NoSplit {
+impl fmt::Display for ParseSplitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is no way to split: `never split`, `every 64 ops` or `adaptive, 100 ms` are", self.0)
     }
 }
 
-impl std::error::Error for NoSplit {}
+impl std::error::Error for ParseSplitError {}
 
 impl FromStr for Split {
-    type Err = NoSplit;
+    type Err = ParseSplitError;
 
     /// What [`Display`](fmt::Display) writes, as it stands in a tuning file.
-    fn from_str(text: &str) -> Result<Self, NoSplit> {
-        let unknown = || NoSplit(text.into());
+    fn from_str(text: &str) -> Result<Self, ParseSplitError> {
+        let unknown = || ParseSplitError(text.into());
         if text == "never split" {
             return Ok(Self::Never);
         }

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Outline, Profile, Tier};
+use super::{PlanOutline, Profile, TimestampTier};
 use crate::clock::Instant;
 
 /// The log of one batch, or of one run of a replay.
@@ -23,14 +23,14 @@ pub(crate) struct Log {
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) device: String,
-    pub(super) tier: Tier,
+    pub(super) tier: TimestampTier,
     /// Whether the device may run several ops at once.
     pub(super) side_by_side: bool,
     pub(super) stages: Vec<Stage>,
-    pub(super) outline: Option<Box<dyn FnOnce() -> Outline + Send>>,
-    pub(super) ran: Vec<Ran>,
-    pub(super) stretches: Vec<Stretch>,
-    pub(super) stamps: Option<Stamps>,
+    pub(super) outline: Option<Box<dyn FnOnce() -> PlanOutline + Send>>,
+    pub(super) ran: Vec<ExecutedStep>,
+    pub(super) stretches: Vec<Interval>,
+    pub(super) stamps: Option<TimestampRange>,
     /// When each submission landed, by its number.
     pub(super) landed: Vec<(u32, u64)>,
     /// Why the run may not have been as it is without a profile.
@@ -60,7 +60,7 @@ pub(crate) struct Stage {
 
 /// Something that the device did, in order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct ExecutedStep {
     /// Its number in the plan's list of steps.
     pub(crate) step: u32,
     pub(crate) part: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Ran {
 
 /// So many of what ran, one after the other, between two times: numbers of stamps, or nanoseconds since the log began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct Interval {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) part: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Stretch {
 
 /// Where the device's stamps are among what the batch reads back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stamps {
+pub(crate) struct TimestampRange {
     pub(crate) start: u64,
     pub(crate) count: u64,
     /// Nanoseconds of a tick.
@@ -126,7 +126,12 @@ impl Log {
     }
 
     /// What is to run where, and how it is to be described.
-    pub(crate) fn planned(&self, device: &str, side_by_side: bool, outline: impl FnOnce() -> Outline + Send + 'static) {
+    pub(crate) fn planned(
+        &self,
+        device: &str,
+        side_by_side: bool,
+        outline: impl FnOnce() -> PlanOutline + Send + 'static,
+    ) {
         let mut entries = self.entries.lock();
         entries.device = device.into();
         entries.side_by_side = side_by_side;
@@ -134,7 +139,7 @@ impl Log {
     }
 
     /// How finely the device's time will be known.
-    pub(crate) fn timed_by(&self, tier: Tier) {
+    pub(crate) fn timed_by(&self, tier: TimestampTier) {
         self.entries.lock().tier = tier;
     }
 
@@ -147,19 +152,19 @@ impl Log {
     }
 
     /// A part of what ran, with its times; stretches count from its own beginning.
-    pub(crate) fn ran(&self, ran: Vec<Ran>, stretches: Vec<Stretch>) {
+    pub(crate) fn ran(&self, ran: Vec<ExecutedStep>, stretches: Vec<Interval>) {
         let mut entries = self.entries.lock();
         let first = u32::try_from(entries.ran.len()).unwrap_or(u32::MAX);
         entries.ran.extend(ran);
-        entries.stretches.extend(stretches.into_iter().map(|of| Stretch { first: of.first + first, ..of }));
+        entries.stretches.extend(stretches.into_iter().map(|of| Interval { first: of.first + first, ..of }));
     }
 
-    pub(crate) fn stamped(&self, stamps: Stamps) {
+    pub(crate) fn stamped(&self, stamps: TimestampRange) {
         self.entries.lock().stamps = Some(stamps);
     }
 
     /// Where the stamps are, if there are any.
-    pub(crate) fn stamps(&self) -> Option<Stamps> {
+    pub(crate) fn stamps(&self) -> Option<TimestampRange> {
         self.entries.lock().stamps
     }
 

@@ -14,11 +14,11 @@ mod watch;
 
 use std::{collections::BTreeMap, fmt, fs::File, io::BufWriter, path::Path, sync::Arc, time::Duration};
 
-use self::log::{Entries, Stage, Stretch};
+use self::log::{Entries, Interval, Stage};
 pub(crate) use self::{
-    log::{Log, Ran, StageKind, Stamps, Stretch as RanBetween},
-    outline::{OpOutline, Outline, ScopeOutline, StepOutline},
-    watch::{Notes, Watchers},
+    log::{ExecutedStep, Interval as TimedSteps, Log, StageKind, TimestampRange},
+    outline::{OpOutline, PlanOutline, ScopeOutline, StepOutline},
+    watch::{WatcherList, Watchers},
 };
 pub use self::{
     scope::ScopeProfile,
@@ -73,20 +73,20 @@ pub struct Profile {
 /// # let y = batch.read(y);
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
-/// use sortie::Tier;
+/// use sortie::TimestampTier;
 ///
 /// match profile.tier() {
-///     Tier::Exact | Tier::Inside => println!("each op has its time"),
-///     Tier::Pass => println!("each pass has: {:?}", profile.passes().collect::<Vec<_>>()),
-///     Tier::Host => println!("waited {:?} in all", profile.stages().wait),
+///     TimestampTier::Exact | TimestampTier::Inside => println!("each op has its time"),
+///     TimestampTier::Pass => println!("each pass has: {:?}", profile.passes().collect::<Vec<_>>()),
+///     TimestampTier::Host => println!("waited {:?} in all", profile.stages().wait),
 ///     _ => {}
 /// }
-/// assert_eq!(profile.tier(), Tier::Exact); // on the built-in CPU
+/// assert_eq!(profile.tier(), TimestampTier::Exact); // on the built-in CPU
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Tier {
+pub enum TimestampTier {
     /// The built-in CPU: the clock is read between any two ops.
     Exact,
     /// The device writes a timestamp after each op, inside the pass.
@@ -98,7 +98,7 @@ pub enum Tier {
     Host,
 }
 
-impl fmt::Display for Tier {
+impl fmt::Display for TimestampTier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Exact => "exact times",
@@ -147,7 +147,7 @@ pub struct Stages {
 struct Data {
     zero: Instant,
     device: String,
-    tier: Tier,
+    tier: TimestampTier,
     stages: Stages,
     /// One by one, for traces.
     host: Vec<Stage>,
@@ -156,7 +156,7 @@ struct Data {
     steps: Vec<StepProfile>,
     /// Begin and end of passes that several steps share.
     passes: Vec<Option<(u64, u64)>>,
-    flights: Vec<Flight>,
+    flights: Vec<SubmissionTimes>,
     device_time: Option<Duration>,
     disturbances: Vec<&'static str>,
     /// How far off device times may be from host times.
@@ -165,7 +165,7 @@ struct Data {
 
 /// One submission of the batch, in nanoseconds since the log began.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct SubmissionTimes {
     left: u64,
     landed: u64,
 }
@@ -179,7 +179,7 @@ impl Profile {
 
     /// How finely the device's time is known.
     #[must_use]
-    pub fn tier(&self) -> Tier {
+    pub fn tier(&self) -> TimestampTier {
         self.data.tier
     }
 
@@ -300,7 +300,7 @@ impl Profile {
                 step.stretch(*time, shared);
             }
         }
-        if tier == Tier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
+        if tier == TimestampTier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
             disturbances.push("timestamps between ops that could have run side by side");
         }
         let ops = OpProfile::all(&outline, &steps);
@@ -326,7 +326,7 @@ impl Profile {
 }
 
 impl Stages {
-    fn of(host: &[Stage], flights: &[Flight], recorded: bool) -> Self {
+    fn of(host: &[Stage], flights: &[SubmissionTimes], recorded: bool) -> Self {
         let all = |kind: StageKind| {
             let of_kind = host.iter().filter(|stage| stage.kind == kind);
             Duration::from_nanos(of_kind.map(|stage| stage.end - stage.begin).sum())
@@ -346,10 +346,10 @@ impl Stages {
 }
 
 /// When each submission left and landed.
-fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<Flight> {
-    let mut parts: BTreeMap<u32, Flight> = BTreeMap::new();
+fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<SubmissionTimes> {
+    let mut parts: BTreeMap<u32, SubmissionTimes> = BTreeMap::new();
     for stage in host.iter().filter(|stage| stage.kind == StageKind::Submit) {
-        parts.insert(stage.part, Flight { left: stage.begin, landed: stage.end });
+        parts.insert(stage.part, SubmissionTimes { left: stage.begin, landed: stage.end });
     }
     for (part, at) in landed {
         if let Some(flight) = parts.get_mut(part) {
@@ -367,15 +367,21 @@ struct Placed {
     slack: Option<Duration>,
 }
 
-fn place_stretches(tier: Tier, stretches: &[Stretch], stamps: &[u64], period: f64, flights: &[Flight]) -> Placed {
+fn place_stretches(
+    tier: TimestampTier,
+    stretches: &[Interval],
+    stamps: &[u64],
+    period: f64,
+    flights: &[SubmissionTimes],
+) -> Placed {
     match tier {
-        Tier::Exact => {
+        TimestampTier::Exact => {
             let times: Vec<_> = stretches.iter().map(|stretch| Some((stretch.begin, stretch.end))).collect();
             let busy = stretches.iter().map(|stretch| stretch.end - stretch.begin).sum();
             Placed { times, busy: Some(Duration::from_nanos(busy)), slack: None }
         }
-        Tier::Host => Placed { times: vec![None; stretches.len()], busy: None, slack: None },
-        Tier::Inside | Tier::Pass => {
+        TimestampTier::Host => Placed { times: vec![None; stretches.len()], busy: None, slack: None },
+        TimestampTier::Inside | TimestampTier::Pass => {
             let number = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
             let pairs: Vec<_> = stretches.iter().map(|stretch| (number(stretch.begin), number(stretch.end))).collect();
             let mut times = timestamps::times(stamps, &pairs, period);

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 /// What was recorded, and what becomes of it.
 #[derive(Debug, Default)]
-pub(crate) struct Outline {
+pub(crate) struct PlanOutline {
     /// As the user counts them.
     pub(crate) ops: Vec<OpOutline>,
     /// Outer ones come before inner ones.

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{OpProfile, Outline, StepProfile, step::rate};
+use super::{OpProfile, PlanOutline, StepProfile, step::rate};
 
 /// A scope of a batch, and all that was recorded in it, inner scopes included.
 ///
@@ -41,7 +41,7 @@ pub struct ScopeProfile {
 }
 
 impl ScopeProfile {
-    pub(super) fn all(outline: &Outline, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
+    pub(super) fn all(outline: &PlanOutline, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
         let mut scopes: Vec<Self> = Vec::with_capacity(outline.scopes.len());
         for scope in &outline.scopes {
             let outer = scope.outer.and_then(|outer| scopes.get(outer));

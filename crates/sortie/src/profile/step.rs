@@ -4,7 +4,7 @@ use std::{panic::Location, sync::Arc, time::Duration};
 
 use smallvec::SmallVec;
 
-use super::{Outline, Ran};
+use super::{ExecutedStep, PlanOutline};
 
 /// Something that the device did: a dispatch, a copy, a fill, a write, a read, or what comes with a batch.
 ///
@@ -41,7 +41,7 @@ pub struct StepProfile {
 }
 
 impl StepProfile {
-    pub(super) fn new(ran: Ran, outline: &Outline) -> Self {
+    pub(super) fn new(ran: ExecutedStep, outline: &PlanOutline) -> Self {
         let of = outline.steps.get(ran.step as usize);
         let name = of.map_or_else(|| "op".into(), |step| step.name.clone());
         let ops: SmallVec<[usize; 2]> =
@@ -197,7 +197,7 @@ pub struct OpProfile {
 }
 
 impl OpProfile {
-    pub(super) fn all(outline: &Outline, steps: &[StepProfile]) -> Vec<Self> {
+    pub(super) fn all(outline: &PlanOutline, steps: &[StepProfile]) -> Vec<Self> {
         let mut last = Some(0);
         let mut ops: Vec<Self> = Vec::with_capacity(outline.ops.len());
         for (number, op) in outline.ops.iter().enumerate() {

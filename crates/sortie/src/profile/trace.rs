@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::{
     Profile, StageKind, StepProfile, file_error,
-    watch::{Note, Notes, Watch, Watched},
+    watch::{TraceNote, Watch, WatchEvent, Watchers},
 };
 use crate::{
     clock::Instant,
@@ -47,7 +47,7 @@ pub struct Trace {
 
 impl Trace {
     /// Creates the file, and writes to it all that happens from now on.
-    pub(crate) fn begin(notes: &Arc<Notes>, path: PathBuf) -> Result<Self> {
+    pub(crate) fn begin(notes: &Arc<Watchers>, path: PathBuf) -> Result<Self> {
         let begun = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file), Instant::now()));
         let mut writer = Some(begun.map_err(|error| file_error(&path, error))?);
         let failed = Arc::new(Mutex::new(None));
@@ -55,9 +55,9 @@ impl Trace {
         let watch = notes.watch(move |watched| {
             let outcome = match (&watched, &mut writer) {
                 (_, None) => Ok(()),
-                (Watched::Batch(profile), Some(writer)) => writer.profile(profile),
-                (Watched::Note(note), Some(writer)) => writer.note(note),
-                (Watched::End(missed), Some(writer)) => writer.missed(*missed).and_then(|()| writer.end()),
+                (WatchEvent::Batch(profile), Some(writer)) => writer.profile(profile),
+                (WatchEvent::TraceNote(note), Some(writer)) => writer.note(note),
+                (WatchEvent::End(missed), Some(writer)) => writer.missed(*missed).and_then(|()| writer.end()),
             };
             if let Err(error) = outcome {
                 // Nothing more comes of it; whoever finishes the trace hears why.
@@ -272,7 +272,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// What others wrote down.
-    pub(super) fn note(&mut self, note: &Note) -> io::Result<()> {
+    pub(super) fn note(&mut self, note: &TraceNote) -> io::Result<()> {
         let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
         for time in &note.times {
             self.ids += 1;

@@ -26,16 +26,16 @@ use crate::{
 const MOST: usize = 4096;
 
 /// Something to be told.
-pub(super) enum Watched {
+pub(super) enum WatchEvent {
     Batch(Profile),
-    Note(Note),
+    TraceNote(TraceNote),
     /// Nothing more will come, and so much was too much to be told.
     End(u64),
 }
 
 /// Things of one kind that took time and are no batches.
 #[derive(Clone, Debug)]
-pub(super) struct Note {
+pub(super) struct TraceNote {
     pub(super) category: &'static str,
     pub(super) name: String,
     pub(super) times: Vec<Range<Instant>>,
@@ -46,7 +46,7 @@ pub(super) struct Note {
 enum Message {
     /// Worked out on the thread of whoever watches.
     Batch(Arc<dyn Fn() -> Profile + Send + Sync>),
-    Note(Note),
+    TraceNote(TraceNote),
 }
 
 /// One who watches, as long as it may still be told of something.
@@ -63,16 +63,16 @@ impl fmt::Debug for Watcher {
 }
 
 /// Those who watch a batch.
-pub(crate) type Watchers = SmallVec<[Watcher; 1]>;
+pub(crate) type WatcherList = SmallVec<[Watcher; 1]>;
 
 /// Those who watch a device.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Watchers {
     on: AtomicBool,
     watchers: Mutex<Vec<(u64, Watcher)>>,
 }
 
-impl Notes {
+impl Watchers {
     /// Whether anybody watches. Costs a load.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
@@ -80,7 +80,7 @@ impl Notes {
     }
 
     /// Those who are to be told of a batch that is about to leave.
-    pub(crate) fn watchers(&self) -> Watchers {
+    pub(crate) fn watchers(&self) -> WatcherList {
         self.watchers.lock().iter().map(|(_, watcher)| watcher.clone()).collect()
     }
 
@@ -92,12 +92,12 @@ impl Notes {
         times: Vec<Range<Instant>>,
         count: Option<(&'static str, u64)>,
     ) {
-        let note = Note { category, name: name.into(), times, count };
-        self.watchers().iter().for_each(|watcher| watcher.send(Message::Note(note.clone())));
+        let note = TraceNote { category, name: name.into(), times, count };
+        self.watchers().iter().for_each(|watcher| watcher.send(Message::TraceNote(note.clone())));
     }
 
     /// Tells `tell` of everything from now on, on a thread of its own, until the watch is dropped.
-    pub(super) fn watch(self: &Arc<Self>, mut tell: impl FnMut(Watched) + Send + 'static) -> Result<Watch> {
+    pub(super) fn watch(self: &Arc<Self>, mut tell: impl FnMut(WatchEvent) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (to, messages) = mpsc::sync_channel(MOST);
         let (missed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
@@ -106,26 +106,26 @@ impl Notes {
         let spawned = thread::Builder::new().name("sortie-watch".into()).spawn(move || {
             begin();
             // What is told runs foreign code: should it panic, it is told only that this is the end.
-            let mut told = |watched: Watched| catch_unwind(AssertUnwindSafe(|| tell(watched)));
+            let mut told = |watched: WatchEvent| catch_unwind(AssertUnwindSafe(|| tell(watched)));
             // Ends when the watch and all batches that left under it are gone.
             for message in messages {
                 let watched = match message {
                     Message::Batch(profile) => match catch_unwind(AssertUnwindSafe(|| profile())) {
-                        Ok(profile) => Watched::Batch(profile),
+                        Ok(profile) => WatchEvent::Batch(profile),
                         // A defect of ours costs one batch.
                         Err(_) => {
                             counted.fetch_add(1, Ordering::Relaxed);
                             continue;
                         }
                     },
-                    Message::Note(note) => Watched::Note(note),
+                    Message::TraceNote(note) => WatchEvent::TraceNote(note),
                 };
                 if told(watched).is_err() {
                     broke.store(true, Ordering::Relaxed);
                     break;
                 }
             }
-            if told(Watched::End(counted.load(Ordering::Relaxed))).is_err() {
+            if told(WatchEvent::End(counted.load(Ordering::Relaxed))).is_err() {
                 broke.store(true, Ordering::Relaxed);
             }
         });
@@ -157,7 +157,7 @@ impl Watcher {
 /// Dropped, it ends as well, once what is under way has landed and been told, but nobody waits for that: [`Watch::finish`] does.
 #[must_use = "a watch ends when it is dropped"]
 pub struct Watch {
-    notes: Arc<Notes>,
+    notes: Arc<Watchers>,
     id: u64,
     missed: Arc<AtomicU64>,
     broken: Arc<AtomicBool>,
@@ -166,9 +166,9 @@ pub struct Watch {
 
 impl Watch {
     /// Has each profile given to `tell`.
-    pub(crate) fn begin(notes: &Arc<Notes>, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Self> {
+    pub(crate) fn begin(notes: &Arc<Watchers>, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Self> {
         notes.watch(move |watched| {
-            if let Watched::Batch(profile) = watched {
+            if let WatchEvent::Batch(profile) = watched {
                 tell(&profile);
             }
         })

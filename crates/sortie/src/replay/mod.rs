@@ -1,6 +1,6 @@
 //! Batches that run over and over: planned, compiled and given memory once.
 
-mod rehearsal;
+mod check;
 mod rerecord;
 mod run;
 
@@ -18,9 +18,9 @@ use self::rerecord::Rerecord;
 pub use self::run::Run;
 use crate::{
     batch::{Batch, Typed},
-    device::Shared,
+    device::DeviceCore,
     error::Result,
-    plan::Frozen,
+    plan::FrozenPlan,
     policy::Split,
     tensor::{Element, Tensor},
 };
@@ -52,16 +52,16 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Replay {
-    parts: Arc<Parts>,
+    parts: Arc<ReplayInner>,
 }
 
 /// All that the runs of a replay share.
-struct Parts {
-    shared: Arc<Shared>,
+struct ReplayInner {
+    shared: Arc<DeviceCore>,
     /// The batch it was.
     batch: u64,
     /// What its next run uses; those under way hold what they use.
-    frozen: Mutex<Arc<Frozen>>,
+    frozen: Mutex<Arc<FrozenPlan>>,
     /// What each run brings.
     inputs: Ports,
     /// Where its runs are cut.
@@ -165,7 +165,7 @@ impl Batch {
         let inputs = frozen.inputs().clone();
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
-        Ok(Replay { parts: Arc::new(Parts { shared, batch, frozen, inputs, split, rerecord, first }) })
+        Ok(Replay { parts: Arc::new(ReplayInner { shared, batch, frozen, inputs, split, rerecord, first }) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A native replay recorded anew when its cuts no longer suit what its ops are known to cost.
 //!
 //! It is cut when it is frozen, by estimates that may rest on one run, or on none. Each run compares them with what the
-//! estimates ask for now ([`Frozen::fit`]). Where they do not fit, it is recorded anew on the device's recorder thread, and the next run finds the new
+//! estimates ask for now ([`FrozenPlan::fit`]). Where they do not fit, it is recorded anew on the device's recorder thread, and the next run finds the new
 //! recording; runs under way hold the one that they began with. Until then it runs as it is, or encoded where a submission would exceed its budget.
 //!
 //! Bound: once for each doubling of its runs (in run 1, in 2 and 3, in 4 to 7, and so on), so recording stays a small share of running.
@@ -14,11 +14,11 @@ use std::{
     },
 };
 
-use super::Parts;
+use super::ReplayInner;
 use crate::{
     error::Result,
-    metrics::Count,
-    plan::{Errand, Fit, Frozen, Route},
+    metrics::AtomicCounter,
+    plan::{Cuts, CutsFit, FrozenPlan, RunArgs},
 };
 
 /// When a replay is recorded anew.
@@ -33,7 +33,7 @@ pub(super) struct Rerecord {
 }
 
 /// A replay that is to be recorded anew. Ends with the job, whatever becomes of it.
-struct Pending(Weak<Parts>);
+struct Pending(Weak<ReplayInner>);
 
 impl Drop for Pending {
     fn drop(&mut self) {
@@ -43,29 +43,29 @@ impl Drop for Pending {
     }
 }
 
-impl Parts {
+impl ReplayInner {
     /// The recording that the next run uses.
-    pub(super) fn frozen(&self) -> Arc<Frozen> {
+    pub(super) fn frozen(&self) -> Arc<FrozenPlan> {
         self.frozen.lock().clone()
     }
 
     /// Where a run is cut, and whether it is to be encoded.
     pub(super) fn route(
         self: &Arc<Self>,
-        frozen: &Frozen,
-        errand: &mut Errand,
+        frozen: &FrozenPlan,
+        errand: &mut RunArgs,
         here: &'static Location<'static>,
-    ) -> Arc<Route> {
+    ) -> Arc<Cuts> {
         let (costs, limits, rule) = (self.shared.costs(), self.shared.limits(), self.split.rule());
         if errand.encoded || !frozen.is_native() {
             return frozen.encoded_route(costs, limits, rule);
         }
         let run = self.rerecord.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let fit = frozen.fit(costs, limits, rule);
-        if fit != Fit::Good {
+        if fit != CutsFit::Good {
             self.ask_for_another(run, here);
         }
-        if fit == Fit::TooFew {
+        if fit == CutsFit::TooFew {
             errand.encoded = true;
             return frozen.encoded_route(costs, limits, rule);
         }
@@ -84,7 +84,7 @@ impl Parts {
             return state.pending.store(false, Ordering::Release);
         }
         let pending = Pending(Arc::downgrade(self));
-        self.shared.recorder().push(move || {
+        self.shared.replay_thread().push(move || {
             // Nobody needs a recording of a replay that is gone.
             let Some(parts) = pending.0.upgrade() else { return };
             // One that fails is not tried again at once.

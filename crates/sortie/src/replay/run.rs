@@ -5,14 +5,14 @@ use std::{fmt, panic::Location, sync::Arc};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
-use super::{Output, Parts, rehearsal::Rehearsal};
+use super::{Output, ReplayInner, check::ReplayCheck};
 use crate::{
     clock::Instant,
     error::{Error, ErrorKind, Result},
-    finish::{Completion, Landing, Reading, Ticket},
+    finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
     memory::{host, index},
-    plan::Errand,
+    plan::RunArgs,
     profile::{Log, Profile, StageKind},
     tensor::{Element, Tensor},
 };
@@ -40,19 +40,19 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Run {
-    pub(super) parts: Arc<Parts>,
-    pub(super) errand: Errand,
+    pub(super) parts: Arc<ReplayInner>,
+    pub(super) errand: RunArgs,
     /// By input: whether its data has been brought.
     pub(super) given: SmallVec<[bool; 8]>,
     mistakes: Vec<Error>,
     pub(super) completion: Arc<Completion>,
     /// Where readings look for their data, once there are any.
-    landing: Option<Arc<Landing>>,
+    landing: Option<Arc<BatchReadback>>,
     submitted: bool,
 }
 
 impl Run {
-    pub(super) fn new(parts: Arc<Parts>) -> Self {
+    pub(super) fn new(parts: Arc<ReplayInner>) -> Self {
         let inputs = &parts.inputs;
         // One without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
@@ -64,7 +64,7 @@ impl Run {
             }
             Err(error) => (Vec::new(), vec![error]),
         };
-        let errand = Errand { data, ..Errand::default() };
+        let errand = RunArgs { data, ..RunArgs::default() };
         let completion = Arc::new(Completion::new());
         let watched = parts.shared.notes().is_on();
         let mut run = Self { parts, errand, given, mistakes, completion, landing: None, submitted: false };
@@ -154,9 +154,9 @@ impl Run {
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
-        let rehearsal = Rehearsal::of(&self, here)?;
+        let check = ReplayCheck::of(&self, here)?;
         self.launch(here, true)?;
-        rehearsal.map_or(Ok(()), |rehearsal| rehearsal.compare(here))
+        check.map_or(Ok(()), |check| check.compare(here))
     }
 
     /// Hands it over and returns at once; it never waits for the device.
@@ -166,11 +166,11 @@ impl Run {
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
-        let rehearsal = Rehearsal::of(&self, here)?;
+        let check = ReplayCheck::of(&self, here)?;
         let completion = self.launch(here, false)?;
-        if let Some(rehearsal) = rehearsal {
+        if let Some(check) = check {
             completion.wait()?;
-            rehearsal.compare(here)?;
+            check.compare(here)?;
         }
         Ok(Ticket::new(completion))
     }

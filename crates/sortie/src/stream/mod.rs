@@ -9,12 +9,12 @@
 mod progress;
 mod sink;
 mod source;
-mod way;
+mod transform;
 mod windows;
 
 use std::{fmt, panic::Location};
 
-use self::way::Way;
+use self::transform::Transform;
 pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows};
 use crate::{
     batch::{Batch, Typed},
@@ -59,7 +59,7 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 /// memory of its driver's, one window of the input that is being gathered, and one of the output that is being used. That memory is used again and again: however many windows
 /// go through, no more is made than that, as long as a window is not larger than what the [pool](crate::PoolLimits) keeps, a quarter of its bytes.
 pub struct Stream<'a, T, U> {
-    way: Way<'a, T, U>,
+    transform: Transform<'a, T, U>,
     /// Elements of a row that goes in, and of one that comes out.
     widths: [usize; 2],
     window: usize,
@@ -77,7 +77,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn kernel(device: &Device, kernel: &Kernel) -> Self {
-        Self::new(Way::Kernel { device: device.clone(), kernel: kernel.clone(), here: Location::caller() })
+        Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone(), here: Location::caller() })
     }
 
     /// Through what `record` records for each window. It is given a tensor of shape `[rows, width]`, and says what is to be read. That may be as many elements as it likes: one sum for
@@ -112,7 +112,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
             let y = record(batch, x);
             batch.read(y)
         });
-        Self::new(Way::Recording { device: device.clone(), record, here })
+        Self::new(Transform::Recording { device: device.clone(), record, here })
     }
 
     /// Through a replay, with an input of it and an output. A window is what the input takes: rows are its outermost dimension, and the last window is filled up with zeros of which
@@ -138,12 +138,12 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         let here = Location::caller();
         let rows = input.shape().first().copied().unwrap_or(1).max(1);
         let widths = [input.len() / rows, output.len() / rows];
-        let way = Way::Replay { replay: replay.clone(), input, output, rows, here };
-        Self { widths: widths.map(|width| width.max(1)), ..Self::new(way) }
+        let transform = Transform::Replay { replay: replay.clone(), input, output, rows, here };
+        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform) }
     }
 
-    fn new(way: Way<'a, T, U>) -> Self {
-        Self { way, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
+    fn new(transform: Transform<'a, T, U>) -> Self {
+        Self { transform, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
     }
 
     /// How many elements a row has that goes in, and one that comes out: 1 and 1 until this is said. Windows are whole rows. (A replay has its own rows.)
@@ -166,7 +166,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// ```
     #[must_use]
     pub fn rows(mut self, widths: [usize; 2]) -> Self {
-        if !matches!(self.way, Way::Replay { .. }) {
+        if !matches!(self.transform, Transform::Replay { .. }) {
             self.widths = widths.map(|width| width.max(1));
         }
         self
@@ -208,10 +208,10 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge) when the device cannot bind a single row, [`Bindings`](crate::ErrorKind::Bindings) when the kernel has not the bindings of a stream's.
     pub fn window_rows(&self) -> Result<usize> {
-        self.way.check(self.widths)?;
-        let (device, here) = match &self.way {
-            Way::Replay { rows, .. } => return Ok(*rows),
-            Way::Kernel { device, here, .. } | Way::Recording { device, here, .. } => (device, here),
+        self.transform.check(self.widths)?;
+        let (device, here) = match &self.transform {
+            Transform::Replay { rows, .. } => return Ok(*rows),
+            Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => (device, here),
         };
         let limits = device.info().limits;
         let most = limits.binding_bytes.min(limits.buffer_bytes).min(MOST_BYTES) & !3;

@@ -29,11 +29,11 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Sink<'a, U> {
-    drain: Box<dyn Drain<U> + 'a>,
+    drain: Box<dyn SinkWriter<U> + 'a>,
 }
 
 /// What takes windows.
-trait Drain<U> {
+trait SinkWriter<U> {
     fn take(&mut self, window: &[U]) -> Result<()>;
 
     /// That was the last one.
@@ -69,7 +69,7 @@ impl<'a, U: Element> Sink<'a, U> {
 
 struct Writer<W>(W);
 
-impl<U: Element, W: io::Write> Drain<U> for Writer<W> {
+impl<U: Element, W: io::Write> SinkWriter<U> for Writer<W> {
     fn take(&mut self, window: &[U]) -> Result<()> {
         self.0.write_all(bytemuck::cast_slice(window)).map_err(failed)
     }
@@ -81,7 +81,7 @@ impl<U: Element, W: io::Write> Drain<U> for Writer<W> {
 
 struct Each<F>(F);
 
-impl<U, E, F> Drain<U> for Each<F>
+impl<U, E, F> SinkWriter<U> for Each<F>
 where
     E: std::error::Error + Send + Sync + 'static,
     F: FnMut(&[U]) -> Result<(), E>,
@@ -91,7 +91,7 @@ where
     }
 }
 
-impl<U: Element> Drain<U> for &mut Vec<U> {
+impl<U: Element> SinkWriter<U> for &mut Vec<U> {
     fn take(&mut self, window: &[U]) -> Result<()> {
         Error::reserve(self, window.len())?;
         self.extend_from_slice(window);

@@ -31,7 +31,7 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Source<'a, T> {
-    feed: Box<dyn Feed<T> + 'a>,
+    feed: Box<dyn SourceReader<T> + 'a>,
     len: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ pub struct Source<'a, T> {
 const FIRST_READ: usize = 1 << 16;
 
 /// What gives windows.
-trait Feed<T> {
+trait SourceReader<T> {
     /// The next elements: `len` of them, or fewer at the end, or none behind it. Lent where they lie, or gathered in `room`, which has whatever was in it last.
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]>;
 }
@@ -123,7 +123,7 @@ impl<'a, T: Element> Source<'a, T> {
 
 struct Slice<'a, T>(&'a [T]);
 
-impl<T> Feed<T> for Slice<'_, T> {
+impl<T> SourceReader<T> for Slice<'_, T> {
     fn next<'s>(&'s mut self, len: usize, _: &'s mut Vec<T>) -> Result<&'s [T]> {
         let (next, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;
@@ -133,7 +133,7 @@ impl<T> Feed<T> for Slice<'_, T> {
 
 struct Items<I>(Fuse<I>);
 
-impl<T, I: Iterator<Item = T>> Feed<T> for Items<I> {
+impl<T, I: Iterator<Item = T>> SourceReader<T> for Items<I> {
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
         room.clear();
         for item in self.0.by_ref().take(len) {
@@ -163,7 +163,7 @@ impl<C, I> Chunks<C, I> {
     }
 }
 
-impl<T, C, E, I> Feed<T> for Chunks<C, I>
+impl<T, C, E, I> SourceReader<T> for Chunks<C, I>
 where
     T: Element,
     C: AsRef<[T]>,
@@ -205,7 +205,7 @@ struct Reader<R> {
     ended: bool,
 }
 
-impl<T: Element, R: io::Read> Feed<T> for Reader<R> {
+impl<T: Element, R: io::Read> SourceReader<T> for Reader<R> {
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {
         let size = size_of::<T>();
         let mut filled = 0;

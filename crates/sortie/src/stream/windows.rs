@@ -23,7 +23,7 @@ use crate::{
 /// for window in squares.over(endless) {
 ///     let window: Vec<u32> = window?;
 ///     if window.contains(&2500) {
-///         break; // it is gone, and what was under way with it
+///         break; // it is gone, and what was under transform with it
 ///     }
 /// }
 /// # Ok::<(), sortie::Error>(())
@@ -36,7 +36,7 @@ pub struct Windows<'a, T: Element, U: Element> {
     /// Where windows are gathered that cannot be lent.
     room: Vec<T>,
     /// The oldest first.
-    under_way: VecDeque<UnderWay<U>>,
+    under_way: VecDeque<WindowInFlight<U>>,
     /// Windows that have been brought, and their elements.
     brought: (u64, u64),
     /// Elements of the window that was given away last, in and out, until it is known to have been used.
@@ -59,7 +59,7 @@ enum State {
 }
 
 /// A window that the device has.
-struct UnderWay<U> {
+struct WindowInFlight<U> {
     ticket: Ticket,
     reading: Reading<U>,
     number: u64,
@@ -139,10 +139,10 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let elements = window.len();
-        let (ticket, reading) = self.stream.way.send(window, widths)?;
-        let wanted = self.stream.way.is_rowwise().then(|| elements / widths[0] * widths[1]);
+        let (ticket, reading) = self.stream.transform.send(window, widths)?;
+        let wanted = self.stream.transform.is_rowwise().then(|| elements / widths[0] * widths[1]);
         let (number, start) = self.brought;
-        self.under_way.push_back(UnderWay { ticket, reading, number, start, elements, wanted });
+        self.under_way.push_back(WindowInFlight { ticket, reading, number, start, elements, wanted });
         self.brought = (number + 1, start + elements as u64);
         Ok(true)
     }

@@ -5,7 +5,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::flight::Hold;
+use super::submission::BatchState;
 use crate::{
     clock::{Instant, Moment},
     error::{Error, Result},
@@ -24,7 +24,7 @@ pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
     fn submit(
         &self,
         commands: Self::Commands,
-        batch: &Arc<Hold>,
+        batch: &Arc<BatchState>,
     ) -> std::result::Result<Submitted<Self::WaitPoint>, Refused>;
 
     /// Makes a write. All later submissions see it.
@@ -48,7 +48,7 @@ pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
     fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()>;
 
     /// The device is lost, and may still use what a submission in flight holds. Needs no turn.
-    fn retain(&self, point: Self::WaitPoint, batch: &Arc<Hold>);
+    fn retain(&self, point: Self::WaitPoint, batch: &Arc<BatchState>);
 
     /// The process exits: cancels what can be canceled. Needs no turn.
     fn quit(&self) {}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     device_queue::DeviceQueue,
-    flight::{Flight, Leg},
     queue::Queued,
+    submission::{ReadySubmission, Submission},
 };
 use crate::{
     error::Error,
@@ -15,11 +15,11 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) enum QueueItem<Q: DeviceQueue> {
-    Submission(Flight<Q::Commands>),
+    Submission(ReadySubmission<Q::Commands>),
     /// A submission that could not be made, of a batch that has begun to leave: it fails when its turn comes.
-    Failed(Error, Leg),
+    Failed(Error, Submission),
     /// A write, and what it is for if that can be told of a failure.
-    Write(Q::Write, Option<Target>),
+    Write(Q::Write, Option<WriteTarget>),
     /// Writes are to be submitted without waiting for the next submission.
     Flush(Flush),
 }
@@ -32,14 +32,14 @@ impl<Q: DeviceQueue> Queued for QueueItem<Q> {
 
 /// What a write is for.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct WriteTarget {
     pub(super) block: Arc<Block>,
     /// It overwrites all of it.
     whole: bool,
     pub(super) sequence: Sequence,
 }
 
-impl Target {
+impl WriteTarget {
     pub(crate) fn new(block: &Arc<Block>, whole: bool) -> Self {
         let sequence = Sequence::next();
         if whole {

@@ -5,18 +5,18 @@
 
 mod device_queue;
 mod driver;
-mod flight;
 mod item;
 mod queue;
-mod staged;
+mod staged_bytes;
+mod submission;
 mod submitter;
 mod write;
 
 pub(crate) use self::{
     device_queue::{DeviceQueue, Refused, Seen, Submitted, Waited},
     driver::{Driver, OneThread, TwoThreads},
-    flight::{Flight, Hold, Leg, Logged, Pins, Replayed, poisoned},
-    item::{QueueItem, Target},
+    item::{QueueItem, WriteTarget},
     queue::Reservation,
+    submission::{BatchState, Pins, ProfiledBatch, ReadySubmission, Replayed, Submission, poisoned},
     submitter::Submitter,
 };

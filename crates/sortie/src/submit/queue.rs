@@ -36,7 +36,7 @@ pub(crate) struct SubmitQueue<I, L, X> {
 #[derive(Debug)]
 struct State<I, L, X> {
     queued: VecDeque<I>,
-    flying: VecDeque<Flying<L, X>>,
+    flying: VecDeque<InFlight<L, X>>,
     /// Somebody is at the queue.
     turn: bool,
     /// Somebody is queueing items one by one, and nothing may come between them.
@@ -49,7 +49,7 @@ struct State<I, L, X> {
 }
 
 #[derive(Debug)]
-struct Flying<L, X> {
+struct InFlight<L, X> {
     leg: L,
     index: X,
     serial: u64,
@@ -149,7 +149,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         let mut state = self.state.lock();
         state.departed += 1;
         let serial = state.departed;
-        state.flying.push_back(Flying { leg, index, serial, attended });
+        state.flying.push_back(InFlight { leg, index, serial, attended });
         drop(state);
         if !attended {
             self.left.notify_one();

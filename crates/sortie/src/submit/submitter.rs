@@ -17,10 +17,10 @@ use smallvec::SmallVec;
 use super::{
     device_queue::{DeviceQueue, Refused, Seen, Submitted, Waited},
     driver::{Driver, Turns},
-    flight::{Flight, Leg},
     item::QueueItem,
     queue::{Reservation, SubmitQueue, Turn},
-    staged::Staged,
+    staged_bytes::StagedBytes,
+    submission::{ReadySubmission, Submission},
 };
 use crate::{
     clock::{Clock, Instant},
@@ -28,8 +28,8 @@ use crate::{
     exit::Quit,
     finish::{Completion, Wakers},
     lost::Lost,
-    metrics::{Count, Counters},
-    policy::{Costs, Effort, Landed},
+    metrics::{AtomicCounter, Counters},
+    policy::{Costs, FinishedSubmissions, WorkEstimate},
 };
 
 /// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.
@@ -39,7 +39,7 @@ pub(super) const SLICE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Submitter<Q: DeviceQueue> {
     pub(super) device: Q,
-    pub(super) queue: SubmitQueue<QueueItem<Q>, Leg, Q::WaitPoint>,
+    pub(super) queue: SubmitQueue<QueueItem<Q>, Submission, Q::WaitPoint>,
     driver: Box<dyn Driver>,
     pub(super) lost: Arc<Lost>,
     counters: Arc<Counters>,
@@ -47,15 +47,15 @@ pub(crate) struct Submitter<Q: DeviceQueue> {
     /// What submissions are measured by.
     clock: Clock,
     exiting: AtomicBool,
-    pub(super) staged: Staged,
+    pub(super) staged: StagedBytes,
     /// Numbers submissions and writes in the order in which they reach the device. Incremented by the thread that has the turn.
     order: AtomicU64,
 }
 
 /// What has become of a submission that left.
-enum Departed<W> {
+enum SubmitOutcome<W> {
     /// It is under way.
-    Flying(W, u64),
+    InFlight(W, u64),
     /// It is over, well or not.
     Over(Wakers),
 }
@@ -101,7 +101,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         (costs, clock): (Arc<Costs>, Clock),
         budget: Option<u64>,
     ) -> Result<Arc<Self>> {
-        let staged = Staged::new(counters.clone(), budget);
+        let staged = StagedBytes::new(counters.clone(), budget);
         let submitter = Arc::new(Self {
             device,
             queue: SubmitQueue::new(in_flight),
@@ -134,12 +134,12 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Lets the caller queue items one by one with nothing between them. `None` where another thread is doing so.
-    pub(crate) fn reserve(&self) -> Option<Reservation<'_, QueueItem<Q>, Leg, Q::WaitPoint>> {
+    pub(crate) fn reserve(&self) -> Option<Reservation<'_, QueueItem<Q>, Submission, Q::WaitPoint>> {
         self.queue.reserve()
     }
 
     /// Ends a reservation: what others have queued meanwhile may leave now.
-    pub(crate) fn release(&self, reservation: Reservation<'_, QueueItem<Q>, Leg, Q::WaitPoint>) {
+    pub(crate) fn release(&self, reservation: Reservation<'_, QueueItem<Q>, Submission, Q::WaitPoint>) {
         drop(reservation);
         self.pushed();
         self.drain_at_exit();
@@ -167,19 +167,21 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Submits and waits. Goes straight to the device, without another thread, when nothing is ahead of it.
-    pub(crate) fn run(&self, flight: Flight<Q::Commands>) -> Result<()> {
-        let completion = flight.leg.hold.completion.clone();
+    pub(crate) fn run(&self, submission: ReadySubmission<Q::Commands>) -> Result<()> {
+        let completion = submission.leg.hold.completion.clone();
         let Some(turn) = self.queue.take_turn(true) else {
-            self.push([QueueItem::Submission(flight)]);
+            self.push([QueueItem::Submission(submission)]);
             return self.wait(&completion);
         };
-        let departed = self.depart(Ok(flight.commands), flight.leg, true);
+        let departed = self.depart(Ok(submission.commands), submission.leg, true);
         drop(turn);
         self.pushed();
         self.drain_at_exit();
         match departed {
-            Departed::Flying(point, serial) => while !completion.is_done() && !self.attend(&point, serial, SLICE) {},
-            Departed::Over(wakers) => wakers.wake(),
+            SubmitOutcome::InFlight(point, serial) => {
+                while !completion.is_done() && !self.attend(&point, serial, SLICE) {}
+            }
+            SubmitOutcome::Over(wakers) => wakers.wake(),
         }
         completion.wait()
     }
@@ -193,7 +195,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         self.order.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take_turn_of(&self, item: QueueItem<Q>, turn: Turn<'_, QueueItem<Q>, Leg, Q::WaitPoint>) {
+    fn take_turn_of(&self, item: QueueItem<Q>, turn: Turn<'_, QueueItem<Q>, Submission, Q::WaitPoint>) {
         let over = self.guarded(|| self.turn(item));
         drop(turn);
         if let Some(wakers) = over {
@@ -204,7 +206,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     /// What one turn is for.
     fn turn(&self, item: QueueItem<Q>) -> Wakers {
         let departed = match item {
-            QueueItem::Submission(Flight { commands, leg }) => self.depart(Ok(commands), leg, false),
+            QueueItem::Submission(ReadySubmission { commands, leg }) => self.depart(Ok(commands), leg, false),
             QueueItem::Failed(error, leg) => self.depart(Err(error), leg, false),
             QueueItem::Write(write, target) => {
                 self.write_queued(write, target.as_ref());
@@ -216,8 +218,8 @@ impl<Q: DeviceQueue> Submitter<Q> {
             }
         };
         match departed {
-            Departed::Over(wakers) => wakers,
-            Departed::Flying(..) => Wakers::default(),
+            SubmitOutcome::Over(wakers) => wakers,
+            SubmitOutcome::InFlight(..) => Wakers::default(),
         }
     }
 
@@ -231,17 +233,22 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Submits commands, or runs them. The caller has the turn.
-    fn depart(&self, commands: Result<Q::Commands>, mut leg: Leg, attended: bool) -> Departed<Q::WaitPoint> {
+    fn depart(
+        &self,
+        commands: Result<Q::Commands>,
+        mut leg: Submission,
+        attended: bool,
+    ) -> SubmitOutcome<Q::WaitPoint> {
         // Also of one that does not start: what its batch has left behind comes after all that was overwritten before.
         leg.order = self.next_order();
         let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
         let mut leg = match leg.begin() {
             Ok(leg) => leg,
-            Err(wakers) => return Departed::Over(wakers),
+            Err(wakers) => return SubmitOutcome::Over(wakers),
         };
         let commands = match self.open().and_then(|()| leg.check()).and(commands) {
             Ok(commands) => commands,
-            Err(error) => return Departed::Over(leg.fail(&error, false)),
+            Err(error) => return SubmitOutcome::Over(leg.fail(&error, false)),
         };
         match self.device.submit(commands, &leg.hold) {
             Ok(Submitted::InFlight { point, at, native }) => {
@@ -250,15 +257,15 @@ impl<Q: DeviceQueue> Submitter<Q> {
                 leg.log_left(at.at);
                 self.counters.in_flight.add(1);
                 let serial = self.queue.departed(leg, point.clone(), attended);
-                Departed::Flying(point, serial)
+                SubmitOutcome::InFlight(point, serial)
             }
-            Ok(Submitted::Done { begin, outcome }) => Departed::Over(self.done(leg, begin, outcome)),
-            Err(Refused { error, started }) => Departed::Over(leg.fail(&error, started)),
+            Ok(Submitted::Done { begin, outcome }) => SubmitOutcome::Over(self.done(leg, begin, outcome)),
+            Err(Refused { error, started }) => SubmitOutcome::Over(leg.fail(&error, started)),
         }
     }
 
     /// A submission has run while it was submitted. What it leaves behind is settled before the next one's turn.
-    fn done(&self, leg: Leg, begin: Instant, outcome: Result<()>) -> Wakers {
+    fn done(&self, leg: Submission, begin: Instant, outcome: Result<()>) -> Wakers {
         leg.overwrite();
         match outcome {
             Ok(()) => {
@@ -321,10 +328,11 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Learns from how long the device had submissions, the last of which has this serial.
-    fn measure(&self, landed: &[(Leg, Q::WaitPoint)], serial: u64, seen: Seen, idle: bool) {
+    fn measure(&self, landed: &[(Submission, Q::WaitPoint)], serial: u64, seen: Seen, idle: bool) {
         let Some(submitted) = landed.first().and_then(|(leg, _)| leg.left) else { return };
-        let efforts: SmallVec<[Option<&Arc<Effort>>; 2]> = landed.iter().map(|(leg, _)| leg.effort.as_ref()).collect();
-        let time = self.costs.landed(&Landed {
+        let efforts: SmallVec<[Option<&Arc<WorkEstimate>>; 2]> =
+            landed.iter().map(|(leg, _)| leg.effort.as_ref()).collect();
+        let time = self.costs.landed(&FinishedSubmissions {
             serials: [serial + 1 - landed.len() as u64, serial],
             submitted,
             seen: self.clock.at(seen.at),
@@ -340,7 +348,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Counts what took longer than it was cut to take.
-    fn watch(&self, leg: &Leg, time: Duration) {
+    fn watch(&self, leg: &Submission, time: Duration) {
         if let Some(over) = leg.budget.and_then(|budget| time.checked_sub(budget)) {
             self.counters.overruns.add(1);
             leg.hold.keeps.iter().for_each(|replay| replay.set_overran());
@@ -349,7 +357,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// A submission that was in flight is done.
-    fn land(&self, leg: Leg) {
+    fn land(&self, leg: Submission) {
         match self.device.finished(leg.returning()).and_then(|()| self.lost.check()) {
             // Before anyone hears of it: a recorder is not behind what a caller sees.
             Ok(()) => leg.land(|| {

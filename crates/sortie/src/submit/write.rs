@@ -1,10 +1,10 @@
-//! Writes outside of batches, in order with submissions, and bounded: see [`Staged`](super::staged::Staged).
+//! Writes outside of batches, in order with submissions, and bounded: see [`StagedBytes`](super::staged::Staged).
 
 use std::sync::Arc;
 
 use super::{
     device_queue::DeviceQueue,
-    item::{Flush, QueueItem, Target},
+    item::{Flush, QueueItem, WriteTarget},
     submitter::{SLICE, Submitter},
 };
 use crate::{error::Result, exit, finish::Completion, memory::Block};
@@ -48,7 +48,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Makes a write of so many bytes: at once where nothing is ahead of it. What is refused only after it was queued poisons the block.
-    pub(crate) fn write_in_order(&self, write: Q::Write, bytes: u64, target: Target) -> Result<()> {
+    pub(crate) fn write_in_order(&self, write: Q::Write, bytes: u64, target: WriteTarget) -> Result<()> {
         self.staged.add(bytes);
         let Some(turn) = self.queue.take_turn(false) else {
             self.push([QueueItem::Write(write, Some(target))]);
@@ -66,7 +66,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Does what a write is for without the device's queue, and returns true, if nothing is ahead of it.
-    pub(crate) fn write_now(&self, target: &Target, write: impl FnOnce()) -> bool {
+    pub(crate) fn write_now(&self, target: &WriteTarget, write: impl FnOnce()) -> bool {
         let Some(turn) = self.queue.take_turn(false) else { return false };
         write();
         target.written(self.next_order());
@@ -76,7 +76,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// The caller has the turn.
-    fn apply(&self, write: Q::Write, target: Option<&Target>) -> Result<()> {
+    fn apply(&self, write: Q::Write, target: Option<&WriteTarget>) -> Result<()> {
         self.device.write(write)?;
         if let Some(target) = target {
             target.written(self.next_order());
@@ -85,7 +85,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// A write whose turn has come. Nobody waits for it, so the block remembers that it failed.
-    pub(super) fn write_queued(&self, write: Q::Write, target: Option<&Target>) {
+    pub(super) fn write_queued(&self, write: Q::Write, target: Option<&WriteTarget>) {
         if let (Err(error), Some(target)) = (self.apply(write, target), target) {
             let error = Block::blame([&target.block], error);
             target.block.poison(&error, target.sequence, self.next_order());

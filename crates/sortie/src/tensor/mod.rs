@@ -16,11 +16,11 @@ use self::sealed::Sealed;
 
 use bytemuck::Pod;
 use smallvec::SmallVec;
-pub(crate) use sortie_plan::{Element as ElementKind, Shape, Value};
+pub(crate) use sortie_plan::{ElementType, Shape, TensorRef};
 use sortie_plan::{Function, SlotId, TensorKind, TensorOp};
 
 use crate::{
-    batch::{Batch, Bind, Place, Typed},
+    batch::{Batch, Bind, BindTarget, Typed},
     error::{Error, ErrorKind, Result},
 };
 
@@ -48,7 +48,7 @@ pub trait Element: Pod + sealed::Sealed {}
 
 mod sealed {
     pub trait Sealed: bytemuck::Pod {
-        const KIND: sortie_plan::Element;
+        const KIND: sortie_plan::ElementType;
 
         /// As a scalar of a kernel: the bits of what it is computed with.
         fn word(self) -> u32;
@@ -61,7 +61,7 @@ impl Element for u32 {}
 impl Element for i32 {}
 
 impl Sealed for f32 {
-    const KIND: ElementKind = ElementKind::F32;
+    const KIND: ElementType = ElementType::F32;
 
     fn word(self) -> u32 {
         self.to_bits()
@@ -69,7 +69,7 @@ impl Sealed for f32 {
 }
 
 impl Sealed for half::f16 {
-    const KIND: ElementKind = ElementKind::F16;
+    const KIND: ElementType = ElementType::F16;
 
     fn word(self) -> u32 {
         self.to_f32().to_bits()
@@ -77,7 +77,7 @@ impl Sealed for half::f16 {
 }
 
 impl Sealed for u32 {
-    const KIND: ElementKind = ElementKind::U32;
+    const KIND: ElementType = ElementType::U32;
 
     fn word(self) -> u32 {
         self
@@ -85,7 +85,7 @@ impl Sealed for u32 {
 }
 
 impl Sealed for i32 {
-    const KIND: ElementKind = ElementKind::I32;
+    const KIND: ElementType = ElementType::I32;
 
     fn word(self) -> u32 {
         self.cast_unsigned()
@@ -133,7 +133,7 @@ impl Float for half::f16 {}
 /// ```
 pub struct Tensor<T> {
     batch: u64,
-    value: Value,
+    value: TensorRef,
     /// Its operation was refused: what is made of it needs no mistake of its own.
     refused: bool,
     elements: PhantomData<fn() -> T>,
@@ -170,7 +170,7 @@ impl<T> Tensor<T> {
 
     /// The same memory as a tensor of another shape, of as many elements.
     fn with_shape(self, shape: Shape) -> Self {
-        Self { value: Value { shape, ..self.value }, ..self }
+        Self { value: TensorRef { shape, ..self.value }, ..self }
     }
 }
 
@@ -189,8 +189,8 @@ impl<T> fmt::Debug for Tensor<T> {
 }
 
 impl<T: Element> Bind for Tensor<T> {
-    fn place(&self) -> Place<'_> {
-        Place::in_slot::<T>(self.batch, self.value.slot.0, self.value.start, self.len())
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget::in_slot::<T>(self.batch, self.value.slot.0, self.value.start, self.len())
     }
 }
 
@@ -202,7 +202,7 @@ impl<T: Element> Typed for Tensor<T> {
 #[derive(Clone, Copy)]
 struct Operand {
     batch: u64,
-    value: Value,
+    value: TensorRef,
     refused: bool,
 }
 
@@ -265,7 +265,7 @@ impl Batch {
         let found = made.and_then(|shape| Ok((shape, self.memory_of(&place)?)));
         match found {
             Ok((shape, Some((slot, start)))) => {
-                let value = Value { slot, start, shape, element: B::Item::KIND };
+                let value = TensorRef { slot, start, shape, element: B::Item::KIND };
                 self.named(value, false)
             }
             Ok((shape, None)) => self.make("tensor", Ok(shape), |_, _| Ok(())),
@@ -313,7 +313,7 @@ impl Batch {
         self.label_last(label);
     }
 
-    fn named<T>(&self, value: Value, refused: bool) -> Tensor<T> {
+    fn named<T>(&self, value: TensorRef, refused: bool) -> Tensor<T> {
         Tensor { batch: self.id(), value, refused, elements: PhantomData }
     }
 
@@ -323,7 +323,7 @@ impl Batch {
         &mut self,
         what: &str,
         shape: Result<Shape>,
-        fill: impl FnOnce(&mut Self, Value) -> Result<()>,
+        fill: impl FnOnce(&mut Self, TensorRef) -> Result<()>,
     ) -> Tensor<T> {
         self.make_in(what, shape, Self::tensor_slot, fill)
     }
@@ -335,7 +335,7 @@ impl Batch {
         what: &str,
         shape: Result<Shape>,
         slot: impl FnOnce(&mut Self, u64) -> SlotId,
-        fill: impl FnOnce(&mut Self, Value) -> Result<()>,
+        fill: impl FnOnce(&mut Self, TensorRef) -> Result<()>,
     ) -> Tensor<T> {
         let placed = shape.and_then(|shape| {
             let bytes = u64::from(shape.len()) * T::KIND.bytes();
@@ -344,7 +344,7 @@ impl Batch {
                 return Err(Error::too_large(format!("{what}: bytes of a tensor of shape {shape}"), bytes, limit));
             }
             let slot = slot(self, bytes);
-            let value = Value { slot, start: 0, shape, element: T::KIND };
+            let value = TensorRef { slot, start: 0, shape, element: T::KIND };
             fill(self, value)?;
             Ok(value)
         });
@@ -360,7 +360,7 @@ impl Batch {
     /// Stands for a tensor that could not be made.
     fn refused<T: Element>(&mut self) -> Tensor<T> {
         let slot = self.tensor_slot(4);
-        let value = Value { slot, start: 0, shape: Shape::default(), element: T::KIND };
+        let value = TensorRef { slot, start: 0, shape: Shape::default(), element: T::KIND };
         self.named(value, true)
     }
 
@@ -401,7 +401,7 @@ impl Batch {
         // Known out here: a closure is called from where it is called.
         let here = Location::caller();
         self.make(what, shape, |batch, output| {
-            let nothing = Value { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementKind::F32 };
+            let nothing = TensorRef { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementType::F32 };
             let mut all = [nothing; 3];
             all.iter_mut().zip(&inputs).for_each(|(to, from)| *to = from.value);
             let count = u8::try_from(inputs.len()).unwrap_or_else(|_| unreachable!("at most three"));
@@ -415,10 +415,10 @@ impl Batch {
     fn bindable(&mut self, what: &str, input: Operand) -> Operand {
         let (shape, copy) = (Ok(input.value.shape), TensorKind::Broadcast);
         match input.value.element {
-            ElementKind::F32 => self.operate::<f32>(what, copy, &[input], &[], shape).into(),
-            ElementKind::F16 => self.operate::<half::f16>(what, copy, &[input], &[], shape).into(),
-            ElementKind::U32 => self.operate::<u32>(what, copy, &[input], &[], shape).into(),
-            ElementKind::I32 => self.operate::<i32>(what, copy, &[input], &[], shape).into(),
+            ElementType::F32 => self.operate::<f32>(what, copy, &[input], &[], shape).into(),
+            ElementType::F16 => self.operate::<half::f16>(what, copy, &[input], &[], shape).into(),
+            ElementType::U32 => self.operate::<u32>(what, copy, &[input], &[], shape).into(),
+            ElementType::I32 => self.operate::<i32>(what, copy, &[input], &[], shape).into(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
-use super::{Batch, Element, ElementKind, Float, Result, Shape, Tensor, shape_of};
+use super::{Batch, Element, ElementType, Float, Result, Shape, Tensor, shape_of};
 use crate::error::{Error, ErrorKind};
 
 impl Batch {
@@ -92,7 +92,7 @@ impl Batch {
         });
         let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]), 1);
         match T::KIND {
-            ElementKind::F16 => {
+            ElementType::F16 => {
                 let x = self.cast::<T, f32>(x);
                 self.operate("argmax", kind, &[x.into()], &[], shape)
             }
@@ -165,7 +165,7 @@ impl Batch {
     fn reduce<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         match T::KIND {
             // Computed and kept in f32 until the end.
-            ElementKind::F16 => {
+            ElementType::F16 => {
                 let x = self.cast::<T, f32>(x);
                 let y = self.stages(what, f, x, axes);
                 self.cast(y)
@@ -216,16 +216,16 @@ impl Batch {
 }
 
 /// The bits of what a reduction of nothing gives.
-fn identity_of(f: Reduction, of: ElementKind) -> u32 {
+fn identity_of(f: Reduction, of: ElementType) -> u32 {
     match (f, of) {
-        (Reduction::Sum, _) | (Reduction::Max, ElementKind::U32) => 0,
-        (Reduction::Max, ElementKind::I32) => i32::MIN.cast_unsigned(),
-        (Reduction::Min, ElementKind::I32) => i32::MAX.cast_unsigned(),
-        (Reduction::Min, ElementKind::U32) => u32::MAX,
-        (Reduction::Max, ElementKind::F32) => f32::NEG_INFINITY.to_bits(),
-        (Reduction::Min, ElementKind::F32) => f32::INFINITY.to_bits(),
+        (Reduction::Sum, _) | (Reduction::Max, ElementType::U32) => 0,
+        (Reduction::Max, ElementType::I32) => i32::MIN.cast_unsigned(),
+        (Reduction::Min, ElementType::I32) => i32::MAX.cast_unsigned(),
+        (Reduction::Min, ElementType::U32) => u32::MAX,
+        (Reduction::Max, ElementType::F32) => f32::NEG_INFINITY.to_bits(),
+        (Reduction::Min, ElementType::F32) => f32::INFINITY.to_bits(),
         (Reduction::Mean, _) => f32::NAN.to_bits(),
-        (Reduction::Max | Reduction::Min, ElementKind::F16) => unreachable!("halves are reduced as f32"),
+        (Reduction::Max | Reduction::Min, ElementType::F16) => unreachable!("halves are reduced as f32"),
         (Reduction::ArgMax, _) => unreachable!("refused where it is recorded"),
     }
 }

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use sortie_plan::ProductWay;
+use sortie_plan::MatmulKernel;
 
 use self::product_way::default_way;
 pub(crate) use self::{file::File, product_way::fits};
@@ -24,7 +24,7 @@ use crate::{info::DeviceInfo, options::TuningFile, policy::SubmitPolicy};
 pub(crate) struct Tuning {
     /// `None`: nothing is read or saved.
     file: Option<File>,
-    /// The kernels that compute large products, by their index in [`ProductWay::ALL`].
+    /// The kernels that compute large products, by their index in [`MatmulKernel::ALL`].
     way: AtomicUsize,
     /// The library that computes them on the built-in CPU, if the file names one.
     library: Option<String>,
@@ -52,7 +52,7 @@ impl Tuning {
             })?;
             Some(SubmitPolicy { split, in_flight })
         });
-        let way = text("product").and_then(ProductWay::named).filter(|way| fits(*way, &info.limits));
+        let way = text("product").and_then(MatmulKernel::named).filter(|way| fits(*way, &info.limits));
         let way = AtomicUsize::new(way.unwrap_or_else(|| default_way(info)) as usize);
         let library = text("product").map(str::to_owned);
         Self { file, way, library, policy }
@@ -74,11 +74,11 @@ impl Tuning {
     }
 
     /// The kernels that compute large products.
-    pub(crate) fn product_way(&self) -> ProductWay {
-        ProductWay::ALL[self.way.load(Ordering::Relaxed)]
+    pub(crate) fn product_way(&self) -> MatmulKernel {
+        MatmulKernel::ALL[self.way.load(Ordering::Relaxed)]
     }
 
-    pub(crate) fn set_product_way(&self, way: ProductWay) {
+    pub(crate) fn set_product_way(&self, way: MatmulKernel) {
         self.way.store(way as usize, Ordering::Relaxed);
     }
 }

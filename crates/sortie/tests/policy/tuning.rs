@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use sortie::{Device, DeviceOptions, ErrorKind, Findings, Split, SubmitPolicy, TuningFile, Way};
+use sortie::{Device, DeviceOptions, ErrorKind, Split, Strategy, SubmitPolicy, TuneReport, TuningFile};
 
 /// The default of the built-in CPU.
 const CPU: SubmitPolicy = SubmitPolicy { split: Split::Never, in_flight: 2 };
@@ -73,13 +73,17 @@ fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> 
     fs::write(&scratch.0, "[\"another device\"]\nsplit = \"never split\"\nin_flight = \"1\"\n")
         .expect("a writable folder");
     let mut told = Vec::new();
-    let findings = Findings::measure(&scratch.options(), Duration::from_millis(200), |done| told.push(done))?;
+    let findings = TuneReport::measure(&scratch.options(), Duration::from_millis(200), |done| told.push(done))?;
     assert!(told.is_sorted() && told.last() == Some(&1.0), "{told:?}");
     for work in ["small", "medium", "large"] {
         let of = |way| findings.timings().iter().filter(|timing| timing.work.name == work && timing.way == way).count();
-        assert_eq!([of(Way::Cut(Split::Never)), of(Way::Depth(2))], [2, 2], "{work}: a baseline and a control each");
         assert_eq!(
-            [of(Way::Cut(Split::Every(8))), of(Way::Cut(Split::default())), of(Way::Depth(3))],
+            [of(Strategy::Cut(Split::Never)), of(Strategy::Depth(2))],
+            [2, 2],
+            "{work}: a baseline and a control each"
+        );
+        assert_eq!(
+            [of(Strategy::Cut(Split::Every(8))), of(Strategy::Cut(Split::default())), of(Strategy::Depth(3))],
             [1; 3],
             "{work}"
         );
@@ -103,7 +107,7 @@ fn what_is_found_is_kept_and_leaves_other_devices_alone() -> sortie::Result<()> 
 #[cfg(unix)]
 fn a_link_that_was_put_where_the_file_is_written_is_not_followed() -> sortie::Result<()> {
     let scratch = Scratch::new("link");
-    let findings = Findings::measure(&scratch.options(), Duration::from_millis(1), |_| {})?;
+    let findings = TuneReport::measure(&scratch.options(), Duration::from_millis(1), |_| {})?;
     let precious = Scratch::new("precious");
     fs::write(&precious.0, "precious").expect("a writable folder");
     // Names that can be guessed: the file itself, and the one that it was once written to first.
@@ -122,6 +126,6 @@ fn a_link_that_was_put_where_the_file_is_written_is_not_followed() -> sortie::Re
 #[test]
 fn there_is_nothing_to_measure_on_a_device_that_runs_nothing() {
     let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
-    let error = Findings::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");
+    let error = TuneReport::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");
     assert_eq!(error.kind(), &ErrorKind::Unsupported);
 }

@@ -1,6 +1,6 @@
 //! What is known of a device's time depends on what it can tell.
 
-use sortie::{Device, Grid, Tier, wgpu};
+use sortie::{Device, Grid, TimestampTier, wgpu};
 
 use crate::{STEP, drivers, noop};
 
@@ -20,14 +20,14 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
     for device in ["llvmpipe", "swiftshader"].into_iter().filter_map(drivers::open) {
         let tiers = [
             (
-                Tier::Inside,
+                TimestampTier::Inside,
                 wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES
                     | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
                     | wgpu::Features::TIMESTAMP_QUERY,
             ),
-            (Tier::Pass, wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
-            (Tier::Pass, wgpu::Features::TIMESTAMP_QUERY),
-            (Tier::Host, wgpu::Features::empty()),
+            (TimestampTier::Pass, wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
+            (TimestampTier::Pass, wgpu::Features::TIMESTAMP_QUERY),
+            (TimestampTier::Host, wgpu::Features::empty()),
         ];
         for (tier, features) in tiers {
             let between = features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
@@ -48,15 +48,15 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
             assert_eq!(read.wait()?, [3.0; 4]);
             let known: Vec<_> = profile.steps().iter().map(|step| step.time().is_some()).collect();
             let expected = match tier {
-                Tier::Pass => [false, false, between, true, between],
-                Tier::Host => [false; 5],
+                TimestampTier::Pass => [false, false, between, true, between],
+                TimestampTier::Host => [false; 5],
                 _ => [true; 5],
             };
             let what = format!("{} {features:?}\n{profile}", device.info());
             assert_eq!((profile.tier(), &known[..]), (tier, &expected[..]), "{what}");
             let passes: Vec<_> = profile.passes().collect();
             match tier {
-                Tier::Pass => {
+                TimestampTier::Pass => {
                     assert!(passes.len() == 1 && passes[0].is_some_and(|time| !time.is_zero()), "{what}");
                     assert_eq!([0, 1, 2].map(|step| profile.steps()[step].pass()), [Some(0), Some(0), None], "{what}");
                     assert!(
@@ -66,7 +66,7 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
                 }
                 _ => assert!(passes.is_empty(), "{what}"),
             }
-            assert_eq!(profile.device_time().is_some(), tier != Tier::Host, "{what}");
+            assert_eq!(profile.device_time().is_some(), tier != TimestampTier::Host, "{what}");
             assert_eq!(profile.submissions(), 1, "{what}");
             assert!(!profile.total_time().is_zero() && profile.disturbances().is_empty(), "{what}");
             let whole = profile.device_time().unwrap_or_default();
@@ -95,7 +95,7 @@ fn what_only_makes_sense_with_timestamps_is_none_without() -> sortie::Result<()>
         batch.fill(&x, 1.0);
         batch.copy(x.slice(..16), x.slice(32..48));
         batch.submit()?;
-        assert_eq!(profile.wait()?.tier(), Tier::Host, "{features:?}");
+        assert_eq!(profile.wait()?.tier(), TimestampTier::Host, "{features:?}");
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn a_device_that_says_nothing_but_zero_says_nothing() -> sortie::Result<()> {
     batch.dispatch(&step, &[&y, &x], Grid::items(64));
     batch.submit()?;
     let profile = profile.wait()?;
-    assert_ne!(profile.tier(), Tier::Host, "it has timestamps");
+    assert_ne!(profile.tier(), TimestampTier::Host, "it has timestamps");
     assert!(profile.steps().iter().all(|step| step.time().is_none() && step.bytes_per_second().is_none()));
     assert_eq!((profile.device_time(), profile.ops()[0].time()), (None, None));
     let text = profile.to_string();
@@ -133,7 +133,7 @@ fn the_built_in_cpu_has_one_clock_and_ops_lie_within_their_submission() -> sorti
     }
     batch.submit()?;
     let profile = profile.wait()?;
-    assert_eq!((profile.tier(), profile.clock_slack()), (Tier::Exact, None));
+    assert_eq!((profile.tier(), profile.clock_slack()), (TimestampTier::Exact, None));
     assert!(profile.steps().iter().all(|step| step.time().is_some()));
     let mut last = std::time::Duration::ZERO;
     for step in profile.steps() {

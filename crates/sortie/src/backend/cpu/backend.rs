@@ -1,6 +1,6 @@
 //! The built-in CPU as a backend.
 //!
-//! A plan, with the payload of the batch, is already what the host can run: [`Work`] interprets one submission of it. A second list of commands
+//! A plan, with the payload of the batch, is already what the host can run: [`CpuSubmission`] interprets one submission of it. A second list of commands
 //! would cost more to write than to run, so there is none, and executing a launch is a matter of a few pointers however long the batch is.
 //!
 //! Invariant: what runs has the turn of the submit queue, so one submission runs at a time and nothing waits for memory.
@@ -12,8 +12,8 @@ use sortie_plan::{Caps, Cut, fuse::Program};
 
 use super::{
     CpuCompiler, CpuQueue, CpuReadback, HostMemorySource, generate, host_memory,
-    runner::{Held, Sheet, Work},
-    workers::Workers,
+    runner::{CpuBatch, CpuSource, CpuSubmission},
+    threads::CpuThreads,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend, ProductLibraries},
@@ -23,15 +23,15 @@ use crate::{
     kernel::KernelCache,
     launch::{self, Executor, Last, Launch, Leave, RunSource},
     memory::{Block, Pool},
-    metrics::{Count, Counters},
-    plan::{Frozen, Payload, Planned, Route},
-    profile::Tier,
+    metrics::{AtomicCounter, Counters},
+    plan::{CachedPlan, Cuts, FrozenPlan, Resources},
+    profile::TimestampTier,
     submit::{Driver, Submitter},
 };
 
 /// What the built-in CPU keeps from batch to batch.
 pub(crate) struct CpuBackend {
-    workers: Arc<Workers>,
+    threads: Arc<CpuThreads>,
     pool: Arc<Pool>,
     submitter: Arc<Submitter<CpuQueue>>,
     counters: Arc<Counters>,
@@ -39,7 +39,7 @@ pub(crate) struct CpuBackend {
 
 impl CpuBackend {
     /// Opens it; `driver` runs what is submitted.
-    pub(crate) fn open(workers: Workers, args: &OpenArgs<'_>, driver: Box<dyn Driver>) -> Result<OpenBackend> {
+    pub(crate) fn open(threads: CpuThreads, args: &OpenArgs<'_>, driver: Box<dyn Driver>) -> Result<OpenBackend> {
         let OpenArgs { info, options, counters, .. } = *args;
         let source = Arc::new(HostMemorySource);
         let (limit, budget) = (info.limits.buffer_bytes, options.memory_budget);
@@ -55,12 +55,12 @@ impl CpuBackend {
         )?;
         let compiler = CpuCompiler { limits: info.limits, portable: options.portable, counters: counters.clone() };
         let kernels = Arc::new(KernelCache::new(args.id, info.limits, Arc::new(compiler), counters.clone()));
-        let backend = Self { workers: Arc::new(workers), pool: pool.clone(), submitter, counters: counters.clone() };
+        let backend = Self { threads: Arc::new(threads), pool: pool.clone(), submitter, counters: counters.clone() };
         Ok(OpenBackend { backend: Arc::new(backend), pool, kernels })
     }
 
     /// Appends the scratch memory of a plan.
-    fn place(&self, planned: &Planned, payload: &mut Payload) -> Result<()> {
+    fn place(&self, planned: &CachedPlan, payload: &mut Resources) -> Result<()> {
         for bytes in &planned.plan.scratch {
             let raw = self.pool.take_flushing(*bytes, None, || self.flush())?;
             payload.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
@@ -71,7 +71,7 @@ impl CpuBackend {
     /// The submissions of a launch.
     fn work(
         &self,
-        sheet: Sheet,
+        sheet: CpuBatch,
         cuts: &[Cut],
         blocks: &[Option<Arc<Block>>],
         leave: Leave<'_, CpuQueue>,
@@ -81,7 +81,7 @@ impl CpuBackend {
         let sheet = Arc::new(sheet);
         let work = |number: usize, cut: &Cut| {
             let part = u32::try_from(number).unwrap_or(u32::MAX);
-            Work { sheet: sheet.clone(), cut: *cut, part }
+            CpuSubmission { sheet: sheet.clone(), cut: *cut, part }
         };
         let (last, before) = cuts.split_last()?;
         before.iter().enumerate().for_each(|(number, cut)| leave(work(number, cut), blocks));
@@ -101,20 +101,21 @@ impl Executor for CpuBackend {
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
         let (planned, cuts, log) = (launch.planned, &launch.route.cuts, launch.log().cloned());
         if let Some(log) = &log {
-            log.timed_by(Tier::Exact);
+            log.timed_by(TimestampTier::Exact);
         }
         match &mut launch.source {
             RunSource::Batch(payload) => {
                 self.place(planned, payload)?;
                 let returns = (payload.read_bytes > 0).then(Arc::<CpuReadback>::default);
-                let sheet = Sheet::new(planned, Held::take(payload), &self.workers, returns, &self.counters, log);
+                let sheet =
+                    CpuBatch::new(planned, CpuSource::take(payload), &self.threads, returns, &self.counters, log);
                 Ok(self.work(sheet, cuts, &payload.blocks, leave))
             }
             RunSource::Replay(frozen, errand) => {
                 let errand = std::mem::take(errand);
                 let returns = (!errand.reads.is_empty()).then(|| Arc::new(CpuReadback::new(errand.twice)));
-                let held = Held::Frozen((*frozen).clone(), errand);
-                let sheet = Sheet::new(&frozen.planned, held, &self.workers, returns, &self.counters, log);
+                let held = CpuSource::Replay((*frozen).clone(), errand);
+                let sheet = CpuBatch::new(&frozen.planned, held, &self.threads, returns, &self.counters, log);
                 Ok(self.work(sheet, cuts, &frozen.payload.blocks, leave))
             }
         }
@@ -148,14 +149,14 @@ impl Backend for CpuBackend {
 
     fn freeze(
         &self,
-        planned: &Arc<Planned>,
-        route: Arc<Route>,
-        mut payload: Payload,
+        planned: &Arc<CachedPlan>,
+        route: Arc<Cuts>,
+        mut payload: Resources,
         _at: &'static Location<'static>,
-    ) -> Result<Frozen> {
+    ) -> Result<FrozenPlan> {
         self.place(route.planned(planned), &mut payload)?;
         payload.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.stale());
-        Ok(Frozen::new(planned.clone(), route, payload))
+        Ok(FrozenPlan::new(planned.clone(), route, payload))
     }
 
     /// Memory out of the pool has nothing pending on it.
@@ -190,16 +191,16 @@ impl Backend for CpuBackend {
 
 impl ProductLibraries for CpuBackend {
     fn time_all(&self) -> Vec<(&'static str, Duration)> {
-        time_libraries(&self.workers.threads).map(|(library, time)| (library.name(), time)).into()
+        time_libraries(&self.threads.threads).map(|(library, time)| (library.name(), time)).into()
     }
 
     fn current(&self) -> &'static str {
-        self.workers.threads.library().name()
+        self.threads.threads.library().name()
     }
 
     fn select(&self, name: &str) {
         if let Some(library) = Library::named(name) {
-            self.workers.threads.set_library(library);
+            self.threads.threads.set_library(library);
         }
     }
 }

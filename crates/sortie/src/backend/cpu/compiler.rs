@@ -17,7 +17,7 @@ use crate::{
     kernel::{
         CompiledKernel, KernelCompiler, Parsed, check_hidden_group, check_hidden_immediates, immediates_fit_uniform,
     },
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
 };
 
 /// What kernels of the built-in CPU are compiled with.

@@ -6,19 +6,19 @@ use sortie_plan::{Access, Dispatch, Groups};
 
 use super::{
     CpuKernel, CpuProgram,
-    locked_memory::{Loan, Memory},
-    runner::Running,
-    workers::Workers,
+    locked_memory::{BindingRange, LockedMemory},
+    runner::Runner,
+    threads::CpuThreads,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     kernel::Kernel,
 };
 
-impl Running<'_> {
+impl Runner<'_> {
     /// Runs a kernel over the memory that it binds.
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
-        let (payload, workers) = (self.placed.payload, &self.sheet.workers);
+        let (payload, threads) = (self.placed.payload, &self.sheet.threads);
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
         let compiled = self.kernels[dispatch.kernel.0 as usize];
         let groups = match dispatch.groups {
@@ -31,10 +31,10 @@ impl Running<'_> {
             return Ok(());
         }
         let slots = compiled.slots().iter().enumerate();
-        let mut loans: SmallVec<[Loan; 8]> = slots
+        let mut loans: SmallVec<[BindingRange; 8]> = slots
             .map(|(slot, take)| {
                 let place = self.memory.place(&accesses[take.binding]);
-                Loan { place, writes: take.writes, slot }
+                BindingRange { place, writes: take.writes, slot }
             })
             .collect();
         let mut bound = self.memory.lend(&mut loans);
@@ -48,33 +48,33 @@ impl Running<'_> {
                 &aligned
             }
         };
-        let stop = Stop { canceled: self.canceled, deadline: workers.deadline() };
+        let stop = Stop { canceled: self.canceled, deadline: threads.deadline() };
         let kernel = &payload.kernels[dispatch.kernel.0 as usize];
         let program = match compiled {
             CpuKernel::Program(program) => program,
             CpuKernel::Native(native) => {
-                let outcome = native.run(&mut bound, immediates, &workers.threads, stop);
-                return outcome.map_err(|halt| halted(halt, "of a tensor operation", workers));
+                let outcome = native.run(&mut bound, immediates, &threads.threads, stop);
+                return outcome.map_err(|halt| halted(halt, "of a tensor operation", threads));
             }
         };
         let run = Run { groups, bound: &mut bound, immediates };
-        let outcome = match workers.checks {
+        let outcome = match threads.checks {
             Some(checks) => match program.program.check(run, checks, stop) {
                 Ok(findings) if !findings.is_empty() => return Err(race(kernel, program, &findings)),
                 outcome => outcome.map(drop),
             },
-            None => program.program.run(run, &workers.threads, stop),
+            None => program.program.run(run, &threads.threads, stop),
         };
-        outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), workers))
+        outcome.map_err(|halt| halted(halt, &format!("{:?}", kernel.entry()), threads))
     }
 }
 
 /// Why a kernel ended early.
-fn halted(halt: Halt, name: &str, workers: &Workers) -> Error {
+fn halted(halt: Halt, name: &str, threads: &CpuThreads) -> Error {
     match halt {
         Halt::Canceled => canceled_here(),
         Halt::OverBudget => {
-            let budget = workers.budget();
+            let budget = threads.budget();
             Error::new(ErrorKind::Timeout, format!("kernel {name} ran longer than its budget of {budget:?}"))
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn canceled_here() -> Error {
     Error::new(ErrorKind::Canceled, "the batch was canceled while it ran")
 }
 
-fn read_groups(memory: &mut Memory<'_>, counts: &Access) -> [u32; 3] {
+fn read_groups(memory: &mut LockedMemory<'_>, counts: &Access) -> [u32; 3] {
     let place = memory.place(counts);
     match *memory.words(place) {
         [x, y, z] => [x, y, z],

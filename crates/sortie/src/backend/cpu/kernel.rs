@@ -31,7 +31,7 @@ impl CpuKernel {
 
     /// For each piece of memory that it is lent, which of the interface's bindings it is.
     #[inline]
-    pub(crate) fn slots(&self) -> &[Take] {
+    pub(crate) fn slots(&self) -> &[SlotBinding] {
         match self {
             Self::Program(program) => &program.slots,
             Self::Native(native) => native.slots(),
@@ -44,14 +44,14 @@ impl CpuKernel {
 pub(crate) struct CpuProgram {
     pub(crate) program: Program,
     /// For each slot of the program, which of the interface's bindings it is. A binding that the kernel does not use has no slot.
-    slots: Vec<Take>,
+    slots: Vec<SlotBinding>,
     /// Findings name its lines.
     source: Box<str>,
 }
 
 /// What a slot takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Take {
+pub(crate) struct SlotBinding {
     /// The index of a binding in the interface, and of its access in a dispatch.
     pub(crate) binding: usize,
     pub(crate) writes: bool,
@@ -69,8 +69,10 @@ impl CpuProgram {
         let slots = program.slots().iter().map(|slot| {
             let mut bindings = interface.bindings.iter().enumerate();
             let found = bindings.find(|(_, one)| (one.group, one.binding) == (slot.group, slot.binding));
-            let take =
-                found.map(|(binding, one)| Take { binding, writes: one.kind == BindingKind::Storage { writes: true } });
+            let take = found.map(|(binding, one)| SlotBinding {
+                binding,
+                writes: one.kind == BindingKind::Storage { writes: true },
+            });
             take.ok_or_else(|| Error::internal("a kernel binds what it does not declare; please report it"))
         });
         let slots = slots.collect::<Result<_>>()?;

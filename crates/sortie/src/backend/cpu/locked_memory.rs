@@ -15,7 +15,7 @@ use crate::{
     memory::{Block, index},
 };
 
-pub(super) struct Memory<'a> {
+pub(super) struct LockedMemory<'a> {
     /// For each slot the block that it lies on.
     memory: &'a [MemoryId],
     /// By block: those of the slots, then the scratch memory of the plan.
@@ -38,7 +38,7 @@ impl<'a> Locked<'a> {
 
 /// Where an access lies: words of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WordRange {
     block: usize,
     start: usize,
     end: usize,
@@ -46,14 +46,14 @@ pub(super) struct Place {
 
 /// What one slot of a program is lent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Loan {
-    pub(super) place: Place,
+pub(super) struct BindingRange {
+    pub(super) place: WordRange,
     pub(super) writes: bool,
     /// Which slot.
     pub(super) slot: usize,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> LockedMemory<'a> {
     pub(super) fn new(blocks: &'a [Option<Arc<Block>>], memory: &'a [MemoryId]) -> Result<Self> {
         let mut locked = SmallVec::with_capacity(blocks.len());
         for block in blocks {
@@ -63,23 +63,23 @@ impl<'a> Memory<'a> {
     }
 
     #[inline]
-    pub(super) fn place(&self, access: &Access) -> Place {
+    pub(super) fn place(&self, access: &Access) -> WordRange {
         let block = self.memory[access.slot.0 as usize].0 as usize;
-        Place { block, start: index(access.start / 4), end: index(access.end / 4) }
+        WordRange { block, start: index(access.start / 4), end: index(access.end / 4) }
     }
 
     /// Zeros scratch from its beginning.
     pub(super) fn zero(&mut self, scratch: MemoryId, bytes: u64) {
-        let place = Place { block: scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
+        let place = WordRange { block: scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
         self.words(place).fill(0);
     }
 
-    pub(super) fn words(&mut self, place: Place) -> &mut [u32] {
+    pub(super) fn words(&mut self, place: WordRange) -> &mut [u32] {
         &mut self.locked[place.block].lock()[place.start..place.end]
     }
 
     /// Copies between two places of equal length, also of one block.
-    pub(super) fn copy(&mut self, from: Place, to: Place) {
+    pub(super) fn copy(&mut self, from: WordRange, to: WordRange) {
         self.lock(from.block);
         self.lock(to.block);
         let (low, high) = (from.block.min(to.block), from.block.max(to.block));
@@ -96,7 +96,7 @@ impl<'a> Memory<'a> {
 
     /// Lends a dispatch its memory. Of one block it either only reads, or writes places that lie apart: that was checked while recording.
     #[inline]
-    pub(super) fn lend(&mut self, loans: &mut [Loan]) -> SmallVec<[Bound<'_>; 8]> {
+    pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[Bound<'_>; 8]> {
         for loan in &*loans {
             self.lock(loan.place.block);
         }
@@ -128,9 +128,9 @@ impl<'a> Memory<'a> {
 }
 
 /// Lends places of one block that lie apart, in order.
-fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[Loan], bound: &mut [Bound<'m>]) {
+fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[BindingRange], bound: &mut [Bound<'m>]) {
     let mut passed = 0;
-    for Loan { place, slot, .. } in loans {
+    for BindingRange { place, slot, .. } in loans {
         let behind = std::mem::take(&mut words).split_at_mut(place.start - passed).1;
         let (own, behind) = behind.split_at_mut(place.end - place.start);
         (words, passed) = (behind, place.end);

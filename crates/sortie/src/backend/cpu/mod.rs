@@ -11,15 +11,15 @@ mod native;
 mod queue;
 mod readback;
 mod runner;
+mod threads;
 mod timer;
-mod workers;
 
-pub(crate) use self::{backend::CpuBackend, workers::Workers};
+pub(crate) use self::{backend::CpuBackend, threads::CpuThreads};
 use self::{
     compiler::{CpuCompiler, generate},
     host_memory::{HostMemory, HostMemorySource, host_memory},
     kernel::{CpuKernel, CpuProgram},
     queue::CpuQueue,
     readback::CpuReadback,
-    runner::Work,
+    runner::CpuSubmission,
 };

@@ -12,14 +12,14 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Work, host_memory::host_memory};
+use super::{CpuSubmission, host_memory::host_memory};
 use crate::{
     clock::Instant,
     error::{Error, Result},
     finish::{Completion, PendingReadback},
     memory::{Block, host},
-    metrics::{Count, Counters},
-    submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
+    metrics::{AtomicCounter, Counters},
+    submit::{BatchState, DeviceQueue, Refused, Submitted, Submitter, Waited, WriteTarget},
 };
 
 #[derive(Debug)]
@@ -45,12 +45,16 @@ impl CpuQueue {
 }
 
 impl DeviceQueue for CpuQueue {
-    type Commands = Work;
+    type Commands = CpuSubmission;
     type Write = CpuWrite;
     /// Nothing is ever in flight.
     type WaitPoint = Infallible;
 
-    fn submit(&self, work: Work, batch: &Arc<Hold>) -> std::result::Result<Submitted<Infallible>, Refused> {
+    fn submit(
+        &self,
+        work: CpuSubmission,
+        batch: &Arc<BatchState>,
+    ) -> std::result::Result<Submitted<Infallible>, Refused> {
         self.counters.submissions.add(1);
         let (blocks, completion) = (batch.blocks(), &batch.completion);
         *self.running.lock() = Some(completion.clone());
@@ -82,7 +86,7 @@ impl DeviceQueue for CpuQueue {
         Ok(())
     }
 
-    fn retain(&self, point: Infallible, _batch: &Arc<Hold>) {
+    fn retain(&self, point: Infallible, _batch: &Arc<BatchState>) {
         match point {}
     }
 
@@ -97,7 +101,7 @@ impl DeviceQueue for CpuQueue {
 impl Submitter<CpuQueue> {
     /// Writes to the host's own memory, in order with submissions.
     pub(crate) fn store(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
-        let (target, memory) = (Target::new(block, whole), host_memory(block)?);
+        let (target, memory) = (WriteTarget::new(block, whole), host_memory(block)?);
         if self.write_now(&target, || memory.write(start, data)) {
             return Ok(());
         }

@@ -13,31 +13,31 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
 use super::{
-    CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::Memory, timer::CpuTimer,
-    workers::Workers,
+    CpuKernel, CpuReadback, dispatch::canceled_here, fill::fill, locked_memory::LockedMemory, threads::CpuThreads,
+    timer::CpuTimer,
 };
 use crate::{
     backend::interpret::{Interpreter, interpret},
     error::{Error, Result},
     memory::{Block, host},
-    metrics::{Count, Counters},
-    plan::{Errand, Frozen, Payload, PlacedPlan, Planned},
+    metrics::{AtomicCounter, Counters},
+    plan::{CachedPlan, FrozenPlan, PlacedPlan, Resources, RunArgs},
     profile::Log,
 };
 
 /// One submission of a batch, ready to run.
-pub(crate) struct Work {
-    pub(super) sheet: Arc<Sheet>,
+pub(crate) struct CpuSubmission {
+    pub(super) sheet: Arc<CpuBatch>,
     pub(super) cut: Cut,
     /// Which submission of its batch it is.
     pub(super) part: u32,
 }
 
 /// What all submissions of a batch share: the plan, and what it refers to.
-pub(super) struct Sheet {
-    pub(super) planned: Arc<Planned>,
-    held: Held,
-    pub(super) workers: Arc<Workers>,
+pub(super) struct CpuBatch {
+    pub(super) planned: Arc<CachedPlan>,
+    held: CpuSource,
+    pub(super) threads: Arc<CpuThreads>,
     returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Profile log, if the batch is profiled.
@@ -46,48 +46,48 @@ pub(super) struct Sheet {
 
 /// What a plan refers to.
 #[expect(clippy::large_enum_variant, reason = "there is one for each batch, and it is never moved again")]
-pub(super) enum Held {
+pub(super) enum CpuSource {
     /// Of a batch. Without its blocks, which the flight holds.
-    Own(Payload),
+    Batch(Resources),
     /// Of a replay, and of one run of it.
-    Frozen(Arc<Frozen>, Errand),
+    Replay(Arc<FrozenPlan>, RunArgs),
 }
 
-impl Held {
+impl CpuSource {
     /// Takes all of the payload but its blocks.
-    pub(super) fn take(payload: &mut Payload) -> Self {
+    pub(super) fn take(payload: &mut Resources) -> Self {
         let mut taken = SPARE.lock().pop().unwrap_or_default();
         std::mem::swap(&mut taken, payload);
         std::mem::swap(&mut taken.blocks, &mut payload.blocks);
-        Self::Own(taken)
+        Self::Batch(taken)
     }
 }
 
-impl Sheet {
+impl CpuBatch {
     pub(super) fn new(
-        planned: &Arc<Planned>,
-        held: Held,
-        workers: &Arc<Workers>,
+        planned: &Arc<CachedPlan>,
+        held: CpuSource,
+        threads: &Arc<CpuThreads>,
         returns: Option<Arc<CpuReadback>>,
         counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
-        Self { planned: planned.clone(), held, workers: workers.clone(), returns, counters: counters.clone(), log }
+        Self { planned: planned.clone(), held, threads: threads.clone(), returns, counters: counters.clone(), log }
     }
 
     #[inline]
-    pub(super) fn payload(&self) -> &Payload {
+    pub(super) fn payload(&self) -> &Resources {
         match &self.held {
-            Held::Own(payload) => payload,
-            Held::Frozen(frozen, _) => &frozen.payload,
+            CpuSource::Batch(payload) => payload,
+            CpuSource::Replay(frozen, _) => &frozen.payload,
         }
     }
 
     /// The run of a replay that it is of, if it is.
-    fn run(&self) -> Option<&Errand> {
+    fn run(&self) -> Option<&RunArgs> {
         match &self.held {
-            Held::Own(_) => None,
-            Held::Frozen(_, errand) => Some(errand),
+            CpuSource::Batch(_) => None,
+            CpuSource::Replay(_, errand) => Some(errand),
         }
     }
 
@@ -105,11 +105,11 @@ const SPARES: usize = 16;
 /// One that has held more is not kept: what one large batch took would stay for good.
 const SPARE_OPS: usize = 1 << 16;
 const SPARE_BYTES: usize = 1 << 20;
-static SPARE: Mutex<Vec<Payload>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<Resources>> = Mutex::new(Vec::new());
 
-impl Drop for Sheet {
+impl Drop for CpuBatch {
     fn drop(&mut self) {
-        let Held::Own(payload) = &mut self.held else { return };
+        let CpuSource::Batch(payload) = &mut self.held else { return };
         let mut payload = std::mem::take(payload);
         // Kernels may go here: outside the lock.
         payload.clear();
@@ -124,7 +124,7 @@ impl Drop for Sheet {
     }
 }
 
-impl Work {
+impl CpuSubmission {
     /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let sheet = &*self.sheet;
@@ -135,13 +135,13 @@ impl Work {
             blocks,
             run: sheet.run(),
         };
-        let mut running = Running {
+        let mut running = Runner {
             sheet,
             placed,
             kernels: placed.payload.kernels.iter().map(CpuKernel::of).collect::<Result<_>>()?,
-            memory: Memory::new(blocks, &sheet.planned.plan.memory)?,
+            memory: LockedMemory::new(blocks, &sheet.planned.plan.memory)?,
             canceled,
-            tally: Tally::default(),
+            tally: StepCounts::default(),
             timer: sheet.log.as_ref().map(|log| CpuTimer::new(log, self.part, self.cut.ops as usize)),
         };
         let outcome = interpret(&placed, &self.cut, &mut running);
@@ -154,19 +154,19 @@ impl Work {
 }
 
 /// The CPU interpreter: runs the steps of a submission.
-pub(super) struct Running<'a> {
-    pub(super) sheet: &'a Sheet,
+pub(super) struct Runner<'a> {
+    pub(super) sheet: &'a CpuBatch,
     pub(super) placed: PlacedPlan<'a>,
     /// By number.
     pub(super) kernels: SmallVec<[&'a CpuKernel; 16]>,
-    pub(super) memory: Memory<'a>,
+    pub(super) memory: LockedMemory<'a>,
     pub(super) canceled: &'a AtomicBool,
-    tally: Tally,
+    tally: StepCounts,
     /// Present when the batch is profiled.
     timer: Option<CpuTimer<'a>>,
 }
 
-impl Interpreter for Running<'_> {
+impl Interpreter for Runner<'_> {
     #[inline]
     fn step(&mut self, step: Step) -> Result<()> {
         if self.canceled.load(Ordering::Relaxed) {
@@ -225,7 +225,7 @@ impl Interpreter for Running<'_> {
     }
 }
 
-impl Running<'_> {
+impl Runner<'_> {
     /// Overwrites memory with as much of the data as fits.
     fn put(&mut self, to: &Access, data: &[u8]) {
         let to = self.memory.place(to);
@@ -254,7 +254,7 @@ impl Running<'_> {
 
 /// What a submission has done, as a wgpu device would count it.
 #[derive(Default)]
-struct Tally {
+struct StepCounts {
     /// A pass is open: it would be, were there passes.
     open: bool,
     passes: u64,
@@ -263,7 +263,7 @@ struct Tally {
     bytes_read: u64,
 }
 
-impl Tally {
+impl StepCounts {
     #[inline]
     fn count(&mut self, lane: Lane) {
         match lane {
@@ -284,7 +284,7 @@ impl Tally {
     }
 }
 
-impl fmt::Debug for Work {
+impl fmt::Debug for CpuSubmission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Work").field("cut", &self.cut).finish_non_exhaustive()
     }

@@ -4,15 +4,15 @@ use sortie_plan::StepId;
 
 use crate::{
     clock::Instant,
-    profile::{Log, Ran, RanBetween},
+    profile::{ExecutedStep, Log, TimedSteps},
 };
 
 /// Times the steps of one submission for a profile.
 pub(super) struct CpuTimer<'a> {
     log: &'a Log,
     part: u32,
-    ran: Vec<Ran>,
-    between: Vec<RanBetween>,
+    ran: Vec<ExecutedStep>,
+    between: Vec<TimedSteps>,
     /// When the last one ended, in nanoseconds since the log began.
     last: u64,
 }
@@ -28,9 +28,9 @@ impl<'a> CpuTimer<'a> {
     pub(super) fn executed(&mut self, step: StepId) {
         let now = self.log.since(Instant::now());
         let first = u32::try_from(self.ran.len()).unwrap_or(u32::MAX);
-        self.ran.push(Ran { step: step.0, part: self.part, encode: 0 });
+        self.ran.push(ExecutedStep { step: step.0, part: self.part, encode: 0 });
         let begin = std::mem::replace(&mut self.last, now);
-        self.between.push(RanBetween { first, count: 1, part: self.part, begin, end: now });
+        self.between.push(TimedSteps { first, count: 1, part: self.part, begin, end: now });
     }
 
     pub(super) fn file(self) {

@@ -6,21 +6,21 @@ use crate::{
     backend::wgpu::{Gpu, NativeReplay, RecordingDevice, ReplayRecorder},
     error::Result,
     memory::Block,
-    plan::Frozen,
+    plan::FrozenPlan,
 };
 
 /// Records nothing.
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
-    fn suits(&self, _: &Gpu, _: &Frozen) -> bool {
+    fn suits(&self, _: &Gpu, _: &FrozenPlan) -> bool {
         false
     }
 
     fn record(
         &self,
         _: &RecordingDevice<'_>,
-        _: &Frozen,
+        _: &FrozenPlan,
         _: Option<&dyn NativeReplay>,
     ) -> Result<Option<Arc<dyn NativeReplay>>> {
         Ok(None)

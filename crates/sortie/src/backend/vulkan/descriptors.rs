@@ -4,16 +4,16 @@ use ash::vk;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::{Secondary, pipelines::descriptor, refused};
+use super::{VulkanReplay, pipelines::descriptor, refused};
 use crate::{
-    backend::wgpu::{Bound, Layout},
+    backend::wgpu::{BoundRange, GroupLayout},
     error::Result,
 };
 
 /// What a set binds.
-pub(super) type Places = SmallVec<[(Bound, vk::Buffer); 8]>;
+pub(super) type SlotOffsets = SmallVec<[(BoundRange, vk::Buffer); 8]>;
 /// The layout, and what is bound.
-type SetKey = (u64, SmallVec<[Bound; 8]>);
+type SetKey = (u64, SmallVec<[BoundRange; 8]>);
 
 /// The sets that a replay has so far. Their pools belong to the replay.
 #[derive(Default)]
@@ -25,10 +25,10 @@ impl Descriptors {
     /// A set that binds these places.
     pub(super) fn set(
         &mut self,
-        into: &mut Secondary,
-        layout: &Layout,
+        into: &mut VulkanReplay,
+        layout: &GroupLayout,
         raw_layout: vk::DescriptorSetLayout,
-        places: &Places,
+        places: &SlotOffsets,
     ) -> Result<vk::DescriptorSet> {
         let key = (layout.id(), places.iter().map(|(bound, _)| *bound).collect());
         if let Some(set) = self.sets.get(&key) {
@@ -60,7 +60,7 @@ impl Descriptors {
 }
 
 /// A new set, out of a new pool when the last one is full.
-fn allocate(into: &mut Secondary, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet> {
+fn allocate(into: &mut VulkanReplay, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet> {
     const SETS: u32 = 512;
     let layouts = [layout];
     if let Some(pool) = into.descriptors.last() {

@@ -15,28 +15,28 @@
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
 mod descriptors;
-mod direct;
+mod direct_queue;
 mod pipelines;
-mod target;
+mod spirv_target;
 mod writer;
 
 use std::{any::Any, sync::Arc};
 
 use ash::vk;
 
-use self::{direct::Direct, pipelines::Pipelines, target::Target, writer::Writer};
+use self::{direct_queue::DirectQueue, pipelines::Pipelines, spirv_target::SpirvTarget, writer::Writer};
 use crate::{
     backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, Timeline, buffer},
     error::{Error, Result},
     exit,
     memory::Block,
-    plan::Frozen,
+    plan::FrozenPlan,
 };
 
 type Api = wgpu::hal::api::Vulkan;
 
 /// A recording as Vulkan has it.
-pub(crate) struct Secondary {
+pub(crate) struct VulkanReplay {
     device: ash::Device,
     pool: vk::CommandPool,
     /// One for each submission.
@@ -46,7 +46,7 @@ pub(crate) struct Secondary {
     pipelines: Pipelines,
     counts: NativeCounts,
     /// For runs that need nothing of wgpu's, on a device of our own.
-    direct: Option<Direct>,
+    direct: Option<DirectQueue>,
     /// Keeps the device alive; dropped last.
     _gpu: wgpu::Device,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Secondary {
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
-    fn suits(&self, gpu: &Gpu, frozen: &Frozen) -> bool {
+    fn suits(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
         let plan = &frozen.planned.plan;
         let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
         // SAFETY: nothing is done with it.
@@ -66,11 +66,11 @@ impl ReplayRecorder for VulkanRecorder {
     fn record(
         &self,
         on: &RecordingDevice<'_>,
-        frozen: &Frozen,
+        frozen: &FrozenPlan,
         earlier: Option<&dyn NativeReplay>,
     ) -> Result<Option<Arc<dyn NativeReplay>>> {
         let earlier = earlier.and_then(|earlier| (earlier as &dyn Any).downcast_ref());
-        Ok(Secondary::record(on, frozen, earlier)?.map(|secondary| Arc::new(secondary) as _))
+        Ok(VulkanReplay::record(on, frozen, earlier)?.map(|secondary| Arc::new(secondary) as _))
     }
 
     fn is_destroyed(&self, block: &Block) -> bool {
@@ -78,13 +78,13 @@ impl ReplayRecorder for VulkanRecorder {
     }
 }
 
-impl Secondary {
-    fn record(on: &RecordingDevice<'_>, frozen: &Frozen, earlier: Option<&Self>) -> Result<Option<Self>> {
+impl VulkanReplay {
+    fn record(on: &RecordingDevice<'_>, frozen: &FrozenPlan, earlier: Option<&Self>) -> Result<Option<Self>> {
         let gpu: &wgpu::Device = on.gpu;
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let Some(hal) = (unsafe { gpu.as_hal::<Api>() }) else { return Ok(None) };
         let device = hal.raw_device().clone();
-        let target = Target::of(&hal, gpu);
+        let target = SpirvTarget::of(&hal, gpu);
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(hal.queue_family_index());
         // SAFETY: the device is alive; the family is that of its queue.
         let pool = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
@@ -110,14 +110,15 @@ impl Secondary {
         writer.write()?;
         drop(held);
         if on.direct && frozen.imported.is_empty() {
-            let direct = Direct::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
+            let direct =
+                DirectQueue::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
             secondary.direct = Some(direct);
         }
         Ok(Some(secondary))
     }
 }
 
-impl NativeReplay for Secondary {
+impl NativeReplay for VulkanReplay {
     fn counts(&self) -> NativeCounts {
         self.counts
     }
@@ -146,7 +147,7 @@ impl NativeReplay for Secondary {
     }
 }
 
-impl Drop for Secondary {
+impl Drop for VulkanReplay {
     fn drop(&mut self) {
         let _inside = exit::enter();
         // SAFETY: all of it was made by this device, which lives; whoever submitted the commands held this until they were done.
@@ -157,7 +158,7 @@ impl Drop for Secondary {
     }
 }
 
-impl std::fmt::Debug for Secondary {
+impl std::fmt::Debug for VulkanReplay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Secondary").field("counts", &self.counts).finish_non_exhaustive()
     }

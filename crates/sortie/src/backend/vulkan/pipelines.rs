@@ -9,9 +9,9 @@ use ash::vk;
 use naga::back::spv;
 use rustc_hash::FxHashMap;
 
-use super::{refused, target::Target};
+use super::{refused, spirv_target::SpirvTarget};
 use crate::{
-    backend::wgpu::{Layout, SignatureKind, WgpuCompiler, WgpuKernel},
+    backend::wgpu::{BindingSignatureKind, GroupLayout, WgpuCompiler, WgpuKernel},
     error::{Error, Result},
     exit,
     kernel::Kernel,
@@ -21,7 +21,7 @@ use crate::{
 pub(super) const IMMEDIATE_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::ALL;
 
 /// A variant of a kernel. Everything in it is destroyed with it.
-pub(super) struct Pipeline {
+pub(super) struct VulkanPipeline {
     device: ash::Device,
     pub(super) raw: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
@@ -30,13 +30,13 @@ pub(super) struct Pipeline {
 }
 
 /// Variants by kernel, and whether they are wrapped.
-pub(super) type Pipelines = FxHashMap<(u64, bool), Arc<Pipeline>>;
+pub(super) type Pipelines = FxHashMap<(u64, bool), Arc<VulkanPipeline>>;
 
-impl Pipeline {
+impl VulkanPipeline {
     /// Compiles a variant, which wgpu has compiled before.
     pub(super) fn new(
         device: &ash::Device,
-        target: &Target,
+        target: &SpirvTarget,
         compiler: &WgpuCompiler,
         kernel: &Kernel,
         wrapped: bool,
@@ -45,7 +45,7 @@ impl Pipeline {
         let known = own.pipeline(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
         let groups = own.groups().iter().map(|group| (group.number, &group.layout));
         let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
-        let numbered: FxHashMap<u32, &Arc<Layout>> = groups.chain(hidden).collect();
+        let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
         // Complete or not, what is there goes with it.
         let mut made = Self {
@@ -99,7 +99,7 @@ impl Pipeline {
     }
 }
 
-impl Drop for Pipeline {
+impl Drop for VulkanPipeline {
     fn drop(&mut self) {
         let _inside = exit::enter();
         // SAFETY: all of it was made by this device, which its holder keeps alive, as it keeps this while commands that use it may run.
@@ -112,7 +112,7 @@ impl Drop for Pipeline {
 }
 
 /// wgpu numbers the bindings of a group anew, without gaps, in the order of their numbers. Signatures are in that order.
-fn bindings(numbered: &FxHashMap<u32, &Arc<Layout>>) -> spv::BindingMap {
+fn bindings(numbered: &FxHashMap<u32, &Arc<GroupLayout>>) -> spv::BindingMap {
     let each = numbered.iter().flat_map(|(group, layout)| {
         (0..).zip(layout.signature()).map(|(binding, one)| {
             let from = naga::ResourceBinding { group: *group, binding: one.binding };
@@ -122,11 +122,13 @@ fn bindings(numbered: &FxHashMap<u32, &Arc<Layout>>) -> spv::BindingMap {
     each.collect()
 }
 
-pub(super) fn descriptor(kind: SignatureKind, dynamic: bool) -> vk::DescriptorType {
+pub(super) fn descriptor(kind: BindingSignatureKind, dynamic: bool) -> vk::DescriptorType {
     match (kind, dynamic) {
-        (SignatureKind::Read | SignatureKind::ReadWrite, false) => vk::DescriptorType::STORAGE_BUFFER,
-        (SignatureKind::Read | SignatureKind::ReadWrite, true) => vk::DescriptorType::STORAGE_BUFFER_DYNAMIC,
-        (SignatureKind::Uniform, false) => vk::DescriptorType::UNIFORM_BUFFER,
-        (SignatureKind::Uniform, true) => vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
+        (BindingSignatureKind::Read | BindingSignatureKind::ReadWrite, false) => vk::DescriptorType::STORAGE_BUFFER,
+        (BindingSignatureKind::Read | BindingSignatureKind::ReadWrite, true) => {
+            vk::DescriptorType::STORAGE_BUFFER_DYNAMIC
+        }
+        (BindingSignatureKind::Uniform, false) => vk::DescriptorType::UNIFORM_BUFFER,
+        (BindingSignatureKind::Uniform, true) => vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
     }
 }

@@ -10,22 +10,22 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, BarrierKind, Dispatch, Fill, GRID_BLOCK, Groups, Lane, Step, StepId};
 
 use super::{
-    Secondary,
-    descriptors::{Descriptors, Places},
+    VulkanReplay,
+    descriptors::{Descriptors, SlotOffsets},
     gone,
-    pipelines::{IMMEDIATE_STAGES, Pipeline, Pipelines},
+    pipelines::{IMMEDIATE_STAGES, Pipelines, VulkanPipeline},
     raw, refused,
-    target::Target,
+    spirv_target::SpirvTarget,
 };
 use crate::{
     backend::{
         interpret::{Interpreter, interpret},
-        wgpu::{Bound, Hidden, RecordingDevice, WgpuKernel, fill},
+        wgpu::{BoundRange, Hidden, RecordingDevice, WgpuKernel, fill},
     },
     error::{Error, Result},
     kernel::Kernel,
     memory::{Block, BufferId},
-    plan::{Frozen, PlacedPlan},
+    plan::{FrozenPlan, PlacedPlan},
 };
 
 /// A set to be bound: its number, the set, dynamic offsets.
@@ -34,8 +34,8 @@ type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
 pub(super) struct Writer<'a> {
     on: &'a RecordingDevice<'a>,
     placed: PlacedPlan<'a>,
-    target: Target,
-    into: &'a mut Secondary,
+    target: SpirvTarget,
+    into: &'a mut VulkanReplay,
     /// What is being written.
     commands: vk::CommandBuffer,
     /// Pipelines of an earlier recording.
@@ -53,10 +53,10 @@ enum Immediates<'i> {
 impl<'a> Writer<'a> {
     pub(super) fn new(
         on: &'a RecordingDevice<'a>,
-        frozen: &'a Frozen,
-        target: Target,
+        frozen: &'a FrozenPlan,
+        target: SpirvTarget,
         known: Option<&'a Pipelines>,
-        into: &'a mut Secondary,
+        into: &'a mut VulkanReplay,
     ) -> Self {
         Self {
             on,
@@ -159,7 +159,8 @@ impl<'a> Writer<'a> {
         let pipeline = compiled_by_wgpu(own, wrapped)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
         for group in own.groups() {
-            let places: Places = accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
+            let places: SlotOffsets =
+                accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
             let layout = compiled.sets[group.number as usize];
             let set = self.descriptors.set(self.into, &group.layout, layout, &places)?;
             sets.push((group.number, set, SmallVec::new()));
@@ -200,19 +201,24 @@ impl<'a> Writer<'a> {
     }
 
     /// The set with the hidden parameters, at these offsets.
-    fn hidden(&mut self, compiled: &Pipeline, hidden: &Hidden, offsets: SmallVec<[u32; 2]>) -> Result<Option<Set>> {
+    fn hidden(
+        &mut self,
+        compiled: &VulkanPipeline,
+        hidden: &Hidden,
+        offsets: SmallVec<[u32; 2]>,
+    ) -> Result<Option<Set>> {
         let Some(params) = self.placed.params() else { return Ok(None) };
         let buffer = self.buffer(params);
         let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
         let places = sizes
-            .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, buffer))
+            .map(|bytes| (BoundRange { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, buffer))
             .collect();
         let layout = compiled.sets[hidden.number as usize];
         let set = self.descriptors.set(self.into, &hidden.layout, layout, &places)?;
         Ok(Some((hidden.number, set, offsets)))
     }
 
-    fn run(&mut self, compiled: &Pipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
+    fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
         self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets are alive as long as the commands are used and were made for each other; immediates are as long as
@@ -233,9 +239,9 @@ impl<'a> Writer<'a> {
     }
 
     /// What an access binds.
-    fn place(&self, access: &Access) -> (Bound, vk::Buffer) {
+    fn place(&self, access: &Access) -> (BoundRange, vk::Buffer) {
         let block = self.placed.block_of(access.slot);
-        (Bound { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, self.buffer(block))
+        (BoundRange { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, self.buffer(block))
     }
 
     fn buffer(&self, block: &Block) -> vk::Buffer {
@@ -243,14 +249,14 @@ impl<'a> Writer<'a> {
     }
 
     /// The pipeline of a variant, compiled if no recording of this replay has had it.
-    fn pipeline(&mut self, kernel: &Kernel, wrapped: bool) -> Result<Arc<Pipeline>> {
+    fn pipeline(&mut self, kernel: &Kernel, wrapped: bool) -> Result<Arc<VulkanPipeline>> {
         let key = (kernel.id(), wrapped);
         if let Some(pipeline) = self.into.pipelines.get(&key) {
             return Ok(pipeline.clone());
         }
         let pipeline = match self.known.and_then(|known| known.get(&key)) {
             Some(pipeline) => pipeline.clone(),
-            None => Arc::new(Pipeline::new(&self.into.device, &self.target, self.on.compiler, kernel, wrapped)?),
+            None => Arc::new(VulkanPipeline::new(&self.into.device, &self.target, self.on.compiler, kernel, wrapped)?),
         };
         self.into.pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
@@ -287,7 +293,7 @@ fn compiled_by_wgpu(kernel: &WgpuKernel, wrapped: bool) -> Result<&crate::backen
     kernel.pipeline(wrapped).ok_or_else(|| Error::internal("a native replay has a pipeline that wgpu has not compiled"))
 }
 
-/// [`Secondary::suits`] keeps such recordings away.
+/// [`VulkanReplay::suits`] keeps such recordings away.
 fn unsuitable() -> Error {
     Error::internal("a native replay cannot do this step")
 }

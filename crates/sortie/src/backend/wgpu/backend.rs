@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
 
 use super::{
-    Gpu, GroupCache, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, RecordingDevice,
+    BindGroupCache, Gpu, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, RecordingDevice,
     ReplayRecorder, Rules, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue,
-    bind_groups::Resolved, buffer, encoder::Encoding, fill, timestamps::Stamps,
+    bind_groups::BoundGroups, buffer, encoder::PlanEncoder, fill, timestamps::TimestampWriter,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
@@ -23,11 +23,11 @@ use crate::{
     kernel::{Kernel, KernelCache},
     launch::{self, Executor, Last, Launch, Leave, RunSource},
     lost::Lost,
-    memory::{Block, Pool, Use},
-    metrics::{Count, Counters},
-    plan::{Errand, Frozen, Payload, PlacedPlan, Planned, Route},
+    memory::{Block, Pool, Usage},
+    metrics::{AtomicCounter, Counters},
+    plan::{CachedPlan, Cuts, FrozenPlan, PlacedPlan, Resources, RunArgs},
     profile::Log,
-    submit::{Flight, Hold, Submitter, TwoThreads},
+    submit::{BatchState, ReadySubmission, Submitter, TwoThreads},
 };
 
 /// What a wgpu device keeps from batch to batch.
@@ -39,7 +39,7 @@ pub(crate) struct WgpuBackend {
     pub(super) compiler: Arc<WgpuCompiler>,
     /// The kernel that fills memory with a pattern.
     fill: Kernel,
-    groups: Arc<GroupCache>,
+    groups: Arc<BindGroupCache>,
     imports: Arc<ImportTable>,
     pub(super) staging: Arc<Staging>,
     submitter: Arc<Submitter<WgpuQueue>>,
@@ -73,7 +73,7 @@ impl WgpuBackend {
             mapped_at_creation: false,
         });
         let limits = info.limits;
-        let groups = Arc::new(GroupCache::new(counters.clone()));
+        let groups = Arc::new(BindGroupCache::new(counters.clone()));
         let imports = Arc::new(ImportTable::new(groups.clone()));
         let source = Arc::new(WgpuMemorySource::new(gpu.clone(), groups.clone()));
         let budget = options.memory_budget;
@@ -123,13 +123,13 @@ impl WgpuBackend {
 
     fn encode(
         &self,
-        planned: &Planned,
-        route: &Route,
-        payload: &mut Payload,
+        planned: &CachedPlan,
+        route: &Cuts,
+        payload: &mut Resources,
         log: Option<&Arc<Log>>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        let mut resolved = planned.state.take::<Resolved>();
+        let mut resolved = planned.state.take::<BoundGroups>();
         let encoded = self.place(planned, payload, &resolved).and_then(|()| {
             self.compile(planned, payload)?;
             let placed = PlacedPlan { planned, cuts: &route.cuts, payload, blocks: &payload.blocks, run: None };
@@ -141,9 +141,9 @@ impl WgpuBackend {
 
     fn replay(
         &self,
-        frozen: &Frozen,
-        route: &Route,
-        errand: &Errand,
+        frozen: &FrozenPlan,
+        route: &Cuts,
+        errand: &RunArgs,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         if let Some(native) = frozen.native_replay() {
@@ -153,7 +153,7 @@ impl WgpuBackend {
                 return self.native(frozen, errand, native, leave);
             }
         }
-        let mut resolved = frozen.state.take::<Resolved>();
+        let mut resolved = frozen.state.take::<BoundGroups>();
         let placed = PlacedPlan { cuts: &route.cuts, ..frozen.placed(Some(errand)) };
         let encoded = self.commands(&placed, &mut resolved, errand.log.as_ref(), leave);
         frozen.state.put(resolved);
@@ -164,7 +164,7 @@ impl WgpuBackend {
     fn commands(
         &self,
         placed: &PlacedPlan<'_>,
-        resolved: &mut Resolved,
+        resolved: &mut BoundGroups,
         log: Option<&Arc<Log>>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
@@ -180,9 +180,9 @@ impl WgpuBackend {
         let upload = self.upload(placed)?;
         let stamps_start = placed.read_bytes().next_multiple_of(8);
         let room = self.staging.max_bytes().saturating_sub(stamps_start);
-        let stamps = |log| Stamps::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
+        let stamps = |log| TimestampWriter::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
         let mut stamps = log.map(stamps).transpose()?;
-        let read_bytes = match stamps.as_ref().map_or(0, Stamps::bytes) {
+        let read_bytes = match stamps.as_ref().map_or(0, TimestampWriter::bytes) {
             0 => placed.read_bytes(),
             bytes => stamps_start + bytes,
         };
@@ -190,7 +190,7 @@ impl WgpuBackend {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
         };
-        let encoding = Encoding {
+        let encoding = PlanEncoder {
             gpu: &self.gpu,
             timestamp_period: stamps.as_ref().map_or(1.0, |_| self.queue.get_timestamp_period()),
             limits: &self.limits,
@@ -234,7 +234,7 @@ impl WgpuBackend {
     }
 
     /// Appends the scratch memory of a plan and the memory of its parameters, the same as last time where it is idle.
-    fn place(&self, planned: &Planned, payload: &mut Payload, resolved: &Resolved) -> Result<()> {
+    fn place(&self, planned: &CachedPlan, payload: &mut Resources, resolved: &BoundGroups) -> Result<()> {
         let (plan, slots) = (&planned.plan, payload.blocks.len());
         let params = Some(u64::from(plan.params_bytes)).filter(|bytes| *bytes > 0);
         for (number, bytes) in plan.scratch.iter().copied().chain(params).enumerate() {
@@ -246,8 +246,8 @@ impl WgpuBackend {
     }
 
     /// Gives a plan memory that all its runs use, and compiles its kernels.
-    fn place_for_good(&self, planned: &Planned, payload: &mut Payload) -> Result<()> {
-        self.place(planned, payload, &Resolved::default())?;
+    fn place_for_good(&self, planned: &CachedPlan, payload: &mut Resources) -> Result<()> {
+        self.place(planned, payload, &BoundGroups::default())?;
         let first = planned.plan.memory.len();
         payload.blocks[first..].iter().flatten().for_each(|block| block.stale());
         self.compile(planned, payload)
@@ -294,7 +294,7 @@ impl WgpuBackend {
     }
 
     /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
-    fn compile(&self, planned: &Planned, payload: &Payload) -> Result<()> {
+    fn compile(&self, planned: &CachedPlan, payload: &Resources) -> Result<()> {
         let fill = planned.plan.uses_fill_kernel().then_some((&self.fill, false));
         let own =
             planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&payload.kernels[kernel.0 as usize], *wrapped));
@@ -313,14 +313,14 @@ impl WgpuBackend {
     }
 
     /// The recorder that a recording suits.
-    fn recorder(&self, frozen: &Frozen) -> Option<&dyn ReplayRecorder> {
+    fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
         self.recorders.iter().find(|recorder| recorder.suits(&self.gpu, frozen)).map(|recorder| &**recorder)
     }
 
     fn record(
         &self,
         recorder: &dyn ReplayRecorder,
-        frozen: &Frozen,
+        frozen: &FrozenPlan,
         earlier: Option<&dyn NativeReplay>,
     ) -> Result<Option<Arc<dyn NativeReplay>>> {
         let on = RecordingDevice {
@@ -335,12 +335,12 @@ impl WgpuBackend {
     }
 
     /// Runs what must be done before the first run of a native replay.
-    fn run_first(&self, frozen: &Frozen, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
+    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
         let completion = Arc::new(Completion::new());
         completion.submitted();
-        let mut hold = Hold::new(completion, Arc::new([]), at);
+        let mut hold = BatchState::new(completion, Arc::new([]), at);
         hold.pin(frozen.payload.blocks.clone());
-        self.submitter.run(Flight::whole(commands, hold))
+        self.submitter.run(ReadySubmission::whole(commands, hold))
     }
 
     /// What writes to memory outside of batches.
@@ -393,14 +393,14 @@ impl Backend for WgpuBackend {
 
     fn freeze(
         &self,
-        planned: &Arc<Planned>,
-        route: Arc<Route>,
-        mut payload: Payload,
+        planned: &Arc<CachedPlan>,
+        route: Arc<Cuts>,
+        mut payload: Resources,
         at: &'static Location<'static>,
-    ) -> Result<Frozen> {
+    ) -> Result<FrozenPlan> {
         self.place_for_good(route.planned(planned), &mut payload)?;
-        let mut frozen = Frozen::new(planned.clone(), route, payload);
-        let known = |block: &Arc<Block>| block.allows(Use::CopyFrom);
+        let mut frozen = FrozenPlan::new(planned.clone(), route, payload);
+        let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
         let recorder = self.recorder(&frozen).filter(|_| frozen.payload.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
         // wgpu's own checks of what belongs to the application come first: the API below it has none.
@@ -417,12 +417,17 @@ impl Backend for WgpuBackend {
         Ok(frozen)
     }
 
-    fn refreeze(&self, frozen: &Frozen, route: Arc<Route>, at: &'static Location<'static>) -> Result<Option<Frozen>> {
+    fn refreeze(
+        &self,
+        frozen: &FrozenPlan,
+        route: Arc<Cuts>,
+        at: &'static Location<'static>,
+    ) -> Result<Option<FrozenPlan>> {
         let planned = frozen.planned_of(&route);
         let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
             true => (frozen.cut_by(route), None),
             false => {
-                let mut payload = Payload::clone(&frozen.payload);
+                let mut payload = Resources::clone(&frozen.payload);
                 payload.blocks.truncate(planned.plan.memory.len());
                 self.place_for_good(&planned, &mut payload)?;
                 let next = frozen.planned_by(route, payload);

@@ -1,7 +1,7 @@
 //! Bind groups, found again by what they bind.
 //!
 //! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab and are named by
-//! [`GroupRef`]: a plan keeps the refs of its last run without keeping a buffer alive, and a stale ref is recognised by its generation.
+//! [`BindGroupRef`]: a plan keeps the refs of its last run without keeping a buffer alive, and a stale ref is recognised by its generation.
 //!
 //! Bound: [`MOST`] groups, or as many as one batch needs; past it the half not used for longest goes.
 
@@ -14,11 +14,11 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::{Layout, buffer};
+use super::{GroupLayout, buffer};
 use crate::{
     error::Result,
     memory::{Block, BufferId},
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
 };
 
 /// Enough for batches of 10,000 ops on buffers of their own, thrice. A group costs about 1 KiB in wgpu.
@@ -26,7 +26,7 @@ const MOST: usize = 32_768;
 
 /// One bound range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bound {
+pub(crate) struct BoundRange {
     pub(crate) buffer: BufferId,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -34,26 +34,26 @@ pub(crate) struct Bound {
 
 /// All that a bind group depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct GroupKey {
+pub(crate) struct BindGroupKey {
     pub(crate) layout: u64,
-    pub(crate) bound: SmallVec<[Bound; 8]>,
+    pub(crate) bound: SmallVec<[BoundRange; 8]>,
 }
 
 /// Names a cached group without keeping it alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct GroupRef {
+pub(crate) struct BindGroupRef {
     index: u32,
     generation: u32,
 }
 
-impl GroupRef {
+impl BindGroupRef {
     /// No group at all.
     pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
 }
 
 #[derive(Debug)]
-pub(crate) struct GroupCache {
-    groups: RwLock<Groups>,
+pub(crate) struct BindGroupCache {
+    groups: RwLock<BindGroups>,
     /// Buffers whose groups could not be evicted at once because somebody was encoding.
     waiting: Mutex<Vec<BufferId>>,
     clock: AtomicU64,
@@ -61,10 +61,10 @@ pub(crate) struct GroupCache {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Groups {
+pub(crate) struct BindGroups {
     slab: Vec<Entry>,
     free: Vec<u32>,
-    by_key: FxHashMap<GroupKey, u32>,
+    by_key: FxHashMap<BindGroupKey, u32>,
     by_buffer: FxHashMap<BufferId, FxHashSet<u32>>,
     /// When room was last made.
     shrunk: u64,
@@ -74,21 +74,21 @@ pub(crate) struct Groups {
 struct Entry {
     generation: u32,
     used: AtomicU64,
-    group: Option<(GroupKey, wgpu::BindGroup)>,
+    group: Option<(BindGroupKey, wgpu::BindGroup)>,
 }
 
-impl GroupCache {
+impl BindGroupCache {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
         Self { groups: RwLock::default(), waiting: Mutex::default(), clock: AtomicU64::new(0), counters }
     }
 
     /// Groups to encode with. Nothing is evicted while the guard lives.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Groups> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, BindGroups> {
         self.groups.read()
     }
 
     /// Groups to look up and add to.
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Groups> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BindGroups> {
         self.groups.write()
     }
 
@@ -121,18 +121,18 @@ impl GroupCache {
     /// The group of this key, made by wgpu if it is not there.
     pub(crate) fn find(
         &self,
-        groups: &mut Groups,
+        groups: &mut BindGroups,
         device: &wgpu::Device,
-        key: GroupKey,
-        layout: &Layout,
+        key: BindGroupKey,
+        layout: &GroupLayout,
         blocks: &[&Block],
         now: u64,
-    ) -> Result<GroupRef> {
+    ) -> Result<BindGroupRef> {
         if let Some(index) = groups.by_key.get(&key) {
             self.counters.bind_group_hits.add(1);
             let entry = &groups.slab[*index as usize];
             entry.used.store(now, Ordering::Relaxed);
-            return Ok(GroupRef { index: *index, generation: entry.generation });
+            return Ok(BindGroupRef { index: *index, generation: entry.generation });
         }
         self.counters.bind_groups_created.add(1);
         let entries: SmallVec<[_; 8]> = layout
@@ -158,10 +158,10 @@ impl GroupCache {
     }
 }
 
-impl Groups {
+impl BindGroups {
     /// The group a ref names, if it is still there.
     #[inline]
-    pub(crate) fn get(&self, named: GroupRef, now: u64) -> Option<&wgpu::BindGroup> {
+    pub(crate) fn get(&self, named: BindGroupRef, now: u64) -> Option<&wgpu::BindGroup> {
         let entry = self.slab.get(named.index as usize)?;
         if entry.generation != named.generation {
             return None;
@@ -171,14 +171,14 @@ impl Groups {
     }
 
     /// Whether all these refs are good.
-    pub(crate) fn hold(&self, refs: &[GroupRef]) -> bool {
+    pub(crate) fn hold(&self, refs: &[BindGroupRef]) -> bool {
         refs.iter().all(|named| {
             let entry = self.slab.get(named.index as usize);
             entry.is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())
         })
     }
 
-    fn insert(&mut self, key: GroupKey, group: wgpu::BindGroup, now: u64) -> GroupRef {
+    fn insert(&mut self, key: BindGroupKey, group: wgpu::BindGroup, now: u64) -> BindGroupRef {
         // Once per batch: what the batch itself needs stays, however much it is.
         if self.by_key.len() >= MOST && self.shrunk < now {
             self.shrunk = now;
@@ -195,7 +195,7 @@ impl Groups {
         let entry = &mut self.slab[index as usize];
         entry.used = AtomicU64::new(now);
         entry.group = Some((key, group));
-        GroupRef { index, generation: entry.generation }
+        BindGroupRef { index, generation: entry.generation }
     }
 
     fn evict(&mut self, buffer: BufferId) -> Vec<wgpu::BindGroup> {
@@ -240,8 +240,8 @@ impl Groups {
 
 /// Which buffers a run had, and the groups they gave, in encoding order. Kept with the plan: one comparison replaces a look-up per op.
 #[derive(Debug, Default)]
-pub(super) struct Resolved {
+pub(super) struct BoundGroups {
     /// Of the slots, of scratch memory, of the parameters. The next run asks for the same scratch.
     pub(super) buffers: Vec<BufferId>,
-    pub(super) groups: Vec<GroupRef>,
+    pub(super) groups: Vec<BindGroupRef>,
 }

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use sortie_plan::{Access, Dispatch, GRID_BLOCK, Step};
 
 use super::{
-    Layout, Pipeline,
-    bind_groups::{Bound, GroupKey, Groups, Resolved},
-    encoder::{Encoding, is_wrapped},
+    GroupLayout, Pipeline,
+    bind_groups::{BindGroupKey, BindGroups, BoundGroups, BoundRange},
+    encoder::{PlanEncoder, is_wrapped},
     pass::pipeline,
 };
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
     memory::{Block, BufferId},
 };
 
-impl<'a> Encoding<'a> {
+impl<'a> PlanEncoder<'a> {
     /// Whether the buffers are those of the last run.
-    pub(super) fn fits(&self, resolved: &Resolved) -> bool {
+    pub(super) fn fits(&self, resolved: &BoundGroups) -> bool {
         let blocks = self.placed.blocks;
         resolved.buffers.len() == blocks.len()
             && blocks
@@ -26,7 +26,7 @@ impl<'a> Encoding<'a> {
     }
 
     /// Finds all bind groups.
-    pub(super) fn resolve(&self, groups: &mut Groups, resolved: &mut Resolved, now: u64) -> Result<()> {
+    pub(super) fn resolve(&self, groups: &mut BindGroups, resolved: &mut BoundGroups, now: u64) -> Result<()> {
         let plan = self.placed.plan();
         resolved.groups.clear();
         resolved.buffers.clear();
@@ -34,8 +34,8 @@ impl<'a> Encoding<'a> {
         let unused = BufferId(0);
         let ids = self.placed.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id()));
         resolved.buffers.extend(ids);
-        let mut push = |layout: &Layout, bound: &[(Bound, &Block)]| {
-            let key = GroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
+        let mut push = |layout: &GroupLayout, bound: &[(BoundRange, &Block)]| {
+            let key = BindGroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
             let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
             resolved.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
             Ok(())
@@ -53,7 +53,7 @@ impl<'a> Encoding<'a> {
                 Step::Zero(id) => {
                     if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
                         let block = self.placed.block(plan[id].memory);
-                        let bound = Bound { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
+                        let bound = BoundRange { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
                         push(&fill.groups()[0].layout, &[(bound, block)])?;
                     }
                 }
@@ -78,19 +78,21 @@ impl<'a> Encoding<'a> {
         if let (Some(hidden), Some(params)) = (&pipeline.hidden, self.placed.params()) {
             let sizes = hidden.immediates.into_iter().chain(hidden.grid.then_some(GRID_BLOCK));
             let bound: SmallVec<[(_, &Block); 2]> = sizes
-                .map(|bytes| (Bound { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, &**params))
+                .map(|bytes| {
+                    (BoundRange { buffer: params.id(), offset: 0, bytes: bytes.next_multiple_of(4) }, &**params)
+                })
                 .collect();
             push(&hidden.layout, &bound)?;
         }
         Ok(())
     }
 
-    fn bound(&self, access: &Access) -> (Bound, &'a Block) {
+    fn bound(&self, access: &Access) -> (BoundRange, &'a Block) {
         let block = self.placed.block_of(access.slot);
-        (Bound { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, block)
+        (BoundRange { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, block)
     }
 }
 
 /// Takes the bind groups of steps, in order.
-trait Push: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()> {}
-impl<F: FnMut(&Layout, &[(Bound, &Block)]) -> Result<()>> Push for F {}
+trait Push: FnMut(&GroupLayout, &[(BoundRange, &Block)]) -> Result<()> {}
+impl<F: FnMut(&GroupLayout, &[(BoundRange, &Block)]) -> Result<()>> Push for F {}

@@ -37,7 +37,7 @@ const MOST_FILES: usize = 16;
 
 /// What there is in the place of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FileContent {
     Data(Vec<u8>),
     /// Nothing that is of use: a file is to be written.
     Nothing,
@@ -64,17 +64,17 @@ impl CacheFile {
     }
 
     /// What was written last. That it is not there, or not to be believed, is no failure.
-    pub(super) fn read(&self) -> Found {
+    pub(super) fn read(&self) -> FileContent {
         match self.try_read() {
-            Ok(data) => Found::Data(data),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
+            Ok(data) => FileContent::Data(data),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => FileContent::Nothing,
             Err(error) => {
                 // Once in a process: a service that opens devices all day must not fill its log.
                 static SAID: AtomicBool = AtomicBool::new(false);
                 if !SAID.swap(true, Ordering::Relaxed) {
                     tracing::warn!(target: "sortie", path = %self.path.display(), %error, "the pipeline cache is ignored");
                 }
-                if file::is_no_file(&error) { Found::Obstacle } else { Found::Nothing }
+                if file::is_no_file(&error) { FileContent::Obstacle } else { FileContent::Nothing }
             }
         }
     }
@@ -239,7 +239,7 @@ mod tests {
     fn of_several_writers_one_is_read_whole_at_any_time() {
         let folder = std::env::temp_dir().join(format!("sortie-cache-file-{}", std::process::id()));
         let file = CacheFile::new(folder.clone(), "a key".into());
-        assert_eq!(file.read(), Found::Nothing);
+        assert_eq!(file.read(), FileContent::Nothing);
         let contents = [1_u8, 2, 3].map(|byte| vec![byte; 100_000 * usize::from(byte)]);
         file.write(&contents[0]).expect("a file");
         std::thread::scope(|scope| {
@@ -247,7 +247,7 @@ mod tests {
                 scope.spawn(|| (0..10).for_each(|_| file.write(data).expect("a file")));
             }
             for _ in 0..30 {
-                assert!(matches!(file.read(), Found::Data(data) if contents.contains(&data)));
+                assert!(matches!(file.read(), FileContent::Data(data) if contents.contains(&data)));
             }
         });
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);

@@ -10,8 +10,8 @@ use sortie_plan::GRID_BLOCK;
 
 use super::{
     Gpu, PipelineCache,
-    kernel::{Group, Hidden, Pipeline, WgpuKernel},
-    layouts::{LayoutCache, Signature, SignatureKind},
+    kernel::{BindGroupSlot, Hidden, Pipeline, WgpuKernel},
+    layouts::{BindingSignature, BindingSignatureKind, LayoutCache},
 };
 use crate::{
     clock::Instant,
@@ -23,7 +23,7 @@ use crate::{
         Variant, check_hidden_group, check_hidden_immediates, check_size, compile, immediates_fit_uniform,
         on_large_stack, rewrite, validate,
     },
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
 };
 
 /// What kernels of one wgpu device are compiled with. Compile threads hold it, so it may outlive the device's handles.
@@ -200,25 +200,25 @@ impl WgpuCompiler {
         })?
     }
 
-    fn groups(&self, interface: &Interface) -> Result<Vec<Group>> {
+    fn groups(&self, interface: &Interface) -> Result<Vec<BindGroupSlot>> {
         let mut groups = Vec::new();
         let mut start = 0;
         for bindings in interface.bindings.chunk_by(|a, b| a.group == b.group) {
             let signature = bindings
                 .iter()
-                .map(|binding| Signature {
+                .map(|binding| BindingSignature {
                     binding: binding.binding,
                     kind: match binding.kind {
-                        BindingKind::Storage { writes: false } => SignatureKind::Read,
-                        BindingKind::Storage { writes: true } => SignatureKind::ReadWrite,
-                        BindingKind::Uniform => SignatureKind::Uniform,
+                        BindingKind::Storage { writes: false } => BindingSignatureKind::Read,
+                        BindingKind::Storage { writes: true } => BindingSignatureKind::ReadWrite,
+                        BindingKind::Uniform => BindingSignatureKind::Uniform,
                     },
                     min_bytes: binding.min_bytes,
                     dynamic: false,
                 })
                 .collect();
             let layout = self.layouts.get(&self.gpu, signature).map_err(refused)?;
-            groups.push(Group { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
+            groups.push(BindGroupSlot { number: bindings[0].group, bindings: start..start + bindings.len(), layout });
             start += bindings.len();
         }
         Ok(groups)
@@ -235,11 +235,11 @@ impl WgpuCompiler {
         if immediates.is_some() {
             check_hidden_immediates(kernel.interface(), limits, uniform)?;
         }
-        let kind = if uniform { SignatureKind::Uniform } else { SignatureKind::Read };
-        let immediates_at = immediates.map(|min_bytes| Signature { binding: 0, kind, min_bytes, dynamic: true });
-        let grid_at = grid.then_some(Signature {
+        let kind = if uniform { BindingSignatureKind::Uniform } else { BindingSignatureKind::Read };
+        let immediates_at = immediates.map(|min_bytes| BindingSignature { binding: 0, kind, min_bytes, dynamic: true });
+        let grid_at = grid.then_some(BindingSignature {
             binding: 1,
-            kind: SignatureKind::Uniform,
+            kind: BindingSignatureKind::Uniform,
             min_bytes: GRID_BLOCK,
             dynamic: true,
         });

@@ -1,7 +1,7 @@
 //! The wgpu interpreter: encodes the steps of a plan.
 //!
 //! Two walks over the list in the same order: `bindings.rs` finds the bind groups (skipped when the buffers are those of the last run),
-//! [`Encoding::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
+//! [`PlanEncoder::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
 
 use std::slice;
 
@@ -10,21 +10,21 @@ use sortie_plan::{Dispatch, Fill, Groups as Workgroups, Lane, MemoryId, Port, Sl
 
 use super::{
     Gpu, WgpuKernel,
-    bind_groups::{GroupCache, GroupRef, Resolved},
+    bind_groups::{BindGroupCache, BindGroupRef, BoundGroups},
     fill,
-    pass::Commands,
-    timestamps::Stamps,
+    pass::PassEncoder,
+    timestamps::TimestampWriter,
 };
 use crate::{
     backend::interpret::{Interpreter, interpret},
     error::Result,
     info::Limits,
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
     plan::PlacedPlan,
 };
 
 /// Everything the two walks look at.
-pub(super) struct Encoding<'a> {
+pub(super) struct PlanEncoder<'a> {
     pub(super) gpu: &'a Gpu,
     /// Nanoseconds of a tick of the device's timestamps.
     pub(super) timestamp_period: f32,
@@ -40,16 +40,16 @@ pub(super) struct Encoding<'a> {
     pub(super) readback: Option<wgpu::Buffer>,
     /// Where timestamps go in it.
     pub(super) stamps_start: u64,
-    pub(super) groups: &'a GroupCache,
+    pub(super) groups: &'a BindGroupCache,
     pub(super) counters: &'a Counters,
 }
 
-impl<'a> Encoding<'a> {
+impl<'a> PlanEncoder<'a> {
     /// Has `each` encode a submission, the last one or not, until one fails.
     pub(super) fn run(
         &self,
-        resolved: &mut Resolved,
-        mut stamps: Option<&mut Stamps>,
+        resolved: &mut BoundGroups,
+        mut stamps: Option<&mut TimestampWriter>,
         mut each: impl FnMut(bool, &mut dyn FnMut() -> Result<wgpu::CommandEncoder>) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
@@ -73,9 +73,9 @@ impl<'a> Encoding<'a> {
         for (number, cut) in self.placed.cuts.iter().enumerate() {
             let last = number + 1 == self.placed.cuts.len();
             each(last, &mut || {
-                let mut commands = Commands::new(self.gpu, &groups, now, stamps.as_deref_mut());
+                let mut commands = PassEncoder::new(self.gpu, &groups, now, stamps.as_deref_mut());
                 commands.begin(number);
-                let mut encoder = Encoder { of: self, commands, refs: &mut refs };
+                let mut encoder = StepEncoder { of: self, commands, refs: &mut refs };
                 interpret(self.placed, cut, &mut encoder)?;
                 let mut encoder = encoder.commands.end(self.counters);
                 if let Some(stamps) = stamps.as_deref().filter(|_| last) {
@@ -105,14 +105,14 @@ impl<'a> Encoding<'a> {
 }
 
 /// Encodes one submission.
-struct Encoder<'e, 'a, 's, 'r> {
-    of: &'e Encoding<'a>,
-    commands: Commands<'e, 's>,
+struct StepEncoder<'e, 'a, 's, 'r> {
+    of: &'e PlanEncoder<'a>,
+    commands: PassEncoder<'e, 's>,
     /// The groups that are still to be set.
-    refs: &'e mut slice::Iter<'r, GroupRef>,
+    refs: &'e mut slice::Iter<'r, BindGroupRef>,
 }
 
-impl Interpreter for Encoder<'_, '_, '_, '_> {
+impl Interpreter for StepEncoder<'_, '_, '_, '_> {
     #[inline]
     fn step(&mut self, step: Step) -> Result<()> {
         let placed = self.of.placed;
@@ -158,7 +158,7 @@ impl Interpreter for Encoder<'_, '_, '_, '_> {
     }
 }
 
-impl<'e> Encoder<'e, '_, '_, '_> {
+impl<'e> StepEncoder<'e, '_, '_, '_> {
     #[inline]
     fn dispatch(&mut self, dispatch: &Dispatch) {
         let placed = self.of.placed;
@@ -249,7 +249,7 @@ impl<'e> Encoder<'e, '_, '_, '_> {
     }
 
     #[inline]
-    fn next(&mut self) -> GroupRef {
+    fn next(&mut self) -> BindGroupRef {
         *self.refs.next().unwrap_or_else(|| unreachable!("both walks see the same groups"))
     }
 }

@@ -55,14 +55,14 @@ impl Gpu {
     }
 
     /// Begins to catch errors.
-    pub(crate) fn scopes(&self) -> Scopes {
+    pub(crate) fn scopes(&self) -> ErrorScope {
         if self.guest {
             let push = |filter| self.device.push_error_scope(filter);
             let internal = push(wgpu::ErrorFilter::Internal);
             let memory = push(wgpu::ErrorFilter::OutOfMemory);
-            Scopes::Guest { internal, memory, validation: push(wgpu::ErrorFilter::Validation) }
+            ErrorScope::Guest { internal, memory, validation: push(wgpu::ErrorFilter::Validation) }
         } else {
-            Scopes::Own(Catching::begin())
+            ErrorScope::Own(CaughtErrors::begin())
         }
     }
 }
@@ -77,7 +77,7 @@ impl Deref for Gpu {
 
 /// What polling has found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Polled {
+pub(crate) enum PollOutcome {
     /// wgpu has looked, and what was waited for is done.
     Done,
     /// wgpu does not know the submission it gave us: it has dropped it.
@@ -90,17 +90,17 @@ pub(crate) enum Polled {
 impl Lost {
     /// wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when a callback of the application's does. The second time neither is there
     /// any more but the first, so a device that fails twice in a row is lost.
-    pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> Polled {
+    pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> PollOutcome {
         debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
         for _ in 0..2 {
             match catch_unwind(AssertUnwindSafe(|| device.poll(how.clone()))) {
-                Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => return Polled::Dropped,
-                Ok(_) => return Polled::Done,
+                Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => return PollOutcome::Dropped,
+                Ok(_) => return PollOutcome::Done,
                 Err(_) => {}
             }
         }
         self.set("the device failed while it was waited for");
-        Polled::Failed
+        PollOutcome::Failed
     }
 
     /// Asks the device whether it has been destroyed. wgpu reports that by itself only once all work is done.
@@ -123,9 +123,9 @@ impl Lost {
     }
 }
 
-/// Errors are being caught on this thread until [`Scopes::pop`].
-pub(crate) enum Scopes {
-    Own(Catching),
+/// Errors are being caught on this thread until [`ErrorScope::pop`].
+pub(crate) enum ErrorScope {
+    Own(CaughtErrors),
     /// Innermost first, which is the order they must be popped in, also when dropped.
     Guest {
         validation: wgpu::ErrorScopeGuard,
@@ -134,7 +134,7 @@ pub(crate) enum Scopes {
     },
 }
 
-impl Scopes {
+impl ErrorScope {
     /// The first error caught, as ours. `wanted` is the number of bytes the calls asked for.
     pub(crate) fn pop(self, what: impl FnOnce() -> String, wanted: u64) -> Result<()> {
         let caught = match self {
@@ -160,12 +160,12 @@ thread_local! {
 }
 
 /// Looking for errors on this thread.
-pub(crate) struct Catching {
+pub(crate) struct CaughtErrors {
     /// What an outer scope has caught so far.
     outer: Option<Option<wgpu::Error>>,
 }
 
-impl Catching {
+impl CaughtErrors {
     fn begin() -> Self {
         Self { outer: CAUGHT.replace(Some(None)) }
     }
@@ -175,7 +175,7 @@ impl Catching {
     }
 }
 
-impl Drop for Catching {
+impl Drop for CaughtErrors {
     fn drop(&mut self) {
         CAUGHT.set(self.outer.take());
     }

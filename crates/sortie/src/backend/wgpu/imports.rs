@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{GroupCache, memory::WgpuMemory};
+use super::{BindGroupCache, memory::WgpuMemory};
 use crate::{
     exit,
     memory::{Block, Home, RawBuffer},
@@ -16,12 +16,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ImportTable {
     blocks: Mutex<FxHashMap<wgpu::Buffer, Weak<Block>>>,
-    groups: Arc<GroupCache>,
+    groups: Arc<BindGroupCache>,
 }
 
 impl ImportTable {
     /// `groups` are the bind groups that keep buffers alive.
-    pub(crate) fn new(groups: Arc<GroupCache>) -> Self {
+    pub(crate) fn new(groups: Arc<BindGroupCache>) -> Self {
         Self { blocks: Mutex::default(), groups }
     }
 

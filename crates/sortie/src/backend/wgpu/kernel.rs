@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::layouts::Layout;
+use super::layouts::GroupLayout;
 use crate::{
     error::{Error, Result},
     exit::Guarded,
@@ -17,7 +17,7 @@ use crate::{
 
 /// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one layout of bind groups.
 pub(crate) struct WgpuKernel {
-    groups: Vec<Group>,
+    groups: Vec<BindGroupSlot>,
     pub(super) immediates: ImmediatesAs,
     immediate_bytes: u32,
     /// Plain and wrapped. A failure is not kept: memory may come back.
@@ -28,11 +28,11 @@ pub(crate) struct WgpuKernel {
 
 /// One bind group of a kernel.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct BindGroupSlot {
     pub(crate) number: u32,
     /// Which of the interface's bindings are in it.
     pub(crate) bindings: Range<usize>,
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout: Arc<GroupLayout>,
 }
 
 /// A compiled variant of a kernel.
@@ -48,13 +48,13 @@ pub(crate) struct Pipeline {
 #[derive(Debug)]
 pub(crate) struct Hidden {
     pub(crate) number: u32,
-    pub(crate) layout: Arc<Layout>,
+    pub(crate) layout: Arc<GroupLayout>,
     pub(crate) immediates: Option<u64>,
     pub(crate) grid: bool,
 }
 
 impl WgpuKernel {
-    pub(super) fn new(interface: &Interface, groups: Vec<Group>, immediates: ImmediatesAs) -> Self {
+    pub(super) fn new(interface: &Interface, groups: Vec<BindGroupSlot>, immediates: ImmediatesAs) -> Self {
         Self {
             groups,
             immediates,
@@ -72,7 +72,7 @@ impl WgpuKernel {
     }
 
     #[inline]
-    pub(crate) fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[BindGroupSlot] {
         &self.groups
     }
 

@@ -10,29 +10,29 @@ use crate::error::Result;
 
 /// One binding of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Signature {
+pub(crate) struct BindingSignature {
     pub(crate) binding: u32,
-    pub(crate) kind: SignatureKind,
+    pub(crate) kind: BindingSignatureKind,
     pub(crate) min_bytes: u64,
     /// Bound at an offset given when it is set: hidden parameters.
     pub(crate) dynamic: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum SignatureKind {
+pub(crate) enum BindingSignatureKind {
     Read,
     ReadWrite,
     Uniform,
 }
 
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct GroupLayout {
     id: u64,
     raw: wgpu::BindGroupLayout,
-    signature: Vec<Signature>,
+    signature: Vec<BindingSignature>,
 }
 
-impl Layout {
+impl GroupLayout {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
@@ -41,7 +41,7 @@ impl Layout {
         &self.raw
     }
 
-    pub(crate) fn signature(&self) -> &[Signature] {
+    pub(crate) fn signature(&self) -> &[BindingSignature] {
         &self.signature
     }
 }
@@ -55,11 +55,11 @@ pub(crate) struct LayoutCache {
 #[derive(Debug, Default)]
 struct Known {
     next: u64,
-    layouts: FxHashMap<Vec<Signature>, Weak<Layout>>,
+    layouts: FxHashMap<Vec<BindingSignature>, Weak<GroupLayout>>,
 }
 
 impl LayoutCache {
-    pub(crate) fn get(&self, gpu: &Gpu, signature: Vec<Signature>) -> Result<Arc<Layout>> {
+    pub(crate) fn get(&self, gpu: &Gpu, signature: Vec<BindingSignature>) -> Result<Arc<GroupLayout>> {
         let mut known = self.known.lock();
         if let Some(layout) = known.layouts.get(&signature).and_then(Weak::upgrade) {
             return Ok(layout);
@@ -70,18 +70,18 @@ impl LayoutCache {
             gpu.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: Some("sortie"), entries: &entries });
         scopes.pop(|| "a kernel's bindings".into(), 0)?;
         known.next += 1;
-        let layout = Arc::new(Layout { id: known.next, raw, signature: signature.clone() });
+        let layout = Arc::new(GroupLayout { id: known.next, raw, signature: signature.clone() });
         known.layouts.retain(|_, layout| layout.strong_count() > 0);
         known.layouts.insert(signature, Arc::downgrade(&layout));
         Ok(layout)
     }
 }
 
-fn entry(signature: &Signature) -> wgpu::BindGroupLayoutEntry {
+fn entry(signature: &BindingSignature) -> wgpu::BindGroupLayoutEntry {
     let ty = match signature.kind {
-        SignatureKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
-        SignatureKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
-        SignatureKind::Uniform => wgpu::BufferBindingType::Uniform,
+        BindingSignatureKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
+        BindingSignatureKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
+        BindingSignatureKind::Uniform => wgpu::BufferBindingType::Uniform,
     };
     wgpu::BindGroupLayoutEntry {
         binding: signature.binding,

@@ -4,11 +4,11 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Gpu, GroupCache};
+use super::{BindGroupCache, Gpu};
 use crate::{
     error::{Error, Result},
     exit::{self, EnterOnDrop, LeaveOnDrop},
-    memory::{Block, BufferId, DeviceMemory, MemorySource, Use},
+    memory::{Block, BufferId, DeviceMemory, MemorySource, Usage},
 };
 
 /// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
@@ -37,13 +37,13 @@ impl WgpuMemory {
 }
 
 impl DeviceMemory for WgpuMemory {
-    fn allows(&self, wanted: Use) -> bool {
+    fn allows(&self, wanted: Usage) -> bool {
         self.buffer.usage().contains(match wanted {
-            Use::Storage => wgpu::BufferUsages::STORAGE,
-            Use::Uniform => wgpu::BufferUsages::UNIFORM,
-            Use::Indirect => wgpu::BufferUsages::INDIRECT,
-            Use::CopyFrom => wgpu::BufferUsages::COPY_SRC,
-            Use::CopyTo => wgpu::BufferUsages::COPY_DST,
+            Usage::Storage => wgpu::BufferUsages::STORAGE,
+            Usage::Uniform => wgpu::BufferUsages::UNIFORM,
+            Usage::Indirect => wgpu::BufferUsages::INDIRECT,
+            Usage::CopyFrom => wgpu::BufferUsages::COPY_SRC,
+            Usage::CopyTo => wgpu::BufferUsages::COPY_DST,
         })
     }
 }
@@ -62,13 +62,13 @@ pub(crate) fn buffer(block: &Block) -> Result<&wgpu::Buffer> {
 pub(crate) struct WgpuMemorySource {
     _entering: EnterOnDrop,
     gpu: Gpu,
-    groups: Arc<GroupCache>,
+    groups: Arc<BindGroupCache>,
     _leaving: LeaveOnDrop,
 }
 
 impl WgpuMemorySource {
     /// `groups` are the bind groups that keep buffers alive.
-    pub(crate) fn new(gpu: Gpu, groups: Arc<GroupCache>) -> Self {
+    pub(crate) fn new(gpu: Gpu, groups: Arc<BindGroupCache>) -> Self {
         Self { _entering: EnterOnDrop(true), gpu, groups, _leaving: LeaveOnDrop(true) }
     }
 }

@@ -32,17 +32,17 @@ mod write;
 
 pub(crate) use self::{
     backend::{WgpuBackend, WgpuOpened},
-    bind_groups::Bound,
+    bind_groups::BoundRange,
     compiler::WgpuCompiler,
     gpu::Gpu,
     kernel::{Hidden, Pipeline, WgpuKernel},
-    layouts::{Layout, SignatureKind},
+    layouts::{BindingSignatureKind, GroupLayout},
     memory::buffer,
     native_replay::{NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder},
     timeline::Timeline,
 };
 use self::{
-    bind_groups::GroupCache, commands::WgpuCommands, compiler::Rules, gpu::Polled, imports::ImportTable,
+    bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, imports::ImportTable,
     memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue, readback::MappedReadback,
     signal::Signal, staging::Staging, timeline::DriverLost, write::HostWriter,
 };

@@ -3,7 +3,7 @@
 use std::{any::Any, fmt, sync::Arc};
 
 use super::{compiler::WgpuCompiler, gpu::Gpu, timeline::Timeline};
-use crate::{error::Result, info::Limits, kernel::Kernel, memory::Block, plan::Frozen};
+use crate::{error::Result, info::Limits, kernel::Kernel, memory::Block, plan::FrozenPlan};
 
 /// A replay that the device has a recording of.
 pub(crate) trait NativeReplay: Any + fmt::Debug + Send + Sync {
@@ -32,14 +32,14 @@ pub(crate) struct NativeCounts {
 /// Makes native replays.
 pub(crate) trait ReplayRecorder: Send + Sync {
     /// Whether a recording can be written down, without ops that every run must encode.
-    fn suits(&self, gpu: &Gpu, frozen: &Frozen) -> bool;
+    fn suits(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool;
 
     /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked. Uses the pipelines of an earlier
     /// recording of the same kernels.
     fn record(
         &self,
         on: &RecordingDevice<'_>,
-        frozen: &Frozen,
+        frozen: &FrozenPlan,
         earlier: Option<&dyn NativeReplay>,
     ) -> Result<Option<Arc<dyn NativeReplay>>>;
 
@@ -61,7 +61,7 @@ pub(crate) struct RecordingDevice<'a> {
     pub(crate) direct: bool,
 }
 
-impl Frozen {
+impl FrozenPlan {
     /// The recording that the device has of it.
     pub(super) fn native_replay(&self) -> Option<&Arc<dyn NativeReplay>> {
         self.native.as_ref()?.downcast_ref()

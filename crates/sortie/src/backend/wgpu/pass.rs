@@ -6,41 +6,46 @@ use sortie_plan::StepId;
 
 use super::{
     Pipeline, WgpuKernel,
-    bind_groups::{GroupRef, Groups},
-    timestamps::Stamps,
+    bind_groups::{BindGroupRef, BindGroups},
+    timestamps::TimestampWriter,
 };
-use crate::metrics::{Count, Counters};
+use crate::metrics::{AtomicCounter, Counters};
 
 /// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
-pub(super) struct Commands<'a, 's> {
+pub(super) struct PassEncoder<'a, 's> {
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
-    groups: &'a Groups,
+    groups: &'a BindGroups,
     now: u64,
     /// The kernel, whether it is wrapped, and its pipeline.
     pipeline: Option<(&'a WgpuKernel, bool, &'a Pipeline)>,
-    set: [GroupRef; SET],
+    set: [BindGroupRef; SET],
     /// Those of the last dispatch, while its pipeline is set.
     immediates: &'a [u8],
     passes: u64,
     dispatches: u64,
     transfers: u64,
     /// Where somebody wants to know what takes how long.
-    stamps: Option<&'s mut Stamps>,
+    stamps: Option<&'s mut TimestampWriter>,
 }
 
 /// Group numbers whose state is remembered; devices have 4 to 8.
 const SET: usize = 8;
 
-impl<'a, 's> Commands<'a, 's> {
-    pub(super) fn new(device: &wgpu::Device, groups: &'a Groups, now: u64, stamps: Option<&'s mut Stamps>) -> Self {
+impl<'a, 's> PassEncoder<'a, 's> {
+    pub(super) fn new(
+        device: &wgpu::Device,
+        groups: &'a BindGroups,
+        now: u64,
+        stamps: Option<&'s mut TimestampWriter>,
+    ) -> Self {
         Self {
             encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
             pass: None,
             groups,
             now,
             pipeline: None,
-            set: [GroupRef::NONE; SET],
+            set: [BindGroupRef::NONE; SET],
             immediates: &[],
             passes: 0,
             dispatches: 0,
@@ -104,7 +109,7 @@ impl<'a, 's> Commands<'a, 's> {
     fn open(&mut self) {
         self.passes += 1;
         self.pipeline = None;
-        self.set = [GroupRef::NONE; SET];
+        self.set = [BindGroupRef::NONE; SET];
         self.immediates = &[];
         let timestamp_writes = self.stamps.as_mut().and_then(|stamps| stamps.pass_writes());
         let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
@@ -135,7 +140,7 @@ impl<'a, 's> Commands<'a, 's> {
     }
 
     #[inline]
-    pub(super) fn group(&mut self, number: u32, named: GroupRef) {
+    pub(super) fn group(&mut self, number: u32, named: BindGroupRef) {
         if self.set.get(number as usize) == Some(&named) {
             return;
         }
@@ -146,15 +151,15 @@ impl<'a, 's> Commands<'a, 's> {
     }
 
     /// Hidden parameters differ from op to op by their offset.
-    pub(super) fn hidden(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+    pub(super) fn hidden(&mut self, number: u32, named: BindGroupRef, offsets: &[u32]) {
         self.set_group(number, named, offsets);
         if let Some(set) = self.set.get_mut(number as usize) {
-            *set = GroupRef::NONE;
+            *set = BindGroupRef::NONE;
         }
     }
 
     #[inline]
-    fn set_group(&mut self, number: u32, named: GroupRef, offsets: &[u32]) {
+    fn set_group(&mut self, number: u32, named: BindGroupRef, offsets: &[u32]) {
         let group =
             self.groups.get(named, self.now).unwrap_or_else(|| unreachable!("groups stay while the guard is held"));
         self.pass().set_bind_group(number, group, offsets);

@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::wait_point::WaitPoint;
-use crate::metrics::{Count, Counters};
+use crate::metrics::{AtomicCounter, Counters};
 
 #[derive(Debug)]
 pub(super) struct PendingWrites {

@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 
 use super::{
     Gpu,
-    cache_file::{CacheFile, Found},
+    cache_file::{CacheFile, FileContent},
 };
 use crate::{
-    metrics::{Count, Counters},
+    metrics::{AtomicCounter, Counters},
     options::CacheDir,
 };
 
@@ -59,8 +59,8 @@ impl PipelineCache {
         let file = CacheFile::new(at.folder()?, key(&gpu.adapter_info())?);
         let found = file.read();
         // What has been warned about once is not tried again.
-        let failed = found == Found::Obstacle;
-        let data = if let Found::Data(data) = found { Some(data) } else { None };
+        let failed = found == FileContent::Obstacle;
+        let data = if let FileContent::Data(data) = found { Some(data) } else { None };
         let scopes = gpu.scopes();
         let raw = create(gpu, data.as_deref());
         if let Err(error) = scopes.pop(|| "the pipeline cache".into(), 0) {

@@ -26,8 +26,8 @@ use crate::{
     finish::PendingReadback,
     lost::Lost,
     memory::Block,
-    metrics::{Count, Counters},
-    submit::{DeviceQueue, Hold, Refused, Submitted, Submitter, Target, Waited},
+    metrics::{AtomicCounter, Counters},
+    submit::{BatchState, DeviceQueue, Refused, Submitted, Submitter, Waited, WriteTarget},
 };
 
 /// Between two looks for a mapping whose callback another thread's poll is about to run.
@@ -100,7 +100,7 @@ impl WgpuQueue {
     fn submit_encoded(
         &self,
         commands: impl IntoIterator<Item = wgpu::CommandBuffer>,
-        batch: &Arc<Hold>,
+        batch: &Arc<BatchState>,
     ) -> std::result::Result<(WaitPoint, Moment), Refused> {
         let others = self.sharing.lock().others;
         let scopes = self.gpu.scopes();
@@ -136,7 +136,7 @@ impl WgpuQueue {
         &self,
         replay: &dyn NativeReplay,
         part: usize,
-        batch: &Arc<Hold>,
+        batch: &Arc<BatchState>,
     ) -> std::result::Result<(WaitPoint, Moment), Refused> {
         let refused = |error| Refused { error, started: false };
         let mut sharing = self.sharing.lock();
@@ -190,7 +190,11 @@ impl DeviceQueue for WgpuQueue {
     type Write = WgpuWrite;
     type WaitPoint = WaitPoint;
 
-    fn submit(&self, commands: WgpuCommands, batch: &Arc<Hold>) -> std::result::Result<Submitted<WaitPoint>, Refused> {
+    fn submit(
+        &self,
+        commands: WgpuCommands,
+        batch: &Arc<BatchState>,
+    ) -> std::result::Result<Submitted<WaitPoint>, Refused> {
         let native = !matches!(commands, WgpuCommands::Encoded(_));
         let (point, at) = match commands {
             WgpuCommands::Encoded(commands) => self.submit_encoded([commands], batch)?,
@@ -277,7 +281,7 @@ impl DeviceQueue for WgpuQueue {
         Ok(())
     }
 
-    fn retain(&self, point: WaitPoint, batch: &Arc<Hold>) {
+    fn retain(&self, point: WaitPoint, batch: &Arc<BatchState>) {
         self.retained.keep(point, batch.clone());
     }
 }
@@ -286,7 +290,7 @@ impl Submitter<WgpuQueue> {
     /// Writes to a buffer, in order with submissions.
     pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>, whole: bool) -> Result<()> {
         let bytes = view.len() as u64;
-        self.write_in_order(WgpuWrite::View(view), bytes, Target::new(block, whole))
+        self.write_in_order(WgpuWrite::View(view), bytes, WriteTarget::new(block, whole))
     }
 
     /// Writes to a buffer by commands that copy `bytes` staged bytes into it, in order with submissions.
@@ -297,7 +301,7 @@ impl Submitter<WgpuQueue> {
         block: &Arc<Block>,
         whole: bool,
     ) -> Result<()> {
-        self.write_in_order(WgpuWrite::Copy(commands, bytes), bytes, Target::new(block, whole))
+        self.write_in_order(WgpuWrite::Copy(commands, bytes), bytes, WriteTarget::new(block, whole))
     }
 
     /// Zeros recycled memory, in order with submissions.

@@ -13,14 +13,14 @@ use crate::{
     finish::PendingReadback,
     launch::{Last, Leave},
     memory::Block,
-    metrics::Count,
-    plan::{Errand, Frozen},
+    metrics::AtomicCounter,
+    plan::{FrozenPlan, RunArgs},
 };
 
 impl WgpuBackend {
     /// Lets wgpu know that all memory of a native replay is initialised: it cannot see what the replay writes, and would zero it later. Also
     /// fills the hidden parameters, which no run changes. Leaves alone what an `earlier` recording has, which runs may be using.
-    pub(super) fn initialise(&self, frozen: &Frozen, earlier: Option<&Frozen>) -> Result<WgpuCommands> {
+    pub(super) fn initialise(&self, frozen: &FrozenPlan, earlier: Option<&FrozenPlan>) -> Result<WgpuCommands> {
         /// Bytes copied at a time, to be thrown away.
         const CHUNK: u64 = 4 << 20;
         self.check_imported(frozen)?;
@@ -69,8 +69,8 @@ impl WgpuBackend {
     /// One run of a native replay. Costs the same however many ops the recording has.
     pub(super) fn native(
         &self,
-        frozen: &Frozen,
-        errand: &Errand,
+        frozen: &FrozenPlan,
+        errand: &RunArgs,
         native: &Arc<dyn NativeReplay>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
@@ -137,7 +137,12 @@ impl WgpuBackend {
     }
 
     /// A run that brings nothing and asks for nothing.
-    fn direct(&self, frozen: &Frozen, native: &Arc<dyn NativeReplay>, leave: Leave<'_, WgpuQueue>) -> Last<WgpuQueue> {
+    fn direct(
+        &self,
+        frozen: &FrozenPlan,
+        native: &Arc<dyn NativeReplay>,
+        leave: Leave<'_, WgpuQueue>,
+    ) -> Last<WgpuQueue> {
         let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
@@ -151,7 +156,7 @@ impl WgpuBackend {
     }
 
     /// The API below wgpu must not see what has been destroyed. The caller blames the imported buffers.
-    pub(super) fn check_imported(&self, frozen: &Frozen) -> Result<()> {
+    pub(super) fn check_imported(&self, frozen: &FrozenPlan) -> Result<()> {
         let destroyed = |block: &Arc<Block>| self.recorders.iter().any(|recorder| recorder.is_destroyed(block));
         match frozen.imported.iter().any(destroyed) {
             true => Err(Error::internal("a native replay")),

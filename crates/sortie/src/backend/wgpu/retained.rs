@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
 use super::{Gpu, Timeline, wait_point::WaitPoint};
-use crate::{exit, lost::Lost, metrics::Counters, submit::Hold};
+use crate::{exit, lost::Lost, metrics::Counters, submit::BatchState};
 
 /// How long the thread waits before it looks whether the process exits.
 const SLICE: Duration = Duration::from_millis(100);
@@ -26,14 +26,14 @@ pub(super) struct Retained {
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    kept: Vec<(WaitPoint, Arc<Hold>)>,
+    kept: Vec<(WaitPoint, Arc<BatchState>)>,
     /// There is a thread that waits for them.
     attended: bool,
 }
 
 impl Retained {
     /// Keeps what a submission uses until the driver is through with it. The device is lost.
-    pub(super) fn keep(self: &Arc<Self>, point: WaitPoint, hold: Arc<Hold>) {
+    pub(super) fn keep(self: &Arc<Self>, point: WaitPoint, hold: Arc<BatchState>) {
         // Elsewhere there are no native replays, and wgpu keeps what it has submitted.
         if self.timeline.is_none() || point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO) {
             return;

@@ -12,8 +12,8 @@ use super::{Gpu, Signal, signal::SignalGuard};
 use crate::{
     error::{Error, Result},
     lost::Lost,
-    memory::{Shelf, shelf},
-    metrics::{Count, Counters},
+    memory::{FreeList, free_list},
+    metrics::{AtomicCounter, Counters},
     options::PoolLimits,
 };
 
@@ -25,8 +25,8 @@ pub(crate) struct Staging {
     gpu: Gpu,
     lost: Arc<Lost>,
     max_bytes: u64,
-    uploads: Mutex<Shelf<wgpu::Buffer>>,
-    readbacks: Mutex<Shelf<wgpu::Buffer>>,
+    uploads: Mutex<FreeList<wgpu::Buffer>>,
+    readbacks: Mutex<FreeList<wgpu::Buffer>>,
     /// Signals of readbacks that are done.
     signals: Mutex<Vec<Arc<Signal>>>,
     counters: Arc<Counters>,
@@ -34,8 +34,8 @@ pub(crate) struct Staging {
 
 impl Staging {
     pub(crate) fn new(gpu: Gpu, lost: Arc<Lost>, max_bytes: u64, limits: PoolLimits, counters: Arc<Counters>) -> Self {
-        let shelf = || Mutex::new(Shelf::new(limits));
-        Self { gpu, lost, max_bytes, uploads: shelf(), readbacks: shelf(), signals: Mutex::default(), counters }
+        let free_list = || Mutex::new(FreeList::new(limits));
+        Self { gpu, lost, max_bytes, uploads: free_list(), readbacks: free_list(), signals: Mutex::default(), counters }
     }
 
     /// A signal for a readback.
@@ -116,7 +116,7 @@ impl Staging {
 
     fn take(
         &self,
-        shelf: &Mutex<Shelf<wgpu::Buffer>>,
+        free_list: &Mutex<FreeList<wgpu::Buffer>>,
         bytes: u64,
         usage: wgpu::BufferUsages,
         mapped: bool,
@@ -124,8 +124,8 @@ impl Staging {
         if bytes > self.max_bytes {
             return Err(Error::too_large("bytes staged in one batch", bytes, self.max_bytes));
         }
-        let class = shelf::class(bytes).min(self.max_bytes);
-        if let Some(buffer) = shelf.lock().take(class, |_| false) {
+        let class = free_list::class(bytes).min(self.max_bytes);
+        if let Some(buffer) = free_list.lock().take(class, |_| false) {
             self.counters.buffers_recycled.add(1);
             return Ok(buffer);
         }

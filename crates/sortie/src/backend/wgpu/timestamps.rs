@@ -11,7 +11,7 @@ use super::Gpu;
 use crate::{
     clock::Instant,
     error::Result,
-    profile::{Log, Ran, RanBetween, Stamps as Place, Tier},
+    profile::{ExecutedStep, Log, TimedSteps, TimestampRange, TimestampTier},
 };
 
 /// Stamps of a query set: as many as one may hold.
@@ -22,9 +22,9 @@ const BYTES: u64 = wgpu::QUERY_SIZE as u64;
 
 /// The stamps of one batch, and what ran between them.
 #[derive(Debug)]
-pub(super) struct Stamps {
+pub(super) struct TimestampWriter {
     log: Arc<Log>,
-    tier: Tier,
+    tier: TimestampTier,
     /// Whether transfers can be stamped.
     between: bool,
     sets: Vec<wgpu::QuerySet>,
@@ -34,8 +34,8 @@ pub(super) struct Stamps {
     /// Written by this submission, by number; each lies in one set and starts where it may be resolved to.
     written: Vec<Range<u32>>,
     part: u32,
-    ran: Vec<Ran>,
-    stretches: Vec<RanBetween>,
+    ran: Vec<ExecutedStep>,
+    stretches: Vec<TimedSteps>,
     /// The stamp at the end of what ran last, where the next one begins.
     last: Option<u32>,
     /// The open pass: its two stamps, and what had run before it.
@@ -45,30 +45,30 @@ pub(super) struct Stamps {
 }
 
 /// How finely a device can be timed.
-fn tier(features: wgpu::Features) -> Tier {
+fn tier(features: wgpu::Features) -> TimestampTier {
     // A foreign device may have the others without it.
     if !features.contains(wgpu::Features::TIMESTAMP_QUERY) {
-        Tier::Host
+        TimestampTier::Host
     } else if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
-        Tier::Inside
+        TimestampTier::Inside
     } else {
-        Tier::Pass
+        TimestampTier::Pass
     }
 }
 
-impl Stamps {
+impl TimestampWriter {
     /// For so many commands in so many submissions. All stamps together may take `room` bytes; where that is too little there are none.
     pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize, room: u64) -> Result<Self> {
         let features = gpu.features();
         // A stamp before each command and one after it is the most there can be; a submission starts at a multiple, and a set may have one to spare.
         let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
         let most = most + most / u64::from(SET) + 1;
-        let tier = if parts == 0 || most * BYTES > room { Tier::Host } else { tier(features) };
+        let tier = if parts == 0 || most * BYTES > room { TimestampTier::Host } else { tier(features) };
         log.timed_by(tier);
         let mut stamps = Self {
             log: log.clone(),
             tier,
-            between: tier != Tier::Host && features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
+            between: tier != TimestampTier::Host && features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS),
             sets: Vec::new(),
             resolved: None,
             next: 0,
@@ -80,7 +80,7 @@ impl Stamps {
             pass: None,
             encoded: Instant::now(),
         };
-        if tier == Tier::Host {
+        if tier == TimestampTier::Host {
             return Ok(stamps);
         }
         let scopes = gpu.scopes();
@@ -118,7 +118,7 @@ impl Stamps {
     /// What a pass is to be opened with.
     pub(super) fn pass_writes(&mut self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         self.last = None;
-        if self.tier != Tier::Pass {
+        if self.tier != TimestampTier::Pass {
             return None;
         }
         if self.next % SET == SET - 1 {
@@ -138,7 +138,7 @@ impl Stamps {
 
     /// A pass has been opened.
     pub(super) fn opened(&mut self, pass: &mut wgpu::ComputePass<'_>) {
-        if self.tier == Tier::Inside {
+        if self.tier == TimestampTier::Inside {
             let number = self.take();
             pass.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
             self.last = Some(number);
@@ -166,7 +166,7 @@ impl Stamps {
     /// Something has been encoded in a pass.
     pub(super) fn ran_inside(&mut self, step: StepId, pass: &mut wgpu::ComputePass<'_>) {
         self.note(step);
-        if self.tier == Tier::Inside {
+        if self.tier == TimestampTier::Inside {
             let number = self.take();
             pass.write_timestamp(&self.sets[(number / SET) as usize], number % SET);
             self.ended(number);
@@ -205,7 +205,7 @@ impl Stamps {
         if let (Some(resolved), Some(readback), 1..) = (&self.resolved, readback, self.next) {
             let bytes = u64::from(self.next) * BYTES;
             encoder.copy_buffer_to_buffer(resolved, 0, readback, start, bytes);
-            self.log.stamped(Place { start, count: u64::from(self.next), period: f64::from(period) });
+            self.log.stamped(TimestampRange { start, count: u64::from(self.next), period: f64::from(period) });
         }
     }
 
@@ -229,7 +229,11 @@ impl Stamps {
     fn note(&mut self, step: StepId) {
         let now = Instant::now();
         let encode = now.saturating_duration_since(std::mem::replace(&mut self.encoded, now)).as_nanos();
-        self.ran.push(Ran { step: step.0, part: self.part, encode: u32::try_from(encode).unwrap_or(u32::MAX) });
+        self.ran.push(ExecutedStep {
+            step: step.0,
+            part: self.part,
+            encode: u32::try_from(encode).unwrap_or(u32::MAX),
+        });
     }
 
     /// What ran last has ended at this stamp.
@@ -240,7 +244,7 @@ impl Stamps {
     }
 
     fn between(&mut self, first: u32, count: u32, begin: u32, end: u32) {
-        self.stretches.push(RanBetween { first, count, part: self.part, begin: begin.into(), end: end.into() });
+        self.stretches.push(TimedSteps { first, count, part: self.part, begin: begin.into(), end: end.into() });
     }
 
     fn count(&self) -> u32 {

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use super::{DriverLost, Gpu, Polled, Signal, Timeline};
+use super::{DriverLost, Gpu, PollOutcome, Signal, Timeline};
 use crate::{
     clock::Instant,
     lost::Lost,
@@ -84,10 +84,10 @@ impl WaitPoint {
             Some(index) => {
                 match lost.poll(gpu, &wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
                     // On a queue that others use too, it may not have been done before.
-                    Polled::Done if self.done.is_some() => Waited::Done(Seen { at: Instant::now(), ..seen }),
-                    Polled::Done => Waited::Done(seen),
-                    Polled::Dropped => Waited::Dropped,
-                    Polled::Failed => Waited::Pending,
+                    PollOutcome::Done if self.done.is_some() => Waited::Done(Seen { at: Instant::now(), ..seen }),
+                    PollOutcome::Done => Waited::Done(seen),
+                    PollOutcome::Dropped => Waited::Dropped,
+                    PollOutcome::Failed => Waited::Pending,
                 }
             }
             None => Waited::Done(seen),

@@ -5,13 +5,13 @@ use crate::clock::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn effort(chores: &[(u64, f64)]) -> Arc<Effort> {
-    Arc::new(Effort::new(chores.iter().map(|(kind, units)| Chore { kind: *kind, units: *units, pipeline: 0 })))
+fn effort(chores: &[(u64, f64)]) -> Arc<WorkEstimate> {
+    Arc::new(WorkEstimate::new(chores.iter().map(|(kind, units)| CostKey { kind: *kind, units: *units, pipeline: 0 })))
 }
 
 /// Work of a kind, one unit, by a pipeline that the driver compiles.
-fn compiled(kind: u64, pipeline: u64) -> Arc<Effort> {
-    Arc::new(Effort::new([Chore { kind, units: 1.0, pipeline }]))
+fn compiled(kind: u64, pipeline: u64) -> Arc<WorkEstimate> {
+    Arc::new(WorkEstimate::new([CostKey { kind, units: 1.0, pipeline }]))
 }
 
 /// A device whose submissions complete when a test says so.
@@ -27,32 +27,47 @@ impl Clock {
     }
 
     /// The next submission, from when it was submitted until when it was seen to complete, in ms. Others are in flight unless it is the last.
-    fn landed(&mut self, effort: &Arc<Effort>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
+    fn landed(&mut self, effort: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
         self.serial += 1;
         self.landed_as([self.serial; 2], effort, [submitted, seen], on_time, idle);
     }
 
-    fn landed_as(&self, serials: [u64; 2], effort: &Arc<Effort>, times: [u32; 2], on_time: bool, idle: bool) {
+    fn landed_as(&self, serials: [u64; 2], effort: &Arc<WorkEstimate>, times: [u32; 2], on_time: bool, idle: bool) {
         let [submitted, at] = times.map(|time| self.zero + time * MS);
         self.told(serials, effort, [Moment::new(submitted, None), Moment::new(at, None)], on_time, idle);
     }
 
-    fn told(&self, serials: [u64; 2], effort: &Arc<Effort>, [submitted, seen]: [Moment; 2], on_time: bool, idle: bool) {
+    fn told(
+        &self,
+        serials: [u64; 2],
+        effort: &Arc<WorkEstimate>,
+        [submitted, seen]: [Moment; 2],
+        on_time: bool,
+        idle: bool,
+    ) {
         let efforts = [Some(effort)];
-        let landed =
-            Landed { serials, submitted, seen, on_time, efforts: &efforts, compiled: 0, profiled: false, idle };
+        let landed = FinishedSubmissions {
+            serials,
+            submitted,
+            seen,
+            on_time,
+            efforts: &efforts,
+            compiled: 0,
+            profiled: false,
+            idle,
+        };
         self.costs.landed(&landed);
     }
 
-    fn estimate(&self, effort: &Arc<Effort>) -> u64 {
+    fn estimate(&self, effort: &Arc<WorkEstimate>) -> u64 {
         self.costs.estimate(effort)
     }
 }
 
 #[test]
 fn an_effort_has_each_kind_and_each_pipeline_once() {
-    let chore = |(kind, units, pipeline): (u64, f64, u64)| Chore { kind, units, pipeline };
-    let effort = Effort::new([(1, 1.0, 2), (2, 1.0, 3), (1, 2.0, 2), (1, 3.0, 0), (3, 0.0, 2)].map(chore));
+    let chore = |(kind, units, pipeline): (u64, f64, u64)| CostKey { kind, units, pipeline };
+    let effort = WorkEstimate::new([(1, 1.0, 2), (2, 1.0, 3), (1, 2.0, 2), (1, 3.0, 0), (3, 0.0, 2)].map(chore));
     let kinds: Vec<_> = effort.chores.iter().map(|chore| (chore.kind, chore.units)).collect();
     assert_eq!((&kinds[..], &effort.pipelines[..]), (&[(1, 6.0), (2, 1.0), (3, 0.0)][..], &[2, 3][..]));
 }
@@ -261,7 +276,7 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
     let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
     clock.costs.took(&work, 10 * MS, false);
     clock.landed(&work, [100, 105], true, false);
-    let landed = Landed {
+    let landed = FinishedSubmissions {
         serials: [2, 2],
         submitted: Moment::new(clock.zero + 101 * MS, None),
         seen: Moment::new(clock.zero + 900 * MS, None),

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    super::{DeviceQueue, Flight, Hold, QueueItem, Refused, Seen, Submitted, Submitter, Waited},
+    super::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Refused, Seen, Submitted, Submitter, Waited},
     *,
 };
 use crate::{
@@ -148,7 +148,7 @@ impl DeviceQueue for Manual {
     type Write = ();
     type WaitPoint = u64;
 
-    fn submit(&self, number: u64, _batch: &Arc<Hold>) -> std::result::Result<Submitted<u64>, Refused> {
+    fn submit(&self, number: u64, _batch: &Arc<BatchState>) -> std::result::Result<Submitted<u64>, Refused> {
         self.given.lock().push(number);
         Ok(Submitted::InFlight { point: number, at: Clock::Wall.now(), native: false })
     }
@@ -169,7 +169,7 @@ impl DeviceQueue for Manual {
         Ok(())
     }
 
-    fn retain(&self, _point: u64, _batch: &Arc<Hold>) {}
+    fn retain(&self, _point: u64, _batch: &Arc<BatchState>) {}
 }
 
 #[test]
@@ -181,8 +181,8 @@ fn what_is_in_flight_is_completed_by_calls_which_make_room_for_the_next() -> Res
         .map(|number| {
             let completion = Arc::new(Completion::new());
             completion.submitted();
-            let hold = Hold::new(completion.clone(), Arc::new([]), Location::caller());
-            submitter.push([QueueItem::Submission(Flight::whole(number, hold))]);
+            let hold = BatchState::new(completion.clone(), Arc::new([]), Location::caller());
+            submitter.push([QueueItem::Submission(ReadySubmission::whole(number, hold))]);
             completion
         })
         .collect();

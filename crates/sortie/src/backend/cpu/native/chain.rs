@@ -12,13 +12,13 @@ use sortie_cpu::{
     native::{self, Number},
 };
 use sortie_plan::{
-    Element,
-    fuse::{At, Program},
+    ElementType,
+    fuse::{Indexing, Program},
 };
 
 use super::{
-    layout::Layout,
     loads::{Input, gather, join, lies, load},
+    registers::RegisterAssignment,
 };
 
 /// Elements of a block: a few of them, and the inputs, fit into 32 KiB.
@@ -31,13 +31,13 @@ const WORTH_SHARING: usize = 1 << 17;
 /// The steps of a program, and where each keeps what it computes.
 #[derive(Debug)]
 pub(crate) struct Chain {
-    pub(super) tasks: Vec<Task>,
+    pub(super) tasks: Vec<ChainOp>,
     /// Blocks between inputs and outputs.
     pub(super) registers: usize,
     /// Inputs read where they lie.
     pub(super) loads: usize,
     pub(super) inputs: usize,
-    pub(super) outputs: Vec<Element>,
+    pub(super) outputs: Vec<ElementType>,
     pub(super) len: usize,
 }
 
@@ -49,11 +49,11 @@ pub(super) struct Operand {
 }
 
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum ChainOp {
     /// `lent`: where it is noted if the block can be read where it lies.
     Load {
         input: Input,
-        at: At,
+        at: Indexing,
         lent: Option<usize>,
         to: usize,
     },
@@ -92,7 +92,7 @@ pub(super) enum Task {
 impl Chain {
     /// The tail of a program without a head.
     pub(super) fn new(program: &Program) -> Self {
-        Layout::new(program).chain()
+        RegisterAssignment::new(program).chain()
     }
 
     /// Elements times steps.
@@ -147,7 +147,7 @@ impl Chain {
             starts.map(|start| Piece { start, outputs: SmallVec::new() }).collect();
         for (output, element) in outputs.iter_mut().zip(&self.outputs) {
             let Bound::Write(words) = output else { unreachable!("outputs are written") };
-            let size = if *element == Element::F16 { PIECE / 2 } else { PIECE };
+            let size = if *element == ElementType::F16 { PIECE / 2 } else { PIECE };
             for (piece, words) in pieces.iter_mut().zip(words.chunks_mut(size)) {
                 piece.outputs.push(words);
             }
@@ -167,7 +167,7 @@ impl Chain {
                 let mut places: SmallVec<[&mut [u32]; 16]> = SmallVec::new();
                 places.extend(registers[..wanted].chunks_mut(BLOCK).map(|register| &mut register[..len]));
                 for (words, element) in piece.outputs.iter_mut().zip(&self.outputs) {
-                    let size = if *element == Element::F16 { len.div_ceil(2) } else { len };
+                    let size = if *element == ElementType::F16 { len.div_ceil(2) } else { len };
                     let (block, rest) = std::mem::take(words).split_at_mut(size);
                     places.push(block);
                     *words = rest;
@@ -214,9 +214,9 @@ struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    fn run(self, task: &Task, places: &mut [&mut [u32]], lent: &mut [Option<&'a [u32]>]) {
+    fn run(self, task: &ChainOp, places: &mut [&mut [u32]], lent: &mut [Option<&'a [u32]>]) {
         let Self { start, len, inputs, scalars } = self;
-        if let Task::Load { input, at, lent: Some(load), .. } = task {
+        if let ChainOp::Load { input, at, lent: Some(load), .. } = task {
             lent[*load] = lies(at, start, len).map(|first| &inputs[input.number][first..first + len]);
             if lent[*load].is_some() {
                 return;
@@ -226,23 +226,23 @@ impl<'a> Block<'a> {
         let to = std::mem::take(&mut places[place]);
         let get = |operand: &Operand| operand.load.and_then(|load| lent[load]).unwrap_or(&*places[operand.place]);
         match task {
-            Task::Load { input, at, .. } => load(inputs, *input, at, start, to),
-            Task::Gather { table, index, rows, row, .. } => {
+            ChainOp::Load { input, at, .. } => load(inputs, *input, at, start, to),
+            ChainOp::Gather { table, index, rows, row, .. } => {
                 gather(inputs, *table, get(index), [*rows, *row], start, to);
             }
-            Task::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
-            Task::Apply { f, of, args, scalars: first, .. } => {
+            ChainOp::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
+            ChainOp::Apply { f, of, args, scalars: first, .. } => {
                 let scalar = |at: usize| scalars.get(at).copied().unwrap_or_default();
                 native::apply(*f, *of, args.each_ref().map(get), [scalar(*first), scalar(first + 1)], to);
             }
-            Task::Copy { from, .. } => to.copy_from_slice(get(from)),
-            Task::Narrow { from, .. } => native::narrow(get(from), to),
+            ChainOp::Copy { from, .. } => to.copy_from_slice(get(from)),
+            ChainOp::Narrow { from, .. } => native::narrow(get(from), to),
         }
         places[place] = to;
     }
 }
 
-impl Task {
+impl ChainOp {
     fn place(&self) -> usize {
         match self {
             Self::Load { to, .. }

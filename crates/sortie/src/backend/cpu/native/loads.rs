@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use sortie_cpu::native;
-use sortie_plan::fuse::At;
+use sortie_plan::fuse::Indexing;
 
 /// An input of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -12,18 +12,18 @@ pub(super) struct Input {
 }
 
 /// Where a block lies in an input, if it lies there in one piece.
-pub(super) fn lies(at: &At, start: usize, len: usize) -> Option<usize> {
-    let At::Strided { dims, .. } = at else { return Some(start) };
+pub(super) fn lies(at: &Indexing, start: usize, len: usize) -> Option<usize> {
+    let Indexing::Strided { dims, .. } = at else { return Some(start) };
     match dims.last() {
         Some((length, 1)) if start % *length as usize + len <= *length as usize => {
-            Walk::new(at, start).map(|walk| walk.at)
+            StridedCursor::new(at, start).map(|walk| walk.at)
         }
         _ => None,
     }
 }
 
 /// Goes through a strided input, one run of its innermost dimension after the other.
-struct Walk<'a> {
+struct StridedCursor<'a> {
     dims: &'a [(u32, u32)],
     /// The index in each dimension.
     index: SmallVec<[usize; 6]>,
@@ -31,10 +31,10 @@ struct Walk<'a> {
     at: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> StridedCursor<'a> {
     /// From element `start` of the output on; `None` where there is no dimension.
-    fn new(at: &'a At, start: usize) -> Option<Self> {
-        let At::Strided { offset, dims } = at else { return None };
+    fn new(at: &'a Indexing, start: usize) -> Option<Self> {
+        let Indexing::Strided { offset, dims } = at else { return None };
         let mut walk = Self { dims, index: SmallVec::from_elem(0, dims.len()), at: *offset as usize };
         let mut rest = start;
         for (index, (length, stride)) in walk.index.iter_mut().zip(dims).rev() {
@@ -63,11 +63,11 @@ impl<'a> Walk<'a> {
     }
 }
 
-pub(super) fn load(inputs: &[&[u32]], input: Input, at: &At, start: usize, to: &mut [u32]) {
-    let Some(mut walk) = Walk::new(at, start) else {
+pub(super) fn load(inputs: &[&[u32]], input: Input, at: &Indexing, start: usize, to: &mut [u32]) {
+    let Some(mut walk) = StridedCursor::new(at, start) else {
         return match at {
-            At::Same => copy(inputs, input, start, 1, to),
-            At::Strided { offset, .. } => copy(inputs, input, *offset as usize, 0, to),
+            Indexing::Same => copy(inputs, input, start, 1, to),
+            Indexing::Strided { offset, .. } => copy(inputs, input, *offset as usize, 0, to),
         };
     };
     let mut rest = to;

@@ -1,15 +1,15 @@
 //! Tensor programs in plain Rust: products of matrices, and chains of elementwise steps.
 
 mod chain;
-mod layout;
 mod loads;
 mod product;
+mod registers;
 
 use sortie_cpu::{Bound, Halt, Stop, Threads};
 use sortie_plan::fuse::{Head, Product, Program};
 
 use self::{chain::Chain, product::multiply};
-use super::kernel::Take;
+use super::kernel::SlotBinding;
 use crate::kernel::Interface;
 
 /// Computations that take about as long as a workgroup of a kernel.
@@ -19,7 +19,7 @@ const GROUP: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct Native {
     code: Code,
-    slots: Vec<Take>,
+    slots: Vec<SlotBinding>,
 }
 
 #[derive(Debug)]
@@ -36,16 +36,16 @@ impl Native {
         let code = match &program.head {
             Head::None => Code::Chain(Chain::new(program)),
             Head::Product(of) => Code::Product(*of),
-            Head::Fold(..) | Head::Rows { .. } => return None,
+            Head::Reduce(..) | Head::Rows { .. } => return None,
         };
         let (inputs, outputs) = (program.inputs.len(), program.outputs.len());
-        let slots = (0..inputs + outputs).map(|binding| Take { binding, writes: binding >= inputs }).collect();
+        let slots = (0..inputs + outputs).map(|binding| SlotBinding { binding, writes: binding >= inputs }).collect();
         Some(Self { code, slots })
     }
 
     /// Inputs, then outputs.
     #[inline]
-    pub(super) fn slots(&self) -> &[Take] {
+    pub(super) fn slots(&self) -> &[SlotBinding] {
         &self.slots
     }
 

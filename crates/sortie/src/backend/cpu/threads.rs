@@ -11,14 +11,14 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Workers {
+pub(crate) struct CpuThreads {
     pub(super) threads: Threads,
     budget: Option<Duration>,
     /// Every dispatch is watched, for these.
     pub(super) checks: Option<Checks>,
 }
 
-impl Workers {
+impl CpuThreads {
     pub(crate) fn new(options: &DeviceOptions) -> Result<Self> {
         let threads = Threads::new(options.threads)
             .map_err(|error| Error::internal("the threads of the built-in CPU did not start").caused_by(error))?;

@@ -1,4 +1,4 @@
-//! The measuring behind [`Findings`](super::Findings).
+//! The measuring behind [`TuneReport`](super::Findings).
 //!
 //! Contenders take turns, in another order in each round, and a ratio is the median of the ratios within rounds, so that load that comes and goes
 //! slows all of them. A control is the baseline under another name: how far it is from 1 is how far the others can be trusted.
@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    findings::{Churn, Timing, Way, Work},
-    products::ProductFindings,
+    matmul::MatmulReport,
+    report::{ItemTiming, Strategy, Timing, Workload},
 };
 use crate::{
     batch::{Batch, Grid, Record},
@@ -20,10 +20,10 @@ use crate::{
     policy::{Split, SubmitPolicy},
 };
 
-const WORKS: [Work; 3] = [
-    Work { name: "small", items: 1 << 10, ops: 2048 },
-    Work { name: "medium", items: 1 << 16, ops: 512 },
-    Work { name: "large", items: 1 << 20, ops: 48 },
+const WORKS: [Workload; 3] = [
+    Workload { name: "small", items: 1 << 10, ops: 2048 },
+    Workload { name: "medium", items: 1 << 16, ops: 512 },
+    Workload { name: "large", items: 1 << 20, ops: 48 },
 ];
 /// A run that takes longer has fewer ops.
 const LONG: Duration = Duration::from_millis(200);
@@ -40,12 +40,12 @@ const STEP: &str = "
     }";
 
 /// One device with what the contenders need.
-struct Ground {
+struct TestDevice {
     device: Device,
     step: Kernel,
 }
 
-impl Ground {
+impl TestDevice {
     fn new(options: &DeviceOptions, in_flight: usize) -> Result<Self> {
         let policy = Some(SubmitPolicy { split: Split::Never, in_flight });
         let device = Device::open_with(DeviceOptions { policy, ..options.clone() })?;
@@ -61,15 +61,15 @@ impl Ground {
         batch
     }
 
-    fn run(&self, buffers: &[Buffer<u32>; 2], ops: usize, way: Way) -> Result<Duration> {
+    fn run(&self, buffers: &[Buffer<u32>; 2], ops: usize, way: Strategy) -> Result<Duration> {
         let start = Instant::now();
         match way {
-            Way::Cut(split) => {
+            Strategy::Cut(split) => {
                 let mut batch = self.record(buffers, ops);
                 batch.split_by(split);
                 batch.submit()?;
             }
-            Way::Depth(_) => {
+            Strategy::Depth(_) => {
                 let batches = (0..STREAM).map(|_| self.record(buffers, ops / STREAM).submit_async());
                 batches.collect::<Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)?;
             }
@@ -82,16 +82,16 @@ impl Ground {
 pub(super) struct Measured {
     /// The default policy of a device of its kind.
     pub(super) usual: SubmitPolicy,
-    pub(super) products: ProductFindings,
-    pub(super) works: Vec<Work>,
+    pub(super) products: MatmulReport,
+    pub(super) works: Vec<Workload>,
     pub(super) timings: Vec<Timing>,
-    pub(super) churn: Vec<Churn>,
+    pub(super) churn: Vec<ItemTiming>,
 }
 
 /// Measures for about as long as it is given; `progress` hears now and then how much of that is done.
 pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dyn FnMut(f64)) -> Result<Measured> {
     let start = Instant::now();
-    let grounds = [Ground::new(options, 1)?, Ground::new(options, 2)?, Ground::new(options, 3)?];
+    let grounds = [TestDevice::new(options, 1)?, TestDevice::new(options, 2)?, TestDevice::new(options, 3)?];
     let mut told = || progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     let products = grounds[1].device.tune()?;
     told();
@@ -99,7 +99,7 @@ pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dy
     // The last part of the time is for records.
     let part = time / (WORKS.len() as u32 + 1);
     for (number, work) in (1..).zip(WORKS) {
-        let (work, measured) = contest(&grounds, work, start + part * number, &mut told)?;
+        let (work, measured) = rounds(&grounds, work, start + part * number, &mut told)?;
         works.push(work);
         timings.extend(measured);
     }
@@ -115,25 +115,30 @@ pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dy
 }
 
 /// All ways of one work, in turns.
-fn contest(grounds: &[Ground; 3], mut work: Work, end: Instant, told: &mut dyn FnMut()) -> Result<(Work, Vec<Timing>)> {
+fn rounds(
+    grounds: &[TestDevice; 3],
+    mut work: Workload,
+    end: Instant,
+    told: &mut dyn FnMut(),
+) -> Result<(Workload, Vec<Timing>)> {
     let buffers = grounds.each_ref().map(|ground| -> Result<[Buffer<u32>; 2]> {
         Ok([ground.device.zeros(work.items)?, ground.device.zeros(work.items)?])
     });
     let [first, second, third] = buffers;
     let buffers = [first?, second?, third?];
-    let run = |way: Way, ops: usize| {
-        let on = if let Way::Depth(depth) = way { depth - 1 } else { 1 };
+    let run = |way: Strategy, ops: usize| {
+        let on = if let Strategy::Depth(depth) = way { depth - 1 } else { 1 };
         grounds[on].run(&buffers[on], ops, way)
     };
     // The first run compiles; the second says how long one takes.
-    run(Way::Cut(Split::Never), work.ops)?;
-    let once = run(Way::Cut(Split::Never), work.ops)?;
+    run(Strategy::Cut(Split::Never), work.ops)?;
+    let once = run(Strategy::Cut(Split::Never), work.ops)?;
     if once > LONG {
         let fewer = work.ops as f64 * LONG.as_secs_f64() / once.as_secs_f64();
         work.ops = (fewer as usize).max(FEWEST);
     }
-    let mut contenders: Vec<(Way, bool, Vec<Duration>)> =
-        Way::all(work).into_iter().map(|(way, control)| (way, control, Vec::new())).collect();
+    let mut contenders: Vec<(Strategy, bool, Vec<Duration>)> =
+        Strategy::all(work).into_iter().map(|(way, control)| (way, control, Vec::new())).collect();
     for (way, ..) in &contenders {
         run(*way, work.ops)?;
         told();
@@ -150,9 +155,10 @@ fn contest(grounds: &[Ground; 3], mut work: Work, end: Instant, told: &mut dyn F
             told();
         }
     }
-    let times =
-        |way: Way| contenders.iter().find(|(other, control, _)| *other == way && !control).map(|(.., times)| times);
-    let timing = |(way, control, own): &(Way, bool, Vec<Duration>)| {
+    let times = |way: Strategy| {
+        contenders.iter().find(|(other, control, _)| *other == way && !control).map(|(.., times)| times)
+    };
+    let timing = |(way, control, own): &(Strategy, bool, Vec<Duration>)| {
         let base = times(way.baseline()).unwrap_or(own);
         let ratios = own.iter().zip(base).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64()).collect();
         Timing { work, way: *way, control: *control, time: median_time(own), ratio: median(ratios) }
@@ -163,7 +169,7 @@ fn contest(grounds: &[Ground; 3], mut work: Work, end: Instant, told: &mut dyn F
 
 /// A copy and a dispatch that needs it.
 struct Piece<'a> {
-    ground: &'a Ground,
+    ground: &'a TestDevice,
     buffers: &'a [Buffer<u32>; 2],
 }
 
@@ -179,7 +185,7 @@ impl Record for Piece<'_> {
     }
 }
 
-fn churn(ground: &Ground, items: usize, end: Instant) -> Result<Churn> {
+fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> {
     let buffers = (0..items).map(|_| Ok([ground.device.zeros(1024)?, ground.device.zeros(1024)?]));
     let buffers = buffers.collect::<Result<Vec<_>>>()?;
     let pieces: Vec<_> = buffers.iter().map(|buffers| Piece { ground, buffers }).collect();
@@ -232,7 +238,7 @@ fn churn(ground: &Ground, items: usize, end: Instant) -> Result<Churn> {
         let ratios = times[at].iter().zip(&times[2]).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64());
         median(ratios.collect())
     };
-    Ok(Churn {
+    Ok(ItemTiming {
         items,
         one_by_one: median_time(&times[0]),
         op_by_op: median_time(&times[1]),

@@ -16,14 +16,14 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-pub(super) struct Direct {
+pub(super) struct DirectQueue {
     device: ash::Device,
     queue: vk::Queue,
     /// One for each submission.
     primaries: Vec<vk::CommandBuffer>,
 }
 
-impl Direct {
+impl DirectQueue {
     /// Writes a primary command buffer for each secondary. They go with the pool.
     pub(super) fn new(
         device: &ash::Device,

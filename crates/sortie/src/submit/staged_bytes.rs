@@ -5,19 +5,19 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use crate::metrics::{Count, Counters};
+use crate::metrics::{AtomicCounter, Counters};
 
 /// Most bytes of writes that are kept, but for one write that is longer: enough that submissions of their own do not show (see `docs/reliability.md`).
 const MOST: u64 = 32 << 20;
 
 /// `Counters::staged_bytes`, and how far it may go. The device's queue subtracts the bytes of writes that the device has taken.
 #[derive(Debug)]
-pub(super) struct Staged {
+pub(super) struct StagedBytes {
     counters: Arc<Counters>,
     most: u64,
 }
 
-impl Staged {
+impl StagedBytes {
     pub(super) fn new(counters: Arc<Counters>, budget: Option<u64>) -> Self {
         // A quarter, so that writes and what is written to fit beside each other.
         let most = budget.map_or(MOST, |budget| (budget / 4).min(MOST));

@@ -17,16 +17,16 @@ use crate::{
 };
 
 /// Records what is done with a window, and what is read of it.
-type Recorder<'a, T, U> = Box<dyn FnMut(&mut Batch, Tensor<T>) -> Reading<U> + 'a>;
+type RecordWindow<'a, T, U> = Box<dyn FnMut(&mut Batch, Tensor<T>) -> Reading<U> + 'a>;
 
 /// What a window goes through; and where that was said, for errors.
-pub(super) enum Way<'a, T, U> {
+pub(super) enum Transform<'a, T, U> {
     Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
-    Recording { device: Device, record: Recorder<'a, T, U>, here: &'static Location<'static> },
+    Recording { device: Device, record: RecordWindow<'a, T, U>, here: &'static Location<'static> },
     Replay { replay: Replay, input: Tensor<T>, output: Output<U>, rows: usize, here: &'static Location<'static> },
 }
 
-impl<T: Element, U: Element> Way<'_, T, U> {
+impl<T: Element, U: Element> Transform<'_, T, U> {
     /// Whether it can take windows at all.
     pub(super) fn check(&self, widths: [usize; 2]) -> Result<()> {
         match self {
@@ -96,7 +96,7 @@ fn through_kernel<T: Element, U: Element>(
 
 fn through_recording<T: Element, U: Element>(
     device: &Device,
-    record: &mut Recorder<'_, T, U>,
+    record: &mut RecordWindow<'_, T, U>,
     window: &[T],
     width: usize,
 ) -> Result<(Ticket, Reading<U>)> {

@@ -3,8 +3,8 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use super::{
-    ProductFindings,
-    contest::{self, Measured},
+    MatmulReport,
+    rounds::{self, Measured},
 };
 use crate::{
     error::Result,
@@ -17,22 +17,22 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use sortie::{DeviceOptions, Findings};
+/// use sortie::{DeviceOptions, TuneReport};
 ///
 /// let options = DeviceOptions { device: Some("cpu".into()), ..Default::default() };
 /// # if false {
-/// let findings = Findings::measure(&options, Duration::from_secs(60), |done| eprintln!("{:.0} %", done * 100.0))?;
-/// println!("{findings}");
-/// findings.save()?; // devices that are opened from now on use it
+/// let report = TuneReport::measure(&options, Duration::from_secs(60), |done| eprintln!("{:.0} %", done * 100.0))?;
+/// println!("{report}");
+/// report.save()?; // devices that are opened from now on use it
 /// # }
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Findings {
-    products: ProductFindings,
-    works: Vec<Work>,
+pub struct TuneReport {
+    products: MatmulReport,
+    works: Vec<Workload>,
     timings: Vec<Timing>,
-    churn: Vec<Churn>,
+    churn: Vec<ItemTiming>,
     noise: f64,
     /// The default of a device of its kind.
     usual: SubmitPolicy,
@@ -41,7 +41,7 @@ pub struct Findings {
 
 /// What the contenders do: many dispatches, each of which needs what the one before wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct Workload {
     /// `small`, `medium` or `large`.
     pub name: &'static str,
     /// Elements of a dispatch.
@@ -52,7 +52,7 @@ pub struct Work {
 
 /// One way of doing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Strategy {
     /// One batch, waited for, cut in some way.
     Cut(Split),
     /// Four whole batches, submitted without waiting, at most so many under way.
@@ -63,9 +63,9 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// What was done.
-    pub work: Work,
+    pub work: Workload,
     /// In which way.
-    pub way: Way,
+    pub way: Strategy,
     /// Measured once more to see how much chance there is in it.
     pub control: bool,
     /// Median time from recording to completion.
@@ -76,7 +76,7 @@ pub struct Timing {
 
 /// Pieces of a copy and a dispatch each, done in three ways. Ratios are medians of those within rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Churn {
+pub struct ItemTiming {
     /// How many.
     pub items: usize,
     /// Median time with a batch for each.
@@ -95,9 +95,9 @@ pub struct Churn {
 
 /// What can be gained at least, for a policy other than the default to be chosen.
 const WORTHWHILE: f64 = 0.05;
-impl Way {
+impl Strategy {
     /// All, of which the first and the last but one of each kind are the baseline and its control.
-    pub(super) fn all(work: Work) -> Vec<(Self, bool)> {
+    pub(super) fn all(work: Workload) -> Vec<(Self, bool)> {
         let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < work.ops);
         let cuts = [Split::Never].into_iter().chain(every.map(Split::Every)).chain([Split::default()]);
         let mut all: Vec<_> = cuts.map(|split| (Self::Cut(split), false)).collect();
@@ -116,49 +116,49 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut(split) => split.fmt(f),
-            Self::Depth(depth) => f.pad(&format!("{} batches, {depth} in flight", contest::STREAM)),
+            Self::Depth(depth) => f.pad(&format!("{} batches, {depth} in flight", rounds::STREAM)),
         }
     }
 }
 
-impl Findings {
+impl TuneReport {
     /// Measures a device for about as long as it is given, and says now and then how much of that is done. [`Device::tune`](crate::Device::tune) is a part of it.
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
     /// [`Batch::submit`](crate::Batch::submit).
     pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
-        Ok(Self::of(contest::measure(options, time, &mut progress)?))
+        Ok(Self::of(rounds::measure(options, time, &mut progress)?))
     }
 
     fn of(measured: Measured) -> Self {
         let Measured { usual, products, works, timings, churn } = measured;
         let controls = timings.iter().filter(|timing| timing.control);
         let noise = controls.map(|timing| (timing.ratio - 1.0).abs()).fold(0.0, f64::max);
-        let mut findings = Self { products, works, timings, churn, noise, usual, policy: usual };
-        let choose = |ways: Vec<Way>| {
-            let rated = ways.into_iter().map(|way| (way, findings.overall(way)));
+        let mut report = Self { products, works, timings, churn, noise, usual, policy: usual };
+        let choose = |ways: Vec<Strategy>| {
+            let rated = ways.into_iter().map(|way| (way, report.overall(way)));
             let better = rated.filter(|(way, overall)| {
-                *overall < 1.0 - findings.margin() && findings.worst(*way) < 1.0 + findings.margin()
+                *overall < 1.0 - report.margin() && report.worst(*way) < 1.0 + report.margin()
             });
             better.min_by(|one, other| one.1.total_cmp(&other.1)).map(|(way, _)| way)
         };
         let ways = |cuts: bool| {
-            let all = findings.ways().filter(|way| matches!(way, Way::Cut(_)) == cuts);
+            let all = report.ways().filter(|way| matches!(way, Strategy::Cut(_)) == cuts);
             all.collect::<Vec<_>>()
         };
         let (split, depth) = (choose(ways(true)), choose(ways(false)));
-        if let Some(Way::Cut(split)) = split {
-            findings.policy.split = split;
+        if let Some(Strategy::Cut(split)) = split {
+            report.policy.split = split;
         }
-        if let Some(Way::Depth(depth)) = depth {
-            findings.policy.in_flight = depth;
+        if let Some(Strategy::Depth(depth)) = depth {
+            report.policy.in_flight = depth;
         }
-        findings
+        report
     }
 
     /// The policy that suits the device. Other than the [default](SubmitPolicy) only where that gains more than chance explains.
@@ -175,13 +175,13 @@ impl Findings {
 
     /// How it multiplies large matrices fastest.
     #[must_use]
-    pub fn products(&self) -> &ProductFindings {
+    pub fn products(&self) -> &MatmulReport {
         &self.products
     }
 
     /// What a batch for each of many pieces costs against one for all, and what it matters how that one is recorded.
     #[must_use]
-    pub fn churn(&self) -> &[Churn] {
+    pub fn churn(&self) -> &[ItemTiming] {
         &self.churn
     }
 
@@ -202,7 +202,7 @@ impl Findings {
     pub fn verdict(&self) -> String {
         let usual = self.usual;
         let best = |cuts: bool| {
-            let ways = self.ways().filter(|way| *way != way.baseline() && matches!(way, Way::Cut(_)) == cuts);
+            let ways = self.ways().filter(|way| *way != way.baseline() && matches!(way, Strategy::Cut(_)) == cuts);
             let rated = ways.map(|way| (way, self.overall(way)));
             rated.min_by(|one, other| one.1.total_cmp(&other.1)).map_or_else(String::new, |(way, overall)| {
                 format!("the best other, {way}, takes {overall:.2} of the time")
@@ -213,13 +213,15 @@ impl Findings {
                 let unless = if split == Split::Never { "" } else { " unless they are longer than a budget" };
                 format!("No benefit from splitting here: {}. Batches stay whole{unless}.", best(true))
             }
-            split => format!("Splitting helps here: {split} takes {:.2} of the time.", self.overall(Way::Cut(split))),
+            split => {
+                format!("Splitting helps here: {split} takes {:.2} of the time.", self.overall(Strategy::Cut(split)))
+            }
         };
         let depth = match self.policy.in_flight {
             depth if depth == usual.in_flight => format!("{depth} submissions in flight will do: {}.", best(false)),
             depth => format!(
                 "{depth} in flight take {:.2} of the time of {}.",
-                self.overall(Way::Depth(depth)),
+                self.overall(Strategy::Depth(depth)),
                 usual.in_flight
             ),
         };
@@ -259,26 +261,26 @@ impl Findings {
         File::save(self.products.file.as_ref(), &lines)
     }
 
-    fn ways(&self) -> impl Iterator<Item = Way> + '_ {
+    fn ways(&self) -> impl Iterator<Item = Strategy> + '_ {
         let first = self.works.first().copied();
         self.timings.iter().filter(move |timing| Some(timing.work) == first && !timing.control).map(|timing| timing.way)
     }
 
-    fn ratios(&self, way: Way) -> impl Iterator<Item = f64> + '_ {
+    fn ratios(&self, way: Strategy) -> impl Iterator<Item = f64> + '_ {
         self.timings.iter().filter(move |timing| timing.way == way && !timing.control).map(|timing| timing.ratio)
     }
 
     /// The geometric mean over the works. A work that has too few ops for a way to differ counts as 1.
-    fn overall(&self, way: Way) -> f64 {
+    fn overall(&self, way: Strategy) -> f64 {
         (self.ratios(way).map(f64::ln).sum::<f64>() / self.works.len().max(1) as f64).exp()
     }
 
-    fn worst(&self, way: Way) -> f64 {
+    fn worst(&self, way: Strategy) -> f64 {
         self.ratios(way).fold(1.0, f64::max)
     }
 }
 
-impl fmt::Display for Findings {
+impl fmt::Display for TuneReport {
     /// A table of all that was measured, and the verdict.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<30}", "")?;
@@ -326,19 +328,19 @@ impl fmt::Display for Findings {
 mod tests {
     use super::*;
 
-    fn timing(name: &'static str, way: Way, control: bool, ratio: f64) -> Timing {
+    fn timing(name: &'static str, way: Strategy, control: bool, ratio: f64) -> Timing {
         Timing { work: work(name), way, control, time: Duration::from_millis(1), ratio }
     }
 
-    fn work(name: &'static str) -> Work {
-        Work { name, items: 1, ops: 1000 }
+    fn work(name: &'static str) -> Workload {
+        Workload { name, items: 1, ops: 1000 }
     }
 
-    fn findings(timings: Vec<Timing>) -> Findings {
+    fn report(timings: Vec<Timing>) -> TuneReport {
         let works = vec![work("a"), work("b")];
-        Findings::of(Measured {
+        TuneReport::of(Measured {
             usual: SubmitPolicy::default(),
-            products: ProductFindings::of(Vec::new()),
+            products: MatmulReport::of(Vec::new()),
             works,
             timings,
             churn: Vec::new(),
@@ -346,9 +348,9 @@ mod tests {
     }
 
     /// By how long pieces take op by op against `record_all`, and `record_all` against itself.
-    fn churned(op_by_op: [f64; 2], control: f64) -> Findings {
+    fn churned(op_by_op: [f64; 2], control: f64) -> TuneReport {
         let time = Duration::from_millis(1);
-        let churn = [1, 100].into_iter().zip(op_by_op).map(|(items, op_by_op_ratio)| Churn {
+        let churn = [1, 100].into_iter().zip(op_by_op).map(|(items, op_by_op_ratio)| ItemTiming {
             items,
             one_by_one: time,
             op_by_op: time,
@@ -357,7 +359,7 @@ mod tests {
             op_by_op_ratio,
             control,
         });
-        Findings { churn: churn.collect(), ..findings(Vec::new()) }
+        TuneReport { churn: churn.collect(), ..report(Vec::new()) }
     }
 
     #[test]
@@ -368,8 +370,8 @@ mod tests {
             ([0.8, 0.9], 1.0, "op by op is faster"),
             ([0.8, 0.9], 1.1, "no difference"),
         ] {
-            let findings = churned(ratios, control);
-            let verdict = findings.verdict();
+            let report = churned(ratios, control);
+            let verdict = report.verdict();
             let told = format!("take {:.2} for 1, {:.2} for 100 × as long as with `record_all`", ratios[0], ratios[1]);
             assert!(verdict.contains(&told) && verdict.contains(&format!(": {outcome}, where")), "{verdict}");
             assert!(verdict.contains("100 pieces of a copy and a dispatch take 3.40 × as long"), "{verdict}");
@@ -377,40 +379,41 @@ mod tests {
     }
 
     /// Ratios of a way in both works, and of the control.
-    fn found(way: Way, ratios: [f64; 2], control: f64) -> Findings {
+    fn found(way: Strategy, ratios: [f64; 2], control: f64) -> TuneReport {
         let both = ["a", "b"].into_iter().zip(ratios);
         let mut timings: Vec<_> = both.map(|(name, ratio)| timing(name, way, false, ratio)).collect();
         timings.extend(["a", "b"].map(|name| timing(name, way.baseline(), false, 1.0)));
         timings.push(timing("a", way.baseline(), true, control));
-        findings(timings)
+        report(timings)
     }
 
     #[test]
     fn a_way_that_gains_more_than_chance_is_chosen() {
         let every = Split::Every(64);
-        let gained = found(Way::Cut(every), [0.7, 0.9], 1.01);
+        let gained = found(Strategy::Cut(every), [0.7, 0.9], 1.01);
         assert_eq!(gained.policy(), SubmitPolicy { split: every, ..SubmitPolicy::default() });
         assert!(gained.verdict().contains("Splitting helps here: every 64 ops takes 0.79"), "{}", gained.verdict());
-        assert_eq!(found(Way::Depth(3), [0.7, 0.9], 1.01).policy().in_flight, 3);
+        assert_eq!(found(Strategy::Depth(3), [0.7, 0.9], 1.01).policy().in_flight, 3);
     }
 
     #[test]
     fn what_chance_explains_is_no_benefit() {
-        let every = Way::Cut(Split::Every(64));
+        let every = Strategy::Cut(Split::Every(64));
         for (ratios, control) in [([0.97, 0.98], 1.0), ([0.8, 0.9], 1.1), ([0.5, 1.2], 1.0)] {
-            let findings = found(every, ratios, control);
-            assert_eq!(findings.policy(), SubmitPolicy::default(), "{ratios:?}");
-            assert!(findings.verdict().starts_with("No benefit from splitting here"), "{}", findings.verdict());
+            let report = found(every, ratios, control);
+            assert_eq!(report.policy(), SubmitPolicy::default(), "{ratios:?}");
+            assert!(report.verdict().starts_with("No benefit from splitting here"), "{}", report.verdict());
         }
     }
 
     #[test]
     fn ways_that_do_not_differ_are_left_out_and_the_baseline_is_there_twice() {
-        let few = Way::all(Work { name: "few", items: 1, ops: 48 });
+        let few = Strategy::all(Workload { name: "few", items: 1, ops: 48 });
         assert!(
-            few.contains(&(Way::Cut(Split::Every(8)), false)) && !few.contains(&(Way::Cut(Split::Every(64)), false))
+            few.contains(&(Strategy::Cut(Split::Every(8)), false))
+                && !few.contains(&(Strategy::Cut(Split::Every(64)), false))
         );
-        for way in [Way::Cut(Split::Never), Way::Depth(2)] {
+        for way in [Strategy::Cut(Split::Never), Strategy::Depth(2)] {
             assert_eq!(few.iter().filter(|(other, _)| *other == way).count(), 2);
             assert_eq!(way.baseline(), way);
         }
@@ -418,7 +421,7 @@ mod tests {
 
     #[test]
     fn switched_off_nothing_is_saved_and_that_is_said() {
-        let error = findings(Vec::new()).save().expect_err("there is no file");
+        let error = report(Vec::new()).save().expect_err("there is no file");
         assert!(error.to_string().contains("switched off"), "{error}");
     }
 }

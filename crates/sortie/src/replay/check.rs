@@ -2,20 +2,20 @@
 
 use std::{panic::Location, sync::Arc};
 
-use super::{Parts, Run};
+use super::{ReplayInner, Run};
 use crate::{
     device::Buffer,
     error::{Error, Result},
-    memory::Use,
-    plan::Errand,
+    memory::Usage,
+    plan::RunArgs,
 };
 
 /// What a run must leave behind.
-pub(super) struct Rehearsal {
+pub(super) struct ReplayCheck {
     left: Vec<(Buffer<u32>, Vec<u32>)>,
 }
 
-impl Rehearsal {
+impl ReplayCheck {
     /// Does what the run will do, encoded anew, and undoes it. `None` when nobody asked, or a run has been compared already.
     pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
         let parts = &run.parts;
@@ -25,7 +25,7 @@ impl Rehearsal {
         let buffers = written(parts);
         let before = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
         let mut twin = Run::new(parts.clone());
-        twin.errand = Errand { data: run.errand.data.clone(), encoded: true, ..Errand::default() };
+        twin.errand = RunArgs { data: run.errand.data.clone(), encoded: true, ..RunArgs::default() };
         twin.given.clone_from(&run.given);
         twin.launch(here, true)?;
         let after = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
@@ -53,12 +53,12 @@ impl Rehearsal {
 }
 
 /// All memory that a run leaves something in, as far as it can be looked at.
-fn written(parts: &Arc<Parts>) -> Vec<Buffer<u32>> {
+fn written(parts: &Arc<ReplayInner>) -> Vec<Buffer<u32>> {
     let frozen = parts.frozen();
     let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
     let blocks = slots.iter().filter_map(|slot| frozen.payload.blocks[*slot as usize].clone());
-    let open = blocks.filter(|block| block.allows(Use::CopyFrom) && block.allows(Use::CopyTo));
+    let open = blocks.filter(|block| block.allows(Usage::CopyFrom) && block.allows(Usage::CopyTo));
     open.map(|block| Buffer::of(&parts.shared, block)).collect()
 }

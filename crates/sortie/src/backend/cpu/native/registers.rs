@@ -3,19 +3,19 @@
 use smallvec::SmallVec;
 use sortie_cpu::native::{self, Number};
 use sortie_plan::{
-    Element, Function,
-    fuse::{Program, Step},
+    ElementType, Function,
+    fuse::{Expr, Program},
 };
 
 use super::{
-    chain::{Chain, Operand, Task},
+    chain::{Chain, ChainOp, Operand},
     loads::Input,
 };
 
 /// Finds a place for every step.
-pub(super) struct Layout<'p> {
+pub(super) struct RegisterAssignment<'p> {
     program: &'p Program,
-    tasks: Vec<Task>,
+    tasks: Vec<ChainOp>,
     /// By step, once it is known.
     known: Vec<Operand>,
     /// By step: the last that uses it.
@@ -29,15 +29,15 @@ pub(super) struct Layout<'p> {
 /// Outputs are numbered behind any number of registers until that is known.
 const OUTPUTS: usize = usize::MAX / 2;
 
-impl<'p> Layout<'p> {
+impl<'p> RegisterAssignment<'p> {
     pub(super) fn new(program: &'p Program) -> Self {
         let steps = &program.tail.steps;
         let mut last: Vec<usize> = (0..steps.len()).collect();
         for (number, step) in steps.iter().enumerate() {
             match step {
-                Step::Apply { args, .. } => args.iter().for_each(|arg| last[*arg] = number),
-                Step::Gather { index, .. } => last[*index] = number,
-                Step::Load { .. } | Step::Join { .. } | Step::Head(_) => {}
+                Expr::Apply { args, .. } => args.iter().for_each(|arg| last[*arg] = number),
+                Expr::Gather { index, .. } => last[*index] = number,
+                Expr::Load { .. } | Expr::Join { .. } | Expr::Head(_) => {}
             }
         }
         Self { program, tasks: Vec::new(), known: Vec::new(), last, free: Vec::new(), registers: 0, loads: 0 }
@@ -61,13 +61,13 @@ impl<'p> Layout<'p> {
         };
         for task in &mut tasks {
             match task {
-                Task::Load { to, .. } | Task::Join { to, .. } => settle(to),
-                Task::Gather { index, to, .. } => [&mut index.place, to].into_iter().for_each(settle),
-                Task::Apply { args, to, .. } => {
+                ChainOp::Load { to, .. } | ChainOp::Join { to, .. } => settle(to),
+                ChainOp::Gather { index, to, .. } => [&mut index.place, to].into_iter().for_each(settle),
+                ChainOp::Apply { args, to, .. } => {
                     args.iter_mut().for_each(|arg| settle(&mut arg.place));
                     settle(to);
                 }
-                Task::Copy { from, to } | Task::Narrow { from, to } => {
+                ChainOp::Copy { from, to } | ChainOp::Narrow { from, to } => {
                     [&mut from.place, to].into_iter().for_each(settle);
                 }
             }
@@ -90,42 +90,42 @@ impl<'p> Layout<'p> {
     }
 
     fn input(&self, number: usize) -> Input {
-        Input { number, halves: self.program.inputs[number].element == Element::F16 }
+        Input { number, halves: self.program.inputs[number].element == ElementType::F16 }
     }
 
-    fn step(&mut self, number: usize, step: &Step) {
+    fn step(&mut self, number: usize, step: &Expr) {
         let program = self.program;
         let stored = || (0..program.outputs.len()).filter(|output| program.tail.stores[*output] == number);
-        let whole = |output: &usize| program.outputs[*output].element != Element::F16;
+        let whole = |output: &usize| program.outputs[*output].element != ElementType::F16;
         let direct = stored().find(whole);
         let to = direct.map_or_else(|| self.register(), |output| OUTPUTS + output);
         let mut known = Operand { place: to, load: None };
         match step {
-            Step::Load { input, at } => {
+            Expr::Load { input, at } => {
                 let input = self.input(*input);
                 let lent = (direct.is_none() && !input.halves).then_some(self.loads);
                 self.loads += usize::from(lent.is_some());
                 known.load = lent;
-                self.tasks.push(Task::Load { input, at: at.clone(), lent, to });
+                self.tasks.push(ChainOp::Load { input, at: at.clone(), lent, to });
             }
-            Step::Gather { input, index, rows, row } => {
+            Expr::Gather { input, index, rows, row } => {
                 let (table, index) = (self.input(*input), self.known[*index]);
-                self.tasks.push(Task::Gather { table, index, rows: *rows as usize, row: *row as usize, to });
+                self.tasks.push(ChainOp::Gather { table, index, rows: *rows as usize, row: *row as usize, to });
             }
-            Step::Join { inputs, pieces } => {
+            Expr::Join { inputs, pieces } => {
                 let inputs = inputs.map(|input| self.input(input));
-                self.tasks.push(Task::Join { inputs, pieces: pieces.map(|piece| piece as usize), to });
+                self.tasks.push(ChainOp::Join { inputs, pieces: pieces.map(|piece| piece as usize), to });
             }
-            Step::Apply { f, args, scalars, element } => {
+            Expr::Apply { f, args, scalars, element } => {
                 let of = args.first().map_or(*element, |arg| program.element(&program.tail, *arg));
                 let mut operands = [known; 3];
                 operands.iter_mut().zip(args).for_each(|(operand, arg)| *operand = self.known[*arg]);
-                let apply = |f, args, to| Task::Apply { f, of: number_of(of), args, scalars: *scalars, to };
-                if *element == Element::F16 {
+                let apply = |f, args, to| ChainOp::Apply { f, of: number_of(of), args, scalars: *scalars, to };
+                if *element == ElementType::F16 {
                     let exact = self.register();
                     self.tasks.push(apply(function(*f, *element), operands, exact));
                     let exact_value = Operand { place: exact, load: None };
-                    let half = Task::Apply {
+                    let half = ChainOp::Apply {
                         f: native::Function::Half,
                         of: Number::F32,
                         args: [exact_value; 3],
@@ -138,29 +138,29 @@ impl<'p> Layout<'p> {
                     self.tasks.push(apply(function(*f, *element), operands, to));
                 }
             }
-            Step::Head(_) => unreachable!("a chain has no head"),
+            Expr::Head(_) => unreachable!("a chain has no head"),
         }
         self.known.push(known);
         for output in stored().filter(|output| Some(*output) != direct) {
             let to = OUTPUTS + output;
             self.tasks.push(if whole(&output) {
-                Task::Copy { from: known, to }
+                ChainOp::Copy { from: known, to }
             } else {
-                Task::Narrow { from: known, to }
+                ChainOp::Narrow { from: known, to }
             });
         }
     }
 }
 
-fn number_of(element: Element) -> Number {
+fn number_of(element: ElementType) -> Number {
     match element {
-        Element::F32 | Element::F16 => Number::F32,
-        Element::U32 => Number::U32,
-        Element::I32 => Number::I32,
+        ElementType::F32 | ElementType::F16 => Number::F32,
+        ElementType::U32 => Number::U32,
+        ElementType::I32 => Number::I32,
     }
 }
 
-fn function(f: Function, to: Element) -> native::Function {
+fn function(f: Function, to: ElementType) -> native::Function {
     use native::Function as Native;
     match f {
         Function::Neg => Native::Neg,

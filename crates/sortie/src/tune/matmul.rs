@@ -3,8 +3,8 @@
 use std::{fmt, path::PathBuf, time::Duration};
 
 use sortie_plan::{
-    Caps, Element, ProductWay,
-    fuse::{Body, Head, Port, Product, Program, Source, Step},
+    Caps, ElementType, MatmulKernel,
+    fuse::{Body, Expr, Head, KernelSource, Product, Program, ProgramBuffer},
 };
 
 use crate::{
@@ -32,15 +32,15 @@ const ROUNDS: usize = 5;
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ProductFindings {
+pub struct MatmulReport {
     pub(super) file: Option<File>,
-    timings: Vec<ProductTiming>,
+    timings: Vec<MatmulTiming>,
 }
 
 /// One way to multiply large matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ProductTiming {
+pub struct MatmulTiming {
     /// What it is called: a kind of kernel (`blocks`, `wide`, `tiles`), or on the built-in CPU a library (`gemm`, `matrixmultiply`,
     /// `matrixmultiply strips`).
     pub way: &'static str,
@@ -55,7 +55,7 @@ impl Device {
     /// device, for some milliseconds to some seconds: call it while nothing else runs. Replays keep the kernels that they were frozen with.
     ///
     /// Nothing else measures. Without it, and without a [tuning file](crate::TuningFile), a device uses what suits its kind: tiles in workgroup memory on hardware,
-    /// wide blocks in registers on software drivers, `gemm` on the built-in CPU. No file is written before [`ProductFindings::save`]; `sortie tune` does both.
+    /// wide blocks in registers on software drivers, `gemm` on the built-in CPU. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -68,7 +68,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and [`Batch::submit`](crate::Batch::submit).
-    pub fn tune(&self) -> Result<ProductFindings> {
+    pub fn tune(&self) -> Result<MatmulReport> {
         if self.info().kind == DeviceKind::Noop {
             return Err(Error::new(
                 ErrorKind::Unsupported,
@@ -78,17 +78,17 @@ impl Device {
         let tuning = self.shared().tuning();
         let libraries = self.shared().backend().libraries();
         let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
-        let timings = times.into_iter().map(|(way, time)| ProductTiming { way, time }).collect();
-        let findings = ProductFindings { file: tuning.file().cloned(), timings };
-        match (libraries, ProductWay::named(findings.fastest())) {
-            (Some(libraries), _) => libraries.select(findings.fastest()),
+        let timings = times.into_iter().map(|(way, time)| MatmulTiming { way, time }).collect();
+        let report = MatmulReport { file: tuning.file().cloned(), timings };
+        match (libraries, MatmulKernel::named(report.fastest())) {
+            (Some(libraries), _) => libraries.select(report.fastest()),
             (None, Some(way)) => tuning.set_product_way(way),
             (None, None) => unreachable!("kernels go by the names of their ways"),
         }
-        Ok(findings)
+        Ok(report)
     }
 
-    /// How it multiplies large matrices, by the name of a [`ProductTiming::way`]: the default for its kind, what the tuning file says, or what [`Device::tune`] found.
+    /// How it multiplies large matrices, by the name of a [`MatmulTiming::way`]: the default for its kind, what the tuning file says, or what [`Device::tune`] found.
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions, TuningFile};
@@ -106,7 +106,7 @@ impl Device {
     }
 }
 
-impl ProductFindings {
+impl MatmulReport {
     /// The way that the device uses from now on.
     #[must_use]
     pub fn fastest(&self) -> &'static str {
@@ -115,7 +115,7 @@ impl ProductFindings {
 
     /// All ways that were measured.
     #[must_use]
-    pub fn timings(&self) -> &[ProductTiming] {
+    pub fn timings(&self) -> &[MatmulTiming] {
         &self.timings
     }
 
@@ -133,9 +133,9 @@ impl ProductFindings {
     }
 }
 
-impl fmt::Display for ProductFindings {
+impl fmt::Display for MatmulReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ProductTiming { way, time } in &self.timings {
+        for MatmulTiming { way, time } in &self.timings {
             let name = format!("{SIDE}×{SIDE}×{SIDE}, {way}");
             writeln!(f, "{name:<40} {:>14}", format!("{:.3} ms", time.as_secs_f64() * 1e3))?;
         }
@@ -144,18 +144,18 @@ impl fmt::Display for ProductFindings {
 }
 
 #[cfg(test)]
-impl ProductFindings {
+impl MatmulReport {
     /// Of a device without a tuning file.
-    pub(super) fn of(timings: Vec<ProductTiming>) -> Self {
+    pub(super) fn of(timings: Vec<MatmulTiming>) -> Self {
         Self { file: None, timings }
     }
 }
 
 /// A kernel, its source and the times of its runs.
 struct Contender {
-    way: ProductWay,
+    way: MatmulKernel,
     kernel: Kernel,
-    source: Source,
+    source: KernelSource,
     times: [Duration; ROUNDS],
 }
 
@@ -163,7 +163,7 @@ struct Contender {
 fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
     let result = device.zeros::<f32>(SIDE * SIDE)?;
-    let ways = ProductWay::ALL.into_iter().filter(|way| fits(*way, &device.info().limits));
+    let ways = MatmulKernel::ALL.into_iter().filter(|way| fits(*way, &device.info().limits));
     let contenders = ways.map(|way| Contender::new(device, way));
     let mut contenders = contenders.collect::<Result<Vec<_>>>()?;
     // The first round compiles.
@@ -183,14 +183,14 @@ fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
 }
 
 impl Contender {
-    fn new(device: &Device, way: ProductWay) -> Result<Self> {
+    fn new(device: &Device, way: MatmulKernel) -> Result<Self> {
         let side = SIDE as u32;
         let product =
             Product { m: side, k: side, n: side, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2] };
-        let port = Port { element: Element::F32, len: side * side };
+        let port = ProgramBuffer { element: ElementType::F32, len: side * side };
         let program = Program {
             head: Head::Product(product),
-            tail: Body { steps: vec![Step::Head(Element::F32)], stores: vec![0] },
+            tail: Body { steps: vec![Expr::Head(ElementType::F32)], stores: vec![0] },
             inputs: vec![port; 2],
             outputs: vec![port],
             scalars: 0,

@@ -14,15 +14,15 @@ use crate::error::{Error, Result};
 /// let y = batch.exp(x);
 /// let y = batch.relu(y);
 /// let y = batch.read(y);
-/// let outlook = batch.plan()?;
-/// assert_eq!((outlook.dispatches(), outlook.passes(), outlook.submissions()), (1, 1, 1));
-/// println!("about {:?} on the device", outlook.estimate());
+/// let plan_summary = batch.plan()?;
+/// assert_eq!((plan_summary.dispatches(), plan_summary.passes(), plan_summary.submissions()), (1, 1, 1));
+/// println!("about {:?} on the device", plan_summary.estimate());
 /// batch.submit()?;
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Outlook {
+pub struct PlanSummary {
     peak_bytes: u64,
     dispatches: usize,
     passes: usize,
@@ -32,7 +32,7 @@ pub struct Outlook {
     longest: Duration,
 }
 
-impl Outlook {
+impl PlanSummary {
     /// Bytes of memory for what lives only in the batch: scratch, and tensors that nobody keeps.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
@@ -95,14 +95,14 @@ impl Batch {
     ///
     /// # Errors
     /// All mistakes made while recording, the same that [`Batch::submit`] returns.
-    pub fn plan(&mut self) -> Result<Outlook> {
-        if let Some(mistakes) = Error::all(self.tape().mistakes()) {
+    pub fn plan(&mut self) -> Result<PlanSummary> {
+        if let Some(mistakes) = Error::all(self.recorder().mistakes()) {
             return Err(mistakes);
         }
         let shared = self.shared.clone();
-        let planned = shared.plan(&self.tape().recording)?;
-        let Some(tape) = &self.tape else { unreachable!("submit takes the batch") };
-        let route = self.route(&planned, &tape.payload);
+        let planned = shared.plan(&self.recorder().recording)?;
+        let Some(recorder) = &self.recorder else { unreachable!("submit takes the batch") };
+        let route = self.route(&planned, &recorder.payload);
         let (planned, costs) = (route.planned(&planned), self.shared.costs());
         let plan = &planned.plan;
         let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));
@@ -110,7 +110,7 @@ impl Batch {
         kernels.retain(|(kernel, _)| !native(*kernel));
         kernels.dedup_by_key(|(kernel, _)| *kernel);
         let fills = plan.num_dispatches() > plan.dispatches.len();
-        Ok(Outlook {
+        Ok(PlanSummary {
             peak_bytes: plan.peak_bytes(),
             dispatches: plan.num_dispatches(),
             passes: plan.passes(&route.cuts),

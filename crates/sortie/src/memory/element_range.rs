@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A range of elements in a buffer of `len`, as the user gave it: perhaps wrong, which is found out when it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct ElementRange {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) len: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Stretch {
     pub(crate) size: usize,
 }
 
-impl Stretch {
+impl ElementRange {
     pub(crate) fn whole<T>(len: usize) -> Self {
         Self { start: 0, end: len, len, size: size_of::<T>() }
     }

@@ -14,12 +14,12 @@ use wgpu::hal::vulkan::Device;
 /// Qualcomm's, as PCI has it.
 const QUALCOMM: u32 = 0x5143;
 
-pub(super) struct Target {
+pub(super) struct SpirvTarget {
     pub(super) options: spv::Options<'static>,
     pub(super) flags: vk::PipelineShaderStageCreateFlags,
 }
 
-impl Target {
+impl SpirvTarget {
     pub(super) fn of(hal: &Device, gpu: &wgpu::Device) -> Self {
         let (features, supported) = (gpu.features(), Supported::by(hal));
         let unchecked_if = |robust| if robust { BoundsCheckPolicy::Unchecked } else { BoundsCheckPolicy::Restrict };

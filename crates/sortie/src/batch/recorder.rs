@@ -13,14 +13,14 @@ use crate::{
     info::Limits,
     kernel::Kernel,
     memory::{Block, BufferId},
-    plan::Payload,
+    plan::Resources,
     submit::Pins,
 };
 
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(super) struct RecordRows {
     pub(super) recording: Recording,
-    pub(super) payload: Payload,
+    pub(super) payload: Resources,
     slots: FxHashMap<BufferId, SlotId>,
     kernels: FxHashMap<u64, KernelIndex>,
     /// Mistakes by op of the recording.
@@ -38,13 +38,13 @@ const SPARE_BYTES: usize = 1 << 20;
 /// Tapes kept for later batches: as many as threads may sensibly record at once. Boxed, so that taking one moves a pointer.
 const SPARES: usize = 16;
 #[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
-static SPARE: Mutex<Vec<Box<Tape>>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<Box<RecordRows>>> = Mutex::new(Vec::new());
 
-impl Tape {
+impl RecordRows {
     pub(super) fn take() -> Box<Self> {
-        let mut tape = SPARE.lock().pop().unwrap_or_default();
-        tape.payload.blocks = Pins::spare();
-        tape
+        let mut recorder = SPARE.lock().pop().unwrap_or_default();
+        recorder.payload.blocks = Pins::spare();
+        recorder
     }
 
     pub(super) fn give_back(mut self: Box<Self>) {

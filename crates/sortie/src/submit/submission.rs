@@ -16,31 +16,31 @@ use sortie_plan::{SlotId, Touch};
 use crate::{
     clock::{Instant, Moment},
     error::{Error, ErrorKind, Result},
-    finish::{Completion, Landing, PendingReadback, Wakers, canceled},
+    finish::{BatchReadback, Completion, PendingReadback, Wakers, canceled},
     memory::{Block, Sequence},
-    policy::Effort,
-    profile::{Log, Profile, StageKind, Watchers},
+    policy::WorkEstimate,
+    profile::{Log, Profile, StageKind, WatcherList},
 };
 
 /// One submission, ready to go, by commands `C`.
 #[derive(Debug)]
-pub(crate) struct Flight<C> {
+pub(crate) struct ReadySubmission<C> {
     pub(crate) commands: C,
-    pub(crate) leg: Leg,
+    pub(crate) leg: Submission,
 }
 
 /// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
 #[derive(Debug)]
-pub(crate) struct Leg {
+pub(crate) struct Submission {
     /// Which submission of its batch it is.
     pub(crate) part: u32,
     /// Which stretch between the splits of its batch it belongs to.
     pub(crate) submission: u32,
     /// The last one of its batch: landing it ends the batch.
     pub(crate) last: bool,
-    pub(crate) hold: Arc<Hold>,
+    pub(crate) hold: Arc<BatchState>,
     /// What it has to do.
-    pub(crate) effort: Option<Arc<Effort>>,
+    pub(crate) effort: Option<Arc<WorkEstimate>>,
     /// Whether its pipelines are those of a native replay. Known when it has left.
     pub(crate) native: bool,
     /// What it was cut to take at most.
@@ -53,7 +53,7 @@ pub(crate) struct Leg {
 
 /// What a whole batch keeps alive until its last submission has landed.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct BatchState {
     pub(crate) completion: Arc<Completion>,
     pub(crate) pins: Pins,
     pub(crate) touches: Arc<[Touch]>,
@@ -62,11 +62,11 @@ pub(crate) struct Hold {
     /// When it was handed over.
     sequence: Sequence,
     /// What it reads back, and where its readings look for it. Known before the last submission leaves.
-    readback: OnceLock<(Arc<dyn PendingReadback>, Arc<Landing>)>,
+    readback: OnceLock<(Arc<dyn PendingReadback>, Arc<BatchReadback>)>,
     /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<dyn Replayed>>,
     /// Where somebody wants to know what it takes.
-    pub(crate) logged: Option<Logged>,
+    pub(crate) logged: Option<ProfiledBatch>,
     /// All went well; its completion is about to be told.
     landed: AtomicBool,
 }
@@ -85,15 +85,15 @@ pub(crate) trait Replayed: fmt::Debug + Send + Sync {
 
 /// A log of a batch, and who is to hear of it.
 #[derive(Debug)]
-pub(crate) struct Logged {
+pub(crate) struct ProfiledBatch {
     pub(crate) log: Arc<Log>,
-    landing: Arc<Landing>,
+    landing: Arc<BatchReadback>,
     /// Let go of when the batch is over: they wait for that.
-    watchers: Mutex<Watchers>,
+    watchers: Mutex<WatcherList>,
 }
 
-impl Logged {
-    pub(crate) fn new(log: Arc<Log>, landing: Arc<Landing>, watchers: Watchers) -> Self {
+impl ProfiledBatch {
+    pub(crate) fn new(log: Arc<Log>, landing: Arc<BatchReadback>, watchers: WatcherList) -> Self {
         Self { log, landing, watchers: Mutex::new(watchers) }
     }
 
@@ -110,12 +110,12 @@ impl Logged {
     }
 
     /// Nobody is to be told any more.
-    fn let_go(&self) -> Watchers {
+    fn let_go(&self) -> WatcherList {
         std::mem::take(&mut *self.watchers.lock())
     }
 }
 
-impl Drop for Hold {
+impl Drop for BatchState {
     /// However a batch ends, whoever waits for it hears of it. Landing and failing come first; this is for what went wrong on the way.
     fn drop(&mut self) {
         if !*self.landed.get_mut() {
@@ -124,7 +124,7 @@ impl Drop for Hold {
     }
 }
 
-impl Hold {
+impl BatchState {
     /// Of a batch that has pinned nothing yet.
     pub(crate) fn new(completion: Arc<Completion>, touches: Arc<[Touch]>, at: &'static Location<'static>) -> Self {
         Self {
@@ -154,7 +154,7 @@ impl Hold {
     }
 
     /// What it reads back. Once, before the last submission leaves.
-    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<Landing>) {
+    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<BatchReadback>) {
         drop(self.readback.set((returning, landing)));
     }
 
@@ -176,13 +176,13 @@ impl Hold {
     }
 }
 
-impl<C> Flight<C> {
+impl<C> ReadySubmission<C> {
     /// A batch of one submission.
-    pub(crate) fn whole(commands: C, hold: Hold) -> Self {
+    pub(crate) fn whole(commands: C, hold: BatchState) -> Self {
         let hold = Arc::new(hold);
         Self {
             commands,
-            leg: Leg {
+            leg: Submission {
                 part: 0,
                 submission: 0,
                 last: true,
@@ -228,7 +228,7 @@ impl Drop for Pins {
     }
 }
 
-impl Leg {
+impl Submission {
     /// The submission is done and what it reads back is mapped. Whoever waits hears of it only after `before`.
     pub(crate) fn land(self, before: impl FnOnce()) -> Wakers {
         if !self.last {
@@ -255,7 +255,7 @@ impl Leg {
             Some(_) => error.clone(),
             None => error.clone().at(self.hold.at),
         };
-        drop(self.hold.logged.as_ref().map(Logged::let_go));
+        drop(self.hold.logged.as_ref().map(ProfiledBatch::let_go));
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
             for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.section >= self.submission) {

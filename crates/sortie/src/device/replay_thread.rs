@@ -18,7 +18,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Runs jobs one after the other, off the calling thread.
 #[derive(Default)]
-pub(crate) struct Recorder {
+pub(crate) struct ReplayThread {
     state: Arc<Mutex<State>>,
 }
 
@@ -29,7 +29,7 @@ struct State {
     running: bool,
 }
 
-impl Recorder {
+impl ReplayThread {
     /// Queues a job. It is dropped where no thread starts.
     pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
@@ -68,7 +68,7 @@ fn next(state: &Mutex<State>) -> Option<Job> {
     job
 }
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for ReplayThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").field("jobs", &self.state.lock().jobs.len()).finish_non_exhaustive()
     }
@@ -82,11 +82,11 @@ mod tests {
 
     #[test]
     fn jobs_run_in_order_after_a_panic_too() {
-        let recorder = Recorder::default();
+        let replay_thread = ReplayThread::default();
         let (send, receive) = mpsc::channel();
         for number in 0..10 {
             let send = send.clone();
-            recorder.push(move || {
+            replay_thread.push(move || {
                 assert_ne!(number, 3, "a defect");
                 send.send(number).expect("the test listens");
             });

@@ -23,7 +23,7 @@ struct Idle<T> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Shelf<T> {
+pub(crate) struct FreeList<T> {
     limits: PoolLimits,
     /// Within a class the oldest comes first and the newest is taken first.
     classes: BTreeMap<u64, Vec<Idle<T>>>,
@@ -31,7 +31,7 @@ pub(crate) struct Shelf<T> {
     count: usize,
 }
 
-impl<T> Shelf<T> {
+impl<T> FreeList<T> {
     pub(crate) fn new(limits: PoolLimits) -> Self {
         Self { limits, classes: BTreeMap::new(), bytes: 0, count: 0 }
     }
@@ -124,35 +124,35 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_when_bytes_or_count_run_over() {
-        let mut shelf = Shelf::new(limits(4096, 3));
+        let mut free_list = FreeList::new(limits(4096, 3));
         for item in 0..3 {
-            assert!(shelf.put(256, item).is_empty());
+            assert!(free_list.put(256, item).is_empty());
         }
-        assert_eq!(shelf.put(512, 3), [0], "count");
-        assert_eq!(shelf.put(1024, 4), [1], "count again");
-        let mut shelf = Shelf::new(limits(1024, 100));
-        assert!((0..4).all(|item| shelf.put(256, item).is_empty()));
-        assert_eq!(shelf.put(256, 4), [0], "bytes");
-        assert_eq!(shelf.put(512, 9), [9], "over a quarter of the limit: never kept");
+        assert_eq!(free_list.put(512, 3), [0], "count");
+        assert_eq!(free_list.put(1024, 4), [1], "count again");
+        let mut free_list = FreeList::new(limits(1024, 100));
+        assert!((0..4).all(|item| free_list.put(256, item).is_empty()));
+        assert_eq!(free_list.put(256, 4), [0], "bytes");
+        assert_eq!(free_list.put(512, 9), [9], "over a quarter of the limit: never kept");
     }
 
     #[test]
     fn what_is_too_old_goes_at_the_next_put() {
-        let mut shelf = Shelf::new(PoolLimits { bytes: 1 << 20, count: 10, age: Duration::ZERO });
-        shelf.put(256, 1);
+        let mut free_list = FreeList::new(PoolLimits { bytes: 1 << 20, count: 10, age: Duration::ZERO });
+        free_list.put(256, 1);
         std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(shelf.put(256, 2), [1]);
+        assert_eq!(free_list.put(256, 2), [1]);
     }
 
     #[test]
     fn the_preferred_item_is_found_again() {
-        let mut shelf = Shelf::new(limits(1 << 20, 10));
+        let mut free_list = FreeList::new(limits(1 << 20, 10));
         for item in 0..5 {
-            shelf.put(256, item);
+            free_list.put(256, item);
         }
-        assert_eq!(shelf.take(256, |item| *item == 2), Some(2));
-        assert_eq!(shelf.take(256, |item| *item == 77), Some(4), "else the newest");
-        assert_eq!(shelf.take(512, |_| true), None);
-        assert_eq!((shelf.bytes(), shelf.drain().len(), shelf.bytes()), (3 * 256, 3, 0));
+        assert_eq!(free_list.take(256, |item| *item == 2), Some(2));
+        assert_eq!(free_list.take(256, |item| *item == 77), Some(4), "else the newest");
+        assert_eq!(free_list.take(512, |_| true), None);
+        assert_eq!((free_list.bytes(), free_list.drain().len(), free_list.bytes()), (3 * 256, 3, 0));
     }
 }
