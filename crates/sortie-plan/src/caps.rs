@@ -11,8 +11,8 @@ pub struct Caps {
     pub reuse: bool,
     /// Tensor operations may share kernels.
     pub fuse: bool,
-    /// Kernels run on the host: products of matrices are not kernels, so nothing joins them.
-    pub host: bool,
+    /// Kernels run on the native_programs: products of matrices are not kernels, so nothing joins them.
+    pub native_programs: bool,
     /// The driver runs kernels in software.
     pub software: bool,
     /// How large products of matrices are computed.
@@ -76,7 +76,7 @@ impl Default for Caps {
             reorder: true,
             reuse: true,
             fuse: true,
-            host: false,
+            native_programs: false,
             software: false,
             product: MatmulKernel::Blocks,
             storage_buffers: 8,

@@ -161,13 +161,13 @@ impl Drop for LeaveOnDrop {
 }
 
 /// Remembers a thread, and what ends it.
-pub(crate) fn enlist(owner: Weak<dyn Quit>, thread: JoinHandle<()>) {
-    register();
+pub(crate) fn register(owner: Weak<dyn Quit>, thread: JoinHandle<()>) {
+    run_at_exit();
     remember(Member { owner: Some(owner), thread });
 }
 
 /// Remembers a thread that is about to end, and lets go of a device when it does; the device has registered what waits for it.
-pub(crate) fn see_off(thread: JoinHandle<()>) {
+pub(crate) fn register_ending(thread: JoinHandle<()>) {
     remember(Member { owner: None, thread });
 }
 
@@ -179,7 +179,7 @@ fn remember(member: Member) {
 
 /// Has the exit wait before anything that was loaded or made until now goes. Not more often than drivers of a process can make it necessary: they register when they are loaded and first used, not each
 /// time that a device is opened.
-pub(crate) fn register() {
+pub(crate) fn run_at_exit() {
     const MOST: usize = 1000;
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     if COUNT.fetch_add(1, Ordering::Relaxed) < MOST && !at_exit() {
@@ -199,7 +199,7 @@ static LOADING: AtomicUsize = AtomicUsize::new(0);
 impl Loading {
     pub(crate) fn begin() -> Self {
         LOADING.fetch_add(1, Ordering::SeqCst);
-        keep_registering();
+        keep_run_at_exit();
         Self(())
     }
 }
@@ -210,7 +210,7 @@ impl Drop for Loading {
     }
 }
 
-fn keep_registering() {
+fn keep_run_at_exit() {
     /// Two seconds, and 640 KB of the C runtime's memory.
     const MOST: usize = 20_000;
     const INTERVAL: Duration = Duration::from_micros(100);

@@ -201,7 +201,7 @@ impl<'a> Graph<'a> {
         let element = self.op(node).output.element;
         match head.map(|head| self.op(head).kind) {
             None => true,
-            Some(TensorKind::Matmul { .. }) => !self.caps.host && element != ElementType::F16,
+            Some(TensorKind::Matmul { .. }) => !self.caps.native_programs && element != ElementType::F16,
             // A row is kept in the first output meanwhile.
             Some(TensorKind::Rows(_)) => element == ElementType::F32,
             Some(_) => element != ElementType::F16,

@@ -88,7 +88,7 @@ impl Graph<'_> {
         let view = self.seen(input)?;
         let swapped = transposed(&view, &input.shape)?;
         // Wide blocks are for sides that lie straight: next to a large product a copy is nothing.
-        let copied = swapped && self.caps.product == MatmulKernel::Wide && !self.caps.host && is_large(op);
+        let copied = swapped && self.caps.product == MatmulKernel::Wide && !self.caps.native_programs && is_large(op);
         (!copied).then_some((view.base, swapped))
     }
 }

@@ -15,7 +15,7 @@ pub struct Touch {
     /// It writes at least a part of the slot.
     pub writes: bool,
     /// It may see what was in the slot before the batch: nothing before in the batch has overwritten all of it.
-    pub needed: bool,
+    pub reads_previous: bool,
 }
 
 /// All touches, in the order of the sections.
@@ -42,9 +42,9 @@ pub fn touches(recording: &Recording, plan: &Plan) -> Vec<Touch> {
                     touches[latest.unwrap_or_default()].writes |= writes;
                 }
                 earlier => {
-                    let needed = earlier.is_none_or(|touch| touch.needed) && !overwrites;
+                    let reads_previous = earlier.is_none_or(|touch| touch.reads_previous) && !overwrites;
                     *latest = Some(touches.len());
-                    touches.push(Touch { slot, section, writes, needed });
+                    touches.push(Touch { slot, section, writes, reads_previous });
                 }
             }
         }
@@ -60,7 +60,7 @@ mod tests {
 
     fn touched(draft: &Draft) -> Vec<(u32, u32, bool, bool)> {
         let plan = plan(&draft.recording, &Caps::default());
-        let plain = |touch: Touch| (touch.slot.0, touch.section, touch.writes, touch.needed);
+        let plain = |touch: Touch| (touch.slot.0, touch.section, touch.writes, touch.reads_previous);
         touches(&draft.recording, &plan).into_iter().map(plain).collect()
     }
 

@@ -13,7 +13,7 @@ use crate::{
 
 pub(crate) const PART: Part = Part {
     name: "growth",
-    about: "memory after 1M ops, 100k buffers, 10k replays, and uploads without submissions; size: thousandths of that",
+    about: "memory after 1M ops, 400k buffers, 10k replays, and uploads without submissions; size: thousandths of that",
     devices: devices::ALL,
     weight: 3,
     size: Size { quick: 20, full: 1000 },
@@ -169,7 +169,7 @@ fn buffers(task: &Task, report: &mut Report) -> Result<()> {
     let device = devices::open(&task.device)?;
     let mut random = task.random();
     let mut kept = Vec::new();
-    steady("buffers", task, times(task, 100_000) / 100, report, |report| {
+    steady("buffers", task, times(task, 400_000) / 100, report, |report| {
         for _ in 0..100 {
             kept.push(device.upload(&vec![1_u32; random.usize(1..4096)])?);
         }
@@ -216,7 +216,7 @@ fn replays(task: &Task, report: &mut Report) -> Result<()> {
     })
 }
 
-/// Runs `round` often and measures what the process grows by after the first tenth.
+/// Runs `round` often and measures what the process grows by after the first half, when the caches are full.
 fn steady(
     name: &str,
     task: &Task,
@@ -227,10 +227,10 @@ fn steady(
     let rounds = rounds.max(10);
     let mut before = memory::resident();
     for done in 0..rounds {
-        if task.is_over() && done > rounds / 10 {
+        if task.is_over() && done > rounds / 2 {
             break;
         }
-        if done == rounds / 10 {
+        if done == rounds / 2 {
             before = memory::resident();
         }
         round(report)?;

@@ -46,8 +46,8 @@ pub(crate) trait Backend: Send + Sync {
     fn freeze(
         &self,
         planned: &Arc<CachedPlan>,
-        route: Arc<Cuts>,
-        payload: Resources,
+        cuts: Arc<Cuts>,
+        resources: Resources,
         at: &'static Location<'static>,
     ) -> Result<FrozenPlan>;
 

@@ -67,7 +67,7 @@ pub trait Typed: Bind {
 #[derive(Clone, Copy, Debug)]
 pub struct BindTarget<'a> {
     pub(super) of: TargetKind<'a>,
-    pub(super) stretch: ElementRange,
+    pub(super) elements: ElementRange,
     /// What its elements are, where they are numbers that WGSL has.
     pub(super) scalar: Option<Scalar>,
 }
@@ -93,12 +93,12 @@ impl BindTarget<'_> {
     /// Elements from a byte of a slot on.
     pub(crate) fn in_slot<T: 'static>(batch: u64, index: u32, start: u64, len: usize) -> Self {
         let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
-        let stretch = ElementRange { start: first, end: first + len, len: first + len, size: size_of::<T>() };
-        BindTarget { of: TargetKind::Slot { batch, index }, stretch, scalar: scalar::<T>() }
+        let elements = ElementRange { start: first, end: first + len, len: first + len, size: size_of::<T>() };
+        BindTarget { of: TargetKind::Slot { batch, index }, elements, scalar: scalar::<T>() }
     }
 
     pub(crate) fn elements(&self) -> usize {
-        self.stretch.end.saturating_sub(self.stretch.start)
+        self.elements.end.saturating_sub(self.elements.start)
     }
 }
 
@@ -112,13 +112,13 @@ pub(super) enum TargetKind<'a> {
 
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self), stretch: ElementRange::whole::<T>(self.len()), scalar: scalar::<T>() }
+        BindTarget { of: of(self), elements: ElementRange::whole::<T>(self.len()), scalar: scalar::<T>() }
     }
 }
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self.buffer()), stretch: self.stretch(), scalar: scalar::<T>() }
+        BindTarget { of: of(self.buffer()), elements: self.elements(), scalar: scalar::<T>() }
     }
 }
 
@@ -184,7 +184,7 @@ impl<T> Slot<T> {
 impl<T: Pod> Bind for Slot<T> {
     fn place(&self) -> BindTarget<'_> {
         let of = TargetKind::Slot { batch: self.batch, index: self.index };
-        BindTarget { of, stretch: ElementRange::whole::<T>(self.len), scalar: scalar::<T>() }
+        BindTarget { of, elements: ElementRange::whole::<T>(self.len), scalar: scalar::<T>() }
     }
 }
 

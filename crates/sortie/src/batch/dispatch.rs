@@ -60,7 +60,7 @@ impl Batch {
             Ok(op) => {
                 let takes = kernel.interface().immediates.as_ref().map_or((0, 0), |own| (own.size, own.end));
                 if takes.0 > 0 {
-                    self.recorder().owe(op);
+                    self.recorder().expect_immediates(op);
                 }
                 Dispatch { batch: self, op, takes: Some(takes) }
             }
@@ -81,7 +81,7 @@ impl OpRecorder<'_> {
         grid: &Grid<'_>,
         at: &'static Location<'static>,
     ) -> Result<usize> {
-        if kernel.device_id() != self.shared.id() {
+        if kernel.device_id() != self.core.id() {
             return Err(foreign("the kernel", "device"));
         }
         let interface = kernel.interface();
@@ -106,7 +106,7 @@ impl OpRecorder<'_> {
                 nothing = true;
             }
         }
-        let limits = self.shared.limits();
+        let limits = self.core.limits();
         let grid = match &grid.0 {
             Size::Indirect(place) => {
                 self.indirect(place)?;
@@ -127,13 +127,13 @@ impl OpRecorder<'_> {
         let immediates = match &interface.immediates {
             None => Span::EMPTY,
             Some(own) => {
-                let start = recorder.payload.immediates.len();
-                recorder.payload.immediates.resize(start + own.size as usize, 0);
+                let start = recorder.resources.immediates.len();
+                recorder.resources.immediates.resize(start + own.size as usize, 0);
                 Span::new(start..start + own.size as usize)
             }
         };
         let hidden_immediates = kernel.hidden_immediates();
-        recorder.reserve_params(hidden_immediates.into(), 1, self.shared.limits())?;
+        recorder.reserve_params(hidden_immediates.into(), 1, self.core.limits())?;
         let kind = OpKind::Dispatch { kernel: recorder.kernel(kernel), grid, immediates, hidden_immediates };
         Ok(recorder.push(Op { kind, accesses }, at))
     }
@@ -142,9 +142,9 @@ impl OpRecorder<'_> {
     #[inline]
     fn bind(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Result<()> {
         // What is right is seen at once; what is not is named by `misfit`.
-        let slot = if fits(self.shared.limits(), takes, place) { self.slot(place.of, takes) } else { None };
+        let slot = if fits(self.core.limits(), takes, place) { self.slot(place.of, takes) } else { None };
         let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
-        let start = place.stretch.offset();
+        let start = place.elements.offset();
         let (mode, bytes) = match takes.kind {
             BindingKind::Storage { writes: true } => (Mode::ReadWrite, whole_words(place)),
             BindingKind::Storage { writes: false } => (Mode::Read, whole_words(place)),
@@ -159,7 +159,7 @@ impl OpRecorder<'_> {
     #[inline]
     fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
-            TargetKind::Block { block: Some(block), device } if device == self.shared.id() => {
+            TargetKind::Block { block: Some(block), device } if device == self.core.id() => {
                 (!block.is_imported() || block.allows(needed(takes))).then(|| self.recorder.slot(block))
             }
             TargetKind::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
@@ -169,34 +169,39 @@ impl OpRecorder<'_> {
 
     /// Whether a place is valid and has no elements.
     fn is_empty(&mut self, place: &BindTarget<'_>) -> bool {
-        place.stretch.exact() == 0 && matches!(self.spot("", place, Usage::Storage), Ok(None))
+        place.elements.exact() == 0 && matches!(self.slot_range("", place, Usage::Storage), Ok(None))
     }
 
     fn indirect(&mut self, place: &BindTarget<'_>) -> Result<()> {
-        let spot = self.spot("the indirect grid", place, Usage::Indirect)?;
-        let spot = spot.filter(|spot| spot.end - spot.start >= 12).ok_or_else(|| {
+        let slot_range = self.slot_range("the indirect grid", place, Usage::Indirect)?;
+        let slot_range = slot_range.filter(|slot_range| slot_range.end - slot_range.start >= 12).ok_or_else(|| {
             Error::new(
                 ErrorKind::Grid,
-                format!("an indirect grid needs 12 bytes (three u32), not {}", place.stretch.exact()),
+                format!("an indirect grid needs 12 bytes (three u32), not {}", place.elements.exact()),
             )
         })?;
-        self.recorder.access(Access { slot: spot.slot, mode: Mode::Read, start: spot.start, end: spot.start + 12 });
+        self.recorder.access(Access {
+            slot: slot_range.slot,
+            mode: Mode::Read,
+            start: slot_range.start,
+            end: slot_range.start + 12,
+        });
         Ok(())
     }
 
     /// Why a place does not fit a binding.
     #[cold]
     fn misfit(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Error {
-        let limits = *self.shared.limits();
+        let limits = *self.core.limits();
         let what = describe(takes);
         let bindings = |message: String| Error::new(ErrorKind::Bindings, format!("{what}{message}"));
-        let exact = place.stretch.exact();
-        if !place.stretch.fits()
-            && let Err(mistake) = place.stretch.bytes()
+        let exact = place.elements.exact();
+        if !place.elements.fits()
+            && let Err(mistake) = place.elements.bytes()
         {
             return Error::new(mistake.kind().clone(), format!("{what}: {mistake}"));
         }
-        if let Err(error) = self.spot(&what, place, needed(takes)) {
+        if let Err(error) = self.slot_range(&what, place, needed(takes)) {
             return error;
         }
         if exact == 0 {
@@ -208,7 +213,7 @@ impl OpRecorder<'_> {
         if !exact.is_multiple_of(4) && !may_end_anywhere(takes) {
             return bindings(format!(" is bound to {exact} bytes, which are not a multiple of 4"));
         }
-        let (start, align) = (place.stretch.offset(), u64::from(limits.slice_alignment));
+        let (start, align) = (place.elements.offset(), u64::from(limits.slice_alignment));
         if !start.is_multiple_of(align) {
             return bindings(format!(
                 " starts at byte {start}, but this device binds slices at multiples of {align} bytes"
@@ -235,7 +240,7 @@ fn needed(takes: &Binding) -> Usage {
 /// Bytes of a place without a word at its end that it has only a part of.
 #[inline]
 fn whole_words(place: &BindTarget<'_>) -> u64 {
-    place.stretch.exact() & !3
+    place.elements.exact() & !3
 }
 
 /// Whether a binding ends with an array whose elements are whole words: what is behind the last whole element is left out, as in WebGPU.
@@ -247,14 +252,14 @@ fn may_end_anywhere(takes: &Binding) -> bool {
 /// Whether length and offset suit a binding. Alignments are powers of two: no division on the way.
 #[inline]
 fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
-    let exact = place.stretch.exact();
+    let exact = place.elements.exact();
     let room = match takes.kind {
         BindingKind::Storage { .. } => exact <= limits.binding_bytes,
         BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
     };
     let whole = exact & 3 == 0 || may_end_anywhere(takes);
-    let aligned = place.stretch.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
-    room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.stretch.fits()
+    let aligned = place.elements.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
+    room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
 }
 
 /// The groups of a direct grid, to be folded where they are over the device's limit.
@@ -299,7 +304,8 @@ fn clash(one: &Access, other: &Access) -> bool {
 #[cold]
 fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -> Error {
     // Empty bindings have no access.
-    let bound = kernel.interface().bindings.iter().zip(bindings).filter(|(_, bound)| bound.place().stretch.exact() > 0);
+    let bound =
+        kernel.interface().bindings.iter().zip(bindings).filter(|(_, bound)| bound.place().elements.exact() > 0);
     let bound: Vec<_> = bound.map(|(takes, _)| takes).collect();
     let name = |index: usize| bound.get(index).map_or("the indirect grid".into(), |takes| describe(takes));
     let message = format!(
@@ -336,10 +342,10 @@ impl Dispatch<'_> {
         // A refused dispatch has its mistake already.
         let Some((size, end)) = self.takes else { return self };
         let recorder = self.batch.recorder();
-        recorder.paid(self.op);
+        recorder.got_immediates(self.op);
         if size > 0 && (bytes.len() == size as usize || bytes.len() == end as usize) {
             let start = recorder.recording.ops[self.op].immediates().start as usize;
-            recorder.payload.immediates[start..start + bytes.len()].copy_from_slice(bytes);
+            recorder.resources.immediates[start..start + bytes.len()].copy_from_slice(bytes);
         } else {
             let uses = if size > 0 { format!("takes {size} bytes of") } else { "uses no".into() };
             let message = format!("the kernel {uses} immediates, but {} bytes were given", bytes.len());
@@ -350,13 +356,13 @@ impl Dispatch<'_> {
 
     /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::Profile): WGSL does not tell.
     pub fn flops(self, flops: u64) -> Self {
-        self.batch.recorder().payload.names.set_flops(self.op, flops);
+        self.batch.recorder().resources.names.set_flops(self.op, flops);
         self
     }
 
     /// Names the dispatch in errors and profiles.
     pub fn label(self, label: &str) -> Self {
-        self.batch.recorder().payload.names.label(self.op, label);
+        self.batch.recorder().resources.names.label(self.op, label);
         self
     }
 }

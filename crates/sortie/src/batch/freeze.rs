@@ -16,7 +16,7 @@ impl Batch {
     /// Memory that each run of a replay fills.
     pub(crate) fn input_slot(&mut self, bytes: u64) -> SlotId {
         let recorder = self.recorder();
-        let slot = recorder.fixed(bytes.next_multiple_of(4).max(4));
+        let slot = recorder.port_slot(bytes.next_multiple_of(4).max(4));
         recorder.recording.push_input(slot, bytes);
         slot
     }
@@ -25,8 +25,8 @@ impl Batch {
     #[track_caller]
     pub(crate) fn output_of<B: Typed>(&mut self, from: B) -> (u64, u64) {
         let place = from.place();
-        let (len, bytes) = (place.elements(), place.stretch.exact());
-        let limit = self.shared.limits().buffer_bytes;
+        let (len, bytes) = (place.elements(), place.elements.exact());
+        let limit = self.core.limits().buffer_bytes;
         if bytes > limit {
             self.recorder().refuse(Error::too_large("output: bytes in one buffer", bytes, limit), Location::caller());
             return (0, 0);
@@ -35,7 +35,7 @@ impl Batch {
             return (0, 0);
         }
         let recorder = self.recorder();
-        let slot = recorder.fixed(bytes.next_multiple_of(4));
+        let slot = recorder.port_slot(bytes.next_multiple_of(4));
         let start = recorder.recording.push_output(slot, bytes);
         self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
         (start, bytes)
@@ -44,7 +44,7 @@ impl Batch {
     /// Plans it, compiles its kernels and gives it memory for good. Also returns how its runs are cut.
     pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
         let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        if self.landing.is_some() {
+        if self.readback.is_some() {
             let message = "freeze: a reading or a profile is of one batch; ask for an output, which every run of a replay can read, or a run for its profile";
             let error = Error::new(ErrorKind::Bindings, message).at(here);
             if let Some(completion) = &self.completion {
@@ -53,26 +53,26 @@ impl Batch {
             recorder.give_back();
             return Err(error);
         }
-        let shared = self.shared.clone();
-        let _inside = shared.enter();
+        let core = self.core.clone();
+        let _inside = core.enter();
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
-            shared.lost().check()?;
-            let planned = shared.plan(&recorder.recording)?;
-            let route = self.route(&planned, &recorder.payload);
-            recorder.payload.names.forget_times();
-            let mut payload = std::mem::take(&mut recorder.payload);
-            planned.complete(&mut payload);
+            core.lost().check()?;
+            let planned = core.plan(&recorder.recording)?;
+            let cuts = self.cuts(&planned, &recorder.resources);
+            recorder.resources.names.forget_times();
+            let mut resources = std::mem::take(&mut recorder.resources);
+            planned.complete(&mut resources);
             for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
-                let raw = shared.take_memory(port.bytes.max(4), None)?;
-                payload.blocks[port.slot.0 as usize] = Some(Block::owned(shared.pool().clone(), raw, port.bytes));
+                let raw = core.take_memory(port.bytes.max(4), None)?;
+                resources.blocks[port.slot.0 as usize] = Some(Block::owned(core.pool().clone(), raw, port.bytes));
             }
-            shared.backend().freeze(&planned, route, payload, here)
+            core.backend().freeze(&planned, cuts, resources, here)
         });
         recorder.give_back();
         let frozen = outcome.map_err(|error| match error.location() {
             Some(_) => error,
-            None => shared.explain(error).at(here),
+            None => core.explain(error).at(here),
         })?;
-        Ok((frozen, self.split.unwrap_or(shared.policy().split)))
+        Ok((frozen, self.split.unwrap_or(core.policy().split)))
     }
 }

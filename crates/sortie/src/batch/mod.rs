@@ -77,14 +77,14 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Batch {
-    shared: Arc<DeviceCore>,
+    core: Arc<DeviceCore>,
     id: u64,
     /// `None` once submitted.
     recorder: Option<Box<RecordRows>>,
     /// Made by the first read, or by submitting.
     completion: Option<Arc<Completion>>,
     /// Where its readings will find their data, once there is one.
-    landing: Option<Arc<BatchReadback>>,
+    readback: Option<Arc<BatchReadback>>,
     /// Where it is cut; `None`: as the device's policy says.
     split: Option<Split>,
     /// Where somebody wants to know what it takes.
@@ -93,7 +93,7 @@ pub struct Batch {
 
 /// What recording an op needs, borrowed piece by piece.
 struct OpRecorder<'a> {
-    shared: &'a Arc<DeviceCore>,
+    core: &'a Arc<DeviceCore>,
     batch: u64,
     recorder: &'a mut RecordRows,
 }
@@ -102,23 +102,23 @@ impl Device {
     /// Begins a batch.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(self.shared().clone())
+        Batch::new(self.core().clone())
     }
 }
 
 impl Batch {
-    pub(crate) fn new(shared: Arc<DeviceCore>) -> Self {
+    pub(crate) fn new(core: Arc<DeviceCore>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut batch = Self {
-            shared,
+            core,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             recorder: Some(RecordRows::take()),
             completion: None,
-            landing: None,
+            readback: None,
             split: None,
             log: None,
         };
-        if batch.shared.notes().is_on() {
+        if batch.core.notes().is_on() {
             batch.logged();
         }
         batch
@@ -139,7 +139,7 @@ impl Batch {
     #[track_caller]
     pub fn scratch<T: Pod>(&mut self, len: usize) -> Slot<T> {
         let bytes = crate::memory::bytes_of::<T>(len);
-        let limit = self.shared.limits().buffer_bytes;
+        let limit = self.core.limits().buffer_bytes;
         let index = match bytes {
             Ok(bytes) if bytes <= limit => self.recorder().scratch(bytes.next_multiple_of(4)).0,
             Ok(bytes) => self.no_scratch(Error::too_large("scratch: bytes in one buffer", bytes, limit)),
@@ -151,7 +151,7 @@ impl Batch {
     /// Makes everything recorded after see everything recorded before. Never needed for correctness: a fence for the planner only.
     #[track_caller]
     pub fn barrier(&mut self) {
-        self.recorder().fence(OpKind::Barrier, Location::caller());
+        self.recorder().push_fence(OpKind::Barrier, Location::caller());
     }
 
     /// Ends a submission here: what follows goes to the device in a submission of its own.
@@ -170,7 +170,7 @@ impl Batch {
     /// ```
     #[track_caller]
     pub fn split(&mut self) {
-        self.recorder().fence(OpKind::Split, Location::caller());
+        self.recorder().push_fence(OpKind::Split, Location::caller());
     }
 
     /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::SubmitPolicy) says.
@@ -204,9 +204,9 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
-        let scope = self.recorder().payload.names.open_scope(name);
+        let scope = self.recorder().resources.names.open_scope(name);
         let result = ops(self);
-        self.recorder().payload.names.close_scope(scope);
+        self.recorder().resources.names.close_scope(scope);
         result
     }
 
@@ -229,9 +229,9 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn profile(&mut self) -> Reading<Profile> {
-        let (completion, landing, log) = (self.completion(), self.landing(), self.logged());
-        landing.set_log(&log);
-        Reading::new(completion, landing, 0, 0)
+        let (completion, readback, log) = (self.completion(), self.readback(), self.logged());
+        readback.set_log(&log);
+        Reading::new(completion, readback, 0, 0)
     }
 
     /// Number of ops recorded, not counting barriers and splits.
@@ -281,35 +281,35 @@ impl Batch {
 
     /// Checks, plans and launches. On an error the readings hear of it too.
     fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
-        let shared = self.shared.clone();
-        let _inside = shared.enter();
+        let core = self.core.clone();
+        let _inside = core.enter();
         let completion = self.completion();
-        if self.log.is_none() && shared.notes().is_on() {
+        if self.log.is_none() && core.notes().is_on() {
             // Begun before the device was watched: when it was recorded is not known.
             self.log = Some(Arc::new(Log::new()));
         }
         if let Some(log) = self.log.clone() {
-            self.landing().set_log(&log);
+            self.readback().set_log(&log);
         }
         let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let outcome = match self.prepare(&mut recorder) {
-            Ok((planned, route)) => shared.backend().launch(Launch {
-                planned: route.planned(&planned),
-                route: &route,
-                source: RunSource::Batch(&mut recorder.payload),
+            Ok((planned, cuts)) => core.backend().launch(Launch {
+                planned: cuts.planned(&planned),
+                cuts: &cuts,
+                source: RunSource::Batch(&mut recorder.resources),
                 completion: &completion,
-                landing: self.landing.as_ref(),
+                readback: self.readback.as_ref(),
                 profiled: self.log.as_ref().map(|log| Profiled {
                     log,
-                    watchers: shared.notes().watchers(),
-                    device: shared.info(),
+                    watchers: core.notes().watchers(),
+                    device: core.info(),
                 }),
                 at,
                 wait,
             }),
             Err(error) => {
-                let error = launch::attribute(error, &recorder.payload.blocks, |error| shared.explain(error), at);
-                Err(launch::refuse(error, &completion, shared.counters()))
+                let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
+                Err(launch::refuse(error, &completion, core.counters()))
             }
         };
         recorder.give_back();
@@ -325,20 +325,20 @@ impl Batch {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
-        self.shared.lost().check()?;
+        self.core.lost().check()?;
         let log = self.log.as_deref();
         if let Some(log) = log {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
-        let planned = Log::time(log, StageKind::Plan, || self.shared.plan(&recorder.recording))?;
-        let route = self.route(&planned, &recorder.payload);
-        Ok((planned, route))
+        let planned = Log::time(log, StageKind::Plan, || self.core.plan(&recorder.recording))?;
+        let cuts = self.cuts(&planned, &recorder.resources);
+        Ok((planned, cuts))
     }
 
     /// Where it is cut.
-    fn route(&self, planned: &CachedPlan, payload: &Resources) -> Arc<Cuts> {
-        let (shared, split) = (&self.shared, self.split.unwrap_or(self.shared.policy().split));
-        planned.route(shared.costs(), shared.limits(), payload, split.rule(), shared.abilities().divides)
+    fn cuts(&self, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
+        let (core, split) = (&self.core, self.split.unwrap_or(self.core.policy().split));
+        planned.cuts(core.costs(), core.limits(), resources, split.rule(), core.abilities().divides)
     }
 
     #[track_caller]
@@ -350,7 +350,7 @@ impl Batch {
     #[inline]
     fn op_recorder(&mut self) -> OpRecorder<'_> {
         let recorder = self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        OpRecorder { shared: &self.shared, batch: self.id, recorder }
+        OpRecorder { core: &self.core, batch: self.id, recorder }
     }
 
     #[inline]
@@ -362,13 +362,13 @@ impl Batch {
         self.completion.get_or_insert_with(|| Arc::new(Completion::new())).clone()
     }
 
-    fn landing(&mut self) -> Arc<BatchReadback> {
-        self.landing.get_or_insert_default().clone()
+    fn readback(&mut self) -> Arc<BatchReadback> {
+        self.readback.get_or_insert_default().clone()
     }
 
     fn logged(&mut self) -> Arc<Log> {
         if self.log.is_none() {
-            self.recorder().payload.names.keep_times();
+            self.recorder().resources.names.keep_times();
         }
         self.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
     }

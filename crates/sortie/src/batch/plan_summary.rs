@@ -99,11 +99,11 @@ impl Batch {
         if let Some(mistakes) = Error::all(self.recorder().mistakes()) {
             return Err(mistakes);
         }
-        let shared = self.shared.clone();
-        let planned = shared.plan(&self.recorder().recording)?;
+        let core = self.core.clone();
+        let planned = core.plan(&self.recorder().recording)?;
         let Some(recorder) = &self.recorder else { unreachable!("submit takes the batch") };
-        let route = self.route(&planned, &recorder.payload);
-        let (planned, costs) = (route.planned(&planned), self.shared.costs());
+        let cuts = self.cuts(&planned, &recorder.resources);
+        let (planned, costs) = (cuts.planned(&planned), self.core.costs());
         let plan = &planned.plan;
         let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));
         let mut kernels = plan.pipelines.clone();
@@ -113,11 +113,11 @@ impl Batch {
         Ok(PlanSummary {
             peak_bytes: plan.peak_bytes(),
             dispatches: plan.num_dispatches(),
-            passes: plan.passes(&route.cuts),
-            submissions: route.cuts.len(),
+            passes: plan.passes(&cuts.list),
+            submissions: cuts.list.len(),
             kernels: kernels.len() + usize::from(fills),
-            estimate: route.estimates(costs).map(Duration::from_nanos).sum(),
-            longest: route.estimates(costs).map(Duration::from_nanos).max().unwrap_or_default(),
+            estimate: cuts.estimates(costs).map(Duration::from_nanos).sum(),
+            longest: cuts.estimates(costs).map(Duration::from_nanos).max().unwrap_or_default(),
         })
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct RecordRows {
     pub(super) recording: Recording,
-    pub(super) payload: Resources,
+    pub(super) resources: Resources,
     slots: FxHashMap<BufferId, SlotId>,
     kernels: FxHashMap<u64, KernelIndex>,
     /// Mistakes by op of the recording.
@@ -43,19 +43,19 @@ static SPARE: Mutex<Vec<Box<RecordRows>>> = Mutex::new(Vec::new());
 impl RecordRows {
     pub(super) fn take() -> Box<Self> {
         let mut recorder = SPARE.lock().pop().unwrap_or_default();
-        recorder.payload.blocks = Pins::spare();
+        recorder.resources.blocks = Pins::spare();
         recorder
     }
 
     pub(super) fn give_back(mut self: Box<Self>) {
-        if self.payload.uploads.capacity() > SPARE_BYTES {
-            self.payload.uploads = Vec::new();
+        if self.resources.uploads.capacity() > SPARE_BYTES {
+            self.resources.uploads = Vec::new();
         }
-        if self.recording.ops.capacity() > SPARE_OPS || self.payload.immediates.capacity() > SPARE_BYTES {
+        if self.recording.ops.capacity() > SPARE_OPS || self.resources.immediates.capacity() > SPARE_BYTES {
             return;
         }
         self.recording.clear();
-        self.payload.clear();
+        self.resources.clear();
         self.slots.clear();
         self.kernels.clear();
         self.mistakes.clear();
@@ -71,13 +71,13 @@ impl RecordRows {
     #[inline]
     pub(super) fn push(&mut self, op: Op, at: &'static Location<'static>) -> usize {
         self.recording.push_op(op);
-        self.payload.names.push(at)
+        self.resources.names.push(at)
     }
 
     /// Appends an op that does not count as one of the user's.
     pub(super) fn push_further(&mut self, op: Op, at: &'static Location<'static>) {
         let op = self.push(op, at);
-        self.payload.names.uncount(op);
+        self.resources.names.uncount(op);
     }
 
     /// Makes room for `count` blocks of hidden parameters, which all go into one buffer.
@@ -95,7 +95,7 @@ impl RecordRows {
     }
 
     /// Appends a barrier or a split.
-    pub(super) fn fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
+    pub(super) fn push_fence(&mut self, kind: OpKind, at: &'static Location<'static>) {
         self.push_further(Op::bare(kind), at);
     }
 
@@ -117,10 +117,10 @@ impl RecordRows {
     #[inline]
     pub(super) fn slot(&mut self, block: &Arc<Block>) -> SlotId {
         // The block remembers its slot in the last batch that asked, which most often is this one.
-        let hint = block.hint();
-        let known = self.payload.blocks.get(hint as usize).and_then(Option::as_ref);
+        let slot_hint = block.slot_hint();
+        let known = self.resources.blocks.get(slot_hint as usize).and_then(Option::as_ref);
         if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
-            return SlotId(hint);
+            return SlotId(slot_hint);
         }
         let slot = self.look_up(block);
         block.set_hint(slot.0);
@@ -129,19 +129,19 @@ impl RecordRows {
 
     fn look_up(&mut self, block: &Arc<Block>) -> SlotId {
         *self.slots.entry(block.id()).or_insert_with(|| {
-            self.payload.blocks.push(Some(block.clone()));
+            self.resources.blocks.push(Some(block.clone()));
             self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes: block.bytes() })
         })
     }
 
     pub(super) fn scratch(&mut self, bytes: u64) -> SlotId {
-        self.payload.blocks.push(None);
+        self.resources.blocks.push(None);
         self.recording.push_slot(SlotInfo { kind: SlotKind::Scratch, bytes })
     }
 
     /// Memory that a replay keeps for itself; it is given some when the batch is frozen.
-    pub(super) fn fixed(&mut self, bytes: u64) -> SlotId {
-        self.payload.blocks.push(None);
+    pub(super) fn port_slot(&mut self, bytes: u64) -> SlotId {
+        self.resources.blocks.push(None);
         self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes })
     }
 
@@ -157,18 +157,18 @@ impl RecordRows {
             return *index;
         }
         let index = self.recording.push_kernel(kernel.id());
-        self.payload.kernels.push(kernel.clone());
+        self.resources.kernels.push(kernel.clone());
         self.kernels.insert(kernel.id(), index);
         index
     }
 
     /// A dispatch must still be given immediates.
-    pub(super) fn owe(&mut self, op: usize) {
+    pub(super) fn expect_immediates(&mut self, op: usize) {
         self.owed.push(index(op));
     }
 
     /// They have been given, rightly or not.
-    pub(super) fn paid(&mut self, op: usize) {
+    pub(super) fn got_immediates(&mut self, op: usize) {
         if self.owed.last() == Some(&index(op)) {
             self.owed.pop();
         }
@@ -187,12 +187,12 @@ impl RecordRows {
             self.mistake(op, Error::new(ErrorKind::Bindings, message));
         }
         self.mistakes.sort_by_key(|(op, _)| *op);
-        self.mistakes.iter().map(|(op, error)| self.payload.names.place(*op, error.clone())).collect()
+        self.mistakes.iter().map(|(op, error)| self.resources.names.attach(*op, error.clone())).collect()
     }
 
     /// Ops as the user counts them.
     pub(super) fn count(&self) -> usize {
-        self.payload.names.count()
+        self.resources.names.count()
     }
 }
 

@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Batch {
-    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
-        &self.shared
+    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
+        &self.core
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -22,7 +22,7 @@ impl Batch {
 
     /// Most bytes of a tensor: a kernel binds all of it.
     pub(crate) fn most_bytes(&self) -> u64 {
-        let limits = self.shared.limits();
+        let limits = self.core.limits();
         limits.binding_bytes.min(limits.buffer_bytes)
     }
 
@@ -33,20 +33,20 @@ impl Batch {
 
     /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
     pub(crate) fn memory_of(&mut self, place: &BindTarget<'_>) -> Result<Option<(SlotId, u64)>> {
-        let spot = self.op_recorder().spot("tensor", place, Usage::Storage)?;
-        Ok(spot.map(|spot| (spot.slot, spot.start)))
+        let slot_range = self.op_recorder().slot_range("tensor", place, Usage::Storage)?;
+        Ok(slot_range.map(|slot_range| (slot_range.slot, slot_range.start)))
     }
 
     /// Whether a kernel can be bound from this byte on.
     pub(crate) fn is_bindable(&self, start: u64) -> bool {
-        start.is_multiple_of(u64::from(self.shared.limits().slice_alignment))
+        start.is_multiple_of(u64::from(self.core.limits().slice_alignment))
     }
 
     pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
         let recorder = self.recorder();
-        let start = recorder.payload.immediates.len();
-        recorder.payload.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
-        let scalars = Span::new(start..recorder.payload.immediates.len());
+        let start = recorder.resources.immediates.len();
+        recorder.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
+        let scalars = Span::new(start..recorder.resources.immediates.len());
         let tensor = recorder.recording.push_tensor(tensor);
         recorder.push(Op::bare(OpKind::Tensor { tensor, scalars }), at);
     }
@@ -59,7 +59,7 @@ impl Batch {
     pub(crate) fn label_last(&mut self, label: &str) {
         let recorder = self.recorder();
         if let Some(last) = recorder.recording.ops.len().checked_sub(1) {
-            recorder.payload.names.label(last, label);
+            recorder.resources.names.label(last, label);
         }
     }
 }

@@ -112,22 +112,22 @@ impl Batch {
             self.recorder().refuse(error, at);
             0
         });
-        Reading::new(self.completion(), self.landing(), start, place.stretch.exact())
+        Reading::new(self.completion(), self.readback(), start, place.elements.exact())
     }
 }
 
 impl OpRecorder<'_> {
     fn copy(&mut self, from: &BindTarget<'_>, to: &BindTarget<'_>, at: &'static Location<'static>) -> Result<()> {
-        if from.stretch.exact() != to.stretch.exact() && from.stretch.fits() && to.stretch.fits() {
+        if from.elements.exact() != to.elements.exact() && from.elements.fits() && to.elements.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
-                format!("copy: {} bytes into {}", from.stretch.exact(), to.stretch.exact()),
+                format!("copy: {} bytes into {}", from.elements.exact(), to.elements.exact()),
             ));
         }
-        let from = self.spot("the source of the copy", from, Usage::CopyFrom)?;
-        let to = self.spot("the destination of the copy", to, Usage::CopyTo)?;
+        let from = self.slot_range("the source of the copy", from, Usage::CopyFrom)?;
+        let to = self.slot_range("the destination of the copy", to, Usage::CopyTo)?;
         match (from, to) {
-            (Some(from), Some(to)) if from.slot == to.slot && !self.shared.abilities().copies_within => {
+            (Some(from), Some(to)) if from.slot == to.slot && !self.core.abilities().copies_within => {
                 // wgpu copies between two buffers only.
                 let bytes = from.end - from.start;
                 let slot = self.recorder.scratch(bytes);
@@ -146,13 +146,13 @@ impl OpRecorder<'_> {
     }
 
     fn write(&mut self, to: &BindTarget<'_>, data: &[u8], at: &'static Location<'static>) -> Result<()> {
-        if data.len() as u64 != to.stretch.exact() && to.stretch.fits() {
+        if data.len() as u64 != to.elements.exact() && to.elements.fits() {
             return Err(Error::new(
                 ErrorKind::Shape,
-                format!("write: {} bytes into {}", data.len(), to.stretch.exact()),
+                format!("write: {} bytes into {}", data.len(), to.elements.exact()),
             ));
         }
-        let Some(to) = self.spot("write", to, Usage::CopyTo)? else {
+        let Some(to) = self.slot_range("write", to, Usage::CopyTo)? else {
             self.transfer(OpKind::Write { data: Span::EMPTY }, &[], at);
             return Ok(());
         };
@@ -162,30 +162,30 @@ impl OpRecorder<'_> {
     }
 
     fn read(&mut self, from: &BindTarget<'_>, at: &'static Location<'static>) -> Result<u64> {
-        let Some(from) = self.spot("read", from, Usage::CopyFrom)? else {
+        let Some(from) = self.slot_range("read", from, Usage::CopyFrom)? else {
             self.transfer(OpKind::Read { to: Span::EMPTY }, &[], at);
             return Ok(0);
         };
         // Mapped ranges start at multiples of 8.
-        let start = self.recorder.payload.read_bytes.next_multiple_of(8);
+        let start = self.recorder.resources.read_bytes.next_multiple_of(8);
         let end = start + (from.end - from.start);
         let most = self.most_staged();
         if end > most {
             return Err(Error::too_large("read: bytes read by one batch", end, most));
         }
-        self.recorder.payload.read_bytes = end;
+        self.recorder.resources.read_bytes = end;
         self.transfer(OpKind::Read { to: span(start, end) }, &[from.access(Mode::Read)], at);
         Ok(start)
     }
 
     /// A fill is recorded as its pattern. Where the device cannot write it as one, it is a write of all bytes.
     fn fill(&mut self, to: &BindTarget<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
-        let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.shared.abilities());
+        let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.core.abilities());
         let bytes = value.len() * repeats(value);
         let chunk = self.fill_chunk(bytes);
         let by_pattern = !zero && bytes <= abilities.fill_pattern_bytes && may_bind(to) && chunk > 0;
         let needed = if by_pattern { Usage::Storage } else { Usage::CopyTo };
-        let Some(spot) = self.spot("fill", to, needed)? else {
+        let Some(slot_range) = self.slot_range("fill", to, needed)? else {
             self.transfer(OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }, &[], at);
             return Ok(());
         };
@@ -193,24 +193,24 @@ impl OpRecorder<'_> {
             OpKind::Fill { pattern: Span::EMPTY, hidden_immediates: 0 }
         } else if by_pattern {
             let hidden_immediates = abilities.fill_hidden_immediates;
-            let chunks = (spot.end - spot.start).div_ceil(chunk);
-            self.recorder.reserve_params(hidden_immediates.into(), chunks, self.shared.limits())?;
+            let chunks = (slot_range.end - slot_range.start).div_ceil(chunk);
+            self.recorder.reserve_params(hidden_immediates.into(), chunks, self.core.limits())?;
             OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates }
         } else {
             // An element too odd for the kernel, or an imported buffer that no kernel may bind.
-            let bytes = to.stretch.exact();
+            let bytes = to.elements.exact();
             let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
             OpKind::Write { data: self.data(bytes, |uploads| uploads.extend(all))? }
         };
-        self.transfer(kind, &[spot.access(Mode::Write)], at);
+        self.transfer(kind, &[slot_range.access(Mode::Write)], at);
         Ok(())
     }
 
     /// Bytes that are filled at a time.
     fn fill_chunk(&self, pattern_bytes: usize) -> u64 {
         let caps = Caps {
-            params_align: self.shared.limits().slice_alignment,
-            fill_binding_bytes: self.shared.abilities().fill_binding_bytes,
+            params_align: self.core.limits().slice_alignment,
+            fill_binding_bytes: self.core.abilities().fill_binding_bytes,
             ..Caps::default()
         };
         caps.fill_chunk(u32::try_from(pattern_bytes).unwrap_or(u32::MAX))
@@ -218,7 +218,7 @@ impl OpRecorder<'_> {
 
     /// A value repeated to whole words, in the arena of immediates.
     fn pattern(&mut self, value: &[u8]) -> Result<Span> {
-        let arena = &mut self.recorder.payload.immediates;
+        let arena = &mut self.recorder.resources.immediates;
         let start = arena.len();
         let end = (start + repeats(value) * value.len()) as u64;
         if end > MOST_DATA {
@@ -231,7 +231,7 @@ impl OpRecorder<'_> {
     /// Room for data in the upload arena, padded to 4.
     fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
         let most = self.most_staged();
-        let uploads = &mut self.recorder.payload.uploads;
+        let uploads = &mut self.recorder.resources.uploads;
         let start = uploads.len();
         let end = start as u64 + bytes.next_multiple_of(4);
         if end > most {
@@ -245,7 +245,7 @@ impl OpRecorder<'_> {
 
     /// Most bytes that one batch writes or reads: all of them are staged in one buffer.
     fn most_staged(&self) -> u64 {
-        MOST_DATA.min(self.shared.limits().buffer_bytes)
+        MOST_DATA.min(self.core.limits().buffer_bytes)
     }
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
@@ -261,10 +261,15 @@ impl OpRecorder<'_> {
 
     /// Where a place lies in this batch; `None` when it has no bytes.
     #[inline]
-    pub(super) fn spot(&mut self, what: &str, place: &BindTarget<'_>, needed: Usage) -> Result<Option<SlotRange>> {
-        let bytes = place.stretch.bytes()?;
+    pub(super) fn slot_range(
+        &mut self,
+        what: &str,
+        place: &BindTarget<'_>,
+        needed: Usage,
+    ) -> Result<Option<SlotRange>> {
+        let bytes = place.elements.bytes()?;
         let slot = match place.of {
-            TargetKind::Block { block, device } if device == self.shared.id() => match block {
+            TargetKind::Block { block, device } if device == self.core.id() => match block {
                 Some(block) if !bytes.is_empty() => {
                     if !block.allows(needed) {
                         return Err(unusable(what, needed));

@@ -182,7 +182,7 @@ impl<J: DeviceJob> IntoWorkers<J> for &Fleet {
 
     fn driver(&self) -> Box<dyn Driver<OnDevice<J>>> {
         // When they end they let go of their devices, which the process must not exit in the middle of.
-        Box::new(Threads::named("sortie-batcher").on_start(exit::begin).on_close(exit::see_off))
+        Box::new(Threads::named("sortie-batcher").on_start(exit::begin).on_close(exit::register_ending))
     }
 }
 

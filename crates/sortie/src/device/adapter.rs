@@ -137,9 +137,9 @@ fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     descriptor.backends = (descriptor.backends | wgpu::Backends::NOOP) & backends;
     descriptor.backend_options.noop = wgpu::NoopBackendOptions::enabled();
     // Drivers are loaded here, and register what they do at exit.
-    exit::register();
+    exit::run_at_exit();
     let instance = wgpu::Instance::new(descriptor);
-    exit::register();
+    exit::run_at_exit();
     instance
 }
 
@@ -166,7 +166,7 @@ fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
 
 fn adapters_of(instance: &wgpu::Instance, backends: wgpu::Backends) -> Vec<(wgpu::Adapter, DeviceInfo)> {
     let adapters = pollster::block_on(instance.enumerate_adapters(backends));
-    exit::register();
+    exit::run_at_exit();
     adapters
         .into_iter()
         .filter(|adapter| adapter.get_downlevel_capabilities().flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS))

@@ -33,10 +33,10 @@ use crate::{
 pub struct Buffer<T> {
     /// `None` for no elements: a device has no memory of length 0.
     block: Option<Arc<Block>>,
-    /// Its device's number, here so that recording need not look into `shared`.
+    /// Its device's number, here so that recording need not look into `core`.
     device: u64,
     len: usize,
-    shared: Arc<DeviceCore>,
+    core: Arc<DeviceCore>,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -75,11 +75,11 @@ impl Device {
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.shared().enter();
-        let placed = |error| self.shared().explain(error).at(here);
-        let buffer = Buffer::take(self.shared(), data.len()).map_err(placed)?;
+        let _inside = self.core().enter();
+        let placed = |error| self.core().explain(error).at(here);
+        let buffer = Buffer::take(self.core(), data.len()).map_err(placed)?;
         if let Some(block) = &buffer.block {
-            self.shared().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
+            self.core().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -98,11 +98,11 @@ impl Device {
     #[track_caller]
     pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.shared().enter();
-        let placed = |error| self.shared().explain(error).at(here);
-        let buffer = Buffer::take(self.shared(), len).map_err(placed)?;
+        let _inside = self.core().enter();
+        let placed = |error| self.core().explain(error).at(here);
+        let buffer = Buffer::take(self.core(), len).map_err(placed)?;
         if let Some(block) = buffer.block.as_ref().filter(|block| !block.fresh()) {
-            self.shared().backend().zero(block).map_err(placed)?;
+            self.core().backend().zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -137,7 +137,7 @@ impl Device {
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
         let bytes = buffer.size();
-        let block = self.shared.backend().import(buffer).map_err(|error| error.at(here))?;
+        let block = self.core.backend().import(buffer).map_err(|error| error.at(here))?;
         let size = element_bytes::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
             let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
@@ -151,7 +151,7 @@ impl Device {
         let len =
             usize::try_from(bytes / size).map_err(|_| Error::too_large("elements", bytes / size, usize::MAX as u64))?;
         let block = (len > 0).then_some(block);
-        Ok(Buffer::new(&self.shared, block, len))
+        Ok(Buffer::new(&self.core, block, len))
     }
 }
 
@@ -194,17 +194,17 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// All of a block.
-    pub(crate) fn of(shared: &Arc<DeviceCore>, block: Arc<Block>) -> Self {
+    pub(crate) fn of(core: &Arc<DeviceCore>, block: Arc<Block>) -> Self {
         let len = index(block.bytes()) / size_of::<T>().max(1);
-        Self::new(shared, Some(block), len)
+        Self::new(core, Some(block), len)
     }
 
-    fn new(shared: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
-        Self { block, shared: shared.clone(), device: shared.id(), len, elements: PhantomData }
+    fn new(core: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
+        Self { block, core: core.clone(), device: core.id(), len, elements: PhantomData }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
-        &self.shared
+    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
+        &self.core
     }
 
     pub(crate) fn block(&self) -> Option<&Arc<Block>> {
@@ -215,17 +215,17 @@ impl<T: Pod> Buffer<T> {
         self.device
     }
 
-    fn take(shared: &Arc<DeviceCore>, len: usize) -> Result<Self> {
-        shared.lost().check()?;
+    fn take(core: &Arc<DeviceCore>, len: usize) -> Result<Self> {
+        core.lost().check()?;
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
             0 => None,
             _ => {
-                let raw = shared.take_memory(bytes, None)?;
-                Some(Block::owned(shared.pool().clone(), raw, bytes.next_multiple_of(4)))
+                let raw = core.take_memory(bytes, None)?;
+                Some(Block::owned(core.pool().clone(), raw, bytes.next_multiple_of(4)))
             }
         };
-        Ok(Self::new(shared, block, len))
+        Ok(Self::new(core, block, len))
     }
 }
 
@@ -259,25 +259,24 @@ impl<'a, T: Pod> Slice<'a, T> {
             let message = format!("write: {} elements into {}", data.len(), self.len());
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let range = self.stretch().bytes()?;
+        let range = self.elements().bytes()?;
         let Some(block) = &self.buffer.block else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
         }
-        let shared = self.buffer.shared();
-        let _inside = shared.enter();
-        shared.lost().check()?;
+        let core = self.buffer.core();
+        let _inside = core.enter();
+        core.lost().check()?;
         if !block.allows(Usage::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
         let whole = range == (0..block.bytes());
-        shared
-            .backend()
+        core.backend()
             .write(block, range.start, bytemuck::cast_slice(data), whole)
-            .map_err(|error| Block::blame([block], shared.explain(error)))
+            .map_err(|error| Block::blame_import([block], core.explain(error)))
     }
 
-    pub(crate) fn stretch(&self) -> ElementRange {
+    pub(crate) fn elements(&self) -> ElementRange {
         ElementRange { start: self.start, end: self.end, len: self.buffer.len, size: size_of::<T>() }
     }
 
@@ -288,8 +287,8 @@ impl<'a, T: Pod> Slice<'a, T> {
 
 impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
-        let Self { block, shared, device, len, elements } = self;
-        Self { block: block.clone(), shared: shared.clone(), device: *device, len: *len, elements: *elements }
+        let Self { block, core, device, len, elements } = self;
+        Self { block: block.clone(), core: core.clone(), device: *device, len: *len, elements: *elements }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sortie_plan::{Caps, Grid, Recording, Span, fuse::Program};
 
 use super::{
-    open::{guess, next_id, policy},
+    open::{default_cost, next_id, policy},
     replay_thread::ReplayThread,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl DeviceCore {
     ) -> Result<Self> {
         let (id, policy) = (next_id(), policy(&options, &tuning, info.kind));
         let counters = Arc::new(Counters::default());
-        let costs = Arc::new(Costs::new(guess(info.kind)));
+        let costs = Arc::new(Costs::new(default_cost(info.kind)));
         let OpenBackend { backend, pool, kernels } = open(&OpenArgs {
             id,
             info: &info,
@@ -172,7 +172,7 @@ impl DeviceCore {
             reorder: planning.reorder,
             reuse: planning.reuse,
             fuse: planning.fuse,
-            host: abilities.native_programs,
+            native_programs: abilities.native_programs,
             software: self.info.kind == DeviceKind::Software,
             product: self.tuning.product_way(),
             // One is left for immediates, on devices that have none.

@@ -33,21 +33,21 @@ impl Device {
     }
 
     fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
-        let shared = self.shared();
-        let _inside = shared.enter();
-        shared.lost().check()?;
-        let deadline = Deadline::after(shared.options().compile_budget);
-        let kernel = shared.kernels().get(source, options, deadline)?;
+        let core = self.core();
+        let _inside = core.enter();
+        core.lost().check()?;
+        let deadline = Deadline::after(core.options().compile_budget);
+        let kernel = core.kernels().get(source, options, deadline)?;
         self.make_ready(&kernel, deadline)?;
         Ok(kernel)
     }
 
     /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        let shared = self.shared();
-        shared.kernels().finish(kernel, deadline).map_err(|error| shared.explain(error))?;
-        shared.backend().probe();
-        shared.lost().check()
+        let core = self.core();
+        core.kernels().finish(kernel, deadline).map_err(|error| core.explain(error))?;
+        core.backend().probe();
+        core.lost().check()
     }
 
     /// The same kernel with its `var<immediate>` read from memory: one more binding, the last one, of as many bytes. In a replay that is how each
@@ -84,9 +84,9 @@ impl Device {
     #[track_caller]
     pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
         let here = Location::caller();
-        let shared = self.shared();
-        let deadline = kernel.deadline(shared.options().compile_budget);
+        let core = self.core();
+        let deadline = kernel.deadline(core.options().compile_budget);
         let ready = |bound: &Kernel| self.make_ready(bound, deadline);
-        kernel.with_immediates_in_memory(shared.kernels(), deadline, ready).map_err(|error| error.at(here))
+        kernel.with_immediates_in_memory(core.kernels(), deadline, ready).map_err(|error| error.at(here))
     }
 }

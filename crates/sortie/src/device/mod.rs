@@ -42,7 +42,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    shared: Arc<DeviceCore>,
+    core: Arc<DeviceCore>,
 }
 
 impl Device {
@@ -202,22 +202,22 @@ impl Device {
     /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
         let _inside = exit::enter();
-        if self.shared.info().kind == DeviceKind::Cpu {
-            return Self::cpu_with(self.shared.options().clone());
+        if self.core.info().kind == DeviceKind::Cpu {
+            return Self::cpu_with(self.core.options().clone());
         }
-        if self.shared.backend().is_borrowed() {
+        if self.core.backend().is_borrowed() {
             let message =
                 "a device that was passed in cannot be reopened: open it again and pass it to Device::from_wgpu";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let options = self.shared.options().clone();
-        open::wgpu(adapter::reopen(self.shared.info(), &options)?, options, false).map(Self::opened)
+        let options = self.core.options().clone();
+        open::wgpu(adapter::reopen(self.core.info(), &options)?, options, false).map(Self::opened)
     }
 
     /// Name, driver and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
-        self.shared.info()
+        self.core.info()
     }
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
@@ -227,21 +227,21 @@ impl Device {
     /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        self.shared.backend().wgpu()
+        self.core.backend().wgpu()
     }
 
     /// What it has done so far.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         // Writes that the device has taken since are not staged any more.
-        self.shared.backend().staged_bytes();
-        self.shared.counters().snapshot(self.shared.policy())
+        self.core.backend().staged_bytes();
+        self.core.counters().snapshot(self.core.policy())
     }
 
     /// How it is given its work: what [`DeviceOptions::policy`] or the tuning file said, or the [default](SubmitPolicy).
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
-        self.shared.policy()
+        self.core.policy()
     }
 
     /// Frees all device memory that lies idle in the pools.
@@ -254,18 +254,18 @@ impl Device {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn trim(&self) {
-        let _inside = self.shared.enter();
-        self.shared.backend().flush();
-        self.shared.pool().trim();
-        self.shared.backend().trim();
-        self.shared.counters().publish();
+        let _inside = self.core.enter();
+        self.core.backend().flush();
+        self.core.pool().trim();
+        self.core.backend().trim();
+        self.core.counters().publish();
     }
 
     /// The file in which it keeps compiled pipelines, there or not yet; `None` where there is none: on the built-in CPU, on backends other than Vulkan, for a guest, and
     /// when [`DeviceOptions::cache`] or `SORTIE_CACHE` says `off`.
     #[must_use]
     pub fn cache_file(&self) -> Option<&Path> {
-        self.shared.backend().cache_file()
+        self.core.backend().cache_file()
     }
 
     /// Writes the pipelines compiled so far to [`Device::cache_file`] and says how many bytes the driver gave. It is also done when the last handle goes, and now and
@@ -283,8 +283,8 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where there is no such file; [`File`](ErrorKind::File) when it cannot be written, or would not be private.
     pub fn save_cache(&self) -> Result<u64> {
-        self.shared.lost().check()?;
-        let backend = self.shared.backend();
+        self.core.lost().check()?;
+        let backend = self.core.backend();
         let (Some(path), Some(saved)) = (backend.cache_file(), backend.save_cache()) else {
             return Err(Error::new(ErrorKind::Unsupported, format!("{} keeps no compiled pipelines", self.info())));
         };
@@ -297,24 +297,24 @@ impl Device {
     /// Bytes of device memory taken: in use, idle in the pool, or holding writes that the device has not taken yet. [`DeviceOptions::memory_budget`] bounds them.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.shared.pool().live_bytes() + self.shared.backend().staged_bytes()
+        self.core.pool().live_bytes() + self.core.backend().staged_bytes()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<DeviceCore> {
-        &self.shared
+    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
+        &self.core
     }
 
     /// All is there: those who listen hear of it.
-    fn opened(shared: DeviceCore) -> Self {
-        let DeviceInfo { name, kind, backend, driver, .. } = shared.info();
+    fn opened(core: DeviceCore) -> Self {
+        let DeviceInfo { name, kind, backend, driver, .. } = core.info();
         tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
-        shared.counters().publish_as(name);
-        Self { shared: Arc::new(shared) }
+        core.counters().publish_as(name);
+        Self { core: Arc::new(core) }
     }
 }
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device").field("info", &self.shared.info().to_string()).finish_non_exhaustive()
+        f.debug_struct("Device").field("info", &self.core.info().to_string()).finish_non_exhaustive()
     }
 }

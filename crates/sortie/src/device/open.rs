@@ -30,12 +30,11 @@ pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Dev
     let threads = CpuThreads::new(&options)?;
     let info = held_to(DeviceInfo::cpu(threads.count()), &options);
     let tuning = Tuning::new(&options.tuning, &info);
-    let shared =
-        DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))?;
-    if let (Some(libraries), Some(name)) = (shared.backend().libraries(), shared.tuning().library()) {
+    let core = DeviceCore::open(info, options, tuning, Arc::default(), |args| CpuBackend::open(threads, args, driver))?;
+    if let (Some(libraries), Some(name)) = (core.backend().libraries(), core.tuning().library()) {
         libraries.select(name);
     }
-    Ok(shared)
+    Ok(core)
 }
 
 /// A device of wgpu's, our own or the application's.
@@ -48,7 +47,7 @@ pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -
     let OpenedAdapter { device, queue, info, downlevel } = opened;
     let info = held_to(info, &options);
     let lost = Arc::new(Lost::default());
-    let gpu = if guest { Gpu::visit(device) } else { own(device, &lost) };
+    let gpu = if guest { Gpu::borrowed(device) } else { own(device, &lost) };
     // A guest has no files: how the queue is used is its host's to decide.
     let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
     let features = kernel_features(&gpu, &options);
@@ -76,7 +75,7 @@ pub(crate) fn default_policy(kind: DeviceKind) -> SubmitPolicy {
 }
 
 /// Nanoseconds that a workgroup of a kernel takes of which nothing is known. Low rather than high: a batch is cut for what is known about it.
-pub(super) fn guess(kind: DeviceKind) -> f64 {
+pub(super) fn default_cost(kind: DeviceKind) -> f64 {
     match kind {
         DeviceKind::Noop => 0.0,
         DeviceKind::Cpu | DeviceKind::Software => 64.0,
@@ -100,5 +99,5 @@ pub(super) fn next_id() -> u64 {
 fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
     let flag = lost.clone();
     device.set_device_lost_callback(move |reason, message| flag.set(format!("{reason:?} {message}").trim()));
-    Gpu::watch(device)
+    Gpu::owned(device)
 }

@@ -14,7 +14,7 @@ use crate::exit::{self, Loading};
 
 /// Never destroyed: it keeps the drivers loaded, which not all of them survive otherwise.
 static PLAIN: LazyLock<Option<(ash::Entry, ash::Instance)>> = LazyLock::new(|| {
-    exit::register();
+    exit::run_at_exit();
     // SAFETY: Vulkan's own library, which wgpu loads the same way; the instance asks for nothing, and neither is ever let go of.
     let loaded = unsafe {
         let entry = ash::Entry::load().ok();
@@ -23,7 +23,7 @@ static PLAIN: LazyLock<Option<(ash::Entry, ash::Instance)>> = LazyLock::new(|| {
             Some((entry, instance))
         })
     };
-    exit::register();
+    exit::run_at_exit();
     loaded
 });
 

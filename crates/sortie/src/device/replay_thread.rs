@@ -12,7 +12,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::exit::{begin, see_off};
+use crate::exit::{begin, register_ending};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -38,16 +38,16 @@ impl ReplayThread {
             return;
         }
         drop(state);
-        let shared = self.state.clone();
+        let core = self.state.clone();
         let started = thread::Builder::new().name("sortie-record".into()).spawn(move || {
             begin();
-            while let Some(job) = next(&shared) {
+            while let Some(job) = next(&core) {
                 // A defect of ours: the replay stays as it is.
                 drop(catch_unwind(AssertUnwindSafe(job)));
             }
         });
         match started {
-            Ok(thread) => see_off(thread),
+            Ok(thread) => register_ending(thread),
             Err(error) => {
                 tracing::warn!(target: "sortie", %error, "the thread sortie-record did not start");
                 let mut state = self.state.lock();

@@ -34,7 +34,7 @@ impl Device {
     /// # Errors
     /// [`Internal`](crate::ErrorKind::Internal) when the system starts no more threads.
     pub fn watch(&self, tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
-        Watch::begin(self.shared().notes(), tell)
+        Watch::begin(self.core().notes(), tell)
     }
 
     /// Traces everything that this device does from now on: batches being recorded, planned, encoded, submitted and waited for, what the device does for each op, and what waits in
@@ -58,12 +58,12 @@ impl Device {
     /// # Errors
     /// [`File`](crate::ErrorKind::File) when the file cannot be made.
     pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
-        Trace::begin(self.shared().notes(), path.into())
+        Trace::begin(self.core().notes(), path.into())
     }
 
     /// Whether anybody watches.
     pub(crate) fn is_watched(&self) -> bool {
-        self.shared().notes().is_on()
+        self.core().notes().is_on()
     }
 
     /// Tells those who watch of things that took time and are no batches, and how many of what they were about. The times are those of a batcher's own clock.
@@ -75,7 +75,7 @@ impl Device {
         count: Option<(&'static str, u64)>,
     ) {
         let times = times.into_iter().map(|time| time.start.into()..time.end.into()).collect();
-        self.shared().notes().note(category, name, times, count);
+        self.core().notes().note(category, name, times, count);
     }
 }
 
@@ -95,9 +95,9 @@ mod tests {
         let mut batch = device.batch();
         batch.fill(&x, 1);
         batch.submit().expect("it runs");
-        let shared = Arc::downgrade(device.shared());
+        let core = Arc::downgrade(device.core());
         drop((device, x));
-        assert!(shared.upgrade().is_none());
+        assert!(core.upgrade().is_none());
         watch.finish();
         assert_eq!(profiles.into_iter().collect::<Vec<_>>(), [1]);
     }

@@ -74,7 +74,7 @@ impl BatchReadback {
 pub struct Reading<T> {
     completion: Arc<Completion>,
     key: u64,
-    landing: Arc<BatchReadback>,
+    readback: Arc<BatchReadback>,
     start: u64,
     bytes: u64,
     elements: PhantomData<fn() -> T>,
@@ -115,11 +115,11 @@ impl<T: Pod> sealed::Read for T {
     type Output = Vec<T>;
 
     fn get(reading: &Reading<Self>, last: bool) -> Result<Vec<T>> {
-        let Reading { landing, start, bytes, .. } = reading;
+        let Reading { readback, start, bytes, .. } = reading;
         if *bytes == 0 {
             return Ok(Vec::new());
         }
-        let readback = landing.readback.get();
+        let readback = readback.readback.get();
         let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
         if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
@@ -129,13 +129,13 @@ impl sealed::Read for Profile {
     type Output = Self;
 
     fn get(reading: &Reading<Self>, _last: bool) -> Result<Self> {
-        reading.landing.profile()
+        reading.readback.profile()
     }
 }
 
 impl<T> Reading<T> {
-    pub(crate) fn new(completion: Arc<Completion>, landing: Arc<BatchReadback>, start: u64, bytes: u64) -> Self {
-        Self { key: completion.key(), completion, landing, start, bytes, elements: PhantomData }
+    pub(crate) fn new(completion: Arc<Completion>, readback: Arc<BatchReadback>, start: u64, bytes: u64) -> Self {
+        Self { key: completion.key(), completion, readback, start, bytes, elements: PhantomData }
     }
 
     /// Whether the batch has ended, well or not.

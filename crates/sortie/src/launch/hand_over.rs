@@ -31,7 +31,7 @@ pub(super) enum HandedOver<C> {
 
 impl<C> HandedOver<C> {
     /// Tells those who wait for a batch that it is on its way.
-    pub(super) fn announce(&self, counters: &Counters, completion: &Completion) {
+    pub(super) fn report_start(&self, counters: &Counters, completion: &Completion) {
         completion.submitted();
         counters.batches.add(1);
         if let Self::Nothing = self {
@@ -45,8 +45,8 @@ impl<C> HandedOver<C> {
 
     /// Hands a batch over. Never waits for the device.
     pub(super) fn send<Q: DeviceQueue<Commands = C>>(self, submitter: &Submitter<Q>) {
-        if let Self::Ready(flight) = self {
-            submitter.push([QueueItem::Submission(flight)]);
+        if let Self::Ready(ready) = self {
+            submitter.push([QueueItem::Submission(ready)]);
         }
     }
 
@@ -57,7 +57,7 @@ impl<C> HandedOver<C> {
         completion: &Completion,
     ) -> Result<()> {
         match self {
-            Self::Ready(flight) => submitter.run(flight),
+            Self::Ready(ready) => submitter.run(ready),
             Self::Nothing | Self::Gone => submitter.wait(completion),
         }
     }
@@ -66,7 +66,7 @@ impl<C> HandedOver<C> {
 /// A batch that is being encoded.
 pub(super) struct HandOver<'a, Q: DeviceQueue> {
     submitter: &'a Submitter<Q>,
-    route: &'a Cuts,
+    cuts: &'a Cuts,
     /// Until something leaves: nothing is pinned.
     own: Option<BatchState>,
     /// From then on.
@@ -78,52 +78,52 @@ pub(super) struct HandOver<'a, Q: DeviceQueue> {
 }
 
 impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
-    pub(super) fn new(submitter: &'a Submitter<Q>, route: &'a Cuts, hold: BatchState) -> Self {
-        let own = Some(hold);
-        Self { submitter, route, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
+    pub(super) fn new(submitter: &'a Submitter<Q>, cuts: &'a Cuts, batch: BatchState) -> Self {
+        let own = Some(batch);
+        Self { submitter, cuts, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
     }
 
     /// A submission that is not the last, or why there is none.
     pub(super) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
-        let hold = self.hold(blocks);
-        self.shared = Some(hold.clone());
+        let batch = self.batch(blocks);
+        self.shared = Some(batch.clone());
         if self.count == 0 {
-            hold.completion.submitted();
+            batch.completion.submitted();
             self.reserved = self.submitter.reserve();
         }
-        let leg = self.leg(hold, false);
-        self.push(item(commands, leg));
+        let submission = self.submission(batch, false);
+        self.push(item(commands, submission));
     }
 
     /// The last submission with what the batch reads back, or why there is none. `None`: there is nothing to do.
     pub(super) fn finish(
         mut self,
         encoded: Result<Last<Q>>,
-        landing: Option<&Arc<BatchReadback>>,
+        readback: Option<&Arc<BatchReadback>>,
         blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
     ) -> Result<HandedOver<Q::Commands>> {
-        let (commands, returning) = match encoded {
+        let (commands, pending) = match encoded {
             Ok(None) => {
-                self.let_go();
+                self.disarm();
                 return Ok(HandedOver::Nothing);
             }
-            Ok(Some((commands, returning))) => (Ok(commands), returning),
+            Ok(Some((commands, pending))) => (Ok(commands), pending),
             Err(error) if self.count == 0 => {
-                self.let_go();
+                self.disarm();
                 return Err(error);
             }
             // Those before it have left: it fails when its turn comes, as one that the device refuses.
             Err(error) => (Err(error), None),
         };
-        let hold = self.hold(blocks);
-        if let Some((returning, landing)) = returning.zip(landing) {
-            hold.returns(returning, landing.clone());
+        let batch = self.batch(blocks);
+        if let Some((pending, readback)) = pending.zip(readback) {
+            batch.returns(pending, readback.clone());
         }
         self.count();
-        let leg = self.leg(hold, true);
+        let submission = self.submission(batch, true);
         match commands {
-            Ok(commands) if self.count == 1 => return Ok(HandedOver::Ready(ReadySubmission { commands, leg })),
-            commands => self.push(item(commands, leg)),
+            Ok(commands) if self.count == 1 => return Ok(HandedOver::Ready(ReadySubmission { commands, submission })),
+            commands => self.push(item(commands, submission)),
         }
         if !self.waiting.is_empty() {
             self.submitter.push(std::mem::take(&mut self.waiting));
@@ -136,51 +136,51 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
 
     /// What is known of it without looking at any op.
     fn count(&self) {
-        let (counters, route) = (self.submitter.counters(), self.route);
-        let (cuts, pieces) = (route.added(), route.pieces);
-        counters.cuts.add(cuts);
+        let (counters, cuts) = (self.submitter.counters(), self.cuts);
+        let (added, pieces) = (cuts.added(), cuts.pieces);
+        counters.cuts.add(added);
         counters.pieces.add(pieces);
-        counters.barriers.add(route.barriers);
-        counters.fused_ops.add(route.fused_ops);
-        counters.uploads.add(route.uploads);
-        counters.reads.add(route.reads);
-        if cuts > 0 {
-            tracing::debug!(target: "sortie", submissions = route.cuts.len(), cuts, pieces, "a batch is cut");
+        counters.barriers.add(cuts.barriers);
+        counters.fused_ops.add(cuts.fused_ops);
+        counters.uploads.add(cuts.uploads);
+        counters.reads.add(cuts.reads);
+        if added > 0 {
+            tracing::debug!(target: "sortie", submissions = cuts.list.len(), cuts = added, pieces, "a batch is cut");
         }
     }
 
     /// What all submissions hold; the first one pins the blocks.
-    fn hold(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<BatchState> {
+    fn batch(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<BatchState> {
         match (self.shared.take(), self.own.take()) {
-            (Some(hold), _) => hold,
-            (None, Some(mut hold)) => {
-                hold.pin(blocks());
-                Arc::new(hold)
+            (Some(batch), _) => batch,
+            (None, Some(mut batch)) => {
+                batch.pin(blocks());
+                Arc::new(batch)
             }
             (None, None) => unreachable!("let go only at the end"),
         }
     }
 
     /// The batch has had no effect: nobody is to hear that it was lost on its way.
-    fn let_go(&mut self) {
-        if let Some(hold) = self.own.take() {
-            hold.let_go();
+    fn disarm(&mut self) {
+        if let Some(batch) = self.own.take() {
+            batch.disarm();
         }
     }
 
-    fn leg(&mut self, hold: Arc<BatchState>, last: bool) -> Submission {
+    fn submission(&mut self, batch: Arc<BatchState>, last: bool) -> Submission {
         let number = self.count;
         self.count += 1;
-        let cut: Option<&Cut> = self.route.cuts.get(number);
+        let cut: Option<&Cut> = self.cuts.list.get(number);
         Submission {
             part: u32::try_from(number).unwrap_or(u32::MAX),
-            submission: cut.map_or(0, |cut| cut.section),
+            section: cut.map_or(0, |cut| cut.section),
             last,
-            hold,
-            effort: self.route.efforts.get(number).cloned(),
+            batch,
+            estimate: self.cuts.estimates.get(number).cloned(),
             native: false,
-            budget: self.route.budget.map(Duration::from_nanos),
-            left: None,
+            budget: self.cuts.budget.map(Duration::from_nanos),
+            submitted_at: None,
             order: 0,
         }
     }
@@ -196,16 +196,16 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     }
 }
 
-fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, leg: Submission) -> QueueItem<Q> {
+fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, submission: Submission) -> QueueItem<Q> {
     match commands {
-        Ok(commands) => QueueItem::Submission(ReadySubmission { commands, leg }),
-        Err(error) => QueueItem::Failed(error, leg),
+        Ok(commands) => QueueItem::Submission(ReadySubmission { commands, submission }),
+        Err(error) => QueueItem::Failed(error, submission),
     }
 }
 
 impl Replayed for FrozenPlan {
     fn blocks(&self) -> &[Option<Arc<Block>>] {
-        &self.payload.blocks
+        &self.resources.blocks
     }
 
     fn set_overran(&self) {

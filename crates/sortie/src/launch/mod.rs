@@ -23,11 +23,11 @@ pub(crate) struct Launch<'a> {
     /// What runs: with dispatches divided, if they had to be.
     pub(crate) planned: &'a Arc<CachedPlan>,
     /// Where it is cut.
-    pub(crate) route: &'a Cuts,
+    pub(crate) cuts: &'a Cuts,
     pub(crate) source: RunSource<'a>,
     pub(crate) completion: &'a Arc<Completion>,
     /// Where its readings will find their data, if it has any.
-    pub(crate) landing: Option<&'a Arc<BatchReadback>>,
+    pub(crate) readback: Option<&'a Arc<BatchReadback>>,
     /// Present when it is profiled.
     pub(crate) profiled: Option<Profiled<'a>>,
     /// The line that submits it.
@@ -76,44 +76,44 @@ impl Launch<'_> {
         self.profiled.as_ref().map(|profiled| profiled.log)
     }
 
-    fn payload(&self) -> &Resources {
+    fn resources(&self) -> &Resources {
         match &self.source {
-            RunSource::Batch(payload) => payload,
-            RunSource::Replay(frozen, _) => &frozen.payload,
+            RunSource::Batch(resources) => resources,
+            RunSource::Replay(frozen, _) => &frozen.resources,
         }
     }
 
     /// An error for a slot of which it would see what a failed submission left behind.
     fn check_poison(&self) -> Result<()> {
-        let (payload, planned) = (self.payload(), self.planned);
-        let blocks = (0u32..).map(SlotId).zip(&payload.blocks);
+        let (resources, planned) = (self.resources(), self.planned);
+        let blocks = (0u32..).map(SlotId).zip(&resources.blocks);
         for (slot, cause) in blocks.filter_map(|(slot, block)| Some((slot, block.as_ref()?.poisoned()?))) {
-            if planned.touches.iter().find(|touch| touch.slot == slot).is_some_and(|touch| touch.needed) {
+            if planned.touches.iter().find(|touch| touch.slot == slot).is_some_and(|touch| touch.reads_previous) {
                 let uses = |op: &Op| planned.recording.accesses_of(op).iter().any(|access| access.slot == slot);
                 let first = planned.recording.ops.iter().position(uses).unwrap_or_default();
-                return Err(payload.names.place(planned.origin(first), poisoned(cause)));
+                return Err(resources.names.attach(planned.origin(first), poisoned(cause)));
             }
         }
         Ok(())
     }
 
     /// What its submissions hold until they are done.
-    fn hold(&mut self) -> BatchState {
-        let mut hold = BatchState::new(self.completion.clone(), self.planned.touches.clone(), self.at);
+    fn batch(&mut self) -> BatchState {
+        let mut batch = BatchState::new(self.completion.clone(), self.planned.touches.clone(), self.at);
         if let RunSource::Replay(frozen, _) = &self.source {
-            hold.keeps = Some((*frozen).clone());
+            batch.keeps = Some((*frozen).clone());
         }
-        if let Some((profiled, landing)) = self.profiled.as_mut().zip(self.landing) {
+        if let Some((profiled, readback)) = self.profiled.as_mut().zip(self.readback) {
             let watchers = std::mem::take(&mut profiled.watchers);
-            hold.logged = Some(ProfiledBatch::new(profiled.log.clone(), landing.clone(), watchers));
+            batch.logged = Some(ProfiledBatch::new(profiled.log.clone(), readback.clone(), watchers));
         }
-        hold
+        batch
     }
 
     /// Lets a log know what is going to run.
     fn describe(&self) {
         let Some(Profiled { log, device, .. }) = &self.profiled else { return };
-        let described = PlanDescription::new(self.planned, self.payload(), log.zero());
+        let described = PlanDescription::new(self.planned, self.resources(), log.zero());
         // A software driver runs one op after the other anyway.
         let side_by_side = device.kind != DeviceKind::Software;
         log.planned(&device.to_string(), side_by_side, move || described.outline());
@@ -121,8 +121,8 @@ impl Launch<'_> {
 
     /// Inputs that a run brings, and outputs that it reads.
     fn moved(&self) -> Option<[usize; 2]> {
-        let RunSource::Replay(frozen, errand) = &self.source else { return None };
-        Some([frozen.inputs().iter().filter(|port| port.bytes > 0).count(), errand.reads.len()])
+        let RunSource::Replay(frozen, run_args) = &self.source else { return None };
+        Some([frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()])
     }
 }
 
@@ -132,11 +132,11 @@ pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<(
     let outbound = match hand_over(executor, &mut launch) {
         Ok(outbound) => outbound,
         Err(error) => {
-            let error = attribute(error, &launch.payload().blocks, |error| executor.explain(error), launch.at);
+            let error = attribute(error, &launch.resources().blocks, |error| executor.explain(error), launch.at);
             return Err(refuse(error, completion, submitter.counters()));
         }
     };
-    outbound.announce(submitter.counters(), completion);
+    outbound.report_start(submitter.counters(), completion);
     match launch.wait {
         true => outbound.finish(submitter, completion),
         false => {
@@ -151,23 +151,23 @@ fn hand_over<E: Executor>(
     launch: &mut Launch<'_>,
 ) -> Result<HandedOver<<E::Queue as DeviceQueue>::Commands>> {
     launch.check_poison()?;
-    let (submitter, route, landing, moved) = (executor.submitter(), launch.route, launch.landing, launch.moved());
-    let mut hand_over = HandOver::new(submitter, route, launch.hold());
+    let (submitter, cuts, readback, moved) = (executor.submitter(), launch.cuts, launch.readback, launch.moved());
+    let mut hand_over = HandOver::new(submitter, cuts, launch.batch());
     let log = launch.log().cloned();
     let is_batch = matches!(launch.source, RunSource::Batch(_));
     let executed = Log::time(log.as_deref(), StageKind::Encode, || {
-        let (ops, submissions) = (launch.planned.recording.ops.len(), route.cuts.len());
+        let (ops, submissions) = (launch.planned.recording.ops.len(), cuts.list.len());
         let _span = tracing::debug_span!(target: "sortie", "encode", ops, submissions).entered();
-        if let RunSource::Batch(payload) = &mut launch.source {
-            launch.planned.complete(payload);
+        if let RunSource::Batch(resources) = &mut launch.source {
+            launch.planned.complete(resources);
         }
         launch.describe();
         // A replay keeps its blocks itself.
         let pins = |blocks: &[Option<Arc<Block>>]| if is_batch { blocks.to_vec() } else { Vec::new() };
         executor.execute(launch, &mut |commands, blocks| hand_over.leave(Ok(commands), || pins(blocks)))
     });
-    let outbound = hand_over.finish(executed, landing, || match &mut launch.source {
-        RunSource::Batch(payload) => std::mem::take(&mut payload.blocks),
+    let outbound = hand_over.finish(executed, readback, || match &mut launch.source {
+        RunSource::Batch(resources) => std::mem::take(&mut resources.blocks),
         RunSource::Replay(..) => Vec::new(),
     })?;
     if let Some(moved) = moved {
@@ -185,7 +185,7 @@ pub(crate) fn attribute(
 ) -> Error {
     match error.location() {
         Some(_) => error,
-        None => Block::blame(blocks.iter().flatten(), explain(error)).at(at),
+        None => Block::blame_import(blocks.iter().flatten(), explain(error)).at(at),
     }
 }
 

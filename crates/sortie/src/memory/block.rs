@@ -29,7 +29,7 @@ pub(crate) struct Block {
     owned: bool,
     /// Bytes visible to the user, rounded up to 4; the buffer itself may be longer.
     bytes: u64,
-    stale: AtomicBool,
+    mark_used: AtomicBool,
     /// The newest full overwrite that was asked for, by its sequence.
     claimed: AtomicU64,
     /// The newest full overwrite that has left for the device, by its place in the order.
@@ -38,7 +38,7 @@ pub(crate) struct Block {
     poisoned: AtomicBool,
     poison: Mutex<Option<Poison>>,
     /// The slot it had in the recording that last asked for it: a hint, to be checked.
-    hint: AtomicU32,
+    slot_hint: AtomicU32,
 }
 
 impl Block {
@@ -58,12 +58,12 @@ impl Block {
             raw: Some(raw),
             owned,
             bytes,
-            stale: AtomicBool::new(false),
+            mark_used: AtomicBool::new(false),
             claimed: AtomicU64::new(0),
             overwritten: AtomicU64::new(0),
             poisoned: AtomicBool::new(false),
             poison: Mutex::new(None),
-            hint: AtomicU32::new(0),
+            slot_hint: AtomicU32::new(0),
         })
     }
 
@@ -83,7 +83,7 @@ impl Block {
     }
 
     /// What wgpu refuses although all our checks passed is most likely the doing of whoever owns an imported buffer.
-    pub(crate) fn blame<'a>(blocks: impl IntoIterator<Item = &'a Arc<Self>>, error: Error) -> Error {
+    pub(crate) fn blame_import<'a>(blocks: impl IntoIterator<Item = &'a Arc<Self>>, error: Error) -> Error {
         let foreign = blocks.into_iter().any(|block| block.is_imported());
         if !foreign || *error.kind() != ErrorKind::Internal {
             return error;
@@ -95,12 +95,12 @@ impl Block {
 
     /// Whether it has just been made and nothing has been written to it yet.
     pub(crate) fn fresh(&self) -> bool {
-        self.raw().fresh && !self.stale.load(Ordering::Relaxed)
+        self.raw().fresh && !self.mark_used.load(Ordering::Relaxed)
     }
 
     /// From now on it may have been written to.
-    pub(crate) fn stale(&self) {
-        self.stale.store(true, Ordering::Relaxed);
+    pub(crate) fn mark_used(&self) {
+        self.mark_used.store(true, Ordering::Relaxed);
     }
 
     /// Whether the buffer was made for this use; ours are made for all of them.
@@ -116,12 +116,12 @@ impl Block {
     }
 
     #[inline]
-    pub(crate) fn hint(&self) -> u32 {
-        self.hint.load(Ordering::Relaxed)
+    pub(crate) fn slot_hint(&self) -> u32 {
+        self.slot_hint.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_hint(&self, slot: u32) {
-        self.hint.store(slot, Ordering::Relaxed);
+        self.slot_hint.store(slot, Ordering::Relaxed);
     }
 
     pub(crate) fn bytes(&self) -> u64 {

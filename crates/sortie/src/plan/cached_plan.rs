@@ -26,7 +26,7 @@ pub(crate) struct CachedPlan {
     origin: Vec<u32>,
     pub(crate) touches: Arc<[Touch]>,
     /// Where it is cut, as it was last found out.
-    pub(super) routes: CutsCache,
+    pub(super) cuts_cache: CutsCache,
     /// What it was planned for.
     pub(crate) caps: Caps,
     /// What the backend keeps from run to run.
@@ -48,7 +48,7 @@ pub(crate) struct GeneratedKernels {
     start: usize,
     words: Vec<ParamWord>,
     /// Operations without a kernel of their own.
-    pub(super) joined: u64,
+    pub(super) fused_ops: u64,
 }
 
 /// The kernel of a tensor program, and how it is dispatched.
@@ -88,8 +88,8 @@ impl CachedPlan {
     ) -> Self {
         let plan = sortie_plan::plan(&recording, caps);
         let touches = sortie_plan::touches(&recording, &plan).into();
-        let (routes, state) = (CutsCache::default(), BackendState::default());
-        Self { recording, plan, tensors, origin, touches, routes, caps: *caps, state }
+        let (cuts_cache, state) = (CutsCache::default(), BackendState::default());
+        Self { recording, plan, tensors, origin, touches, cuts_cache, caps: *caps, state }
     }
 
     /// Bytes that the recording and the plan take.
@@ -116,7 +116,7 @@ impl CachedPlan {
             first_kernel: recording.kernels.len(),
             start: start.next_multiple_of(4),
             words: Vec::new(),
-            joined: joined(recording, &origin),
+            fused_ops: fused_ops(recording, &origin),
         };
         let mut numbers: FxHashMap<u64, KernelIndex> =
             lowered.kernels.iter().copied().zip((0..).map(KernelIndex)).collect();
@@ -176,11 +176,11 @@ impl CachedPlan {
     }
 
     /// Adds generated kernels and their parameters to what was recorded.
-    pub(crate) fn complete(&self, payload: &mut Resources) {
+    pub(crate) fn complete(&self, resources: &mut Resources) {
         let Some(tensors) = &self.tensors else { return };
-        payload.kernels.extend(tensors.kernels.iter().cloned());
-        payload.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
-        let (recorded, words) = payload.immediates.split_at_mut(tensors.start);
+        resources.kernels.extend(tensors.kernels.iter().cloned());
+        resources.immediates.resize(tensors.start + 4 * tensors.words.len(), 0);
+        let (recorded, words) = resources.immediates.split_at_mut(tensors.start);
         for (word, to) in tensors.words.iter().zip(words.chunks_exact_mut(4)) {
             to.copy_from_slice(&match word {
                 ParamWord::Size(size) => size.to_le_bytes(),
@@ -191,7 +191,7 @@ impl CachedPlan {
 }
 
 /// Tensor operations that no op of the lowered recording is called by.
-fn joined(recording: &Recording, origin: &[u32]) -> u64 {
+fn fused_ops(recording: &Recording, origin: &[u32]) -> u64 {
     let tensor = |op: &Op| matches!(op.kind, OpKind::Tensor { .. });
     let is_tensor = |op: &u32| tensor(&recording.ops[*op as usize]);
     let mut called: Vec<_> = origin.iter().copied().filter(is_tensor).collect();

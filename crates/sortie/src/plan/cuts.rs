@@ -29,9 +29,9 @@ const ZEROING: CostKey = CostKey { kind: 0, units: 0.0, pipeline: FILL_PIPELINE 
 pub(crate) struct Cuts {
     /// What runs instead, when dispatches had to be divided.
     divided: Option<Arc<CachedPlan>>,
-    pub(crate) cuts: Vec<Cut>,
+    pub(crate) list: Vec<Cut>,
     /// What each submission has to do.
-    pub(crate) efforts: Vec<Arc<WorkEstimate>>,
+    pub(crate) estimates: Vec<Arc<WorkEstimate>>,
     /// Pieces that dispatches were divided into, beyond the dispatches.
     pub(crate) pieces: u64,
     /// What no part is to take longer than, in nanoseconds.
@@ -69,30 +69,30 @@ impl Cuts {
 
     /// How long each submission should take, in nanoseconds.
     pub(crate) fn estimates(&self, costs: &Costs) -> impl Iterator<Item = u64> {
-        self.efforts.iter().map(|effort| costs.estimate(effort))
+        self.estimates.iter().map(|estimate| costs.estimate(estimate))
     }
 
     /// Submissions that the recording did not ask for.
     pub(crate) fn added(&self) -> u64 {
-        let asked = self.cuts.last().map_or(0, |cut| cut.section as usize + 1);
-        (self.cuts.len() - asked) as u64
+        let asked = self.list.last().map_or(0, |cut| cut.section as usize + 1);
+        (self.list.len() - asked) as u64
     }
 }
 
 impl CachedPlan {
     /// Where to cut it. Dispatches are divided where that is needed, possible and wanted.
-    pub(crate) fn route(
+    pub(crate) fn cuts(
         &self,
         costs: &Costs,
         limits: &Limits,
-        payload: &Resources,
+        resources: &Resources,
         rule: CutRule,
         divides: bool,
     ) -> Arc<Cuts> {
-        let whole = self.routes.whole.get_or_init(|| Arc::new(self.cut_into(None, self.plan.whole(), None)));
+        let whole = self.cuts_cache.whole.get_or_init(|| Arc::new(self.cut_into(None, self.plan.whole(), None)));
         let fits = match rule {
             CutRule::Never => true,
-            CutRule::Every(ops) => whole.cuts.iter().all(|cut| cut.ops <= ops),
+            CutRule::Every(ops) => whole.list.iter().all(|cut| cut.ops <= ops),
             CutRule::Budget(limit) => whole.estimates(costs).all(|estimate| estimate <= limit),
         };
         if fits {
@@ -100,20 +100,20 @@ impl CachedPlan {
         }
         // Counting ops needs no estimates.
         let asked = (rule, divides, if let CutRule::Budget(_) = rule { costs.version() } else { 0 });
-        let known = self.routes.last.lock().clone();
-        if let Some((_, route)) = known.filter(|(of, _)| *of == asked) {
-            return route;
+        let known = self.cuts_cache.last.lock().clone();
+        if let Some((_, cuts)) = known.filter(|(of, _)| *of == asked) {
+            return cuts;
         }
-        let route = Arc::new(self.find_route(costs, limits, payload, rule, divides));
-        *self.routes.last.lock() = Some((asked, route.clone()));
-        route
+        let cuts = Arc::new(self.find_cuts(costs, limits, resources, rule, divides));
+        *self.cuts_cache.last.lock() = Some((asked, cuts.clone()));
+        cuts
     }
 
-    fn find_route(&self, known: &Costs, limits: &Limits, payload: &Resources, rule: CutRule, divides: bool) -> Cuts {
+    fn find_cuts(&self, known: &Costs, limits: &Limits, resources: &Resources, rule: CutRule, divides: bool) -> Cuts {
         let costs = self.each(known);
         let budget = if let CutRule::Budget(limit) = rule { Some(limit) } else { None };
         let pieces = match rule {
-            CutRule::Budget(limit) if divides => self.pieces(limits, payload, &costs, limit),
+            CutRule::Budget(limit) if divides => self.pieces(limits, resources, &costs, limit),
             _ => Pieces::default(),
         };
         if pieces.is_empty() {
@@ -122,31 +122,31 @@ impl CachedPlan {
         let added = pieces.iter().map(|(_, count)| u64::from(*count) - 1).sum();
         let divided = self.divide(pieces);
         let costs = divided.each(known);
-        let cuts = cut(&divided.plan, rule, |step| costs[step.0 as usize]);
-        Cuts { pieces: added, ..divided.cut_into(Some(divided.clone()), cuts, budget) }
+        let list = cut(&divided.plan, rule, |step| costs[step.0 as usize]);
+        Cuts { pieces: added, ..divided.cut_into(Some(divided.clone()), list, budget) }
     }
 
     /// What each step costs.
     fn each(&self, costs: &Costs) -> Vec<u64> {
         let nothing = CostKey { kind: 0, units: 0.0, pipeline: 0 };
-        costs.each(self.plan.steps.iter().map(|step| self.chore(*step).unwrap_or(nothing)))
+        costs.each(self.plan.steps.iter().map(|step| self.cost_key(*step).unwrap_or(nothing)))
     }
 
-    fn cut_into(&self, divided: Option<Arc<Self>>, cuts: Vec<Cut>, budget: Option<u64>) -> Cuts {
-        let efforts = cuts.iter().map(|cut| self.effort(cut)).collect();
-        let barriers = self.plan.barriers(&cuts) as u64;
-        let fused_ops = self.tensors.as_ref().map_or(0, |tensors| tensors.joined);
+    fn cut_into(&self, divided: Option<Arc<Self>>, list: Vec<Cut>, budget: Option<u64>) -> Cuts {
+        let estimates = list.iter().map(|cut| self.estimate(cut)).collect();
+        let barriers = self.plan.barriers(&list) as u64;
+        let fused_ops = self.tensors.as_ref().map_or(0, |tensors| tensors.fused_ops);
         let (uploads, reads) = (self.plan.writes.len() as u64, self.plan.reads.len() as u64);
-        Cuts { divided, cuts, efforts, pieces: 0, budget, barriers, fused_ops, uploads, reads }
+        Cuts { divided, list, estimates, pieces: 0, budget, barriers, fused_ops, uploads, reads }
     }
 
     /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.
-    fn pieces(&self, limits: &Limits, payload: &Resources, costs: &[u64], limit: u64) -> Pieces {
+    fn pieces(&self, limits: &Limits, resources: &Resources, costs: &[u64], limit: u64) -> Pieces {
         let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
         let pieces = long.filter_map(|(step, cost)| {
             let Step::Dispatch(id) = *step else { return None };
             let dispatch = &self.plan[id];
-            let kernel = match payload.kernels.get(dispatch.kernel.0 as usize) {
+            let kernel = match resources.kernels.get(dispatch.kernel.0 as usize) {
                 Some(kernel) => kernel,
                 None => self.tensors.as_ref()?.kernel(dispatch.kernel)?,
             };
@@ -169,27 +169,29 @@ impl CachedPlan {
     }
 
     fn divide(&self, pieces: Pieces) -> Arc<Self> {
-        let known = self.routes.divided.lock().clone();
+        let known = self.cuts_cache.divided.lock().clone();
         if let Some((_, divided)) = known.filter(|(of, _)| *of == pieces) {
             return divided;
         }
         let divided = Arc::new(self.divided(&pieces));
-        *self.routes.divided.lock() = Some((pieces, divided.clone()));
+        *self.cuts_cache.divided.lock() = Some((pieces, divided.clone()));
         divided
     }
 
-    fn effort(&self, cut: &Cut) -> Arc<WorkEstimate> {
-        let zeroes = !self.caps.host && self.plan.zeroes_in_passes();
+    fn estimate(&self, cut: &Cut) -> Arc<WorkEstimate> {
+        let zeroes = !self.caps.native_programs && self.plan.zeroes_in_passes();
         // Runs of equal dispatches are the common case.
         let mut last: Option<(&Dispatch, CostKey)> = None;
         let steps = self.plan.steps_of(cut).filter_map(|(_, step)| {
-            let Step::Dispatch(id) = step else { return self.chore(step) };
+            let Step::Dispatch(id) = step else { return self.cost_key(step) };
             let dispatch = &self.plan[id];
             match last {
-                Some((known, chore)) if known.kernel == dispatch.kernel && is_same_grid(known, dispatch) => Some(chore),
+                Some((known, cost_key)) if known.kernel == dispatch.kernel && is_same_grid(known, dispatch) => {
+                    Some(cost_key)
+                }
                 _ => {
-                    last = self.chore(step).map(|chore| (dispatch, chore));
-                    last.map(|(_, chore)| chore)
+                    last = self.cost_key(step).map(|cost_key| (dispatch, cost_key));
+                    last.map(|(_, cost_key)| cost_key)
                 }
             }
         });
@@ -215,7 +217,7 @@ impl CachedPlan {
 
     /// What the step of an op has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn chore(&self, step: Step) -> Option<CostKey> {
+    fn cost_key(&self, step: Step) -> Option<CostKey> {
         let kib = |access: &sortie_plan::Access| (access.end - access.start) >> 10;
         let (kernel, all, share) = match step {
             Step::Params | Step::Zero(_) | Step::Input(_) | Step::Barrier(_) | Step::Output(_) => {
@@ -242,7 +244,7 @@ impl CachedPlan {
     /// Names the pipeline that a step runs, for a driver that compiles it then; 0 where there is none.
     fn pipeline(&self, step: Step) -> u64 {
         match step {
-            _ if self.caps.host => 0,
+            _ if self.caps.native_programs => 0,
             Step::Dispatch(id) => {
                 let dispatch = &self.plan[id];
                 let wrapped = matches!(dispatch.groups, Groups::Wrapped(_));

@@ -25,8 +25,8 @@ pub(crate) struct PlanDescription {
 }
 
 impl PlanDescription {
-    pub(crate) fn new(planned: &Arc<CachedPlan>, payload: &Resources, zero: Instant) -> Self {
-        Self { planned: planned.clone(), names: payload.names.clone(), kernels: payload.kernels.clone(), zero }
+    pub(crate) fn new(planned: &Arc<CachedPlan>, resources: &Resources, zero: Instant) -> Self {
+        Self { planned: planned.clone(), names: resources.names.clone(), kernels: resources.kernels.clone(), zero }
     }
 
     pub(crate) fn outline(&self) -> PlanOutline {

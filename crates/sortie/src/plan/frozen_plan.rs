@@ -23,9 +23,9 @@ pub(crate) struct FrozenPlan {
     /// The plan that runs.
     pub(crate) planned: Arc<CachedPlan>,
     /// Where it is cut, if it is native.
-    route: Arc<Cuts>,
+    cuts: Arc<Cuts>,
     /// Complete, with all memory. None of the scratch memory counts as fresh: a run finds what the last one left.
-    pub(crate) payload: Arc<Resources>,
+    pub(crate) resources: Arc<Resources>,
     /// The recording that the device has of it, where it has one.
     pub(crate) native: Option<Box<dyn Any + Send + Sync>>,
     /// Buffers that their owner may destroy.
@@ -53,19 +53,19 @@ pub(crate) enum CutsFit {
 }
 
 impl FrozenPlan {
-    /// What the runs of `base` need, cut by `route`, which is of that plan. The payload has all memory.
-    pub(crate) fn new(base: Arc<CachedPlan>, route: Arc<Cuts>, payload: Resources) -> Self {
-        let imported = payload.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
-        Self::of(base, route, Arc::new(payload), imported)
+    /// What the runs of `base` need, cut by `cuts`, which is of that plan. The payload has all memory.
+    pub(crate) fn new(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Resources) -> Self {
+        let imported = resources.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
+        Self::of(base, cuts, Arc::new(resources), imported)
     }
 
-    fn of(base: Arc<CachedPlan>, route: Arc<Cuts>, payload: Arc<Resources>, imported: Vec<Arc<Block>>) -> Self {
-        let planned = route.planned(&base).clone();
+    fn of(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Arc<Resources>, imported: Vec<Arc<Block>>) -> Self {
+        let planned = cuts.planned(&base).clone();
         Self {
             base,
             planned,
-            route,
-            payload,
+            cuts,
+            resources,
             native: None,
             imported,
             state: BackendState::default(),
@@ -77,13 +77,13 @@ impl FrozenPlan {
     }
 
     /// The same with other cuts: another route of the plan that runs.
-    pub(crate) fn cut_by(&self, route: Arc<Cuts>) -> Self {
-        Self::of(self.base.clone(), route, self.payload.clone(), self.imported.clone())
+    pub(crate) fn cut_by(&self, cuts: Arc<Cuts>) -> Self {
+        Self::of(self.base.clone(), cuts, self.resources.clone(), self.imported.clone())
     }
 
     /// The same with another plan, which divides other dispatches and has scratch memory and parameters of its own.
-    pub(crate) fn planned_by(&self, route: Arc<Cuts>, payload: Resources) -> Self {
-        Self::of(self.base.clone(), route, Arc::new(payload), self.imported.clone())
+    pub(crate) fn planned_by(&self, cuts: Arc<Cuts>, resources: Resources) -> Self {
+        Self::of(self.base.clone(), cuts, Arc::new(resources), self.imported.clone())
     }
 
     /// How the recording uses what is there before and after it.
@@ -100,8 +100,8 @@ impl FrozenPlan {
     }
 
     /// The plan that a route of it, as [`FrozenPlan::wanted`] gives it, runs.
-    pub(crate) fn planned_of(&self, route: &Cuts) -> Arc<CachedPlan> {
-        route.planned(&self.base).clone()
+    pub(crate) fn planned_of(&self, cuts: &Cuts) -> Arc<CachedPlan> {
+        cuts.planned(&self.base).clone()
     }
 
     /// Whether the device has a recording of it.
@@ -110,18 +110,18 @@ impl FrozenPlan {
     }
 
     /// Where the device's recording is cut.
-    pub(crate) fn recorded_route(&self) -> &Arc<Cuts> {
-        &self.route
+    pub(crate) fn recorded_cuts(&self) -> &Arc<Cuts> {
+        &self.cuts
     }
 
     /// Where an encoded run is cut.
-    pub(crate) fn encoded_route(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
-        self.planned.route(costs, limits, &self.payload, rule, false)
+    pub(crate) fn encoded_cuts(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
+        self.planned.cuts(costs, limits, &self.resources, rule, false)
     }
 
     /// Where the device's recording would be cut, were it made now.
     pub(crate) fn wanted(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
-        self.base.route(costs, limits, &self.payload, rule, true)
+        self.base.cuts(costs, limits, &self.resources, rule, true)
     }
 
     /// Whether the cuts of the device's recording suit what is known of costs. They do not when their number is more than twice, or less than half, of what the
@@ -135,7 +135,7 @@ impl FrozenPlan {
         if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
             return CutsFit::Good;
         }
-        let (have, want) = (self.route.added(), self.wanted(costs, limits, rule).added());
+        let (have, want) = (self.cuts.added(), self.wanted(costs, limits, rule).added());
         let far = have.max(want) > 2 * have.min(want);
         if want < have && far {
             return CutsFit::TooMany;
@@ -163,13 +163,13 @@ impl FrozenPlan {
 
     /// With what one run brings and asks for, cut as it was recorded for the device.
     pub(crate) fn placed<'a>(&'a self, run: Option<&'a RunArgs>) -> PlacedPlan<'a> {
-        let (planned, payload) = (&*self.planned, &*self.payload);
-        PlacedPlan { planned, cuts: self.cuts(), payload, blocks: &payload.blocks, run }
+        let (planned, resources) = (&*self.planned, &*self.resources);
+        PlacedPlan { planned, cuts: self.cuts(), resources, blocks: &resources.blocks, run }
     }
 
     /// The submissions that it was recorded for the device in.
     pub(crate) fn cuts(&self) -> &[Cut] {
-        &self.route.cuts
+        &self.cuts.list
     }
 }
 

@@ -112,7 +112,7 @@ impl OpNames {
     }
 
     /// An error of this op.
-    pub(crate) fn place(&self, op: usize, error: Error) -> Error {
+    pub(crate) fn attach(&self, op: usize, error: Error) -> Error {
         error.on(self.name(op)).at(self.lines[op])
     }
 

@@ -14,7 +14,7 @@ pub(crate) struct PlacedPlan<'a> {
     /// Its submissions.
     pub(crate) cuts: &'a [Cut],
     /// Kernels and data.
-    pub(crate) payload: &'a Resources,
+    pub(crate) resources: &'a Resources,
     /// Memory: that of the slots, then the scratch buffers of the plan, then the parameters.
     pub(crate) blocks: &'a [Option<Arc<Block>>],
     /// What this run of a replay brings and asks for.
@@ -40,7 +40,7 @@ impl<'a> PlacedPlan<'a> {
     }
 
     fn reads(&self, port: Port) -> bool {
-        self.run.is_some_and(|errand| errand.reads.contains(&port.start))
+        self.run.is_some_and(|run_args| run_args.reads.contains(&port.start))
     }
 
     /// A piece of memory.
@@ -63,20 +63,20 @@ impl<'a> PlacedPlan<'a> {
     /// Room that reads need.
     pub(crate) fn read_bytes(&self) -> u64 {
         match self.run {
-            None => self.payload.read_bytes,
-            Some(errand) if errand.reads.is_empty() => 0,
+            None => self.resources.read_bytes,
+            Some(run_args) if run_args.reads.is_empty() => 0,
             Some(_) => self.planned.recording.outputs.bytes(),
         }
     }
 
     /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.
     pub(crate) fn data_start(&self) -> u64 {
-        (self.payload.uploads.len() as u64 + u64::from(self.plan().params_bytes)).next_multiple_of(8)
+        (self.resources.uploads.len() as u64 + u64::from(self.plan().params_bytes)).next_multiple_of(8)
     }
 
     /// The data of inputs.
     pub(crate) fn data(&self) -> &'a [u8] {
-        self.run.map_or(&[], |errand| &errand.data)
+        self.run.map_or(&[], |run_args| &run_args.data)
     }
 
     /// Inputs with data.

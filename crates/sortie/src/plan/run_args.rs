@@ -12,7 +12,7 @@ pub(crate) struct RunArgs {
     /// Which outputs are read, by where their data will be.
     pub(crate) reads: Vec<u64>,
     /// One of them was asked for more than once.
-    pub(crate) twice: bool,
+    pub(crate) shared_readback: bool,
     /// Not to be done by the device's own recording.
     pub(crate) encoded: bool,
     /// Profile log, if this run is profiled.

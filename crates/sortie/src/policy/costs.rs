@@ -69,21 +69,22 @@ impl WorkEstimate {
         let mut own: SmallVec<[CostKey; 2]> = SmallVec::new();
         let mut pipelines: SmallVec<[u64; 2]> = SmallVec::new();
         let (mut at, mut named) = (FxHashMap::default(), FxHashSet::default());
-        for chore in chores {
+        for cost_key in chores {
             // Neighbours are mostly alike.
-            if chore.pipeline != 0 && pipelines.last() != Some(&chore.pipeline) && named.insert(chore.pipeline) {
-                pipelines.push(chore.pipeline);
+            if cost_key.pipeline != 0 && pipelines.last() != Some(&cost_key.pipeline) && named.insert(cost_key.pipeline)
+            {
+                pipelines.push(cost_key.pipeline);
             }
             match own.last_mut() {
-                Some(last) if last.kind == chore.kind => last.units += chore.units,
-                _ => match at.get(&chore.kind) {
+                Some(last) if last.kind == cost_key.kind => last.units += cost_key.units,
+                _ => match at.get(&cost_key.kind) {
                     Some(index) => {
                         let known: &mut CostKey = &mut own[*index];
-                        known.units += chore.units;
+                        known.units += cost_key.units;
                     }
                     None => {
-                        at.insert(chore.kind, own.len());
-                        own.push(chore);
+                        at.insert(cost_key.kind, own.len());
+                        own.push(cost_key);
                     }
                 },
             }
@@ -103,7 +104,7 @@ pub(crate) struct FinishedSubmissions<'a> {
     pub(crate) seen: Moment,
     pub(crate) on_time: bool,
     /// What each had to do, if that is known.
-    pub(crate) efforts: &'a [Option<&'a Arc<WorkEstimate>>],
+    pub(crate) estimates: &'a [Option<&'a Arc<WorkEstimate>>],
     /// Pipelines that ran for the first time, beside those of the efforts.
     pub(crate) compiled: usize,
     /// What is profiled takes longer than it would.
@@ -115,7 +116,7 @@ pub(crate) struct FinishedSubmissions<'a> {
 #[derive(Debug)]
 pub(crate) struct Costs {
     /// Nanoseconds per unit of what has never been measured; 0 where nothing takes time and nothing is learned.
-    guess: f64,
+    default_cost: f64,
     known: Mutex<Known>,
     version: AtomicU64,
 }
@@ -143,7 +144,7 @@ struct Cost {
 /// Submissions that are measured together.
 #[derive(Debug, Default)]
 struct Window {
-    efforts: Vec<Arc<WorkEstimate>>,
+    estimates: Vec<Arc<WorkEstimate>>,
     interval: Interval,
 }
 
@@ -168,8 +169,8 @@ impl Default for Interval {
 }
 
 impl Costs {
-    pub(crate) fn new(guess: f64) -> Self {
-        Self { guess, known: Mutex::default(), version: AtomicU64::new(0) }
+    pub(crate) fn new(default_cost: f64) -> Self {
+        Self { default_cost, known: Mutex::default(), version: AtomicU64::new(0) }
     }
 
     /// Changes with every estimate.
@@ -178,20 +179,20 @@ impl Costs {
     }
 
     /// How long it will take, in nanoseconds.
-    pub(crate) fn estimate(&self, effort: &WorkEstimate) -> u64 {
-        nanoseconds(self.known.lock().estimate(effort, self.guess))
+    pub(crate) fn estimate(&self, estimate: &WorkEstimate) -> u64 {
+        nanoseconds(self.known.lock().estimate(estimate, self.default_cost))
     }
 
     /// How long each will take, in nanoseconds.
     pub(crate) fn each(&self, chores: impl Iterator<Item = CostKey>) -> Vec<u64> {
         let known = self.known.lock();
         let mut last = (u64::MAX, 0.0);
-        let cost = |chore: CostKey| {
-            if chore.kind != last.0 {
-                last = (chore.kind, known.cost(chore.kind, self.guess));
+        let cost = |cost_key: CostKey| {
+            if cost_key.kind != last.0 {
+                last = (cost_key.kind, known.cost(cost_key.kind, self.default_cost));
             }
             // Rounded up, so that parts do not come to more than their sum.
-            nanoseconds((chore.units * last.1).ceil())
+            nanoseconds((cost_key.units * last.1).ceil())
         };
         chores.map(cost).collect()
     }
@@ -214,7 +215,7 @@ impl Costs {
             Some((seen, on_time)) if seen.at > landed.submitted.at => (seen, on_time),
             _ => (landed.submitted, true),
         };
-        if self.guess > 0.0 {
+        if self.default_cost > 0.0 {
             let may_close = seen_before.is_none_or(|(_, on_time)| on_time);
             self.measure(known, landed, landed.seen.since(&start), [start_on_time, may_close]);
         }
@@ -230,22 +231,23 @@ impl Costs {
         time: Duration,
         [start_on_time, may_close]: [bool; 2],
     ) {
-        let efforts = || landed.efforts.iter().copied().flatten();
-        let compiled = landed.compiled + efforts().map(|effort| known.first_runs(effort)).sum::<usize>();
-        let unknown = landed.efforts.iter().any(Option::is_none);
-        let alone =
-            unknown || compiled > 0 || efforts().any(|effort| effort.chores.iter().any(|chore| known.is_new(chore)));
-        if alone && may_close && !known.window.efforts.is_empty() {
+        let estimates = || landed.estimates.iter().copied().flatten();
+        let compiled = landed.compiled + estimates().map(|estimate| known.first_runs(estimate)).sum::<usize>();
+        let unknown = landed.estimates.iter().any(Option::is_none);
+        let alone = unknown
+            || compiled > 0
+            || estimates().any(|estimate| estimate.chores.iter().any(|cost_key| known.is_new(cost_key)));
+        if alone && may_close && !known.window.estimates.is_empty() {
             self.close(known);
         }
         if unknown {
             return known.window.clear();
         }
-        let Window { efforts: joined, interval } = &mut known.window;
+        let Window { estimates: joined, interval } = &mut known.window;
         if joined.is_empty() {
             *interval = Interval { start_on_time, slack: WINDOW, ..Interval::default() };
         }
-        joined.extend(efforts().cloned());
+        joined.extend(estimates().cloned());
         interval.time += time;
         interval.end_on_time = landed.on_time;
         interval.profiled |= landed.profiled;
@@ -257,25 +259,25 @@ impl Costs {
     }
 
     /// One that had the device to itself took this long.
-    pub(crate) fn took(&self, effort: &Arc<WorkEstimate>, time: Duration, profiled: bool) {
+    pub(crate) fn record_alone(&self, estimate: &Arc<WorkEstimate>, time: Duration, profiled: bool) {
         let interval = Interval { time, profiled, ..Interval::default() };
-        self.learn(&mut self.known.lock(), std::slice::from_ref(effort), interval);
+        self.learn(&mut self.known.lock(), std::slice::from_ref(estimate), interval);
     }
 
     fn close(&self, known: &mut Known) {
         let mut window = std::mem::take(&mut known.window);
-        self.learn(known, &window.efforts, window.interval);
+        self.learn(known, &window.estimates, window.interval);
         window.clear();
         known.window = window;
     }
 
-    fn learn(&self, known: &mut Known, efforts: &[Arc<WorkEstimate>], interval: Interval) {
-        let chores = || efforts.iter().flat_map(|effort| &effort.chores);
+    fn learn(&self, known: &mut Known, estimates: &[Arc<WorkEstimate>], interval: Interval) {
+        let chores = || estimates.iter().flat_map(|estimate| &estimate.chores);
         let (mut total, mut new) = (0.0, 0.0);
-        for chore in chores() {
-            let cost = chore.units * known.cost(chore.kind, self.guess);
+        for cost_key in chores() {
+            let cost = cost_key.units * known.cost(cost_key.kind, self.default_cost);
             total += cost;
-            new += if known.is_new(chore) { cost } else { 0.0 };
+            new += if known.is_new(cost_key) { cost } else { 0.0 };
         }
         let time = interval.time.as_secs_f64() * 1e9;
         // What has been measured keeps its estimate while something else can explain the rest.
@@ -292,10 +294,10 @@ impl Costs {
             known.each.clear();
         }
         let mut learned = std::mem::take(&mut known.learned);
-        let changed = chores().filter(|chore| !only_new || known.is_new(chore));
-        learned.extend(changed.map(|chore| {
-            let each = known.cost(chore.kind, self.guess) * scale;
-            (chore.kind, Cost { each, provisional: provisional && known.is_new(chore) })
+        let changed = chores().filter(|cost_key| !only_new || known.is_new(cost_key));
+        learned.extend(changed.map(|cost_key| {
+            let each = known.cost(cost_key.kind, self.default_cost) * scale;
+            (cost_key.kind, Cost { each, provisional: provisional && known.is_new(cost_key) })
         }));
         known.each.extend(learned.drain(..));
         known.learned = learned;
@@ -335,33 +337,33 @@ impl Interval {
 
 impl Window {
     fn clear(&mut self) {
-        self.efforts.clear();
+        self.estimates.clear();
     }
 }
 
 impl Known {
-    fn cost(&self, kind: u64, guess: f64) -> f64 {
-        self.each.get(&kind).map_or(guess, |cost| cost.each)
+    fn cost(&self, kind: u64, default_cost: f64) -> f64 {
+        self.each.get(&kind).map_or(default_cost, |cost| cost.each)
     }
 
-    fn estimate(&self, effort: &WorkEstimate, guess: f64) -> f64 {
-        effort.chores.iter().map(|chore| chore.units * self.cost(chore.kind, guess)).sum()
+    fn estimate(&self, estimate: &WorkEstimate, default_cost: f64) -> f64 {
+        estimate.chores.iter().map(|cost_key| cost_key.units * self.cost(cost_key.kind, default_cost)).sum()
     }
 
     /// Whether it takes time and has never been measured.
-    fn is_new(&self, chore: &CostKey) -> bool {
-        chore.units > 0.0 && self.each.get(&chore.kind).is_none_or(|cost| cost.provisional)
+    fn is_new(&self, cost_key: &CostKey) -> bool {
+        cost_key.units > 0.0 && self.each.get(&cost_key.kind).is_none_or(|cost| cost.provisional)
     }
 
     /// How many pipelines have run for the first time.
-    fn first_runs(&mut self, effort: &WorkEstimate) -> usize {
-        if effort.pipelines.is_empty() || effort.ran.swap(true, Ordering::Relaxed) {
+    fn first_runs(&mut self, estimate: &WorkEstimate) -> usize {
+        if estimate.pipelines.is_empty() || estimate.ran.swap(true, Ordering::Relaxed) {
             return 0;
         }
         if self.ran.len() > MOST {
             self.ran.clear();
         }
-        effort.pipelines.iter().filter(|pipeline| self.ran.insert(**pipeline)).count()
+        estimate.pipelines.iter().filter(|pipeline| self.ran.insert(**pipeline)).count()
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) struct Entries {
     /// When each submission landed, by its number.
     pub(super) landed: Vec<(u32, u64)>,
     /// Why the run may not have been as it is without a profile.
-    pub(super) disturbances: Vec<&'static str>,
+    pub(super) caveats: Vec<&'static str>,
 }
 
 /// What the host does for a batch.
@@ -144,10 +144,10 @@ impl Log {
     }
 
     /// A run that went its own way is done in another for the profile's sake.
-    pub(crate) fn disturbed(&self, why: &'static str) {
+    pub(crate) fn add_caveat(&self, why: &'static str) {
         let mut entries = self.entries.lock();
-        if !entries.disturbances.contains(&why) {
-            entries.disturbances.push(why);
+        if !entries.caveats.contains(&why) {
+            entries.caveats.push(why);
         }
     }
 

@@ -158,7 +158,7 @@ struct Data {
     passes: Vec<Option<(u64, u64)>>,
     flights: Vec<SubmissionTimes>,
     device_time: Option<Duration>,
-    disturbances: Vec<&'static str>,
+    caveats: Vec<&'static str>,
     /// How far off device times may be from host times.
     slack: Option<Duration>,
 }
@@ -185,8 +185,8 @@ impl Profile {
 
     /// In which ways the run was not what it is without a profile; empty when it was.
     #[must_use]
-    pub fn disturbances(&self) -> &[&'static str] {
-        &self.data.disturbances
+    pub fn caveats(&self) -> &[&'static str] {
+        &self.data.caveats
     }
 
     /// What the host did.
@@ -285,23 +285,23 @@ impl Profile {
             stretches,
             stamps: place,
             landed,
-            mut disturbances,
+            mut caveats,
         } = entries;
         let outline = outline.map(|outline| outline()).unwrap_or_default();
         let flights = flights(&host, &landed);
         let placed = place_stretches(tier, &stretches, stamps, place.map_or(1.0, |place| place.period), &flights);
         let mut steps: Vec<StepProfile> = ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
         let mut passes = Vec::new();
-        for (stretch, time) in stretches.iter().zip(&placed.times) {
-            let span = stretch.first as usize..(stretch.first + stretch.count) as usize;
-            let shared = (stretch.count > 1).then_some(passes.len());
+        for (interval, time) in stretches.iter().zip(&placed.times) {
+            let span = interval.first as usize..(interval.first + interval.count) as usize;
+            let shared = (interval.count > 1).then_some(passes.len());
             passes.extend(shared.map(|_| *time));
             for step in steps.get_mut(span).into_iter().flatten() {
-                step.stretch(*time, shared);
+                step.interval(*time, shared);
             }
         }
         if tier == TimestampTier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
-            disturbances.push("timestamps between ops that could have run side by side");
+            caveats.push("timestamps between ops that could have run side by side");
         }
         let ops = OpProfile::all(&outline, &steps);
         let scopes = ScopeProfile::all(&outline, &ops, &steps);
@@ -318,7 +318,7 @@ impl Profile {
             passes,
             flights,
             device_time: placed.busy,
-            disturbances,
+            caveats,
             slack: placed.slack,
         };
         Self { data: Arc::new(data) }
@@ -376,14 +376,15 @@ fn place_stretches(
 ) -> Placed {
     match tier {
         TimestampTier::Exact => {
-            let times: Vec<_> = stretches.iter().map(|stretch| Some((stretch.begin, stretch.end))).collect();
-            let busy = stretches.iter().map(|stretch| stretch.end - stretch.begin).sum();
+            let times: Vec<_> = stretches.iter().map(|interval| Some((interval.begin, interval.end))).collect();
+            let busy = stretches.iter().map(|interval| interval.end - interval.begin).sum();
             Placed { times, busy: Some(Duration::from_nanos(busy)), slack: None }
         }
         TimestampTier::Host => Placed { times: vec![None; stretches.len()], busy: None, slack: None },
         TimestampTier::Inside | TimestampTier::Pass => {
             let number = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
-            let pairs: Vec<_> = stretches.iter().map(|stretch| (number(stretch.begin), number(stretch.end))).collect();
+            let pairs: Vec<_> =
+                stretches.iter().map(|interval| (number(interval.begin), number(interval.end))).collect();
             let mut times = timestamps::times(stamps, &pairs, period);
             // No submission begins before it was handed over, nor ends after it was seen to be done: that leaves room for one offset.
             let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
@@ -392,7 +393,7 @@ fn place_stretches(
                 let [first, end] = [part, part + 1].map(|part| stretches.partition_point(|of| of.part < part));
                 let own = || stretches[first..end].iter().zip(&times[first..end]);
                 let numbers: Vec<u32> =
-                    own().flat_map(|(stretch, _)| [number(stretch.begin), number(stretch.end)]).collect();
+                    own().flat_map(|(interval, _)| [number(interval.begin), number(interval.end)]).collect();
                 if let Some(time) = timestamps::extent(stamps, &numbers, period) {
                     busy = Some(busy.unwrap_or(0_u64).saturating_add(time));
                 }

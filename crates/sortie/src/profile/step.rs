@@ -59,7 +59,7 @@ impl StepProfile {
         }
     }
 
-    pub(super) fn stretch(&mut self, time: Option<(u64, u64)>, pass: Option<usize>) {
+    pub(super) fn interval(&mut self, time: Option<(u64, u64)>, pass: Option<usize>) {
         self.pass = pass;
         if pass.is_none() {
             self.time = time;

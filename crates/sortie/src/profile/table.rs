@@ -52,7 +52,7 @@ impl Profile {
         )?;
         let device = self.device_time().map_or_else(|| UNKNOWN.into(), time);
         write!(f, "device  {device} ({})", self.tier())?;
-        for why in self.disturbances() {
+        for why in self.caveats() {
             write!(f, "\ndisturbed by {why}")?;
         }
         writeln!(f)

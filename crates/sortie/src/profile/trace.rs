@@ -213,8 +213,8 @@ impl<W: Write> Writer<W> {
                 steps.len(),
                 quoted(&data.tier.to_string())
             );
-            if !data.disturbances.is_empty() {
-                arguments += &format!(",\"disturbed by\":{}", quoted(&data.disturbances.join("; ")));
+            if !data.caveats.is_empty() {
+                arguments += &format!(",\"disturbed by\":{}", quoted(&data.caveats.join("; ")));
             }
             self.open(
                 DEVICE,

@@ -19,7 +19,7 @@ use super::Profile;
 use crate::{
     clock::Instant,
     error::{Error, Result},
-    exit::{begin, see_off},
+    exit::{begin, register_ending},
 };
 
 /// What may wait to be told. Whoever tells does not wait: past it, what comes is only counted.
@@ -183,7 +183,7 @@ impl Watch {
     pub(super) fn end(mut self) -> bool {
         self.leave();
         match self.thread.take() {
-            Some(own) if own.thread().id() == thread::current().id() => see_off(own),
+            Some(own) if own.thread().id() == thread::current().id() => register_ending(own),
             // It catches what it calls.
             Some(other) => drop(other.join()),
             None => {}
@@ -211,7 +211,7 @@ impl Drop for Watch {
         self.leave();
         // It ends by itself; a process that exits waits for it.
         if let Some(thread) = self.thread.take() {
-            see_off(thread);
+            register_ending(thread);
         }
     }
 }

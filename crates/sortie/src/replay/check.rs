@@ -19,13 +19,13 @@ impl ReplayCheck {
     /// Does what the run will do, encoded anew, and undoes it. `None` when nobody asked, or a run has been compared already.
     pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
         let parts = &run.parts;
-        if !parts.shared.options().check_replays || parts.first.set(()).is_err() {
+        if !parts.core.options().check_replays || parts.first.set(()).is_err() {
             return Ok(None);
         }
         let buffers = written(parts);
         let before = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
         let mut twin = Run::new(parts.clone());
-        twin.errand = RunArgs { data: run.errand.data.clone(), encoded: true, ..RunArgs::default() };
+        twin.run_args = RunArgs { data: run.run_args.data.clone(), encoded: true, ..RunArgs::default() };
         twin.given.clone_from(&run.given);
         twin.launch(here, true)?;
         let after = buffers.iter().map(Buffer::download).collect::<Result<Vec<_>>>()?;
@@ -58,7 +58,7 @@ fn written(parts: &Arc<ReplayInner>) -> Vec<Buffer<u32>> {
     let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
-    let blocks = slots.iter().filter_map(|slot| frozen.payload.blocks[*slot as usize].clone());
+    let blocks = slots.iter().filter_map(|slot| frozen.resources.blocks[*slot as usize].clone());
     let open = blocks.filter(|block| block.allows(Usage::CopyFrom) && block.allows(Usage::CopyTo));
-    open.map(|block| Buffer::of(&parts.shared, block)).collect()
+    open.map(|block| Buffer::of(&parts.core, block)).collect()
 }

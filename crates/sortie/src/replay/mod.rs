@@ -57,7 +57,7 @@ pub struct Replay {
 
 /// All that the runs of a replay share.
 struct ReplayInner {
-    shared: Arc<DeviceCore>,
+    core: Arc<DeviceCore>,
     /// The batch it was.
     batch: u64,
     /// What its next run uses; those under way hold what they use.
@@ -160,12 +160,12 @@ impl Batch {
     #[track_caller]
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();
-        let (shared, batch) = (self.shared().clone(), self.id());
+        let (core, batch) = (self.core().clone(), self.id());
         let (frozen, split) = self.frozen(here)?;
         let inputs = frozen.inputs().clone();
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
-        Ok(Replay { parts: Arc::new(ReplayInner { shared, batch, frozen, inputs, split, rerecord, first }) })
+        Ok(Replay { parts: Arc::new(ReplayInner { core, batch, frozen, inputs, split, rerecord, first }) })
     }
 }
 

@@ -50,15 +50,15 @@ impl ReplayInner {
     }
 
     /// Where a run is cut, and whether it is to be encoded.
-    pub(super) fn route(
+    pub(super) fn cuts(
         self: &Arc<Self>,
         frozen: &FrozenPlan,
-        errand: &mut RunArgs,
+        run_args: &mut RunArgs,
         here: &'static Location<'static>,
     ) -> Arc<Cuts> {
-        let (costs, limits, rule) = (self.shared.costs(), self.shared.limits(), self.split.rule());
-        if errand.encoded || !frozen.is_native() {
-            return frozen.encoded_route(costs, limits, rule);
+        let (costs, limits, rule) = (self.core.costs(), self.core.limits(), self.split.rule());
+        if run_args.encoded || !frozen.is_native() {
+            return frozen.encoded_cuts(costs, limits, rule);
         }
         let run = self.rerecord.runs.fetch_add(1, Ordering::Relaxed) + 1;
         let fit = frozen.fit(costs, limits, rule);
@@ -66,10 +66,10 @@ impl ReplayInner {
             self.ask_for_another(run, here);
         }
         if fit == CutsFit::TooFew {
-            errand.encoded = true;
-            return frozen.encoded_route(costs, limits, rule);
+            run_args.encoded = true;
+            return frozen.encoded_cuts(costs, limits, rule);
         }
-        frozen.recorded_route().clone()
+        frozen.recorded_cuts().clone()
     }
 
     /// Has it recorded anew, unless that has been done lately.
@@ -84,7 +84,7 @@ impl ReplayInner {
             return state.pending.store(false, Ordering::Release);
         }
         let pending = Pending(Arc::downgrade(self));
-        self.shared.replay_thread().push(move || {
+        self.core.replay_thread().push(move || {
             // Nobody needs a recording of a replay that is gone.
             let Some(parts) = pending.0.upgrade() else { return };
             // One that fails is not tried again at once.
@@ -100,18 +100,18 @@ impl ReplayInner {
 
     /// False where there is no need any more.
     fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
-        let (shared, frozen) = (&self.shared, self.frozen());
-        let _inside = shared.enter();
-        shared.lost().check()?;
+        let (core, frozen) = (&self.core, self.frozen());
+        let _inside = core.enter();
+        core.lost().check()?;
         // The estimates may have come back meanwhile.
-        let wanted = frozen.wanted(shared.costs(), shared.limits(), self.split.rule());
-        if wanted.added() == frozen.recorded_route().added() {
+        let wanted = frozen.wanted(core.costs(), core.limits(), self.split.rule());
+        if wanted.added() == frozen.recorded_cuts().added() {
             return Ok(false);
         }
-        let [from, to] = [frozen.recorded_route(), &wanted].map(|route| route.cuts.len());
-        let Some(next) = shared.backend().refreeze(&frozen, wanted, here)? else { return Ok(true) };
+        let [from, to] = [frozen.recorded_cuts(), &wanted].map(|cuts| cuts.list.len());
+        let Some(next) = core.backend().refreeze(&frozen, wanted, here)? else { return Ok(true) };
         *self.frozen.lock() = Arc::new(next);
-        shared.counters().replays_rerecorded.add(1);
+        core.counters().replays_rerecorded.add(1);
         tracing::debug!(target: "sortie", from, to, "a replay is recorded anew: submissions");
         Ok(true)
     }

@@ -41,13 +41,13 @@ use crate::{
 /// ```
 pub struct Run {
     pub(super) parts: Arc<ReplayInner>,
-    pub(super) errand: RunArgs,
+    pub(super) run_args: RunArgs,
     /// By input: whether its data has been brought.
     pub(super) given: SmallVec<[bool; 8]>,
     mistakes: Vec<Error>,
     pub(super) completion: Arc<Completion>,
     /// Where readings look for their data, once there are any.
-    landing: Option<Arc<BatchReadback>>,
+    readback: Option<Arc<BatchReadback>>,
     submitted: bool,
 }
 
@@ -64,10 +64,10 @@ impl Run {
             }
             Err(error) => (Vec::new(), vec![error]),
         };
-        let errand = RunArgs { data, ..RunArgs::default() };
+        let run_args = RunArgs { data, ..RunArgs::default() };
         let completion = Arc::new(Completion::new());
-        let watched = parts.shared.notes().is_on();
-        let mut run = Self { parts, errand, given, mistakes, completion, landing: None, submitted: false };
+        let watched = parts.core.notes().is_on();
+        let mut run = Self { parts, run_args, given, mistakes, completion, readback: None, submitted: false };
         if watched {
             run.log();
         }
@@ -95,12 +95,12 @@ impl Run {
     /// ```
     pub fn profile(&mut self) -> Reading<Profile> {
         self.log();
-        Reading::new(self.completion.clone(), self.landing.get_or_insert_default().clone(), 0, 0)
+        Reading::new(self.completion.clone(), self.readback.get_or_insert_default().clone(), 0, 0)
     }
 
     fn log(&mut self) {
-        let log = self.errand.log.get_or_insert_with(|| Arc::new(Log::new()));
-        self.landing.get_or_insert_default().set_log(log);
+        let log = self.run_args.log.get_or_insert_with(|| Arc::new(Log::new()));
+        self.readback.get_or_insert_default().set_log(log);
     }
 
     /// Brings the data of an input.
@@ -124,7 +124,7 @@ impl Run {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let start = index(inputs[at].start);
         // Without room for the data the run has its mistake already.
-        if let Some(room) = self.errand.data.get_mut(start..start + bytes.len()) {
+        if let Some(room) = self.run_args.data.get_mut(start..start + bytes.len()) {
             room.copy_from_slice(bytes);
         }
         self.given[at] = true;
@@ -137,13 +137,13 @@ impl Run {
         if output.batch != self.parts.batch {
             let error = Error::new(ErrorKind::Bindings, "read: the output is of another replay");
             self.mistakes.push(error.at(Location::caller()));
-        } else if self.errand.reads.contains(&output.start) {
-            self.errand.twice = true;
+        } else if self.run_args.reads.contains(&output.start) {
+            self.run_args.shared_readback = true;
         } else if output.bytes > 0 {
-            self.errand.reads.push(output.start);
+            self.run_args.reads.push(output.start);
         }
-        let landing = self.landing.get_or_insert_default().clone();
-        Reading::new(self.completion.clone(), landing, output.start, output.bytes)
+        let readback = self.readback.get_or_insert_default().clone();
+        Reading::new(self.completion.clone(), readback, output.start, output.bytes)
     }
 
     /// Runs it and waits until it is done.
@@ -178,33 +178,29 @@ impl Run {
     /// Checks and launches. On an error the readings hear of it too.
     pub(super) fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
-        let (completion, shared) = (self.completion.clone(), self.parts.shared.clone());
-        let _inside = shared.enter();
-        if shared.notes().is_on() {
+        let (completion, core) = (self.completion.clone(), self.parts.core.clone());
+        let _inside = core.enter();
+        if core.notes().is_on() {
             self.log();
         }
         let frozen = self.parts.frozen();
         if let Err(error) = self.check(at) {
-            let error = launch::attribute(error, &frozen.payload.blocks, |error| shared.explain(error), at);
-            return Err(launch::refuse(error, &completion, shared.counters()));
+            let error = launch::attribute(error, &frozen.resources.blocks, |error| core.explain(error), at);
+            return Err(launch::refuse(error, &completion, core.counters()));
         }
-        let mut errand = std::mem::take(&mut self.errand);
-        let route = self.parts.route(&frozen, &mut errand, at);
-        let log = errand.log.clone().filter(|_| self.landing.is_some());
+        let mut run_args = std::mem::take(&mut self.run_args);
+        let cuts = self.parts.cuts(&frozen, &mut run_args, at);
+        let log = run_args.log.clone().filter(|_| self.readback.is_some());
         if let Some(log) = &log {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
-        let launched = shared.backend().launch(Launch {
+        let launched = core.backend().launch(Launch {
             planned: &frozen.planned,
-            route: &route,
-            source: RunSource::Replay(&frozen, errand),
+            cuts: &cuts,
+            source: RunSource::Replay(&frozen, run_args),
             completion: &completion,
-            landing: self.landing.as_ref(),
-            profiled: log.as_ref().map(|log| Profiled {
-                log,
-                watchers: shared.notes().watchers(),
-                device: shared.info(),
-            }),
+            readback: self.readback.as_ref(),
+            profiled: log.as_ref().map(|log| Profiled { log, watchers: core.notes().watchers(), device: core.info() }),
             at,
             wait,
         });
@@ -220,7 +216,7 @@ impl Run {
         }
         match Error::all(std::mem::take(&mut self.mistakes)) {
             Some(mistakes) => Err(mistakes),
-            None => self.parts.shared.lost().check(),
+            None => self.parts.core.lost().check(),
         }
     }
 }

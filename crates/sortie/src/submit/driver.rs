@@ -48,8 +48,8 @@ pub(crate) struct TwoThreads;
 impl Driver for TwoThreads {
     fn start(&self, turns: Arc<dyn Turns>) -> Result<()> {
         // Enlisted one by one: should the second not start, closing the queue ends the first.
-        enlist(&turns, spawn("sortie-submit", &turns, |turns| while turns.take(true) {})?);
-        enlist(&turns, spawn("sortie-wait", &turns, |turns| while turns.complete(true) {})?);
+        register(&turns, spawn("sortie-submit", &turns, |turns| while turns.take(true) {})?);
+        register(&turns, spawn("sortie-wait", &turns, |turns| while turns.complete(true) {})?);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl Driver for OneThread {
     fn start(&self, turns: Arc<dyn Turns>) -> Result<()> {
         let thread = spawn("sortie-submit", &turns, |turns| while turns.take(true) {})?;
         self.thread.get_or_init(|| thread.thread().id());
-        enlist(&turns, thread);
+        register(&turns, thread);
         Ok(())
     }
 
@@ -98,9 +98,9 @@ fn spawn(name: &str, turns: &Arc<dyn Turns>, run: fn(&dyn Turns)) -> Result<Join
 }
 
 /// Has the process wait for a thread when it exits.
-fn enlist(turns: &Arc<dyn Turns>, thread: JoinHandle<()>) {
+fn register(turns: &Arc<dyn Turns>, thread: JoinHandle<()>) {
     let quit: Weak<dyn Quit> = Arc::<dyn Turns>::downgrade(turns);
-    exit::enlist(quit, thread);
+    exit::register(quit, thread);
 }
 
 #[cfg(test)]

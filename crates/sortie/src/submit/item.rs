@@ -25,7 +25,7 @@ pub(crate) enum QueueItem<Q: DeviceQueue> {
 }
 
 impl<Q: DeviceQueue> Queued for QueueItem<Q> {
-    fn flies(&self) -> bool {
+    fn counts_in_flight(&self) -> bool {
         matches!(self, Self::Submission(_) | Self::Failed(..))
     }
 }

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | behind a reservation | its end, which queues it |
 //! | queued | [`SubmitQueue::next`] (the submit thread), which takes the turn |
-//! | at the queue (the turn is taken) | [`SubmitQueue::departed`] for what flies, then dropping the [`Turn`] |
-//! | flying | [`SubmitQueue::landed`] |
+//! | at the queue (the turn is taken) | [`SubmitQueue::started`] for what flies, then dropping the [`Turn`] |
+//! | flying | [`SubmitQueue::finished`] |
 //!
 //! Invariants: one at a time has the turn; items leave in the order they came, those of a [`Reservation`] together; at most `in_flight` fly. Nothing foreign is called under the
 //! lock: no wgpu, no waker, no drop of anything that was handed in.
@@ -19,7 +19,7 @@ use crate::finish::sync::{Condvar, Mutex};
 /// What goes to the queue in order.
 pub(crate) trait Queued {
     /// Whether it counts as in flight until it lands.
-    fn flies(&self) -> bool;
+    fn counts_in_flight(&self) -> bool;
 }
 
 /// Items of type `I` that become flights `L`, known to the device by `X`.
@@ -42,15 +42,15 @@ struct State<I, L, X> {
     /// Somebody is queueing items one by one, and nothing may come between them.
     reserved: bool,
     /// What has come meanwhile.
-    behind: VecDeque<I>,
+    deferred: VecDeque<I>,
     closed: bool,
     /// The serial of the newest flight.
-    departed: u64,
+    started: u64,
 }
 
 #[derive(Debug)]
 struct InFlight<L, X> {
-    leg: L,
+    submission: L,
     index: X,
     serial: u64,
     /// Whoever submitted it waits for it too.
@@ -64,9 +64,9 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
             flying: VecDeque::new(),
             turn: false,
             reserved: false,
-            behind: VecDeque::new(),
+            deferred: VecDeque::new(),
             closed: false,
-            departed: 0,
+            started: 0,
         };
         Self { state: Mutex::new(state), submit: Condvar::new(), left: Condvar::new(), in_flight: in_flight.max(1) }
     }
@@ -75,7 +75,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn push(&self, items: impl IntoIterator<Item = I>) {
         let mut state = self.state.lock();
         if state.reserved {
-            state.behind.extend(items);
+            state.deferred.extend(items);
             return;
         }
         state.queued.extend(items);
@@ -92,17 +92,17 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     fn end_reservation(&self) {
         let mut state = self.state.lock();
         state.reserved = false;
-        let mut behind = std::mem::take(&mut state.behind);
-        state.queued.append(&mut behind);
+        let mut deferred = std::mem::take(&mut state.deferred);
+        state.queued.append(&mut deferred);
         drop(state);
         self.submit.notify_one();
     }
 
     /// Takes the submit thread's place, if nobody is ahead and, for what flies, there is room.
-    pub(crate) fn take_turn(&self, flies: bool) -> Option<Turn<'_, I, L, X>> {
+    pub(crate) fn take_turn(&self, counts_in_flight: bool) -> Option<Turn<'_, I, L, X>> {
         let mut state = self.state.lock();
         let ahead = !state.queued.is_empty() || state.turn || state.reserved;
-        let full = flies && state.flying.len() >= self.in_flight;
+        let full = counts_in_flight && state.flying.len() >= self.in_flight;
         let free = !ahead && !full;
         state.turn |= free;
         drop(state);
@@ -145,11 +145,11 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     }
 
     /// A flight has left. Returns its serial. The caller has the turn.
-    pub(crate) fn departed(&self, leg: L, index: X, attended: bool) -> u64 {
+    pub(crate) fn started(&self, submission: L, index: X, attended: bool) -> u64 {
         let mut state = self.state.lock();
-        state.departed += 1;
-        let serial = state.departed;
-        state.flying.push_back(InFlight { leg, index, serial, attended });
+        state.started += 1;
+        let serial = state.started;
+        state.flying.push_back(InFlight { submission, index, serial, attended });
         drop(state);
         if !attended {
             self.left.notify_one();
@@ -158,10 +158,10 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     }
 
     /// The oldest flight that nobody waits for; `None` when the line is closed and empty. For the wait thread.
-    pub(crate) fn unattended(&self) -> Option<(X, u64)> {
+    pub(crate) fn next_unwaited(&self) -> Option<(X, u64)> {
         let mut state = self.state.lock();
         loop {
-            if let Some(found) = state.unattended() {
+            if let Some(found) = state.next_unwaited() {
                 return Some(found);
             }
             if state.ended() {
@@ -171,23 +171,23 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         }
     }
 
-    /// As [`SubmitQueue::unattended`], but never waits.
+    /// As [`SubmitQueue::next_unwaited`], but never waits.
     pub(crate) fn unattended_now(&self) -> Option<(X, u64)> {
-        self.state.lock().unattended()
+        self.state.lock().next_unwaited()
     }
 
     /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by. Also
     /// says whether none is left.
-    pub(crate) fn landed(&self, through: u64) -> (SmallVec<[(L, X); 2]>, bool) {
+    pub(crate) fn finished(&self, through: u64) -> (SmallVec<[(L, X); 2]>, bool) {
         let mut state = self.state.lock();
         let done = state.flying.iter().take_while(|flying| flying.serial <= through).count();
-        let landed = state.flying.drain(..done).map(|flying| (flying.leg, flying.index)).collect();
+        let finished = state.flying.drain(..done).map(|flying| (flying.submission, flying.index)).collect();
         let (more, idle) = (!state.queued.is_empty(), state.flying.is_empty());
         drop(state);
         if more {
             self.submit.notify_one();
         }
-        (landed, idle)
+        (finished, idle)
     }
 
     /// Nothing more will come.
@@ -236,7 +236,7 @@ impl<I, L, X> State<I, L, X> {
 }
 
 impl<I, L, X: Clone> State<I, L, X> {
-    fn unattended(&self) -> Option<(X, u64)> {
+    fn next_unwaited(&self) -> Option<(X, u64)> {
         let flying = self.flying.iter().find(|flying| !flying.attended)?;
         Some((flying.index.clone(), flying.serial))
     }
@@ -246,7 +246,7 @@ impl<I: Queued, L, X> State<I, L, X> {
     /// Takes the first item and the turn, if it may leave now.
     fn take(&mut self, in_flight: usize) -> Option<I> {
         let room = self.flying.len() < in_flight;
-        let ready = self.queued.front().is_some_and(|item| room || !item.flies());
+        let ready = self.queued.front().is_some_and(|item| room || !item.counts_in_flight());
         if !ready || self.turn {
             return None;
         }

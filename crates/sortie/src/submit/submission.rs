@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ReadySubmission<C> {
     pub(crate) commands: C,
-    pub(crate) leg: Submission,
+    pub(crate) submission: Submission,
 }
 
 /// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
@@ -35,18 +35,18 @@ pub(crate) struct Submission {
     /// Which submission of its batch it is.
     pub(crate) part: u32,
     /// Which stretch between the splits of its batch it belongs to.
-    pub(crate) submission: u32,
+    pub(crate) section: u32,
     /// The last one of its batch: landing it ends the batch.
     pub(crate) last: bool,
-    pub(crate) hold: Arc<BatchState>,
+    pub(crate) batch: Arc<BatchState>,
     /// What it has to do.
-    pub(crate) effort: Option<Arc<WorkEstimate>>,
+    pub(crate) estimate: Option<Arc<WorkEstimate>>,
     /// Whether its pipelines are those of a native replay. Known when it has left.
     pub(crate) native: bool,
     /// What it was cut to take at most.
     pub(crate) budget: Option<Duration>,
     /// When it left.
-    pub(crate) left: Option<Moment>,
+    pub(crate) submitted_at: Option<Moment>,
     /// Its place in the order in which submissions and writes reach the device. Given when its turn has come.
     pub(crate) order: u64,
 }
@@ -99,7 +99,7 @@ impl ProfiledBatch {
 
     /// The batch has landed.
     fn tell(&self) {
-        let watchers = self.let_go();
+        let watchers = self.disarm();
         if watchers.is_empty() {
             return;
         }
@@ -110,7 +110,7 @@ impl ProfiledBatch {
     }
 
     /// Nobody is to be told any more.
-    fn let_go(&self) -> WatcherList {
+    fn disarm(&self) -> WatcherList {
         std::mem::take(&mut *self.watchers.lock())
     }
 }
@@ -147,19 +147,19 @@ impl BatchState {
     }
 
     /// Blocks of which nothing is left that was there before the batch, after one of its submissions or all of them.
-    fn overwritten(&self, submission: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
-        let of = move |touch: &&Touch| submission.is_none_or(|submission| touch.section == submission);
-        let overwrites = self.touches.iter().filter(of).filter(|touch| touch.writes && !touch.needed);
+    fn overwritten(&self, section: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
+        let of = move |touch: &&Touch| section.is_none_or(|section| touch.section == section);
+        let overwrites = self.touches.iter().filter(of).filter(|touch| touch.writes && !touch.reads_previous);
         overwrites.filter_map(|touch| self.block(touch.slot))
     }
 
     /// What it reads back. Once, before the last submission leaves.
-    pub(crate) fn returns(&self, returning: Arc<dyn PendingReadback>, landing: Arc<BatchReadback>) {
-        drop(self.readback.set((returning, landing)));
+    pub(crate) fn returns(&self, pending: Arc<dyn PendingReadback>, landing: Arc<BatchReadback>) {
+        drop(self.readback.set((pending, landing)));
     }
 
     /// The batch has not left and will not; whoever waits hears of it from somebody else.
-    pub(crate) fn let_go(self) {
+    pub(crate) fn disarm(self) {
         self.landed.store(true, Ordering::Relaxed);
     }
 
@@ -178,19 +178,19 @@ impl BatchState {
 
 impl<C> ReadySubmission<C> {
     /// A batch of one submission.
-    pub(crate) fn whole(commands: C, hold: BatchState) -> Self {
-        let hold = Arc::new(hold);
+    pub(crate) fn whole(commands: C, batch: BatchState) -> Self {
+        let batch = Arc::new(batch);
         Self {
             commands,
-            leg: Submission {
+            submission: Submission {
                 part: 0,
-                submission: 0,
+                section: 0,
                 last: true,
-                hold,
-                effort: None,
+                batch,
+                estimate: None,
                 native: false,
                 budget: None,
-                left: None,
+                submitted_at: None,
                 order: 0,
             },
         }
@@ -230,19 +230,19 @@ impl Drop for Pins {
 
 impl Submission {
     /// The submission is done and what it reads back is mapped. Whoever waits hears of it only after `before`.
-    pub(crate) fn land(self, before: impl FnOnce()) -> Wakers {
+    pub(crate) fn complete(self, before: impl FnOnce()) -> Wakers {
         if !self.last {
             before();
             return Wakers::default();
         }
-        if let Some((returning, landing)) = self.hold.readback.get() {
-            landing.set(returning.clone().ready());
+        if let Some((pending, landing)) = self.batch.readback.get() {
+            landing.set(pending.clone().ready());
         }
-        if let Some(logged) = &self.hold.logged {
+        if let Some(logged) = &self.batch.logged {
             logged.tell();
         }
-        let completion = self.hold.completion.clone();
-        self.hold.landed.store(true, Ordering::Relaxed);
+        let completion = self.batch.completion.clone();
+        self.batch.landed.store(true, Ordering::Relaxed);
         // Pins go first: whoever hears of completion finds its buffers back in the pool.
         drop(self);
         before();
@@ -253,25 +253,25 @@ impl Submission {
     pub(crate) fn fail(self, error: &Error, started: bool) -> Wakers {
         let error = &match error.location() {
             Some(_) => error.clone(),
-            None => error.clone().at(self.hold.at),
+            None => error.clone().at(self.batch.at),
         };
-        drop(self.hold.logged.as_ref().map(ProfiledBatch::let_go));
+        drop(self.batch.logged.as_ref().map(ProfiledBatch::disarm));
         // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
         if started || self.part > 0 {
-            for touch in self.hold.touches.iter().filter(|touch| touch.writes && touch.section >= self.submission) {
-                if let Some(block) = self.hold.block(touch.slot) {
-                    block.poison(error, self.hold.sequence, self.order);
+            for touch in self.batch.touches.iter().filter(|touch| touch.writes && touch.section >= self.section) {
+                if let Some(block) = self.batch.block(touch.slot) {
+                    block.poison(error, self.batch.sequence, self.order);
                 }
             }
         } else {
-            self.hold.overwritten(None).for_each(|block| block.unclaim(self.hold.sequence));
+            self.batch.overwritten(None).for_each(|block| block.unclaim(self.batch.sequence));
         }
-        self.hold.completion.end(Err(error.clone()))
+        self.batch.completion.end(Err(error.clone()))
     }
 
     /// It is about to leave, unless the batch is over: an earlier part has failed, or somebody has canceled it.
     pub(crate) fn begin(self) -> std::result::Result<Self, Wakers> {
-        let completion = &self.hold.completion;
+        let completion = &self.batch.completion;
         let pending = completion.begin();
         if pending && !completion.canceled().load(Ordering::Relaxed) {
             return Ok(self);
@@ -282,39 +282,39 @@ impl Submission {
 
     /// How many pipelines of a native replay have run for the first time, now that it is done.
     pub(crate) fn first_runs(&self) -> usize {
-        let replay = self.hold.keeps.as_ref().filter(|_| self.native);
+        let replay = self.batch.keeps.as_ref().filter(|_| self.native);
         replay.map_or(0, |replay| replay.first_runs(self.last))
     }
 
     /// It is done, as was seen now.
-    pub(crate) fn log_landed(&self, now: Instant) {
-        if let Some(logged) = &self.hold.logged {
+    pub(crate) fn log_finished(&self, now: Instant) {
+        if let Some(logged) = &self.batch.logged {
             logged.log.landed(self.part, now);
         }
     }
 
     /// It has been handed over.
-    pub(crate) fn log_left(&self, begin: Instant) {
-        if let Some(logged) = &self.hold.logged {
+    pub(crate) fn log_submitted(&self, begin: Instant) {
+        if let Some(logged) = &self.batch.logged {
             logged.log.stage(StageKind::Submit, self.part, begin, Instant::now());
         }
     }
 
     /// What must be mapped before it has landed.
-    pub(crate) fn returning(&self) -> Option<&dyn PendingReadback> {
-        if self.last { self.hold.readback.get().map(|(returning, _)| &**returning) } else { None }
+    pub(crate) fn pending_readback(&self) -> Option<&dyn PendingReadback> {
+        if self.last { self.batch.readback.get().map(|(pending, _)| &**pending) } else { None }
     }
 
     /// It is on its way to the device: what it overwrites is no longer what others left behind.
     pub(crate) fn overwrite(&self) {
-        self.hold.overwritten(Some(self.submission)).for_each(|block| block.overwrite(self.order));
+        self.batch.overwritten(Some(self.section)).for_each(|block| block.overwrite(self.order));
     }
 
     /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
     pub(crate) fn check(&self) -> Result<()> {
-        let needed = self.hold.touches.iter().filter(|touch| touch.section == self.submission && touch.needed);
+        let needed = self.batch.touches.iter().filter(|touch| touch.section == self.section && touch.reads_previous);
         for touch in needed {
-            if let Some(cause) = self.hold.block(touch.slot).and_then(|block| block.poisoned_now()) {
+            if let Some(cause) = self.batch.block(touch.slot).and_then(|block| block.poisoned_now()) {
                 return Err(poisoned(cause));
             }
         }

@@ -79,9 +79,9 @@ impl<Q: DeviceQueue> Turns for Submitter<Q> {
 
     fn complete(&self, wait: bool) -> bool {
         let (next, at_most) =
-            if wait { (self.queue.unattended(), SLICE) } else { (self.queue.unattended_now(), Duration::ZERO) };
+            if wait { (self.queue.next_unwaited(), SLICE) } else { (self.queue.unattended_now(), Duration::ZERO) };
         let Some((point, serial)) = next else { return false };
-        let ended = self.guarded(|| self.attend(&point, serial, at_most));
+        let ended = self.guarded(|| self.poll_one(&point, serial, at_most));
         wait || ended == Some(true)
     }
 
@@ -168,18 +168,18 @@ impl<Q: DeviceQueue> Submitter<Q> {
 
     /// Submits and waits. Goes straight to the device, without another thread, when nothing is ahead of it.
     pub(crate) fn run(&self, submission: ReadySubmission<Q::Commands>) -> Result<()> {
-        let completion = submission.leg.hold.completion.clone();
+        let completion = submission.submission.batch.completion.clone();
         let Some(turn) = self.queue.take_turn(true) else {
             self.push([QueueItem::Submission(submission)]);
             return self.wait(&completion);
         };
-        let departed = self.depart(Ok(submission.commands), submission.leg, true);
+        let started = self.submit_one(Ok(submission.commands), submission.submission, true);
         drop(turn);
         self.pushed();
         self.drain_at_exit();
-        match departed {
+        match started {
             SubmitOutcome::InFlight(point, serial) => {
-                while !completion.is_done() && !self.attend(&point, serial, SLICE) {}
+                while !completion.is_done() && !self.poll_one(&point, serial, SLICE) {}
             }
             SubmitOutcome::Over(wakers) => wakers.wake(),
         }
@@ -205,9 +205,11 @@ impl<Q: DeviceQueue> Submitter<Q> {
 
     /// What one turn is for.
     fn turn(&self, item: QueueItem<Q>) -> Wakers {
-        let departed = match item {
-            QueueItem::Submission(ReadySubmission { commands, leg }) => self.depart(Ok(commands), leg, false),
-            QueueItem::Failed(error, leg) => self.depart(Err(error), leg, false),
+        let started = match item {
+            QueueItem::Submission(ReadySubmission { commands, submission }) => {
+                self.submit_one(Ok(commands), submission, false)
+            }
+            QueueItem::Failed(error, submission) => self.submit_one(Err(error), submission, false),
             QueueItem::Write(write, target) => {
                 self.write_queued(write, target.as_ref());
                 return Wakers::default();
@@ -217,7 +219,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
                 return Wakers::default();
             }
         };
-        match departed {
+        match started {
             SubmitOutcome::Over(wakers) => wakers,
             SubmitOutcome::InFlight(..) => Wakers::default(),
         }
@@ -233,53 +235,54 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Submits commands, or runs them. The caller has the turn.
-    fn depart(
+    fn submit_one(
         &self,
         commands: Result<Q::Commands>,
-        mut leg: Submission,
+        mut submission: Submission,
         attended: bool,
     ) -> SubmitOutcome<Q::WaitPoint> {
         // Also of one that does not start: what its batch has left behind comes after all that was overwritten before.
-        leg.order = self.next_order();
-        let _span = tracing::debug_span!(target: "sortie", "submit", part = leg.part, last = leg.last).entered();
-        let mut leg = match leg.begin() {
-            Ok(leg) => leg,
+        submission.order = self.next_order();
+        let _span =
+            tracing::debug_span!(target: "sortie", "submit", part = submission.part, last = submission.last).entered();
+        let mut submission = match submission.begin() {
+            Ok(submission) => submission,
             Err(wakers) => return SubmitOutcome::Over(wakers),
         };
-        let commands = match self.open().and_then(|()| leg.check()).and(commands) {
+        let commands = match self.open().and_then(|()| submission.check()).and(commands) {
             Ok(commands) => commands,
-            Err(error) => return SubmitOutcome::Over(leg.fail(&error, false)),
+            Err(error) => return SubmitOutcome::Over(submission.fail(&error, false)),
         };
-        match self.device.submit(commands, &leg.hold) {
+        match self.device.submit(commands, &submission.batch) {
             Ok(Submitted::InFlight { point, at, native }) => {
-                (leg.left, leg.native) = (Some(at), native);
-                leg.overwrite();
-                leg.log_left(at.at);
+                (submission.submitted_at, submission.native) = (Some(at), native);
+                submission.overwrite();
+                submission.log_submitted(at.at);
                 self.counters.in_flight.add(1);
-                let serial = self.queue.departed(leg, point.clone(), attended);
+                let serial = self.queue.started(submission, point.clone(), attended);
                 SubmitOutcome::InFlight(point, serial)
             }
-            Ok(Submitted::Done { begin, outcome }) => SubmitOutcome::Over(self.done(leg, begin, outcome)),
-            Err(Refused { error, started }) => SubmitOutcome::Over(leg.fail(&error, started)),
+            Ok(Submitted::Done { begin, outcome }) => SubmitOutcome::Over(self.done(submission, begin, outcome)),
+            Err(Refused { error, started }) => SubmitOutcome::Over(submission.fail(&error, started)),
         }
     }
 
     /// A submission has run while it was submitted. What it leaves behind is settled before the next one's turn.
-    fn done(&self, leg: Submission, begin: Instant, outcome: Result<()>) -> Wakers {
-        leg.overwrite();
+    fn done(&self, submission: Submission, begin: Instant, outcome: Result<()>) -> Wakers {
+        submission.overwrite();
         match outcome {
             Ok(()) => {
-                leg.log_left(begin);
+                submission.log_submitted(begin);
                 let time = begin.elapsed();
-                if let Some(effort) = &leg.effort {
-                    self.costs.took(effort, time, leg.hold.logged.is_some());
+                if let Some(estimate) = &submission.estimate {
+                    self.costs.record_alone(estimate, time, submission.batch.logged.is_some());
                 }
-                self.watch(&leg, time);
-                leg.land(|| self.counters.publish())
+                self.watch(&submission, time);
+                submission.complete(|| self.counters.publish())
             }
             Err(error) => {
                 self.counters.publish();
-                leg.fail(&error, true)
+                submission.fail(&error, true)
             }
         }
     }
@@ -292,7 +295,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Sleeps until a submission in flight is done, or a moment has passed; then completes all that is done. True when it is over.
-    fn attend(&self, point: &Q::WaitPoint, serial: u64, at_most: Duration) -> bool {
+    fn poll_one(&self, point: &Q::WaitPoint, serial: u64, at_most: Duration) -> bool {
         let mut seen = None;
         match self.device.wait(point, at_most) {
             Waited::Done(when) => seen = Some(when),
@@ -304,19 +307,19 @@ impl<Q: DeviceQueue> Submitter<Q> {
         // A lost device reports nothing that can be believed: all hear of it.
         let through = if lost.is_ok() { serial } else { u64::MAX };
         let now = seen.map_or_else(Instant::now, |seen| seen.at);
-        let (landed, idle) = self.queue.landed(through);
-        self.counters.in_flight.sub(landed.len() as u64);
+        let (finished, idle) = self.queue.finished(through);
+        self.counters.in_flight.sub(finished.len() as u64);
         if let Some(seen) = seen.filter(|_| lost.is_ok()) {
-            self.measure(&landed, serial, seen, idle);
+            self.measure(&finished, serial, seen, idle);
         }
-        for (leg, point) in landed {
-            leg.log_landed(now);
+        for (submission, point) in finished {
+            submission.log_finished(now);
             match &lost {
-                Ok(()) => self.land(leg),
+                Ok(()) => self.complete(submission),
                 Err(error) => {
                     // Before the ticket resolves, so that the metrics already count what is retained.
-                    self.device.retain(point, &leg.hold);
-                    leg.fail(error, true).wake();
+                    self.device.retain(point, &submission.batch);
+                    submission.fail(error, true).wake();
                 }
             }
         }
@@ -328,43 +331,43 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Learns from how long the device had submissions, the last of which has this serial.
-    fn measure(&self, landed: &[(Submission, Q::WaitPoint)], serial: u64, seen: Seen, idle: bool) {
-        let Some(submitted) = landed.first().and_then(|(leg, _)| leg.left) else { return };
-        let efforts: SmallVec<[Option<&Arc<WorkEstimate>>; 2]> =
-            landed.iter().map(|(leg, _)| leg.effort.as_ref()).collect();
+    fn measure(&self, finished: &[(Submission, Q::WaitPoint)], serial: u64, seen: Seen, idle: bool) {
+        let Some(submitted) = finished.first().and_then(|(submission, _)| submission.submitted_at) else { return };
+        let estimates: SmallVec<[Option<&Arc<WorkEstimate>>; 2]> =
+            finished.iter().map(|(submission, _)| submission.estimate.as_ref()).collect();
         let time = self.costs.landed(&FinishedSubmissions {
-            serials: [serial + 1 - landed.len() as u64, serial],
+            serials: [serial + 1 - finished.len() as u64, serial],
             submitted,
             seen: self.clock.at(seen.at),
             on_time: seen.on_time,
-            efforts: &efforts,
-            compiled: landed.iter().map(|(leg, _)| leg.first_runs()).sum(),
-            profiled: landed.iter().any(|(leg, _)| leg.hold.logged.is_some()),
+            estimates: &estimates,
+            compiled: finished.iter().map(|(submission, _)| submission.first_runs()).sum(),
+            profiled: finished.iter().any(|(submission, _)| submission.batch.logged.is_some()),
             idle,
         });
-        if let ([(leg, _)], Some(time)) = (landed, time) {
-            self.watch(leg, time);
+        if let ([(submission, _)], Some(time)) = (finished, time) {
+            self.watch(submission, time);
         }
     }
 
     /// Counts what took longer than it was cut to take.
-    fn watch(&self, leg: &Submission, time: Duration) {
-        if let Some(over) = leg.budget.and_then(|budget| time.checked_sub(budget)) {
+    fn watch(&self, submission: &Submission, time: Duration) {
+        if let Some(over) = submission.budget.and_then(|budget| time.checked_sub(budget)) {
             self.counters.overruns.add(1);
-            leg.hold.keeps.iter().for_each(|replay| replay.set_overran());
+            submission.batch.keeps.iter().for_each(|replay| replay.set_overran());
             self.counters.overrun_us.add(u64::try_from(over.as_micros()).unwrap_or(u64::MAX));
         }
     }
 
     /// A submission that was in flight is done.
-    fn land(&self, leg: Submission) {
-        match self.device.finished(leg.returning()).and_then(|()| self.lost.check()) {
+    fn complete(&self, submission: Submission) {
+        match self.device.finished(submission.pending_readback()).and_then(|()| self.lost.check()) {
             // Before anyone hears of it: a recorder is not behind what a caller sees.
-            Ok(()) => leg.land(|| {
+            Ok(()) => submission.complete(|| {
                 self.device.reap();
                 self.counters.publish();
             }),
-            Err(error) => leg.fail(&error, true),
+            Err(error) => submission.fail(&error, true),
         }
         .wake();
     }

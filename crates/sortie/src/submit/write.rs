@@ -87,7 +87,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     /// A write whose turn has come. Nobody waits for it, so the block remembers that it failed.
     pub(super) fn write_queued(&self, write: Q::Write, target: Option<&WriteTarget>) {
         if let (Err(error), Some(target)) = (self.apply(write, target), target) {
-            let error = Block::blame([&target.block], error);
+            let error = Block::blame_import([&target.block], error);
             target.block.poison(&error, target.sequence, self.next_order());
         }
     }

@@ -75,8 +75,8 @@ impl Device {
                 "the noop device runs nothing: there is nothing to measure",
             ));
         }
-        let tuning = self.shared().tuning();
-        let libraries = self.shared().backend().libraries();
+        let tuning = self.core().tuning();
+        let libraries = self.core().backend().libraries();
         let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
         let timings = times.into_iter().map(|(way, time)| MatmulTiming { way, time }).collect();
         let report = MatmulReport { file: tuning.file().cloned(), timings };
@@ -99,9 +99,9 @@ impl Device {
     /// ```
     #[must_use]
     pub fn product_way(&self) -> &'static str {
-        match self.shared().backend().libraries() {
+        match self.core().backend().libraries() {
             Some(libraries) => libraries.current(),
-            None => self.shared().tuning().product_way().name(),
+            None => self.core().tuning().product_way().name(),
         }
     }
 }

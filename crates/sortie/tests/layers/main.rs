@@ -54,7 +54,7 @@ fn the_planner_knows_no_device_thread_clock_or_file() {
 #[test]
 fn only_the_clock_reads_time() {
     // The batcher has a clock of its own, and workers pass deadlines to another crate.
-    const OTHERS: [&str; 2] = ["batcher/", "backend/cpu/workers.rs"];
+    const OTHERS: [&str; 2] = ["batcher/", "backend/cpu/threads.rs"];
     let instant = ["std", "time", "Instant"].map(str::to_owned);
     for module in Source::read(&src("sortie")).modules.values() {
         let named = module.named.iter().any(|path| path.starts_with(&instant));

@@ -37,7 +37,7 @@ fn a_run_of_a_replay_is_profiled_encoded_and_says_so() -> sortie::Result<()> {
         assert_eq!(with.submissions, without.submissions, "{name}");
         let native = without.native_runs > 0;
         assert_eq!((with.native_runs, native), (0, name != "cpu"), "{name}");
-        assert_eq!(profile.disturbances().len(), usize::from(native), "{name}: {:?}", profile.disturbances());
+        assert_eq!(profile.caveats().len(), usize::from(native), "{name}: {:?}", profile.caveats());
         assert_eq!(profile.ops()[0].label(), "one", "{name}");
         assert_eq!(profile.scopes()[0].path(), "there", "{name}");
         let names: Vec<_> = profile.steps().iter().map(sortie::StepProfile::name).collect();

@@ -68,7 +68,7 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
             }
             assert_eq!(profile.device_time().is_some(), tier != TimestampTier::Host, "{what}");
             assert_eq!(profile.submissions(), 1, "{what}");
-            assert!(!profile.total_time().is_zero() && profile.disturbances().is_empty(), "{what}");
+            assert!(!profile.total_time().is_zero() && profile.caveats().is_empty(), "{what}");
             let whole = profile.device_time().unwrap_or_default();
             assert!(whole <= profile.total_time(), "{what}");
         }

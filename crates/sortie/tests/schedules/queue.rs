@@ -22,7 +22,7 @@ enum Item {
 }
 
 impl Queued for Item {
-    fn flies(&self) -> bool {
+    fn counts_in_flight(&self) -> bool {
         matches!(self, Self::Flight(_))
     }
 }
@@ -53,7 +53,7 @@ impl Submitter {
         queue.under_way.push_back(id);
         queue.most = queue.most.max(queue.under_way.len());
         drop(queue);
-        self.line.departed(leg, id, attended)
+        self.line.started(leg, id, attended)
     }
 
     /// What `poll` does: afterwards this submission and all before it are done.
@@ -63,7 +63,7 @@ impl Submitter {
             queue.under_way.drain(..=at);
         }
         drop(queue);
-        for (leg, _) in self.line.landed(serial).0 {
+        for (leg, _) in self.line.finished(serial).0 {
             leg.completion.finish(Ok(()));
         }
     }
@@ -104,7 +104,7 @@ impl Submitter {
     }
 
     fn wait_loop(&self) {
-        while let Some((id, serial)) = self.line.unattended() {
+        while let Some((id, serial)) = self.line.next_unwaited() {
             self.attend(id, serial);
         }
     }

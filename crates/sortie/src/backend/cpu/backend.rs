@@ -60,10 +60,10 @@ impl CpuBackend {
     }
 
     /// Appends the scratch memory of a plan.
-    fn place(&self, planned: &CachedPlan, payload: &mut Resources) -> Result<()> {
+    fn place(&self, planned: &CachedPlan, resources: &mut Resources) -> Result<()> {
         for bytes in &planned.plan.scratch {
             let raw = self.pool.take_flushing(*bytes, None, || self.flush())?;
-            payload.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
+            resources.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
         }
         Ok(())
     }
@@ -71,17 +71,17 @@ impl CpuBackend {
     /// The submissions of a launch.
     fn work(
         &self,
-        sheet: CpuBatch,
+        batch: CpuBatch,
         cuts: &[Cut],
         blocks: &[Option<Arc<Block>>],
         leave: Leave<'_, CpuQueue>,
     ) -> Last<CpuQueue> {
-        self.counters.bytes_written.add(sheet.bytes_written());
-        let returning = sheet.returns().cloned().map(|readback| readback as Arc<dyn PendingReadback>);
-        let sheet = Arc::new(sheet);
+        self.counters.bytes_written.add(batch.bytes_written());
+        let returning = batch.returns().cloned().map(|readback| readback as Arc<dyn PendingReadback>);
+        let batch = Arc::new(batch);
         let work = |number: usize, cut: &Cut| {
             let part = u32::try_from(number).unwrap_or(u32::MAX);
-            CpuSubmission { sheet: sheet.clone(), cut: *cut, part }
+            CpuSubmission { batch: batch.clone(), cut: *cut, part }
         };
         let (last, before) = cuts.split_last()?;
         before.iter().enumerate().for_each(|(number, cut)| leave(work(number, cut), blocks));
@@ -99,24 +99,25 @@ impl Executor for CpuBackend {
     /// Takes what the work needs out of a batch's payload, which is left as empty as a new one but for its blocks: those of its slots, then the
     /// scratch memory of the plan.
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
-        let (planned, cuts, log) = (launch.planned, &launch.route.cuts, launch.log().cloned());
+        let (planned, cuts, log) = (launch.planned, &launch.cuts.list, launch.log().cloned());
         if let Some(log) = &log {
             log.timed_by(TimestampTier::Exact);
         }
         match &mut launch.source {
-            RunSource::Batch(payload) => {
-                self.place(planned, payload)?;
-                let returns = (payload.read_bytes > 0).then(Arc::<CpuReadback>::default);
-                let sheet =
-                    CpuBatch::new(planned, CpuSource::take(payload), &self.threads, returns, &self.counters, log);
-                Ok(self.work(sheet, cuts, &payload.blocks, leave))
+            RunSource::Batch(resources) => {
+                self.place(planned, resources)?;
+                let returns = (resources.read_bytes > 0).then(Arc::<CpuReadback>::default);
+                let batch =
+                    CpuBatch::new(planned, CpuSource::take(resources), &self.threads, returns, &self.counters, log);
+                Ok(self.work(batch, cuts, &resources.blocks, leave))
             }
-            RunSource::Replay(frozen, errand) => {
-                let errand = std::mem::take(errand);
-                let returns = (!errand.reads.is_empty()).then(|| Arc::new(CpuReadback::new(errand.twice)));
-                let held = CpuSource::Replay((*frozen).clone(), errand);
-                let sheet = CpuBatch::new(&frozen.planned, held, &self.threads, returns, &self.counters, log);
-                Ok(self.work(sheet, cuts, &frozen.payload.blocks, leave))
+            RunSource::Replay(frozen, run_args) => {
+                let run_args = std::mem::take(run_args);
+                let returns =
+                    (!run_args.reads.is_empty()).then(|| Arc::new(CpuReadback::new(run_args.shared_readback)));
+                let source = CpuSource::Replay((*frozen).clone(), run_args);
+                let batch = CpuBatch::new(&frozen.planned, source, &self.threads, returns, &self.counters, log);
+                Ok(self.work(batch, cuts, &frozen.resources.blocks, leave))
             }
         }
     }
@@ -150,13 +151,13 @@ impl Backend for CpuBackend {
     fn freeze(
         &self,
         planned: &Arc<CachedPlan>,
-        route: Arc<Cuts>,
-        mut payload: Resources,
+        cuts: Arc<Cuts>,
+        mut resources: Resources,
         _at: &'static Location<'static>,
     ) -> Result<FrozenPlan> {
-        self.place(route.planned(planned), &mut payload)?;
-        payload.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.stale());
-        Ok(FrozenPlan::new(planned.clone(), route, payload))
+        self.place(cuts.planned(planned), &mut resources)?;
+        resources.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.mark_used());
+        Ok(FrozenPlan::new(planned.clone(), cuts, resources))
     }
 
     /// Memory out of the pool has nothing pending on it.

@@ -18,7 +18,7 @@ use crate::{
 impl Runner<'_> {
     /// Runs a kernel over the memory that it binds.
     pub(super) fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
-        let (payload, threads) = (self.placed.payload, &self.sheet.threads);
+        let (resources, threads) = (self.placed.resources, &self.batch.threads);
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
         let compiled = self.kernels[dispatch.kernel.0 as usize];
         let groups = match dispatch.groups {
@@ -38,7 +38,7 @@ impl Runner<'_> {
             })
             .collect();
         let mut bound = self.memory.lend(&mut loans);
-        let bytes = &payload.immediates[dispatch.immediates.range()];
+        let bytes = &resources.immediates[dispatch.immediates.range()];
         let aligned;
         let immediates = match bytemuck::try_cast_slice(bytes) {
             Ok(words) => words,
@@ -49,7 +49,7 @@ impl Runner<'_> {
             }
         };
         let stop = Stop { canceled: self.canceled, deadline: threads.deadline() };
-        let kernel = &payload.kernels[dispatch.kernel.0 as usize];
+        let kernel = &resources.kernels[dispatch.kernel.0 as usize];
         let program = match compiled {
             CpuKernel::Program(program) => program,
             CpuKernel::Native(native) => {

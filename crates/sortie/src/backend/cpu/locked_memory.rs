@@ -97,11 +97,11 @@ impl<'a> LockedMemory<'a> {
     /// Lends a dispatch its memory. Of one block it either only reads, or writes places that lie apart: that was checked while recording.
     #[inline]
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[Bound<'_>; 8]> {
-        for loan in &*loans {
-            self.lock(loan.place.block);
+        for range in &*loans {
+            self.lock(range.place.block);
         }
         // By block, then place: each is split off what lies behind the last one.
-        loans.sort_unstable_by_key(|loan| (loan.place.block, loan.place.start));
+        loans.sort_unstable_by_key(|range| (range.place.block, range.place.start));
         let mut bound = SmallVec::new();
         bound.resize_with(loans.len(), || Bound::Read(&[]));
         let (mut rest, mut passed) = (&mut self.locked[..], 0);
@@ -115,7 +115,9 @@ impl<'a> LockedMemory<'a> {
                 lend_parts(words, loans, &mut bound);
             } else {
                 let words: &[u32] = words;
-                loans.iter().for_each(|loan| bound[loan.slot] = Bound::Read(&words[loan.place.start..loan.place.end]));
+                loans
+                    .iter()
+                    .for_each(|range| bound[range.slot] = Bound::Read(&words[range.place.start..range.place.end]));
             }
         }
         bound

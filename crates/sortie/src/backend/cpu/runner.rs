@@ -27,7 +27,7 @@ use crate::{
 
 /// One submission of a batch, ready to run.
 pub(crate) struct CpuSubmission {
-    pub(super) sheet: Arc<CpuBatch>,
+    pub(super) batch: Arc<CpuBatch>,
     pub(super) cut: Cut,
     /// Which submission of its batch it is.
     pub(super) part: u32,
@@ -36,7 +36,7 @@ pub(crate) struct CpuSubmission {
 /// What all submissions of a batch share: the plan, and what it refers to.
 pub(super) struct CpuBatch {
     pub(super) planned: Arc<CachedPlan>,
-    held: CpuSource,
+    source: CpuSource,
     pub(super) threads: Arc<CpuThreads>,
     returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
@@ -55,10 +55,10 @@ pub(super) enum CpuSource {
 
 impl CpuSource {
     /// Takes all of the payload but its blocks.
-    pub(super) fn take(payload: &mut Resources) -> Self {
+    pub(super) fn take(resources: &mut Resources) -> Self {
         let mut taken = SPARE.lock().pop().unwrap_or_default();
-        std::mem::swap(&mut taken, payload);
-        std::mem::swap(&mut taken.blocks, &mut payload.blocks);
+        std::mem::swap(&mut taken, resources);
+        std::mem::swap(&mut taken.blocks, &mut resources.blocks);
         Self::Batch(taken)
     }
 }
@@ -66,33 +66,33 @@ impl CpuSource {
 impl CpuBatch {
     pub(super) fn new(
         planned: &Arc<CachedPlan>,
-        held: CpuSource,
+        source: CpuSource,
         threads: &Arc<CpuThreads>,
         returns: Option<Arc<CpuReadback>>,
         counters: &Arc<Counters>,
         log: Option<Arc<Log>>,
     ) -> Self {
-        Self { planned: planned.clone(), held, threads: threads.clone(), returns, counters: counters.clone(), log }
+        Self { planned: planned.clone(), source, threads: threads.clone(), returns, counters: counters.clone(), log }
     }
 
     #[inline]
-    pub(super) fn payload(&self) -> &Resources {
-        match &self.held {
-            CpuSource::Batch(payload) => payload,
-            CpuSource::Replay(frozen, _) => &frozen.payload,
+    pub(super) fn resources(&self) -> &Resources {
+        match &self.source {
+            CpuSource::Batch(resources) => resources,
+            CpuSource::Replay(frozen, _) => &frozen.resources,
         }
     }
 
     /// The run of a replay that it is of, if it is.
     fn run(&self) -> Option<&RunArgs> {
-        match &self.held {
+        match &self.source {
             CpuSource::Batch(_) => None,
-            CpuSource::Replay(_, errand) => Some(errand),
+            CpuSource::Replay(_, run_args) => Some(run_args),
         }
     }
 
     pub(super) fn bytes_written(&self) -> u64 {
-        (self.payload().uploads.len() + self.run().map_or(0, |errand| errand.data.len())) as u64
+        (self.resources().uploads.len() + self.run().map_or(0, |run_args| run_args.data.len())) as u64
     }
 
     pub(super) fn returns(&self) -> Option<&Arc<CpuReadback>> {
@@ -109,17 +109,17 @@ static SPARE: Mutex<Vec<Resources>> = Mutex::new(Vec::new());
 
 impl Drop for CpuBatch {
     fn drop(&mut self) {
-        let CpuSource::Batch(payload) = &mut self.held else { return };
-        let mut payload = std::mem::take(payload);
+        let CpuSource::Batch(resources) = &mut self.source else { return };
+        let mut resources = std::mem::take(resources);
         // Kernels may go here: outside the lock.
-        payload.clear();
-        let bytes = payload.uploads.capacity().max(payload.immediates.capacity());
-        if bytes > SPARE_BYTES || payload.names.room() > SPARE_OPS {
+        resources.clear();
+        let bytes = resources.uploads.capacity().max(resources.immediates.capacity());
+        if bytes > SPARE_BYTES || resources.names.room() > SPARE_OPS {
             return;
         }
         let mut spare = SPARE.lock();
         if spare.len() < SPARES {
-            spare.push(payload);
+            spare.push(resources);
         }
     }
 }
@@ -127,25 +127,25 @@ impl Drop for CpuBatch {
 impl CpuSubmission {
     /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
-        let sheet = &*self.sheet;
+        let batch = &*self.batch;
         let placed = PlacedPlan {
-            planned: &sheet.planned,
+            planned: &batch.planned,
             cuts: std::slice::from_ref(&self.cut),
-            payload: sheet.payload(),
+            resources: batch.resources(),
             blocks,
-            run: sheet.run(),
+            run: batch.run(),
         };
         let mut running = Runner {
-            sheet,
+            batch,
             placed,
-            kernels: placed.payload.kernels.iter().map(CpuKernel::of).collect::<Result<_>>()?,
-            memory: LockedMemory::new(blocks, &sheet.planned.plan.memory)?,
+            kernels: placed.resources.kernels.iter().map(CpuKernel::of).collect::<Result<_>>()?,
+            memory: LockedMemory::new(blocks, &batch.planned.plan.memory)?,
             canceled,
-            tally: StepCounts::default(),
-            timer: sheet.log.as_ref().map(|log| CpuTimer::new(log, self.part, self.cut.ops as usize)),
+            counts: StepCounts::default(),
+            timer: batch.log.as_ref().map(|log| CpuTimer::new(log, self.part, self.cut.ops as usize)),
         };
         let outcome = interpret(&placed, &self.cut, &mut running);
-        running.tally.add_to(&sheet.counters);
+        running.counts.add_to(&batch.counters);
         if let Some(timer) = running.timer {
             timer.file();
         }
@@ -155,13 +155,13 @@ impl CpuSubmission {
 
 /// The CPU interpreter: runs the steps of a submission.
 pub(super) struct Runner<'a> {
-    pub(super) sheet: &'a CpuBatch,
+    pub(super) batch: &'a CpuBatch,
     pub(super) placed: PlacedPlan<'a>,
     /// By number.
     pub(super) kernels: SmallVec<[&'a CpuKernel; 16]>,
     pub(super) memory: LockedMemory<'a>,
     pub(super) canceled: &'a AtomicBool,
-    tally: StepCounts,
+    counts: StepCounts,
     /// Present when the batch is profiled.
     timer: Option<CpuTimer<'a>>,
 }
@@ -173,37 +173,37 @@ impl Interpreter for Runner<'_> {
             return Err(canceled_here());
         }
         let placed = self.placed;
-        let (plan, payload) = (placed.plan(), placed.payload);
+        let (plan, resources) = (placed.plan(), placed.resources);
         match step {
             // There are none here, and steps run in order.
             Step::Params | Step::Barrier(_) => {}
             Step::Dispatch(id) => {
-                self.tally.count(Lane::Compute);
+                self.counts.count(Lane::Compute);
                 self.dispatch(&plan[id]).map_err(|error| self.attach(plan[id].op.0, error))?;
             }
             Step::Zero(id) => {
-                self.tally.count(plan[id].lane);
+                self.counts.count(plan[id].lane);
                 self.memory.zero(plan[id].memory, plan[id].bytes);
             }
             Step::Input(id) => {
-                self.tally.count(Lane::Transfer);
+                self.counts.count(Lane::Transfer);
                 let port = id.of(&placed.planned.recording.inputs);
                 let data = placed.run.map_or(&[][..], |run| &run.data[crate::memory::index(port.start)..]);
                 self.put(&Access::write(port.slot, 0..port.bytes), data);
             }
             Step::Copy(id) => {
-                self.tally.count(Lane::Transfer);
+                self.counts.count(Lane::Transfer);
                 let (from, to) = (self.memory.place(&plan[id].from), self.memory.place(&plan[id].to));
                 self.memory.copy(from, to);
             }
             Step::Fill(id) => {
-                self.tally.count(plan[id].lane());
+                self.counts.count(plan[id].lane());
                 let to = self.memory.place(&plan[id].to);
-                fill(self.memory.words(to), &payload.immediates[plan[id].pattern.range()]);
+                fill(self.memory.words(to), &resources.immediates[plan[id].pattern.range()]);
             }
             Step::Write(id) => {
-                self.tally.count(Lane::Transfer);
-                self.put(&plan[id].to, &payload.uploads[plan[id].data.range()]);
+                self.counts.count(Lane::Transfer);
+                self.put(&plan[id].to, &resources.uploads[plan[id].data.range()]);
             }
             Step::Read(id) => {
                 let read = self.read(&plan[id].from, plan[id].to.start.into());
@@ -235,11 +235,11 @@ impl Runner<'_> {
 
     /// Brings memory back to the caller.
     fn read(&mut self, from: &Access, at: u64) -> Result<()> {
-        self.tally.count(Lane::Transfer);
-        self.tally.bytes_read += from.end - from.start;
+        self.counts.count(Lane::Transfer);
+        self.counts.bytes_read += from.end - from.start;
         let from = self.memory.place(from);
         let words = host::copy(self.memory.words(from))?;
-        if let Some(returns) = &self.sheet.returns {
+        if let Some(returns) = &self.batch.returns {
             returns.push(at, words);
         }
         Ok(())
@@ -248,7 +248,7 @@ impl Runner<'_> {
     /// Tells an error which op it is of.
     #[cold]
     fn attach(&self, op: u32, error: Error) -> Error {
-        self.placed.payload.names.place(self.placed.planned.origin(op as usize), error)
+        self.placed.resources.names.attach(self.placed.planned.origin(op as usize), error)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
-    fn suits(&self, _: &Gpu, _: &FrozenPlan) -> bool {
+    fn supports(&self, _: &Gpu, _: &FrozenPlan) -> bool {
         false
     }
 

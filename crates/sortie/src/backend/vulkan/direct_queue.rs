@@ -40,9 +40,9 @@ impl DirectQueue {
         // long as the pool.
         let primaries = unsafe {
             let primaries = device.allocate_command_buffers(&info)?;
-            for (primary, secondary) in primaries.iter().zip(secondaries) {
+            for (primary, replay) in primaries.iter().zip(secondaries) {
                 device.begin_command_buffer(*primary, &begin)?;
-                device.cmd_execute_commands(*primary, &[*secondary]);
+                device.cmd_execute_commands(*primary, &[*replay]);
                 device.end_command_buffer(*primary)?;
             }
             primaries

@@ -55,7 +55,7 @@ pub(crate) struct VulkanReplay {
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
-    fn suits(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
+    fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
         let plan = &frozen.planned.plan;
         let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
         // SAFETY: nothing is done with it.
@@ -70,7 +70,7 @@ impl ReplayRecorder for VulkanRecorder {
         earlier: Option<&dyn NativeReplay>,
     ) -> Result<Option<Arc<dyn NativeReplay>>> {
         let earlier = earlier.and_then(|earlier| (earlier as &dyn Any).downcast_ref());
-        Ok(VulkanReplay::record(on, frozen, earlier)?.map(|secondary| Arc::new(secondary) as _))
+        Ok(VulkanReplay::record(on, frozen, earlier)?.map(|replay| Arc::new(replay) as _))
     }
 
     fn is_destroyed(&self, block: &Block) -> bool {
@@ -90,7 +90,7 @@ impl VulkanReplay {
         let pool = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
         let queue = hal.raw_queue();
         drop(hal);
-        let mut secondary = Self {
+        let mut replay = Self {
             device,
             pool,
             commands: Vec::new(),
@@ -101,7 +101,7 @@ impl VulkanReplay {
             _gpu: gpu.clone(),
         };
         let known = earlier.map(|earlier| &earlier.pipelines);
-        let mut writer = Writer::new(on, frozen, target, known, &mut secondary);
+        let mut writer = Writer::new(on, frozen, target, known, &mut replay);
         writer.find_buffers()?;
         writer.compile()?;
         // A destroyed device frees its buffers, and Vulkan must not be given what is freed. Not while this one is held.
@@ -110,11 +110,10 @@ impl VulkanReplay {
         writer.write()?;
         drop(held);
         if on.direct && frozen.imported.is_empty() {
-            let direct =
-                DirectQueue::new(&secondary.device, queue, secondary.pool, &secondary.commands).map_err(refused)?;
-            secondary.direct = Some(direct);
+            let direct = DirectQueue::new(&replay.device, queue, replay.pool, &replay.commands).map_err(refused)?;
+            replay.direct = Some(direct);
         }
-        Ok(Some(secondary))
+        Ok(Some(replay))
     }
 }
 

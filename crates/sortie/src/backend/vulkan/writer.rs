@@ -84,7 +84,7 @@ impl<'a> Writer<'a> {
     /// Compiles all kernels, which takes long and needs no buffers.
     pub(super) fn compile(&mut self) -> Result<()> {
         for (kernel, wrapped) in &self.placed.plan().pipelines {
-            self.pipeline(&self.placed.payload.kernels[kernel.0 as usize], *wrapped)?;
+            self.pipeline(&self.placed.resources.kernels[kernel.0 as usize], *wrapped)?;
         }
         if self.placed.plan().fills.iter().any(|fill| fill.lane() == Lane::Compute) {
             self.pipeline(self.on.fill, false)?;
@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
 
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
         let placed = self.placed;
-        let kernel = &placed.payload.kernels[dispatch.kernel.0 as usize];
+        let kernel = &placed.resources.kernels[dispatch.kernel.0 as usize];
         let (groups, wrapped) = match dispatch.groups {
             Groups::Direct(groups) => (groups, false),
             Groups::Wrapped(groups) => (groups, true),
@@ -171,7 +171,7 @@ impl<'a> Writer<'a> {
             sets.extend(self.hidden(&compiled, hidden, offsets.collect())?);
         }
         let immediates = match pipeline.immediates {
-            true => Immediates::Bytes(&placed.payload.immediates[dispatch.immediates.range()]),
+            true => Immediates::Bytes(&placed.resources.immediates[dispatch.immediates.range()]),
             false => Immediates::None,
         };
         self.run(&compiled, &sets, &immediates, groups);
@@ -194,7 +194,7 @@ impl<'a> Writer<'a> {
             sets.extend(self.hidden(&compiled, hidden, SmallVec::from_elem(fill.hidden_immediates, 1))?);
         }
         let count = fill::words(fill.to.end - fill.to.start);
-        let bytes = fill::immediates(fill::words(skipped), count, &placed.payload.immediates[fill.pattern.range()]);
+        let bytes = fill::immediates(fill::words(skipped), count, &placed.resources.immediates[fill.pattern.range()]);
         let immediates = if pipeline.immediates { Immediates::Bytes(&bytes) } else { Immediates::None };
         self.run(&compiled, &sets, &immediates, fill::grid(count, limits.groups));
         Ok(())
@@ -293,7 +293,7 @@ fn compiled_by_wgpu(kernel: &WgpuKernel, wrapped: bool) -> Result<&crate::backen
     kernel.pipeline(wrapped).ok_or_else(|| Error::internal("a native replay has a pipeline that wgpu has not compiled"))
 }
 
-/// [`VulkanReplay::suits`] keeps such recordings away.
+/// [`VulkanReplay::supports`] keeps such recordings away.
 fn unsuitable() -> Error {
     Error::internal("a native replay cannot do this step")
 }

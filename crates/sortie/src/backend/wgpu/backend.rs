@@ -92,7 +92,8 @@ impl WgpuBackend {
             budget,
         )?;
         // A guest has no files: what is compiled is its host's to keep.
-        let pipelines = if gpu.guest() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
+        let pipelines =
+            if gpu.is_borrowed() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
@@ -124,39 +125,39 @@ impl WgpuBackend {
     fn encode(
         &self,
         planned: &CachedPlan,
-        route: &Cuts,
-        payload: &mut Resources,
+        cuts: &Cuts,
+        resources: &mut Resources,
         log: Option<&Arc<Log>>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        let mut resolved = planned.state.take::<BoundGroups>();
-        let encoded = self.place(planned, payload, &resolved).and_then(|()| {
-            self.compile(planned, payload)?;
-            let placed = PlacedPlan { planned, cuts: &route.cuts, payload, blocks: &payload.blocks, run: None };
-            self.commands(&placed, &mut resolved, log, leave)
+        let mut bound_groups = planned.state.take::<BoundGroups>();
+        let encoded = self.place(planned, resources, &bound_groups).and_then(|()| {
+            self.compile(planned, resources)?;
+            let placed = PlacedPlan { planned, cuts: &cuts.list, resources, blocks: &resources.blocks, run: None };
+            self.commands(&placed, &mut bound_groups, log, leave)
         });
-        planned.state.put(resolved);
+        planned.state.put(bound_groups);
         encoded
     }
 
     fn replay(
         &self,
         frozen: &FrozenPlan,
-        route: &Cuts,
-        errand: &RunArgs,
+        cuts: &Cuts,
+        run_args: &RunArgs,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         if let Some(native) = frozen.native_replay() {
-            if let Some(log) = &errand.log {
-                log.disturbed("encoding what the device has a recording of, which cannot be timed op by op");
-            } else if !errand.encoded {
-                return self.native(frozen, errand, native, leave);
+            if let Some(log) = &run_args.log {
+                log.add_caveat("encoding what the device has a recording of, which cannot be timed op by op");
+            } else if !run_args.encoded {
+                return self.native(frozen, run_args, native, leave);
             }
         }
-        let mut resolved = frozen.state.take::<BoundGroups>();
-        let placed = PlacedPlan { cuts: &route.cuts, ..frozen.placed(Some(errand)) };
-        let encoded = self.commands(&placed, &mut resolved, errand.log.as_ref(), leave);
-        frozen.state.put(resolved);
+        let mut bound_groups = frozen.state.take::<BoundGroups>();
+        let placed = PlacedPlan { cuts: &cuts.list, ..frozen.placed(Some(run_args)) };
+        let encoded = self.commands(&placed, &mut bound_groups, run_args.log.as_ref(), leave);
+        frozen.state.put(bound_groups);
         encoded
     }
 
@@ -164,12 +165,12 @@ impl WgpuBackend {
     fn commands(
         &self,
         placed: &PlacedPlan<'_>,
-        resolved: &mut BoundGroups,
+        bound_groups: &mut BoundGroups,
         log: Option<&Arc<Log>>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        let mut kernels: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.payload.kernels.len());
-        for kernel in &placed.payload.kernels {
+        let mut kernels: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.resources.kernels.len());
+        for kernel in &placed.resources.kernels {
             kernels.push(WgpuKernel::of(kernel)?);
         }
         let fill = if placed.plan().uses_fill_kernel() { Some(WgpuKernel::of(&self.fill)?) } else { None };
@@ -205,7 +206,7 @@ impl WgpuBackend {
             counters: &self.counters,
         };
         let mut last_submission = None;
-        let outcome = encoding.run(resolved, stamps.as_mut(), |last, encode| {
+        let outcome = encoding.run(bound_groups, stamps.as_mut(), |last, encode| {
             let scopes = self.gpu.scopes();
             let encoder = encode()?;
             let mut returning = None;
@@ -224,39 +225,39 @@ impl WgpuBackend {
             }
             Ok(())
         });
-        self.groups.settle();
+        self.groups.evict_pending();
         if let Err(error) = outcome {
             // A group may be what was refused: none of them is to be found again.
-            self.groups.evict(&resolved.buffers);
+            self.groups.evict(&bound_groups.buffers);
             return Err(error);
         }
         Ok(last_submission)
     }
 
     /// Appends the scratch memory of a plan and the memory of its parameters, the same as last time where it is idle.
-    fn place(&self, planned: &CachedPlan, payload: &mut Resources, resolved: &BoundGroups) -> Result<()> {
-        let (plan, slots) = (&planned.plan, payload.blocks.len());
+    fn place(&self, planned: &CachedPlan, resources: &mut Resources, bound_groups: &BoundGroups) -> Result<()> {
+        let (plan, slots) = (&planned.plan, resources.blocks.len());
         let params = Some(u64::from(plan.params_bytes)).filter(|bytes| *bytes > 0);
         for (number, bytes) in plan.scratch.iter().copied().chain(params).enumerate() {
-            let preferred = resolved.buffers.get(slots + number).copied();
+            let preferred = bound_groups.buffers.get(slots + number).copied();
             let raw = self.pool.take_flushing(bytes, preferred, || self.flush())?;
-            payload.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
+            resources.blocks.push(Some(Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4))));
         }
         Ok(())
     }
 
     /// Gives a plan memory that all its runs use, and compiles its kernels.
-    fn place_for_good(&self, planned: &CachedPlan, payload: &mut Resources) -> Result<()> {
-        self.place(planned, payload, &BoundGroups::default())?;
+    fn place_for_good(&self, planned: &CachedPlan, resources: &mut Resources) -> Result<()> {
+        self.place(planned, resources, &BoundGroups::default())?;
         let first = planned.plan.memory.len();
-        payload.blocks[first..].iter().flatten().for_each(|block| block.stale());
-        self.compile(planned, payload)
+        resources.blocks[first..].iter().flatten().for_each(|block| block.mark_used());
+        self.compile(planned, resources)
     }
 
     /// One staging buffer with the data of all writes, then all hidden parameters, then the data of inputs.
     pub(super) fn upload(&self, placed: &PlacedPlan<'_>) -> Result<Option<wgpu::Buffer>> {
-        let (plan, payload) = (placed.plan(), placed.payload);
-        let writes = payload.uploads.len();
+        let (plan, resources) = (placed.plan(), placed.resources);
+        let writes = resources.uploads.len();
         let (start, data) = (placed.data_start(), placed.data());
         let total =
             if data.is_empty() { writes as u64 + u64::from(plan.params_bytes) } else { start + data.len() as u64 };
@@ -265,7 +266,7 @@ impl WgpuBackend {
         }
         self.counters.bytes_written.add((writes + data.len()) as u64);
         let buffer = self.staging.upload(total, |view| {
-            view.slice(..writes).copy_from_slice(&payload.uploads);
+            view.slice(..writes).copy_from_slice(&resources.uploads);
             if !data.is_empty() {
                 let start = usize::try_from(start).unwrap_or_else(|_| unreachable!("staged, so it fits"));
                 view.slice(start..start + data.len()).copy_from_slice(data);
@@ -276,7 +277,7 @@ impl WgpuBackend {
             };
             for block in &plan.params {
                 match *block {
-                    ParamBlock::Immediates { at, bytes } => put(at, &payload.immediates[bytes.range()]),
+                    ParamBlock::Immediates { at, bytes } => put(at, &resources.immediates[bytes.range()]),
                     ParamBlock::Grid { at, groups, first, end } => {
                         let block: [u8; GRID_BLOCK as usize] = grid_block(groups, first, end);
                         put(at, &block);
@@ -284,7 +285,7 @@ impl WgpuBackend {
                     ParamBlock::Fill { at, fill } => {
                         let (to, pattern) = (plan[fill].to, plan[fill].pattern);
                         let start = fill::words(to.start % u64::from(placed.planned.caps.params_align));
-                        let pattern = &payload.immediates[pattern.range()];
+                        let pattern = &resources.immediates[pattern.range()];
                         put(at, &fill::immediates(start, fill::words(to.end - to.start), pattern));
                     }
                 }
@@ -294,10 +295,10 @@ impl WgpuBackend {
     }
 
     /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
-    fn compile(&self, planned: &CachedPlan, payload: &Resources) -> Result<()> {
+    fn compile(&self, planned: &CachedPlan, resources: &Resources) -> Result<()> {
         let fill = planned.plan.uses_fill_kernel().then_some((&self.fill, false));
         let own =
-            planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&payload.kernels[kernel.0 as usize], *wrapped));
+            planned.plan.pipelines.iter().map(|(kernel, wrapped)| (&resources.kernels[kernel.0 as usize], *wrapped));
         let mut missing: SmallVec<[_; 4]> = SmallVec::new();
         for (kernel, wrapped) in own.chain(fill) {
             if WgpuKernel::of(kernel)?.pipeline(wrapped).is_none() {
@@ -314,7 +315,7 @@ impl WgpuBackend {
 
     /// The recorder that a recording suits.
     fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
-        self.recorders.iter().find(|recorder| recorder.suits(&self.gpu, frozen)).map(|recorder| &**recorder)
+        self.recorders.iter().find(|recorder| recorder.supports(&self.gpu, frozen)).map(|recorder| &**recorder)
     }
 
     fn record(
@@ -329,7 +330,7 @@ impl WgpuBackend {
             compiler: &self.compiler,
             fill: &self.fill,
             first_buffer: &self.first_buffer,
-            direct: !self.gpu.guest() && self.submitter.device().has_timeline(),
+            direct: !self.gpu.is_borrowed() && self.submitter.device().has_timeline(),
         };
         recorder.record(&on, frozen, earlier)
     }
@@ -339,7 +340,7 @@ impl WgpuBackend {
         let completion = Arc::new(Completion::new());
         completion.submitted();
         let mut hold = BatchState::new(completion, Arc::new([]), at);
-        hold.pin(frozen.payload.blocks.clone());
+        hold.pin(frozen.resources.blocks.clone());
         self.submitter.run(ReadySubmission::whole(commands, hold))
     }
 
@@ -357,10 +358,10 @@ impl Executor for WgpuBackend {
     }
 
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
-        let (planned, route, log) = (launch.planned, launch.route, launch.log().cloned());
+        let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
         match &mut launch.source {
-            RunSource::Batch(payload) => self.encode(planned, route, payload, log.as_ref(), leave),
-            RunSource::Replay(frozen, errand) => self.replay(frozen, route, errand, leave),
+            RunSource::Batch(resources) => self.encode(planned, cuts, resources, log.as_ref(), leave),
+            RunSource::Replay(frozen, run_args) => self.replay(frozen, cuts, run_args, leave),
         }
     }
 
@@ -394,17 +395,17 @@ impl Backend for WgpuBackend {
     fn freeze(
         &self,
         planned: &Arc<CachedPlan>,
-        route: Arc<Cuts>,
-        mut payload: Resources,
+        cuts: Arc<Cuts>,
+        mut resources: Resources,
         at: &'static Location<'static>,
     ) -> Result<FrozenPlan> {
-        self.place_for_good(route.planned(planned), &mut payload)?;
-        let mut frozen = FrozenPlan::new(planned.clone(), route, payload);
+        self.place_for_good(cuts.planned(planned), &mut resources)?;
+        let mut frozen = FrozenPlan::new(planned.clone(), cuts, resources);
         let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
-        let recorder = self.recorder(&frozen).filter(|_| frozen.payload.blocks.iter().flatten().all(known));
+        let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
         // wgpu's own checks of what belongs to the application come first: the API below it has none.
-        let first = self.initialise(&frozen, None).map_err(|error| Block::blame(&frozen.imported, error))?;
+        let first = self.initialise(&frozen, None).map_err(|error| Block::blame_import(&frozen.imported, error))?;
         // Whatever else is in the way of it, replays can be encoded.
         let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
@@ -420,17 +421,17 @@ impl Backend for WgpuBackend {
     fn refreeze(
         &self,
         frozen: &FrozenPlan,
-        route: Arc<Cuts>,
+        cuts: Arc<Cuts>,
         at: &'static Location<'static>,
     ) -> Result<Option<FrozenPlan>> {
-        let planned = frozen.planned_of(&route);
+        let planned = frozen.planned_of(&cuts);
         let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
-            true => (frozen.cut_by(route), None),
+            true => (frozen.cut_by(cuts), None),
             false => {
-                let mut payload = Resources::clone(&frozen.payload);
-                payload.blocks.truncate(planned.plan.memory.len());
-                self.place_for_good(&planned, &mut payload)?;
-                let next = frozen.planned_by(route, payload);
+                let mut resources = Resources::clone(&frozen.resources);
+                resources.blocks.truncate(planned.plan.memory.len());
+                self.place_for_good(&planned, &mut resources)?;
+                let next = frozen.planned_by(cuts, resources);
                 let first = self.initialise(&next, Some(frozen))?;
                 (next, Some(first))
             }
@@ -493,7 +494,7 @@ impl Backend for WgpuBackend {
     }
 
     fn is_borrowed(&self) -> bool {
-        self.gpu.guest()
+        self.gpu.is_borrowed()
     }
 
     fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {

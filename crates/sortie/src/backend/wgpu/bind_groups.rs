@@ -100,11 +100,11 @@ impl BindGroupCache {
     /// Drops every group that binds one of these buffers: now, or when the encoding under way is over.
     pub(crate) fn evict(&self, buffers: &[BufferId]) {
         self.waiting.lock().extend_from_slice(buffers);
-        self.settle();
+        self.evict_pending();
     }
 
     /// Evicts what had to wait. Called after encoding, when no guard is held.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn evict_pending(&self) {
         let gone = {
             let mut waiting = self.waiting.lock();
             if waiting.is_empty() {
@@ -171,7 +171,7 @@ impl BindGroups {
     }
 
     /// Whether all these refs are good.
-    pub(crate) fn hold(&self, refs: &[BindGroupRef]) -> bool {
+    pub(crate) fn contains_all(&self, refs: &[BindGroupRef]) -> bool {
         refs.iter().all(|named| {
             let entry = self.slab.get(named.index as usize);
             entry.is_some_and(|entry| entry.generation == named.generation && entry.group.is_some())

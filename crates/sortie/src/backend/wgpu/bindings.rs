@@ -16,28 +16,28 @@ use crate::{
 
 impl<'a> PlanEncoder<'a> {
     /// Whether the buffers are those of the last run.
-    pub(super) fn fits(&self, resolved: &BoundGroups) -> bool {
+    pub(super) fn matches(&self, bound_groups: &BoundGroups) -> bool {
         let blocks = self.placed.blocks;
-        resolved.buffers.len() == blocks.len()
+        bound_groups.buffers.len() == blocks.len()
             && blocks
                 .iter()
-                .zip(&resolved.buffers)
+                .zip(&bound_groups.buffers)
                 .all(|(block, id)| block.as_ref().is_none_or(|block| block.id() == *id))
     }
 
     /// Finds all bind groups.
-    pub(super) fn resolve(&self, groups: &mut BindGroups, resolved: &mut BoundGroups, now: u64) -> Result<()> {
+    pub(super) fn resolve(&self, groups: &mut BindGroups, bound_groups: &mut BoundGroups, now: u64) -> Result<()> {
         let plan = self.placed.plan();
-        resolved.groups.clear();
-        resolved.buffers.clear();
+        bound_groups.groups.clear();
+        bound_groups.buffers.clear();
         // A slot that no op uses has no buffer; any id will do.
         let unused = BufferId(0);
         let ids = self.placed.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id()));
-        resolved.buffers.extend(ids);
+        bound_groups.buffers.extend(ids);
         let mut push = |layout: &GroupLayout, bound: &[(BoundRange, &Block)]| {
             let key = BindGroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
             let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
-            resolved.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
+            bound_groups.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
             Ok(())
         };
         for step in &plan.steps {

@@ -48,28 +48,32 @@ impl<'a> PlanEncoder<'a> {
     /// Has `each` encode a submission, the last one or not, until one fails.
     pub(super) fn run(
         &self,
-        resolved: &mut BoundGroups,
+        bound_groups: &mut BoundGroups,
         mut stamps: Option<&mut TimestampWriter>,
         mut each: impl FnMut(bool, &mut dyn FnMut() -> Result<wgpu::CommandEncoder>) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
-        let fits = self.fits(resolved);
-        let groups = if fits { Some(self.groups.read()).filter(|groups| groups.hold(&resolved.groups)) } else { None };
+        let matches = self.matches(bound_groups);
+        let groups = if matches {
+            Some(self.groups.read()).filter(|groups| groups.contains_all(&bound_groups.groups))
+        } else {
+            None
+        };
         let groups = match groups {
             Some(groups) => {
-                self.counters.bind_group_hits.add(resolved.groups.len() as u64);
+                self.counters.bind_group_hits.add(bound_groups.groups.len() as u64);
                 groups
             }
             None => {
                 let scopes = self.gpu.scopes();
                 let mut groups = self.groups.write();
-                self.resolve(&mut groups, resolved, now)?;
+                self.resolve(&mut groups, bound_groups, now)?;
                 let groups = parking_lot::RwLockWriteGuard::downgrade(groups);
                 scopes.pop(|| "a batch".into(), 0)?;
                 groups
             }
         };
-        let mut refs = resolved.groups.iter();
+        let mut refs = bound_groups.groups.iter();
         for (number, cut) in self.placed.cuts.iter().enumerate() {
             let last = number + 1 == self.placed.cuts.len();
             each(last, &mut || {
@@ -120,7 +124,7 @@ impl Interpreter for StepEncoder<'_, '_, '_, '_> {
         match step {
             Step::Dispatch(id) => self.dispatch(&plan[id]),
             Step::Params => {
-                let start = placed.payload.uploads.len() as u64;
+                let start = placed.resources.uploads.len() as u64;
                 self.copy(self.upload(), start, self.memory(plan.params_memory()), 0, plan.params_bytes.into());
             }
             Step::Zero(id) => self.zero(&plan[id]),
@@ -169,7 +173,7 @@ impl<'e> StepEncoder<'e, '_, '_, '_> {
             self.commands.group(group.number, named);
         }
         if pipeline.immediates {
-            self.commands.immediates(&placed.payload.immediates[dispatch.immediates.range()]);
+            self.commands.immediates(&placed.resources.immediates[dispatch.immediates.range()]);
         }
         if let Some(hidden) = &pipeline.hidden {
             let at = dispatch.hidden;
@@ -194,7 +198,7 @@ impl<'e> StepEncoder<'e, '_, '_, '_> {
             return;
         };
         let start = fill.to.start - self.of.aligned(fill.to.start);
-        let pattern = &self.of.placed.payload.immediates[fill.pattern.range()];
+        let pattern = &self.of.placed.resources.immediates[fill.pattern.range()];
         self.run_fill(kernel, start, fill.to.end - fill.to.start, pattern, fill.hidden_immediates);
     }
 

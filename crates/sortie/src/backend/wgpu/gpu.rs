@@ -1,6 +1,6 @@
 //! The wgpu device, its errors, caught on the calling thread, and whether it is still there.
 //!
-//! On a device of our own, the handler that [`Gpu::watch`] installs puts them where the caller looks: wgpu calls it on the thread that made
+//! On a device of our own, the handler that [`Gpu::owned`] installs puts them where the caller looks: wgpu calls it on the thread that made
 //! the mistake. On a foreign device nothing is installed and wgpu's own error scopes are used, which cost a lock and an allocation each.
 //! Either way the calls between `push` and `pop` stay on one thread. A lost device is silent here: ask `Lost` too.
 
@@ -21,23 +21,23 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     device: wgpu::Device,
-    guest: bool,
+    is_borrowed: bool,
 }
 
 impl Gpu {
     /// A device of our own, whose errors come to us.
-    pub(crate) fn watch(device: wgpu::Device) -> Self {
+    pub(crate) fn owned(device: wgpu::Device) -> Self {
         device.on_uncaptured_error(Arc::new(catch));
-        Self { device, guest: false }
+        Self { device, is_borrowed: false }
     }
 
     /// A device on which we are a guest.
-    pub(crate) fn visit(device: wgpu::Device) -> Self {
-        Self { device, guest: true }
+    pub(crate) fn borrowed(device: wgpu::Device) -> Self {
+        Self { device, is_borrowed: true }
     }
 
-    pub(crate) fn guest(&self) -> bool {
-        self.guest
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.is_borrowed
     }
 
     /// Whether the device still makes buffers. wgpu is silent about a destroyed device, but what it makes there cannot be mapped.
@@ -56,7 +56,7 @@ impl Gpu {
 
     /// Begins to catch errors.
     pub(crate) fn scopes(&self) -> ErrorScope {
-        if self.guest {
+        if self.is_borrowed {
             let push = |filter| self.device.push_error_scope(filter);
             let internal = push(wgpu::ErrorFilter::Internal);
             let memory = push(wgpu::ErrorFilter::OutOfMemory);

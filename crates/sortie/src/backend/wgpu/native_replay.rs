@@ -32,7 +32,7 @@ pub(crate) struct NativeCounts {
 /// Makes native replays.
 pub(crate) trait ReplayRecorder: Send + Sync {
     /// Whether a recording can be written down, without ops that every run must encode.
-    fn suits(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool;
+    fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool;
 
     /// Writes a frozen recording down, which [suits](Self::suits) it and whose buffers wgpu has checked. Uses the pipelines of an earlier
     /// recording of the same kernels.

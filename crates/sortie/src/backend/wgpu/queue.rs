@@ -72,7 +72,7 @@ impl WgpuQueue {
             counters: counters.clone(),
             state: Mutex::default(),
         });
-        let sharing = Mutex::new(Sharing { others: gpu.guest(), direct: false });
+        let sharing = Mutex::new(Sharing { others: gpu.is_borrowed(), direct: false });
         let writes = PendingWrites::new(counters.clone());
         let (loading, first) = (Mutex::default(), [AtomicBool::new(false), AtomicBool::new(false)]);
         Self { gpu, queue, timeline, retained, lost, counters, clock, sharing, writes, loading, first }
@@ -120,7 +120,7 @@ impl WgpuQueue {
             (Some(point), None) => Ok((point, at)),
             (point, error) => {
                 let error = error.unwrap_or_else(|| Error::internal("a submission was refused without a reason"));
-                let error = Block::blame(batch.blocks().iter().flatten(), error);
+                let error = Block::blame_import(batch.blocks().iter().flatten(), error);
                 // wgpu has reported an error after it had submitted.
                 let started = self.timeline.is_some() && point.is_some();
                 if let (true, Some(point)) = (started, point) {
@@ -263,7 +263,7 @@ impl DeviceQueue for WgpuQueue {
     fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()> {
         if !self.first[1].swap(true, Ordering::Relaxed) {
             // By now the driver has made what it makes at first use.
-            exit::register();
+            exit::run_at_exit();
             drop(self.loading.lock().take());
         }
         // Another thread's poll may be running the callback right now.

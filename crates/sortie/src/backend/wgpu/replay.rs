@@ -37,9 +37,9 @@ impl WgpuBackend {
             usage: wgpu::BufferUsages::COPY_DST,
             mapped_at_creation: false,
         });
-        for (slot, block) in (0_u32..).zip(&frozen.payload.blocks) {
+        for (slot, block) in (0_u32..).zip(&frozen.resources.blocks) {
             let Some(block) = block else { continue };
-            let known = earlier.and_then(|earlier| earlier.payload.blocks.get(slot as usize)?.as_ref());
+            let known = earlier.and_then(|earlier| earlier.resources.blocks.get(slot as usize)?.as_ref());
             if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
                 continue;
             }
@@ -54,7 +54,7 @@ impl WgpuBackend {
             }
         }
         if let (Some(params), Some(upload)) = (placed.params(), &upload) {
-            let start = frozen.payload.uploads.len() as u64;
+            let start = frozen.resources.uploads.len() as u64;
             let bytes = u64::from(frozen.planned.plan.params_bytes);
             encoder.copy_buffer_to_buffer(upload, start, buffer(params)?, 0, bytes);
         }
@@ -70,20 +70,20 @@ impl WgpuBackend {
     pub(super) fn native(
         &self,
         frozen: &FrozenPlan,
-        errand: &RunArgs,
+        run_args: &RunArgs,
         native: &Arc<dyn NativeReplay>,
         leave: Leave<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        if errand.data.is_empty() && errand.reads.is_empty() && native.is_direct() {
+        if run_args.data.is_empty() && run_args.reads.is_empty() && native.is_direct() {
             return Ok(self.direct(frozen, native, leave));
         }
-        let placed = frozen.placed(Some(errand));
+        let placed = frozen.placed(Some(run_args));
         self.check_imported(frozen)?;
-        let upload = match errand.data.len() as u64 {
+        let upload = match run_args.data.len() as u64 {
             0 => None,
-            bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&errand.data))?),
+            bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&run_args.data))?),
         };
-        self.counters.bytes_written.add(errand.data.len() as u64);
+        self.counters.bytes_written.add(run_args.data.len() as u64);
         let readback = match placed.read_bytes() {
             0 => None,
             bytes => Some(self.staging.readback(bytes)?),
@@ -113,7 +113,7 @@ impl WgpuBackend {
         for part in 0..frozen.cuts().len() {
             if part > 0 {
                 let before = WgpuCommands::Native(std::mem::take(&mut commands));
-                leave(before, &frozen.payload.blocks);
+                leave(before, &frozen.resources.blocks);
             }
             let mut middle = encoder();
             native.execute(part, &mut middle)?;
@@ -150,7 +150,7 @@ impl WgpuBackend {
         let commands = |part| WgpuCommands::Direct(native.clone(), part);
         let last = frozen.cuts().len().checked_sub(1)?;
         for part in 0..last {
-            leave(commands(part), &frozen.payload.blocks);
+            leave(commands(part), &frozen.resources.blocks);
         }
         Some((commands(last), None))
     }

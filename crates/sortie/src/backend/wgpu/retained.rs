@@ -52,7 +52,7 @@ impl Retained {
             retained.wait();
         });
         match thread {
-            Ok(thread) => exit::see_off(thread),
+            Ok(thread) => exit::register_ending(thread),
             // They stay for good.
             Err(error) => tracing::warn!(%error, "what a lost device may still use is never freed"),
         }

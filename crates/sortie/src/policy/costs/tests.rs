@@ -5,7 +5,7 @@ use crate::clock::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn effort(chores: &[(u64, f64)]) -> Arc<WorkEstimate> {
+fn estimate(chores: &[(u64, f64)]) -> Arc<WorkEstimate> {
     Arc::new(WorkEstimate::new(chores.iter().map(|(kind, units)| CostKey { kind: *kind, units: *units, pipeline: 0 })))
 }
 
@@ -27,31 +27,31 @@ impl Clock {
     }
 
     /// The next submission, from when it was submitted until when it was seen to complete, in ms. Others are in flight unless it is the last.
-    fn landed(&mut self, effort: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
+    fn landed(&mut self, estimate: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
         self.serial += 1;
-        self.landed_as([self.serial; 2], effort, [submitted, seen], on_time, idle);
+        self.landed_as([self.serial; 2], estimate, [submitted, seen], on_time, idle);
     }
 
-    fn landed_as(&self, serials: [u64; 2], effort: &Arc<WorkEstimate>, times: [u32; 2], on_time: bool, idle: bool) {
+    fn landed_as(&self, serials: [u64; 2], estimate: &Arc<WorkEstimate>, times: [u32; 2], on_time: bool, idle: bool) {
         let [submitted, at] = times.map(|time| self.zero + time * MS);
-        self.told(serials, effort, [Moment::new(submitted, None), Moment::new(at, None)], on_time, idle);
+        self.told(serials, estimate, [Moment::new(submitted, None), Moment::new(at, None)], on_time, idle);
     }
 
     fn told(
         &self,
         serials: [u64; 2],
-        effort: &Arc<WorkEstimate>,
+        estimate: &Arc<WorkEstimate>,
         [submitted, seen]: [Moment; 2],
         on_time: bool,
         idle: bool,
     ) {
-        let efforts = [Some(effort)];
+        let estimates = [Some(estimate)];
         let landed = FinishedSubmissions {
             serials,
             submitted,
             seen,
             on_time,
-            efforts: &efforts,
+            estimates: &estimates,
             compiled: 0,
             profiled: false,
             idle,
@@ -59,78 +59,78 @@ impl Clock {
         self.costs.landed(&landed);
     }
 
-    fn estimate(&self, effort: &Arc<WorkEstimate>) -> u64 {
-        self.costs.estimate(effort)
+    fn estimate(&self, estimate: &Arc<WorkEstimate>) -> u64 {
+        self.costs.estimate(estimate)
     }
 }
 
 #[test]
 fn an_effort_has_each_kind_and_each_pipeline_once() {
-    let chore = |(kind, units, pipeline): (u64, f64, u64)| CostKey { kind, units, pipeline };
-    let effort = WorkEstimate::new([(1, 1.0, 2), (2, 1.0, 3), (1, 2.0, 2), (1, 3.0, 0), (3, 0.0, 2)].map(chore));
-    let kinds: Vec<_> = effort.chores.iter().map(|chore| (chore.kind, chore.units)).collect();
-    assert_eq!((&kinds[..], &effort.pipelines[..]), (&[(1, 6.0), (2, 1.0), (3, 0.0)][..], &[2, 3][..]));
+    let cost_key = |(kind, units, pipeline): (u64, f64, u64)| CostKey { kind, units, pipeline };
+    let estimate = WorkEstimate::new([(1, 1.0, 2), (2, 1.0, 3), (1, 2.0, 2), (1, 3.0, 0), (3, 0.0, 2)].map(cost_key));
+    let kinds: Vec<_> = estimate.chores.iter().map(|cost_key| (cost_key.kind, cost_key.units)).collect();
+    assert_eq!((&kinds[..], &estimate.pipelines[..]), (&[(1, 6.0), (2, 1.0), (3, 0.0)][..], &[2, 3][..]));
 }
 
 #[test]
 fn what_is_new_costs_what_was_measured_at_once() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1000.0)]);
+    let work = estimate(&[(1, 1000.0)]);
     assert_eq!(costs.estimate(&work), 1000);
-    costs.took(&work, 50 * MS, false);
+    costs.record_alone(&work, 50 * MS, false);
     assert_eq!(costs.estimate(&work), 50_000_000);
 }
 
 #[test]
 fn short_times_raise_nothing_but_lower_what_is_above_them() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1000.0)]);
-    costs.took(&work, MS / 2, false);
+    let work = estimate(&[(1, 1000.0)]);
+    costs.record_alone(&work, MS / 2, false);
     assert_eq!(costs.estimate(&work), 1000);
-    costs.took(&work, MS / 2000, false);
+    costs.record_alone(&work, MS / 2000, false);
     assert_eq!(costs.estimate(&work), 750);
 }
 
 #[test]
 fn one_long_time_does_not_replace_what_many_short_ones_agreed_with() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1000.0)]);
-    costs.took(&work, MS / 20, false);
-    costs.took(&work, 200 * MS, false);
+    let work = estimate(&[(1, 1000.0)]);
+    costs.record_alone(&work, MS / 20, false);
+    costs.record_alone(&work, 200 * MS, false);
     assert!(costs.estimate(&work) < 1_000_000, "{}", costs.estimate(&work));
 }
 
 #[test]
 fn what_is_known_rises_and_falls_by_half_of_the_distance() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1.0)]);
-    costs.took(&work, 4 * MS, false);
-    costs.took(&work, 16 * MS, false);
+    let work = estimate(&[(1, 1.0)]);
+    costs.record_alone(&work, 4 * MS, false);
+    costs.record_alone(&work, 16 * MS, false);
     assert_eq!(costs.estimate(&work), 8_000_000);
-    costs.took(&work, 2 * MS, false);
+    costs.record_alone(&work, 2 * MS, false);
     assert_eq!(costs.estimate(&work), 5_000_000);
     // No measurement, however short, takes more than half.
-    costs.took(&work, Duration::ZERO, false);
+    costs.record_alone(&work, Duration::ZERO, false);
     assert_eq!(costs.estimate(&work), 2_500_000);
 }
 
 #[test]
 fn what_was_profiled_raises_nothing_that_is_known() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1.0)]);
-    costs.took(&work, 8 * MS, true);
-    costs.took(&work, 16 * MS, true);
+    let work = estimate(&[(1, 1.0)]);
+    costs.record_alone(&work, 8 * MS, true);
+    costs.record_alone(&work, 16 * MS, true);
     assert_eq!(costs.estimate(&work), 8_000_000);
-    costs.took(&work, 2 * MS, true);
+    costs.record_alone(&work, 2 * MS, true);
     assert_eq!(costs.estimate(&work), 5_000_000);
 }
 
 #[test]
 fn what_is_new_explains_what_the_known_does_not() {
     let costs = Costs::new(1.0);
-    let (known, new) = (effort(&[(1, 1.0)]), effort(&[(2, 10.0)]));
-    costs.took(&known, 4 * MS, false);
-    costs.took(&effort(&[(1, 1.0), (2, 10.0)]), 24 * MS, false);
+    let (known, new) = (estimate(&[(1, 1.0)]), estimate(&[(2, 10.0)]));
+    costs.record_alone(&known, 4 * MS, false);
+    costs.record_alone(&estimate(&[(1, 1.0), (2, 10.0)]), 24 * MS, false);
     assert_eq!(costs.estimate(&known), 4_000_000);
     assert_eq!(costs.estimate(&new), 20_000_000);
 }
@@ -138,27 +138,27 @@ fn what_is_new_explains_what_the_known_does_not() {
 #[test]
 fn the_version_changes_only_with_what_matters() {
     let costs = Costs::new(1.0);
-    let work = effort(&[(1, 1.0)]);
-    costs.took(&work, 10 * MS, false);
+    let work = estimate(&[(1, 1.0)]);
+    costs.record_alone(&work, 10 * MS, false);
     let version = costs.version();
-    costs.took(&work, 11 * MS, false);
+    costs.record_alone(&work, 11 * MS, false);
     assert_eq!(costs.version(), version);
-    costs.took(&work, 20 * MS, false);
+    costs.record_alone(&work, 20 * MS, false);
     assert_ne!(costs.version(), version);
 }
 
 #[test]
 fn where_nothing_takes_time_nothing_is_learned() {
     let costs = Costs::new(0.0);
-    let work = effort(&[(1, 1000.0)]);
-    costs.took(&work, 50 * MS, false);
+    let work = estimate(&[(1, 1000.0)]);
+    costs.record_alone(&work, 50 * MS, false);
     assert_eq!(costs.estimate(&work), 0);
 }
 
 #[test]
 fn time_before_the_completion_of_the_one_before_is_not_counted() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1000.0)]));
-    clock.landed(&effort(&[(2, 1.0)]), [0, 90], true, false);
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1000.0)]));
+    clock.landed(&estimate(&[(2, 1.0)]), [0, 90], true, false);
     clock.landed(&work, [0, 140], true, true);
     assert_eq!(clock.estimate(&work), 30_000_000, "less what its end may have been seen late by");
 }
@@ -202,7 +202,7 @@ fn later_parts_of_a_first_run_are_measured() {
 
 #[test]
 fn an_interval_whose_start_was_seen_late_lowers_nothing() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.landed(&work, [0, 100], true, true);
     // The second was done long before it was seen, and so was most of the third.
     clock.landed(&work, [200, 500], false, true);
@@ -215,7 +215,7 @@ fn an_interval_whose_start_was_seen_late_lowers_nothing() {
 
 #[test]
 fn an_interval_whose_end_was_seen_late_raises_little() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.landed(&work, [0, 30], true, true);
     clock.landed(&work, [100, 1000], false, true);
     assert_eq!(clock.estimate(&work), 20_000_000);
@@ -225,7 +225,7 @@ fn an_interval_whose_end_was_seen_late_raises_little() {
 
 #[test]
 fn what_was_only_ever_seen_late_is_learned_step_by_step_and_then_measured() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1e6)]));
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1e6)]));
     for (run, expected) in (0..).zip([2_000_000, 4_000_000, 8_000_000]) {
         clock.landed(&work, [1000 * run, 1000 * run + 300], false, true);
         assert_eq!(clock.estimate(&work), expected);
@@ -236,8 +236,8 @@ fn what_was_only_ever_seen_late_is_learned_step_by_step_and_then_measured() {
 
 #[test]
 fn short_submissions_that_follow_one_another_are_measured_together() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
-    clock.costs.took(&work, MS, false);
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
+    clock.costs.record_alone(&work, MS, false);
     // One a millisecond, each third one seen two milliseconds late by a thread that was waiting, the next ones at once.
     for run in 0..120_u32 {
         let at = 100 + run;
@@ -249,8 +249,8 @@ fn short_submissions_that_follow_one_another_are_measured_together() {
 
 #[test]
 fn completions_that_were_all_found_late_do_not_bring_an_estimate_down() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
-    clock.costs.took(&work, 10 * MS, false);
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
+    clock.costs.record_alone(&work, 10 * MS, false);
     // Ten milliseconds each, seen a hundred at a time.
     for run in 0..1000_u32 {
         let at = 100 + 10 * (run + 1);
@@ -262,7 +262,7 @@ fn completions_that_were_all_found_late_do_not_bring_an_estimate_down() {
 
 #[test]
 fn completions_that_are_told_out_of_order_teach_nothing() {
-    let (clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
+    let (clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.landed_as([1, 1], &work, [0, 100], true, true);
     clock.landed_as([3, 3], &work, [10, 300], true, true);
     clock.landed_as([2, 2], &work, [5, 200], true, true);
@@ -273,15 +273,15 @@ fn completions_that_are_told_out_of_order_teach_nothing() {
 
 #[test]
 fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
-    clock.costs.took(&work, 10 * MS, false);
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
+    clock.costs.record_alone(&work, 10 * MS, false);
     clock.landed(&work, [100, 105], true, false);
     let landed = FinishedSubmissions {
         serials: [2, 2],
         submitted: Moment::new(clock.zero + 101 * MS, None),
         seen: Moment::new(clock.zero + 900 * MS, None),
         on_time: true,
-        efforts: &[None],
+        estimates: &[None],
         compiled: 0,
         profiled: false,
         idle: true,
@@ -292,7 +292,7 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
 
 #[test]
 fn what_a_software_driver_did_not_compute_is_not_counted() {
-    let (clock, work) = (Clock::new(), effort(&[(1, 1.0)]));
+    let (clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     // Other processes had the processors for most of the time.
     let moments = [(0, 500), (200, 530)].map(|(at, computed)| Moment::new(clock.zero + at * MS, Some(computed * MS)));
     clock.told([1, 1], &work, moments, true, true);
@@ -301,7 +301,7 @@ fn what_a_software_driver_did_not_compute_is_not_counted() {
 
 #[test]
 fn a_first_measurement_that_a_late_thread_explains_is_not_taken_for_the_work() {
-    let (mut clock, work) = (Clock::new(), effort(&[(1, 1000.0)]));
+    let (mut clock, work) = (Clock::new(), estimate(&[(1, 1000.0)]));
     clock.landed(&work, [0, 19], true, true);
     assert!(clock.estimate(&work) < 1_000_000, "{}", clock.estimate(&work));
 }

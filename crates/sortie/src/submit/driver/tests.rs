@@ -181,8 +181,8 @@ fn what_is_in_flight_is_completed_by_calls_which_make_room_for_the_next() -> Res
         .map(|number| {
             let completion = Arc::new(Completion::new());
             completion.submitted();
-            let hold = BatchState::new(completion.clone(), Arc::new([]), Location::caller());
-            submitter.push([QueueItem::Submission(ReadySubmission::whole(number, hold))]);
+            let batch = BatchState::new(completion.clone(), Arc::new([]), Location::caller());
+            submitter.push([QueueItem::Submission(ReadySubmission::whole(number, batch))]);
             completion
         })
         .collect();
