@@ -2,17 +2,7 @@
 //!
 //! Slices in, slices out; lengths that do not fit are a [`Mismatch`], never a panic. Small work runs on the calling thread; large work is
 //! shared with [`Threads`](crate::Threads).
-//!
-//! ```
-//! use sortie_cpu::{Threads, native};
-//! let threads = Threads::new(None)?;
-//! let mut sum = [0.0; 3];
-//! native::binary(native::Binary::Add, &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0], &mut sum, &threads)?;
-//! assert_eq!(sum, [11.0, 22.0, 33.0]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
 
-mod elementwise;
 mod function;
 mod gemm;
 mod matmul;
@@ -22,8 +12,7 @@ mod vector;
 use std::fmt;
 
 pub use self::{
-    elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
-    function::{Function, Number, apply, narrow, widen},
+    function::{apply, narrow, widen},
     matmul::{Matmul, matmul},
     timing::time_libraries,
 };

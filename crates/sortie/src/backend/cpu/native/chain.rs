@@ -7,12 +7,9 @@ use std::{cell::RefCell, sync::OnceLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use sortie_cpu::{
-    Bound, Halt, Stop, Threads,
-    native::{self, Number},
-};
+use sortie_cpu::{Bound, Halt, Stop, Threads, native};
 use sortie_plan::{
-    Element,
+    Element, Function,
     fuse::{At, Program},
 };
 
@@ -71,8 +68,9 @@ pub(super) enum Task {
         to: usize,
     },
     Apply {
-        f: native::Function,
-        of: Number,
+        f: Function,
+        of: Element,
+        result: Element,
         args: [Operand; 3],
         scalars: usize,
         to: usize,
@@ -231,9 +229,10 @@ impl<'a> Block<'a> {
                 gather(inputs, *table, get(index), [*rows, *row], start, to);
             }
             Task::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
-            Task::Apply { f, of, args, scalars: first, .. } => {
+            Task::Apply { f, of, result, args, scalars: first, .. } => {
                 let scalar = |at: usize| scalars.get(at).copied().unwrap_or_default();
-                native::apply(*f, *of, args.each_ref().map(get), [scalar(*first), scalar(first + 1)], to);
+                let scalars = [scalar(*first), scalar(first + 1)];
+                native::apply(*f, *of, *result, args.each_ref().map(get), scalars, to);
             }
             Task::Copy { from, .. } => to.copy_from_slice(get(from)),
             Task::Narrow { from, .. } => native::narrow(get(from), to),
