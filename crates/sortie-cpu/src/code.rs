@@ -536,12 +536,77 @@ impl Op {
         self.registers(&mut |reg| (visit.borrow_mut())(reg), &mut |reg| (visit.borrow_mut())(reg));
     }
 
+    /// The registers it reads.
+    pub(crate) fn operands(&mut self) -> SmallVec<[Reg; 4]> {
+        let mut operands = SmallVec::new();
+        self.registers(&mut |reg| operands.push(*reg), &mut |_| {});
+        operands
+    }
+
+    /// The registers it writes.
+    pub(crate) fn results(&mut self) -> SmallVec<[Reg; 4]> {
+        let mut results = SmallVec::new();
+        self.registers(&mut |_| {}, &mut |reg| results.push(*reg));
+        results
+    }
+
+    /// Its access to memory, if it has one.
+    pub(crate) fn access(&mut self) -> Option<&mut Access> {
+        match self {
+            Self::Load(access) | Self::Store(access) => Some(access),
+            Self::Atomic(atomic) => Some(&mut atomic.access),
+            _ => None,
+        }
+    }
+
     /// Depends on nothing but its registers, and changes nothing but its result.
     pub(crate) fn is_pure(&self) -> bool {
         matches!(
             self,
             Self::Unary { .. } | Self::Binary { .. } | Self::Ternary { .. } | Self::Address { .. } | Self::Count { .. }
         )
+    }
+}
+
+impl Node {
+    /// The bodies inside it, in program order.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        match self {
+            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
+                [Some(one), Some(other)]
+            }
+            Self::Scope(body) => [Some(body), None],
+            _ => [None, None],
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// As [`Node::bodies`], to change them.
+    pub(crate) fn bodies_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Body> {
+        match self {
+            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
+                [Some(one), Some(other)]
+            }
+            Self::Scope(body) => [Some(body), None],
+            _ => [None, None],
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// The register that decides how lanes go on.
+    pub(crate) fn condition(&self) -> Option<Reg> {
+        match self {
+            Self::If { cond, .. } => Some(*cond),
+            Self::Loop { break_if, .. } => *break_if,
+            _ => None,
+        }
+    }
+
+    /// Whether `wanted` holds for this node or for one nested in it.
+    pub(crate) fn any(&self, wanted: &impl Fn(&Self) -> bool) -> bool {
+        wanted(self) || self.bodies().flatten().any(|node| node.any(wanted))
     }
 }
 

@@ -6,8 +6,8 @@ use naga::{
 use smallvec::smallvec;
 
 use super::{
-    Lower, Result, Value, build,
-    pointer::{Key, Lowered, Place, Pointer},
+    At, Lower, Result, Value, build,
+    pointer::{Lowered, Place, Pointer},
     types::{Kind, Ty},
 };
 use crate::{
@@ -75,12 +75,12 @@ impl<'a> Lower<'a> {
         };
         if let Some(result) = &function.result {
             let cells = Ty::of_handle(self.module, result.ty).and_then(|ty| ty.cells(self.module));
-            let cells = cells.map_err(|what| Unsupported { what, span: self.module.types.get_span(result.ty) })?;
+            let cells = cells.at(self.module.types.get_span(result.ty))?;
             frame.result = (0..cells).map(|_| self.build.variable()).collect();
         }
         let handle =
             self.module.functions.iter().find(|(_, other)| std::ptr::eq(*other, function)).map(|(handle, _)| handle);
-        let indexed = self.indexed_of(handle, function);
+        let indexed = self.indexed_of(handle, function, info);
         for (handle, variable) in function.local_variables.iter() {
             let span = function.local_variables.get_span(handle);
             let init = variable.init.map(|init| self.value_of(&mut frame, init)).transpose()?;
@@ -209,7 +209,7 @@ impl<'a> Lower<'a> {
     }
 
     fn broadcast(&mut self, a: Reg) -> Reg {
-        let d = self.build.fresh();
+        let d = self.build.temporary();
         self.build.op(Op::Broadcast { d, a });
         d
     }
@@ -228,22 +228,17 @@ impl<'a> Lower<'a> {
         let mut pending: Option<Reg> = None;
         let mut falls_into_default = false;
         for case in cases {
-            let hit = match case.value {
+            let value = match case.value {
                 SwitchValue::I32(value) => Some(value.cast_unsigned()),
                 SwitchValue::U32(value) => Some(value),
                 SwitchValue::Default => None,
             };
-            match hit {
-                Some(value) => {
-                    let value = self.build.constant(value);
-                    let hit = self.build.binary(Binary::EqI, selector, value);
-                    any = self.build.binary(Binary::Or, any, hit);
-                    pending = Some(match pending {
-                        Some(before) => self.build.binary(Binary::Or, before, hit),
-                        None => hit,
-                    });
-                }
-                None => falls_into_default = true,
+            falls_into_default |= value.is_none();
+            if let Some(value) = value {
+                let value = self.build.constant(value);
+                let hit = self.build.binary(Binary::EqI, selector, value);
+                any = self.build.binary(Binary::Or, any, hit);
+                pending = Some(pending.map_or(hit, |before| self.build.binary(Binary::Or, before, hit)));
             }
             if !(case.fall_through && case.body.is_empty()) {
                 conditions.push((pending.take(), std::mem::take(&mut falls_into_default), case));
@@ -271,11 +266,11 @@ impl<'a> Lower<'a> {
                 self.build.node(Node::If { cond, accept, reject: Vec::new(), how: Branch::default() });
             }
         }
-        let body = self.build.close(mark);
+        let mut body = self.build.close(mark);
         frame.loops.pop();
-        if leaves(&body, id) {
+        let leaves = |node: &Node| matches!(node, Node::Break(leave) | Node::Continue(leave) if leave.target == id);
+        if body.iter().any(|node| node.any(&leaves)) {
             // A loop that goes round once, to be left by `break`.
-            let mut body = body;
             body.push(Node::Break(Leave { target: id, split: None }));
             self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: Cycle::default() });
         } else {
@@ -307,9 +302,11 @@ impl<'a> Lower<'a> {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
             // With one `return`, at the end, its body stands in line: what is known in it is known after it.
-            let in_line = returns_of(self.build.current()) == 1
-                && matches!(self.build.current().last(), Some(Node::Return))
-                || returns_of(self.build.current()) == 0;
+            let current = self.build.current();
+            let in_line = match returns_of(current) {
+                0 => true,
+                count => count == 1 && matches!(current.last(), Some(Node::Return)),
+            };
             let mut body = if in_line { self.build.close_in_line() } else { self.build.close(mark) };
             straighten(&mut body);
             self.splice(body);
@@ -341,21 +338,12 @@ impl<'a> Lower<'a> {
         info: &'a FunctionInfo,
         mut passed: Vec<Lowered>,
     ) -> Result<Vec<Reg>> {
-        let keys: Vec<Key> = passed
-            .iter()
-            .filter_map(|lowered| match lowered {
-                Lowered::Pointer(pointer) => Some(pointer.key()),
-                Lowered::Value(_) => None,
-            })
-            .collect();
-        let mut dynamic = Vec::new();
-        for lowered in &mut passed {
-            match lowered {
-                Lowered::Value(value) => dynamic.extend(value.iter().copied()),
-                Lowered::Pointer(pointer) => dynamic.extend(pointer.indices().iter().map(|index| **index)),
-            }
-        }
-        let key = (callee, keys);
+        let keys = passed.iter().filter_map(|lowered| match lowered {
+            Lowered::Pointer(pointer) => Some(pointer.key()),
+            Lowered::Value(_) => None,
+        });
+        let key = (callee, keys.collect());
+        let dynamic: Vec<Reg> = passed.iter_mut().flat_map(Lowered::registers).map(|reg| *reg).collect();
         let shared = match self.shared_by.get(&key) {
             Some(shared) => shared.clone(),
             None => {
@@ -363,22 +351,12 @@ impl<'a> Lower<'a> {
                 let floor = std::mem::replace(&mut self.floor, self.build.depth());
                 // Others may call it while they use what is free now, and it is called when others have taken what it has done with.
                 let free = std::mem::take(&mut self.free_locals);
-                let mark = self.build.open_apart();
-                let mut next = parameters.iter();
-                let mut take = |build: &mut build::Builder| match next.next() {
-                    Some(parameter) => build.get(*parameter),
-                    None => unreachable!("one for each"),
-                };
-                for lowered in &mut passed {
-                    match lowered {
-                        Lowered::Value(value) => value.iter_mut().for_each(|reg| *reg = take(&mut self.build)),
-                        Lowered::Pointer(pointer) => {
-                            pointer.indices().into_iter().for_each(|index| *index = take(&mut self.build));
-                        }
-                    }
+                let outside = self.build.open_apart();
+                for (reg, parameter) in passed.iter_mut().flat_map(Lowered::registers).zip(&parameters) {
+                    *reg = self.build.get(*parameter);
                 }
                 let result = self.function(function, info, passed)?;
-                let mut body = self.build.close_apart(mark);
+                let mut body = self.build.close_apart(outside);
                 self.floor = floor;
                 self.free_locals = free;
                 straighten(&mut body);
@@ -420,20 +398,10 @@ impl<'a> Lower<'a> {
             AtomicFunction::And => Rmw::And,
             AtomicFunction::ExclusiveOr => Rmw::Xor,
             AtomicFunction::InclusiveOr => Rmw::Or,
-            AtomicFunction::Min => {
-                if signed {
-                    Rmw::MinI
-                } else {
-                    Rmw::MinU
-                }
-            }
-            AtomicFunction::Max => {
-                if signed {
-                    Rmw::MaxI
-                } else {
-                    Rmw::MaxU
-                }
-            }
+            AtomicFunction::Min if signed => Rmw::MinI,
+            AtomicFunction::Min => Rmw::MinU,
+            AtomicFunction::Max if signed => Rmw::MaxI,
+            AtomicFunction::Max => Rmw::MaxU,
             AtomicFunction::Exchange { compare: None } => Rmw::Exchange,
             AtomicFunction::Exchange { compare: Some(expected) } => {
                 compare = Some(self.value_of(frame, *expected)?[0]);
@@ -441,7 +409,7 @@ impl<'a> Lower<'a> {
             }
         };
         let (address, _) = self.address(&pointer, false, span)?;
-        let old = result.map(|_| self.build.fresh());
+        let old = result.map(|_| self.build.temporary());
         let access = build::access(address, Parts::new(), span);
         self.build.op(Op::Atomic(Box::new(Atomic { access, rmw, value, compare, old })));
         if let (Some(result), Some(old)) = (result, old) {
@@ -482,29 +450,12 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Whether something in the body leaves this loop.
-fn leaves(body: &Body, id: Loop) -> bool {
-    body.iter().any(|node| match node {
-        Node::Break(leave) | Node::Continue(leave) => leave.target == id,
-        Node::If { accept, reject, .. } => leaves(accept, id) || leaves(reject, id),
-        Node::Loop { body, continuing, .. } => leaves(body, id) || leaves(continuing, id),
-        Node::Scope(body) => leaves(body, id),
-        Node::Ops(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
 /// How many times the body says `return`.
 pub(super) fn returns_of(body: &Body) -> usize {
     let one = |node: &Node| match node {
         Node::Return => 1,
-        Node::If { accept, reject, .. } => returns_of(accept) + returns_of(reject),
-        Node::Loop { body, continuing, .. } => returns_of(body) + returns_of(continuing),
-        Node::Ops(_)
-        | Node::Scope(_)
-        | Node::Break(_)
-        | Node::Continue(_)
-        | Node::Call { .. }
-        | Node::Barrier { .. } => 0,
+        Node::Scope(_) => 0,
+        node => node.bodies().map(returns_of).sum(),
     };
     body.iter().map(one).sum()
 }

@@ -1,10 +1,8 @@
 //! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the invocation's own.
 
-use smallvec::SmallVec;
-
-use super::Origin;
+use super::{Origin, build::register, for_each_list, for_each_op};
 use crate::{
-    code::{Access, Binary, Body, Builtin, Limit, Node, Op, Reg, Root, Unary},
+    code::{Access, Binary, Body, Builtin, Limit, Op, Reg, Root, Unary},
     compiled::Owned,
     geometry::Geometry,
     shape::Shape,
@@ -37,8 +35,7 @@ struct Facts<'a> {
 /// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it, and for each
 /// register whether it grows by one from lane to lane of a row.
 pub(super) fn addresses(
-    body: &mut Body,
-    shared: &mut [Body],
+    bodies: &mut [&mut Body],
     origins: &mut Vec<Origin>,
     shapes: &mut Vec<Shape>,
     geometry: &Geometry,
@@ -60,15 +57,11 @@ pub(super) fn addresses(
         if rounds == ROUNDS {
             facts.give_up();
         }
-        for body in std::iter::once(&mut *body).chain(&mut *shared) {
-            super::for_each_op(body, &mut |op| facts.learn(op));
-        }
+        bodies.iter_mut().for_each(|body| for_each_op(body, &mut |op| facts.learn(op)));
     }
     let Facts { linear, range, own, .. } = facts;
     let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![Owned::Unused; slots] };
-    for body in std::iter::once(body).chain(shared) {
-        fold.body(body);
-    }
+    bodies.iter_mut().for_each(|body| fold.body(body));
     let by_one = (0..).zip(&fold.linear).map(|(number, _)| fold.step(Reg(number)) == Some(1)).collect();
     (fold.owned, by_one)
 }
@@ -169,9 +162,7 @@ impl Facts<'_> {
                 };
             }
             ref mut other => {
-                let mut results = SmallVec::<[Reg; 4]>::new();
-                other.registers(&mut |_| {}, &mut |reg| results.push(*reg));
-                for reg in results {
+                for reg in other.results() {
                     if self.origins[reg.0 as usize] == Origin::Variable {
                         self.meet(reg, Linear::No);
                     } else {
@@ -215,34 +206,14 @@ struct Fold<'a> {
 
 impl Fold<'_> {
     fn body(&mut self, body: &mut Body) {
-        for node in body {
-            match node {
-                Node::Ops(ops) => {
-                    let mut result = Vec::with_capacity(ops.len());
-                    for mut op in ops.drain(..) {
-                        match &mut op {
-                            Op::Load(access) | Op::Store(access) => self.access(access, &mut result),
-                            Op::Atomic(atomic) => {
-                                self.access(&mut atomic.access, &mut result);
-                            }
-                            _ => {}
-                        }
-                        result.push(op);
-                    }
-                    *ops = result;
-                }
-                Node::If { accept, reject, .. } => {
-                    self.body(accept);
-                    self.body(reject);
-                }
-                Node::Loop { body, continuing, .. } => {
-                    self.body(body);
-                    self.body(continuing);
-                }
-                Node::Scope(body) => self.body(body),
-                _ => {}
+        for_each_list(body, &mut |ops| {
+            let mut result = Vec::with_capacity(ops.len());
+            for mut op in ops.drain(..) {
+                op.access().into_iter().for_each(|access| self.access(access, &mut result));
+                result.push(op);
             }
-        }
+            *ops = result;
+        });
     }
 
     fn step(&self, reg: Reg) -> Option<u32> {
@@ -272,9 +243,7 @@ impl Fold<'_> {
                 if let Some(base) = address.base {
                     shape |= self.shapes[base.0 as usize];
                 }
-                let d =
-                    Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-                self.origins.push(Origin::Temporary);
+                let d = register(self.origins, Origin::Temporary);
                 self.shapes.push(shape);
                 before.push(Op::Address {
                     d,

@@ -22,7 +22,10 @@ mod retries;
 mod types;
 mod waits;
 
-use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess, valid::ModuleInfo};
+use naga::{
+    AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess,
+    valid::{FunctionInfo, ModuleInfo},
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -46,6 +49,17 @@ const DEPTH: u32 = 200;
 type Value = SmallVec<[Reg; 4]>;
 
 type Result<T> = std::result::Result<T, Unsupported>;
+
+/// Says where in the source it is that something is not supported.
+trait At<T> {
+    fn at(self, span: Span) -> Result<T>;
+}
+
+impl<T> At<T> for std::result::Result<T, String> {
+    fn at(self, span: Span) -> Result<T> {
+        self.map_err(|what| Unsupported { what, span })
+    }
+}
 
 /// Lowers one entry point.
 pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Compiled> {
@@ -72,10 +86,10 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
         shared_by: FxHashMap::default(),
         barriers: false,
     };
-    lower.bind(|handle| !info_of_entry[handle].is_empty())?;
+    lower.bind(info_of_entry)?;
 
     let mark = lower.build.open();
-    lower.private_variables(|handle| !info_of_entry[handle].is_empty(), &point.function)?;
+    lower.private_variables(&point.function, info_of_entry)?;
     let mut arguments = Vec::new();
     for argument in &point.function.arguments {
         arguments.push(pointer::Lowered::Value(lower.inputs(argument)?));
@@ -87,29 +101,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
     if depth(&body, &lower.shared) > DEPTH {
         return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
     }
-    let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
-    let entry = lower.build.builtin(Builtin::Entry);
-    let ones = lower.build.constant(u32::MAX);
-    let shared_by = lower.shared_by.values();
-    let parameters = shared_by.clone().flat_map(|shared| shared.parameters.iter().copied()).collect();
-    let results = shared_by.flat_map(|shared| shared.result.iter().copied()).collect();
-    let code = finish::finish(finish::Draft {
-        origins: std::mem::take(&mut lower.build.origins),
-        body,
-        shared: lower.shared,
-        parameters,
-        results,
-        entry,
-        ones,
-        locals: lower.locals,
-        counts: lower.counts,
-        slots: lower.slots,
-        workgroup: point.workgroup_size,
-        workgroup_words: lower.workgroup_words,
-        groups_in_rows,
-        pack_always: tuning.pack_always,
-    });
-    Ok(code)
+    Ok(finish::finish(lower, body, point.workgroup_size, tuning.pack_always))
 }
 
 fn too_deep() -> String {
@@ -120,11 +112,8 @@ fn too_deep() -> String {
 fn depth(body: &Body, shared: &[Body]) -> u32 {
     fn of(body: &Body, called: &[u32]) -> u32 {
         let one = |node: &Node| match node {
-            Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 0,
-            Node::If { accept, reject, .. } => of(accept, called).max(of(reject, called)) + 1,
-            Node::Loop { body, continuing, .. } => of(body, called).max(of(continuing, called)) + 1,
-            Node::Scope(body) => of(body, called) + 1,
             Node::Call { function, .. } => called[*function] + 1,
+            node => node.bodies().map(|body| of(body, called) + 1).max().unwrap_or(0),
         };
         body.iter().map(one).max().unwrap_or(0)
     }
@@ -158,15 +147,15 @@ struct Lower<'a> {
     /// Which variables of a function are indexed by what is only known at run time.
     indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
     shared: Vec<Body>,
-    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Key>), function::Shared>,
+    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::Shared>,
     barriers: bool,
 }
 
 impl<'a> Lower<'a> {
     /// Gives each buffer a slot, and workgroup memory its place.
-    fn bind(&mut self, used: impl Fn(Handle<naga::GlobalVariable>) -> bool) -> Result<()> {
+    fn bind(&mut self, info: &FunctionInfo) -> Result<()> {
         let mut buffers = Vec::new();
-        for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| used(*handle)) {
+        for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| !info[*handle].is_empty()) {
             let span = self.module.global_variables.get_span(handle);
             let refuse = |what: String| Unsupported { what, span };
             match (variable.space, &variable.binding) {
@@ -176,8 +165,8 @@ impl<'a> Lower<'a> {
                     buffers.push((Slot { group: binding.group, binding: binding.binding, writes }, handle));
                 }
                 (AddressSpace::WorkGroup, _) => {
-                    let ty = Ty::of_handle(self.module, variable.ty).map_err(refuse)?;
-                    let words = ty.cells(self.module).map_err(refuse)?;
+                    let words =
+                        Ty::of_handle(self.module, variable.ty).and_then(|ty| ty.cells(self.module)).at(span)?;
                     self.workgroup_offsets.insert(handle, self.workgroup_words);
                     self.workgroup_words = self.workgroup_words.saturating_add(words);
                     if self.workgroup_words > 1 << 24 {
@@ -209,7 +198,7 @@ impl<'a> Lower<'a> {
             if !seen.insert(handle) {
                 continue;
             }
-            match Ty::of_handle(self.module, handle).map_err(|what| Unsupported { what, span })? {
+            match Ty::of_handle(self.module, handle).at(span)? {
                 Ty::Scalar(_) | Ty::Vector(..) | Ty::Matrix(..) => {}
                 Ty::Array { base, .. } => left.push(base),
                 Ty::Struct(handle) => {
@@ -223,14 +212,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Variables that live as long as the invocation.
-    fn private_variables(
-        &mut self,
-        used: impl Fn(Handle<naga::GlobalVariable>) -> bool,
-        entry: &Function,
-    ) -> Result<()> {
-        let indexed = self.indexed_of(None, entry);
+    fn private_variables(&mut self, entry: &Function, info: &FunctionInfo) -> Result<()> {
+        let indexed = self.indexed_of(None, entry, info);
         for (handle, variable) in self.module.global_variables.iter() {
-            if variable.space != AddressSpace::Private || !used(handle) {
+            if variable.space != AddressSpace::Private || info[handle].is_empty() {
                 continue;
             }
             let span = self.module.global_variables.get_span(handle);
@@ -298,21 +283,31 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Calls `visit` for every op of a body and of what is nested in it.
-pub(crate) fn for_each_op(body: &mut Body, visit: &mut impl FnMut(&mut Op)) {
+/// Calls `visit` for every list of instructions of a body and of what is nested in it, in program order.
+fn for_each_list(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     for node in body {
         match node {
-            Node::Ops(ops) => ops.iter_mut().for_each(&mut *visit),
-            Node::If { accept, reject, .. } => {
-                for_each_op(accept, visit);
-                for_each_op(reject, visit);
-            }
-            Node::Loop { body, continuing, .. } => {
-                for_each_op(body, visit);
-                for_each_op(continuing, visit);
-            }
-            Node::Scope(body) => for_each_op(body, visit),
-            Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+            Node::Ops(ops) => visit(ops),
+            node => node.bodies_mut().for_each(|body| for_each_list(body, visit)),
         }
     }
+}
+
+/// Calls `visit` for every instruction of a body and of what is nested in it, in program order.
+fn for_each_op(body: &mut Body, visit: &mut impl FnMut(&mut Op)) {
+    for_each_list(body, &mut |ops| ops.iter_mut().for_each(&mut *visit));
+}
+
+/// How often each register is read, by instructions and as a condition.
+fn count_reads(bodies: &mut [&mut Body], registers: usize) -> Vec<u32> {
+    fn count(node: &mut Node, reads: &mut [u32]) {
+        node.condition().into_iter().for_each(|reg| reads[reg.0 as usize] += 1);
+        match node {
+            Node::Ops(ops) => ops.iter_mut().flat_map(Op::operands).for_each(|reg| reads[reg.0 as usize] += 1),
+            node => node.bodies_mut().flatten().for_each(|node| count(node, reads)),
+        }
+    }
+    let mut reads = vec![0; registers];
+    bodies.iter_mut().flat_map(|body| body.iter_mut()).for_each(|node| count(node, &mut reads));
+    reads
 }

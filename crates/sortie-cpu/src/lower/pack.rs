@@ -5,7 +5,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Origin, allocate::rename};
+use super::{Origin, allocate::rename, build::register};
 use crate::{
     code::{Body, Carried, Node, Op, Pack, Reg, Root, Unary},
     compiled::Zone,
@@ -46,14 +46,7 @@ impl Packer<'_> {
                 }
             }
             any |= matches!(&node, Node::Loop { how, .. } if how.pack.is_some());
-            match &mut node {
-                Node::If { accept: one, reject: other, .. } | Node::Loop { body: one, continuing: other, .. } => {
-                    any |= self.plan(one);
-                    any |= self.plan(other);
-                }
-                Node::Scope(body) => any |= self.plan(body),
-                _ => {}
-            }
+            node.bodies_mut().for_each(|body| any |= self.plan(body));
             planned.push(node);
         }
         *body = planned;
@@ -89,8 +82,7 @@ impl Packer<'_> {
         let mut names = FxHashMap::default();
         let mut copies = Vec::new();
         for a in partial {
-            let d = Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-            self.origins.push(Origin::Temporary);
+            let d = register(self.origins, Origin::Temporary);
             self.shapes.push(Shape::LANE);
             copies.push(Op::Unary { f: Unary::Copy, d, a, grid: false });
             names.insert(a, d);
@@ -106,21 +98,11 @@ impl Packer<'_> {
 
     fn look(&self, body: &mut Body, contents: &mut Contents) {
         for node in body {
+            contents.read.extend(node.condition());
+            contents.fixed |= matches!(node, Node::Call { .. } | Node::Barrier { .. });
             match node {
                 Node::Ops(ops) => ops.iter_mut().for_each(|op| self.look_at(op, contents)),
-                Node::If { cond, accept, reject, .. } => {
-                    contents.read.insert(*cond);
-                    self.look(accept, contents);
-                    self.look(reject, contents);
-                }
-                Node::Loop { body, continuing, break_if, .. } => {
-                    contents.read.extend(*break_if);
-                    self.look(body, contents);
-                    self.look(continuing, contents);
-                }
-                Node::Scope(body) => self.look(body, contents),
-                Node::Call { .. } | Node::Barrier { .. } => contents.fixed = true,
-                Node::Break(_) | Node::Continue(_) | Node::Return => {}
+                node => node.bodies_mut().for_each(|body| self.look(body, contents)),
             }
         }
     }
@@ -132,13 +114,12 @@ impl Packer<'_> {
             Root::Workgroup => !matches!(self.geometry.mode, Mode::Groups { .. }),
             Root::Local(local) => self.locals[local as usize].is_uniform(),
         };
-        contents.fixed |= !match op {
-            Op::Load(access) | Op::Store(access) => moves(access.address.root),
-            Op::Atomic(atomic) => moves(atomic.access.address.root),
-            Op::FillLocal { local, .. } => moves(Root::Local(*local)),
-            Op::Broadcast { .. } => false,
-            _ => true,
+        contents.fixed |= match op {
+            Op::FillLocal { local, .. } => !moves(Root::Local(*local)),
+            Op::Broadcast { .. } => true,
+            _ => op.access().is_some_and(|access| !moves(access.address.root)),
         };
-        op.registers(&mut |reg| contents.read.extend([*reg]), &mut |reg| contents.written.extend([*reg]));
+        contents.read.extend(op.operands());
+        contents.written.extend(op.results());
     }
 }

@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    Origin,
-    peephole::{NEAR, count, lists, remove, writes},
+    Origin, count_reads, for_each_list,
+    peephole::{NEAR, remove, writes},
 };
 use crate::{
     code::{Binary, Body, Op, Reg, Sum, Ternary},
@@ -13,9 +13,9 @@ use crate::{
 
 /// Joins a result that is used once, as wide as what is made of it, with its only use.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
-    let uses = count(bodies, origins.len());
+    let uses = count_reads(bodies, origins.len());
     for body in bodies {
-        lists(body, &mut |ops| join(ops, origins, shapes, &uses));
+        for_each_list(body, &mut |ops| join(ops, origins, shapes, &uses));
     }
 }
 

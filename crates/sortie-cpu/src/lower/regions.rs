@@ -12,7 +12,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Origin;
+use super::{Origin, build::register};
 use crate::{
     code::{Body, Branch, EVERY, Join, Leave, Loop, Node, Op, Reg, Region, Root, Spin},
     geometry::Geometry,
@@ -173,10 +173,8 @@ impl<'a> Regions<'a> {
 
     /// A register for a mask that is written more than once.
     pub(super) fn mask(&mut self, shape: Shape) -> Reg {
-        let reg = Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-        self.origins.push(Origin::Variable);
         self.shapes.push(shape);
-        reg
+        register(self.origins, Origin::Variable)
     }
 
     fn collector(&mut self, id: Loop, broke: bool, shape: Shape) -> Reg {
@@ -354,7 +352,9 @@ impl<'a> Regions<'a> {
                         }
                         self.around.pop();
                         let total = self.total(inner);
-                        let continued = continues(body, *id).then(|| self.collector(*id, false, total));
+                        let next = |node: &Node| matches!(node, Node::Continue(leave) if leave.target == *id);
+                        let continues = body.iter().any(|node| node.any(&next));
+                        let continued = continues.then(|| self.collector(*id, false, total));
                         let broke = escapes_beyond(body, &mut vec![*id]).then(|| {
                             let reg = self.collector(*id, true, total);
                             (reg, self.area(Some(outer), how.shape))
@@ -500,11 +500,7 @@ impl<'a> Regions<'a> {
 
     fn place(&mut self, op: &mut Op, current: Region) {
         match op {
-            Op::Set { init: true, region, .. } => {
-                *region = EVERY;
-                return;
-            }
-            Op::FillLocal { region, .. } => {
+            Op::Set { init: true, region, .. } | Op::FillLocal { region, .. } => {
                 *region = EVERY;
                 return;
             }
@@ -519,11 +515,8 @@ impl<'a> Regions<'a> {
             Op::Atomic(atomic) => atomic.access.region = current,
             _ => {}
         }
-        let mut read = Vec::new();
-        let mut written = Vec::new();
-        op.registers(&mut |reg| read.push(*reg), &mut |reg| written.push(*reg));
-        read.into_iter().for_each(|reg| self.used(reg, current, false));
-        written.into_iter().for_each(|reg| self.used(reg, current, true));
+        op.operands().into_iter().for_each(|reg| self.used(reg, current, false));
+        op.results().into_iter().for_each(|reg| self.used(reg, current, true));
     }
 
     /// From operands to results.
@@ -532,49 +525,29 @@ impl<'a> Regions<'a> {
     }
 
     fn spread_op(&mut self, op: &mut Op) {
+        if let Some(access) = op.access() {
+            access.shape = self.access_shape(access);
+        }
         match op {
-            Op::Set { init: true, d, a, .. } => {
-                let shape = self.shape(*a);
-                self.grow(*d, shape);
+            Op::Set { d, a, region, init } => {
+                let blended = if *init { None } else { self.blended(Variable::Register(*d), *region) };
+                self.grow(*d, self.shape(*a) | blended.unwrap_or_default());
             }
-            Op::Set { d, a, region, .. } => {
-                let shape = self.shape(*a) | self.blended(Variable::Register(*d), *region).unwrap_or_default();
-                self.grow(*d, shape);
-            }
-            Op::Load(access) => {
-                let shape = self.access_shape(access);
-                access.shape = shape;
-                for part in access.parts.clone() {
-                    self.grow(part.reg, shape);
-                }
-            }
+            Op::Load(access) => access.parts.iter().for_each(|part| self.grow(part.reg, access.shape)),
             Op::Store(access) => {
-                let shape = self.access_shape(access);
-                access.shape = shape;
                 if let Root::Local(local) = access.address.root {
-                    let parts = access.parts.iter().fold(shape, |sum, part| sum | self.shape(part.reg));
+                    let parts = access.parts.iter().fold(access.shape, |sum, part| sum | self.shape(part.reg));
                     let shape = parts | self.blended(Variable::Array(local), access.region).unwrap_or_default();
                     self.grow_local(local, shape);
                 }
             }
-            Op::FillLocal { local, value, .. } => {
-                let shape = self.shape(*value);
-                self.grow_local(*local, shape);
-            }
-            Op::Atomic(atomic) => {
-                let shape = self.access_shape(&atomic.access);
-                atomic.access.shape = shape;
-                if let Some(old) = atomic.old {
-                    self.grow(old, Shape::LANE);
-                }
-            }
+            Op::FillLocal { local, value, .. } => self.grow_local(*local, self.shape(*value)),
+            Op::Atomic(atomic) => atomic.old.into_iter().for_each(|old| self.grow(old, Shape::LANE)),
             Op::Broadcast { d, .. } => self.grow(*d, self.geometry.workgroup_shape()),
             Op::Count { .. } => {}
             _ => {
-                let mut shape = Shape::UNIFORM;
-                let mut result = Vec::new();
-                op.registers(&mut |reg| shape |= self.shapes[reg.0 as usize], &mut |reg| result.push(*reg));
-                result.into_iter().for_each(|reg| self.grow(reg, shape));
+                let shape = op.operands().iter().fold(Shape::UNIFORM, |sum, reg| sum | self.shape(*reg));
+                op.results().into_iter().for_each(|reg| self.grow(reg, shape));
             }
         }
     }
@@ -616,16 +589,6 @@ fn escapes_beyond(body: &Body, inside: &mut Vec<Loop>) -> bool {
             found
         }
         Node::Ops(_) | Node::Scope(_) | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
-fn continues(body: &Body, id: Loop) -> bool {
-    body.iter().any(|node| match node {
-        Node::Continue(leave) => leave.target == id,
-        Node::If { accept, reject, .. } => continues(accept, id) || continues(reject, id),
-        Node::Loop { body, continuing, .. } => continues(body, id) || continues(continuing, id),
-        Node::Scope(body) => continues(body, id),
-        Node::Ops(_) | Node::Break(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
     })
 }
 

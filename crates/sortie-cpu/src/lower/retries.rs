@@ -86,17 +86,12 @@ impl<'a> Trunk<'a> {
 
     /// Goes on with the next round from the middle.
     fn goes_on(&self, body: &Body) -> bool {
-        body.iter().any(|node| match node {
-            Node::Continue(leave) => leave.target == self.id,
-            Node::If { accept, reject, .. } => self.goes_on(accept) || self.goes_on(reject),
-            Node::Loop { body, continuing, .. } => self.goes_on(body) || self.goes_on(continuing),
-            Node::Scope(body) => self.goes_on(body),
-            Node::Ops(_) | Node::Break(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-        })
+        body.iter().any(|node| node.any(&|node| matches!(node, Node::Continue(leave) if leave.target == self.id)))
     }
 }
 
 /// Where values of a loop come from.
+#[derive(Default)]
 struct Values<'a> {
     /// What the loop computes, by result.
     made: FxHashMap<Reg, &'a Op>,
@@ -110,8 +105,7 @@ struct Values<'a> {
 
 impl<'a> Values<'a> {
     fn new(body: &'a Body, continuing: &'a Body, trunk: &[&'a Op]) -> Self {
-        let mut values =
-            Self { made: FxHashMap::default(), set: FxHashMap::default(), trunk: FxHashSet::default(), calls: false };
+        let mut values = Self::default();
         let every: FxHashSet<*const Op> = trunk.iter().map(|op| std::ptr::from_ref(*op)).collect();
         values.collect(body, &every);
         values.collect(continuing, &every);
@@ -124,17 +118,8 @@ impl<'a> Values<'a> {
                 Node::Ops(ops) => {
                     ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op))));
                 }
-                Node::If { accept, reject, .. } => {
-                    self.collect(accept, every);
-                    self.collect(reject, every);
-                }
-                Node::Loop { body, continuing, .. } => {
-                    self.collect(body, every);
-                    self.collect(continuing, every);
-                }
-                Node::Scope(body) => self.collect(body, every),
                 Node::Call { .. } => self.calls = true,
-                Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => {}
+                node => node.bodies().for_each(|body| self.collect(body, every)),
             }
         }
     }
@@ -144,12 +129,10 @@ impl<'a> Values<'a> {
             self.set.entry(*d).or_default().push((*a, every));
             return;
         }
-        op.clone().registers(&mut |_| {}, &mut |reg| {
-            self.made.insert(*reg, op);
-            if every {
-                self.trunk.insert(*reg);
-            }
-        });
+        for reg in op.clone().results() {
+            self.made.insert(reg, op);
+            self.trunk.extend(every.then_some(reg));
+        }
     }
 
     /// What a copy is a copy of.
@@ -200,9 +183,7 @@ impl<'a> Values<'a> {
             return false;
         }
         let Some(op) = self.made.get(&reg) else { return true };
-        let mut same = op.is_pure();
-        (*op).clone().registers(&mut |reg| same = same && self.is_invariant(*reg, nearer), &mut |_| {});
-        same
+        op.is_pure() && (*op).clone().operands().iter().all(|reg| self.is_invariant(*reg, nearer))
     }
 
     /// The condition is `when` if the exchange has succeeded.

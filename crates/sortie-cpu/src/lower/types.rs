@@ -29,6 +29,15 @@ impl Kind {
         matches!(self, Self::Float | Self::Half)
     }
 
+    /// One of three, by how numbers of this kind are computed with.
+    pub(super) fn pick<T>(self, float: T, signed: T, unsigned: T) -> T {
+        match self {
+            Self::Float | Self::Half => float,
+            Self::Int => signed,
+            Self::Uint | Self::Bool => unsigned,
+        }
+    }
+
     /// Bytes in buffers.
     fn width(self) -> u32 {
         if self == Self::Half { 2 } else { 4 }

@@ -17,7 +17,8 @@ const PATIENCE: usize = 4 << 20;
 
 /// Whether workgroups of this code may wait for each other.
 pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
-    if !std::iter::once(body).chain(shared).any(asks_atomics) {
+    let asks = |node: &Node| matches!(node, Node::Ops(ops) if ops.iter().any(is_asking));
+    if !std::iter::once(body).chain(shared).flatten().any(|node| node.any(&asks)) {
         return false;
     }
     let mut patience = PATIENCE;
@@ -25,34 +26,16 @@ pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
 }
 
 fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool {
-    body.iter().any(|node| match node {
-        Node::If { accept, reject, .. } => {
-            has_waiting_loop(accept, shared, patience) || has_waiting_loop(reject, shared, patience)
-        }
-        Node::Scope(body) => has_waiting_loop(body, shared, patience),
-        Node::Loop { id, body, continuing, break_if, .. } => {
-            has_waiting_loop(body, shared, patience)
-                || has_waiting_loop(continuing, shared, patience)
-                || (Trace::new(*id, shared, patience).waits(body, continuing, *break_if)
-                    && !retries(*id, body, continuing, *break_if))
-        }
-        Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {
-            false
-        }
+    body.iter().any(|node| {
+        let inside = node.bodies().any(|body| has_waiting_loop(body, shared, patience));
+        let Node::Loop { id, body, continuing, break_if, .. } = node else { return inside };
+        inside
+            || Trace::new(*id, shared, patience).waits(body, continuing, *break_if)
+                && !retries(*id, body, continuing, *break_if)
     })
 }
 
 /// Whether something is learned from an atomic operation on a buffer.
-fn asks_atomics(body: &Body) -> bool {
-    body.iter().any(|node| match node {
-        Node::Ops(ops) => ops.iter().any(is_asking),
-        Node::If { accept, reject, .. } => asks_atomics(accept) || asks_atomics(reject),
-        Node::Loop { body, continuing, .. } => asks_atomics(body) || asks_atomics(continuing),
-        Node::Scope(body) => asks_atomics(body),
-        Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
 fn is_asking(op: &Op) -> bool {
     match op {
         Op::Load(load) => load.atomic && matches!(load.address.root, Root::Slot(_)),
@@ -149,16 +132,9 @@ impl<'a> Trace<'a> {
                     }
                     left.add(inside);
                 }
-                Node::Break(leave) => {
-                    self.found |= decided && leave.target == self.id;
-                    if decided {
-                        left.loops.insert(leave.target);
-                    }
-                }
-                Node::Continue(leave) => {
-                    if decided {
-                        left.loops.insert(leave.target);
-                    }
+                Node::Break(leave) | Node::Continue(leave) => {
+                    self.found |= decided && leave.target == self.id && matches!(node, Node::Break(_));
+                    left.loops.extend(decided.then_some(leave.target));
                 }
                 Node::Return => left.function |= decided,
                 Node::Scope(body) => drop(self.body(body, decided)),
@@ -186,10 +162,9 @@ impl<'a> Trace<'a> {
         };
         let asks = is_asking(&op);
         let mut depends = decided || from.is_some_and(|root| self.memory.contains(&root));
-        let mut written = Vec::new();
-        op.registers(&mut |reg| depends |= self.registers.contains(reg), &mut |reg| written.push(*reg));
+        depends |= op.operands().iter().any(|reg| self.registers.contains(reg));
         if depends || asks {
-            written.into_iter().for_each(|reg| self.grown |= self.registers.insert(reg));
+            op.results().into_iter().for_each(|reg| self.grown |= self.registers.insert(reg));
         }
         if depends {
             into.into_iter().for_each(|root| self.grown |= self.memory.insert(root));
