@@ -65,6 +65,14 @@ impl Threads {
         self.products.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Runs `work` on `count` threads of the pool at once, this one included.
+    pub fn share(pool: &rayon::ThreadPool, count: usize, work: impl Fn() + Sync) {
+        pool.in_place_scope(|scope| {
+            (1..count).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
+    }
+
     /// The pool; `None` when there is one thread.
     #[must_use]
     pub fn pool(&self) -> Option<&rayon::ThreadPool> {

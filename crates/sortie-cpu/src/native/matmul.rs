@@ -142,12 +142,7 @@ fn strips(
             general_mat_mul(1.0, left, &right, 0.0, &mut strip);
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..count {
-            scope.spawn(|_| work());
-        }
-        work();
-    });
+    Threads::share(pool, count, work);
 }
 
 fn view(rows: usize, columns: usize, data: &[f32]) -> Result<ArrayView2<'_, f32>, Mismatch> {

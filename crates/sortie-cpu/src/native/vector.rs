@@ -38,12 +38,7 @@ pub(super) fn multiply(lies: Lies, vector: &[f32], matrix: &[f32], result: &mut 
             simd.run(Part { lies, vector, matrix, start, columns, result });
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..threads.count() {
-            scope.spawn(|_| work());
-        }
-        work();
-    });
+    Threads::share(pool, threads.count(), work);
 }
 
 /// Elements of the result from `start` on.

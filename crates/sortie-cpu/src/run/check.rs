@@ -60,8 +60,9 @@ enum Kind {
     Barrier,
 }
 
+/// What is done to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Act {
+pub(super) enum Act {
     Read,
     Write,
 }
@@ -101,19 +102,7 @@ impl Checker {
         state.barriers[1] += u32::from(flags.contains(naga::Barrier::STORAGE));
     }
 
-    pub(super) fn load(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Read, access.atomic);
-    }
-
-    pub(super) fn store(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Write, access.atomic);
-    }
-
-    pub(super) fn atomic(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Write, true);
-    }
-
-    fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: Act, atomic: bool) {
+    pub(super) fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: Act, atomic: bool) {
         let root = access.address.root;
         let units = match root {
             Root::Slot(slot) => lanes.views[slot as usize].len() as usize,

@@ -52,11 +52,7 @@ struct Reach {
 impl Lanes<'_, '_> {
     fn reach(&self, access: &Access) -> Reach {
         let term = access.address.terms.first();
-        let limit = match term.map(|term| term.limit) {
-            None | Some(Limit::None) => u32::MAX,
-            Some(Limit::Fixed(limit)) => limit,
-            Some(Limit::Count(count)) => self.counts[count as usize],
-        };
+        let limit = self.limit(term.map_or(Limit::None, |term| term.limit));
         Reach { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
     }
 
@@ -96,17 +92,27 @@ impl Lanes<'_, '_> {
         }
     }
 
+    /// Does what an instruction does to memory, wherever that is.
     #[inline(always)]
-    fn with_words<R>(&self, root: Root, visit: impl WordsVisitor<R>) -> R {
+    fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
             Root::Slot(slot) => match self.views[slot as usize] {
-                View::Read(words) => visit.visit(words),
-                View::Own { words, start, .. } => visit.visit(Cells { words, start: start as usize }),
-                View::Shared(words) => visit.visit(words),
+                View::Read(words) => self.act(action, words),
+                View::Own { words, start, .. } => self.act(action, Cells { words, start: start as usize }),
+                View::Shared(words) => self.act(action, words),
             },
-            Root::Immediate => visit.visit(self.immediates),
-            Root::Workgroup => visit.visit(Cells { words: self.workgroup, start: 0 }),
+            Root::Immediate => self.act(action, self.immediates),
+            Root::Workgroup => self.act(action, Cells { words: self.workgroup, start: 0 }),
             Root::Local(_) => unreachable!("local arrays are registers"),
+        }
+    }
+
+    #[inline(always)]
+    fn act<W: Words>(&self, action: Action<'_>, words: W) {
+        match action {
+            Action::Load(access) => self.load_words(access, words),
+            Action::Store(access) => self.store_words(access, words),
+            Action::Update(atomic) => self.atomic_words(atomic, words),
         }
     }
 
@@ -124,14 +130,7 @@ impl Lanes<'_, '_> {
         if let Root::Local(local) = access.address.root {
             return self.load_local(access, local);
         }
-        struct Load<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
-        impl WordsVisitor<()> for Load<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.load_words(self.1, words);
-            }
-        }
-        self.with_words(access.address.root, Load(self, access));
+        self.with_memory(access.address.root, Action::Load(access));
     }
 
     #[inline(always)]
@@ -302,14 +301,7 @@ impl Lanes<'_, '_> {
         if let Root::Local(local) = access.address.root {
             return self.store_local(access, local);
         }
-        struct Store<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
-        impl WordsVisitor<()> for Store<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.store_words(self.1, words);
-            }
-        }
-        self.with_words(access.address.root, Store(self, access));
+        self.with_memory(access.address.root, Action::Store(access));
     }
 
     #[inline(always)]
@@ -358,14 +350,7 @@ impl Lanes<'_, '_> {
 
     #[inline(always)]
     pub(super) fn atomic(&self, atomic: &Atomic) {
-        struct Update<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Atomic);
-        impl WordsVisitor<()> for Update<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.atomic_words(self.1, words);
-            }
-        }
-        self.with_words(atomic.access.address.root, Update(self, atomic));
+        self.with_memory(atomic.access.address.root, Action::Update(atomic));
     }
 
     fn atomic_words<W: Words>(&self, atomic: &Atomic, words: W) {
@@ -488,9 +473,12 @@ impl Lanes<'_, '_> {
     }
 }
 
-/// Code for any kind of memory.
-trait WordsVisitor<R> {
-    fn visit<W: Words>(self, words: W) -> R;
+/// What an instruction does to memory.
+#[derive(Clone, Copy)]
+enum Action<'l> {
+    Load(&'l Access),
+    Store(&'l Access),
+    Update(&'l Atomic),
 }
 
 /// The address of a lane, in units; `None` out of bounds.

@@ -158,12 +158,7 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
             }
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..threads.count().min(parts.len()) {
-            scope.spawn(|_| worker());
-        }
-        worker();
-    });
+    Threads::share(pool, threads.count().min(parts.len()), worker);
     match halted.into_inner() {
         Ok(None) => Ok(()),
         Ok(Some(halt)) => Err(halt),

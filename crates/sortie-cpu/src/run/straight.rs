@@ -5,10 +5,13 @@ use std::{
     sync::atomic::{Ordering, fence},
 };
 
-use super::{check::Checker, view::View};
+use super::{
+    check::{Act, Checker},
+    view::View,
+};
 use crate::{
-    code::{Limit, Op, Reg, Sum},
-    eval::{self, Apply1, Apply2, Apply3, One},
+    code::{Access, Limit, Op, Reg, Sum},
+    eval::{self, Apply, One},
     geometry::Mode,
     lanes::{Along, BLOCK, Block, First, Operand, Place, Span, Stretch},
     shape::Shape,
@@ -102,14 +105,14 @@ impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
 }
 
 /// One instruction, waiting for its function.
-struct Apply<'l, 'a, 'b, const N: usize> {
+struct Instruction<'l, 'a, 'b> {
     lanes: &'l Lanes<'a, 'b>,
     to: Reg,
-    from: [Reg; N],
+    from: [Reg; 3],
     grid: bool,
 }
 
-impl<'l, const N: usize> Apply<'l, '_, '_, N> {
+impl<'l> Instruction<'l, '_, '_> {
     #[inline(always)]
     fn span(&self) -> Span<'l> {
         let lanes = self.lanes;
@@ -129,26 +132,21 @@ impl<'l, const N: usize> Apply<'l, '_, '_, N> {
     }
 }
 
-impl Apply1 for Apply<'_, '_, '_, 1> {
+impl Apply for Instruction<'_, '_, '_> {
     type Out = ();
+
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32) -> u32 + Copy) {
+    fn one(self, f: impl Fn(u32) -> u32 + Copy) {
         self.span().map1(self.place(0), f);
     }
-}
 
-impl Apply2 for Apply<'_, '_, '_, 2> {
-    type Out = ();
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32, u32) -> u32 + Copy) {
+    fn two(self, f: impl Fn(u32, u32) -> u32 + Copy) {
         self.span().map2(self.place(0), self.place(1), f);
     }
-}
 
-impl Apply3 for Apply<'_, '_, '_, 3> {
-    type Out = ();
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
+    fn three(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
         self.span().map3(self.place(0), self.place(1), self.place(2), f);
     }
 }
@@ -157,6 +155,16 @@ impl Ground<'_, '_> {
     #[inline(always)]
     pub(crate) fn place(&self, reg: Reg) -> Place {
         self.places[reg.0 as usize]
+    }
+
+    /// How many elements an index may reach, in this run.
+    #[inline(always)]
+    pub(super) fn limit(&self, limit: Limit) -> u32 {
+        match limit {
+            Limit::None => u32::MAX,
+            Limit::Fixed(limit) => limit,
+            Limit::Count(count) => self.counts[count as usize],
+        }
     }
 }
 
@@ -170,51 +178,41 @@ impl Lanes<'_, '_> {
     /// than WGSL promises: flags and locks guard plain memory. On x86-64 that costs nothing.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
+        let into = |to: Reg, from: [Reg; 3], grid: bool| Instruction { lanes: self, to, from, grid };
         for op in ops {
             match op {
-                Op::Unary { f, d, a, grid } => eval::unary(*f, Apply { lanes: self, to: *d, from: [*a], grid: *grid }),
+                Op::Unary { f, d, a, grid } => eval::unary(*f, into(*d, [*a; 3], *grid)),
                 // What is the same for all lanes is computed once: loops count that way, and addresses.
                 Op::Binary { f, d, a, b, .. } if self.place(*d).class == 0 => {
                     let operands = [self.uniform(*a), self.uniform(*b), 0];
                     self.file[self.place(*d).base as usize].set(Block::splat(eval::binary(*f, One(operands))));
                 }
-                Op::Binary { f, d, a, b, grid } => {
-                    eval::binary(*f, Apply { lanes: self, to: *d, from: [*a, *b], grid: *grid });
-                }
-                Op::Ternary { f, d, a, b, c, grid } => {
-                    eval::ternary(*f, Apply { lanes: self, to: *d, from: [*a, *b, *c], grid: *grid });
-                }
+                Op::Binary { f, d, a, b, grid } => eval::binary(*f, into(*d, [*a, *b, *b], *grid)),
+                Op::Ternary { f, d, a, b, c, grid } => eval::ternary(*f, into(*d, [*a, *b, *c], *grid)),
                 // Where all lanes are active, the mask may hold anything.
-                Op::Blend { d, a, grid, .. } if self.summary.all => {
-                    Apply { lanes: self, to: *d, from: [*a], grid: *grid }.apply(|new| new);
-                }
+                Op::Blend { d, a, grid, .. } if self.summary.all => into(*d, [*a; 3], *grid).one(|new| new),
                 Op::Blend { d, a, mask, grid } => {
-                    Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid }
-                        .apply(|old, new, mask| (new & mask) | (old & !mask));
+                    into(*d, [*d, *a, *mask], *grid).three(|old, new, mask| (new & mask) | (old & !mask));
                 }
-                Op::Add { f, d, a, grid, .. } if self.summary.all => {
-                    let apply = Apply { lanes: self, to: *d, from: [*d, *a], grid: *grid };
+                Op::Add { f, d, a, mask, grid } if self.summary.all => {
+                    let sum = into(*d, [*d, *a, *mask], *grid);
                     match f {
-                        Sum::Integer => apply.apply(u32::wrapping_add),
-                        Sum::Float => apply.apply(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
+                        Sum::Integer => sum.two(u32::wrapping_add),
+                        Sum::Float => sum.two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
                     }
                 }
                 Op::Add { f, d, a, mask, grid } => {
-                    let apply = Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid };
+                    let sum = into(*d, [*d, *a, *mask], *grid);
                     match f {
-                        Sum::Integer => apply.apply(|old, new, mask| old.wrapping_add(new & mask)),
-                        Sum::Float => apply.apply(|old, new, mask| {
+                        Sum::Integer => sum.three(|old, new, mask| old.wrapping_add(new & mask)),
+                        Sum::Float => sum.three(|old, new, mask| {
                             let sum = (f32::from_bits(old) + f32::from_bits(new)).to_bits();
                             (sum & mask) | (old & !mask)
                         }),
                     }
                 }
                 Op::Address { d, base, index, stride, limit, grid } => {
-                    let limit = match limit {
-                        Limit::None => u32::MAX,
-                        Limit::Fixed(limit) => *limit,
-                        Limit::Count(count) => self.counts[*count as usize],
-                    };
+                    let limit = self.limit(*limit);
                     let stride = *stride;
                     // In bounds, it is less than the size of the memory: nothing wraps.
                     let place = |index: u32, base: u32| {
@@ -223,37 +221,29 @@ impl Lanes<'_, '_> {
                         if out { u32::MAX } else { at }
                     };
                     match base {
-                        Some(base) => Apply { lanes: self, to: *d, from: [*index, *base], grid: *grid }.apply(place),
-                        None => {
-                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.apply(|index| place(index, 0));
-                        }
+                        Some(base) => into(*d, [*index, *base, *base], *grid).two(place),
+                        None => into(*d, [*index; 3], *grid).one(|index| place(index, 0)),
                     }
                 }
                 Op::Count { d, count } => {
                     self.file[self.place(*d).base as usize].set(Block::splat(self.counts[*count as usize]));
                 }
                 Op::Load(access) => {
-                    if let Some(check) = self.check {
-                        check.load(self, access);
-                    }
+                    self.check_access(access, Act::Read, access.atomic);
                     self.load(access);
                     if access.atomic {
                         fence(Ordering::Acquire);
                     }
                 }
                 Op::Store(access) => {
-                    if let Some(check) = self.check {
-                        check.store(self, access);
-                    }
+                    self.check_access(access, Act::Write, access.atomic);
                     if access.atomic {
                         fence(Ordering::Release);
                     }
                     self.store(access);
                 }
                 Op::Atomic(atomic) => {
-                    if let Some(check) = self.check {
-                        check.atomic(self, &atomic.access);
-                    }
+                    self.check_access(&atomic.access, Act::Write, true);
                     fence(Ordering::Release);
                     self.atomic(atomic);
                     fence(Ordering::Acquire);
@@ -268,6 +258,13 @@ impl Lanes<'_, '_> {
                 }
                 Op::Set { .. } => unreachable!("a copy or a blend by now"),
             }
+        }
+    }
+
+    #[inline(always)]
+    fn check_access(&self, access: &Access, act: Act, atomic: bool) {
+        if let Some(check) = self.check {
+            check.access(self, access, act, atomic);
         }
     }
 
