@@ -24,7 +24,7 @@ pub(crate) struct Region(pub(crate) u32);
 pub(crate) struct Loop(pub(crate) u32);
 
 /// All lanes.
-pub(crate) const EVERY: Region = Region(0);
+pub(crate) const ALL_LANES: Region = Region(0);
 
 /// One operand, one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,7 +180,7 @@ pub(crate) enum Sum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Root {
     /// A bound buffer, by slot.
-    Slot(u32),
+    Buffer(u32),
     /// `var<immediate>`.
     Immediate,
     /// Workgroup memory; offsets are into all of it.
@@ -251,7 +251,7 @@ pub(crate) struct Access {
 
 /// What an atomic does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Rmw {
+pub(crate) enum AtomicOp {
     Add,
     Sub,
     And,
@@ -270,7 +270,7 @@ pub(crate) enum Rmw {
 pub(crate) struct Atomic {
     /// `parts` is empty; the word is at the address itself.
     pub(crate) access: Access,
-    pub(crate) rmw: Rmw,
+    pub(crate) atomic_op: AtomicOp,
     pub(crate) value: Reg,
     pub(crate) compare: Option<Reg>,
     /// What was there before.
@@ -362,19 +362,19 @@ pub(crate) enum Node {
         cond: Reg,
         accept: Body,
         reject: Body,
-        how: Branch,
+        how: BranchPlan,
     },
     Loop {
         id: Loop,
         body: Body,
         continuing: Body,
         break_if: Option<Reg>,
-        how: Cycle,
+        how: LoopPlan,
     },
     /// Lanes leave the loop.
-    Break(Leave),
+    Break(LoopExit),
     /// Lanes go on with the next iteration of the loop.
-    Continue(Leave),
+    Continue(LoopExit),
     Return,
     /// Catches `Return`: a function at its only call.
     Scope(Body),
@@ -394,7 +394,7 @@ pub(crate) type Body = Vec<Node>;
 
 /// How lanes go through an `if`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Branch {
+pub(crate) struct BranchPlan {
     /// Lanes may part: the regions of the two sides. Otherwise all go one way.
     pub(crate) split: Option<[Region; 2]>,
     /// The region the `if` stands in.
@@ -430,23 +430,23 @@ pub(crate) struct Join {
 
 /// How lanes go round a loop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cycle {
-    pub(crate) split: Option<Spin>,
+pub(crate) struct LoopPlan {
+    pub(crate) split: Option<DivergentLoop>,
     /// Its lanes may move.
-    pub(crate) pack: Option<Box<Pack>>,
+    pub(crate) pack: Option<Box<PackPlan>>,
     /// The shape of the lanes that stay, grown until it no longer changes.
     pub(crate) shape: Shape,
 }
 
 /// A loop whose lanes may be packed into fewer blocks when many have left.
 #[derive(Clone, Debug)]
-pub(crate) struct Pack {
-    pub(crate) carried: Vec<Carried>,
+pub(crate) struct PackPlan {
+    pub(crate) carried: Vec<CarriedRegister>,
 }
 
 /// A register that moves with its lanes: it has a value when the loop starts, or when it ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedRegister {
     pub(crate) reg: Reg,
     /// In the loop.
     pub(crate) written: bool,
@@ -454,7 +454,7 @@ pub(crate) struct Carried {
 
 /// A loop whose lanes leave one by one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spin {
+pub(crate) struct DivergentLoop {
     pub(crate) outer: Region,
     pub(crate) region: Region,
     /// The region in which the body ends, if it does.
@@ -467,7 +467,7 @@ pub(crate) struct Spin {
 
 /// Lanes leave a body early.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leave {
+pub(crate) struct LoopExit {
     pub(crate) target: Loop,
     /// From a loop whose lanes leave one by one: the region that leaves, and where its lanes are collected.
     pub(crate) split: Option<(Region, Option<Reg>)>,

@@ -9,21 +9,21 @@ use crate::{
 };
 
 /// From this many instructions on, calls share their callees.
-pub(crate) const SHARE_FROM: usize = 20_000;
+pub(crate) const MIN_SHARED_CALLEE_SIZE: usize = 20_000;
 
 /// When means that only pay for large kernels are used.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Tuning {
+pub struct LoweringOptions {
     /// From this many instructions on, calls share their callees.
-    pub share_from: usize,
+    pub min_shared_callee_size: usize,
     /// Lanes of a loop are packed whenever one has left.
     pub pack_always: bool,
 }
 
-impl Default for Tuning {
+impl Default for LoweringOptions {
     fn default() -> Self {
-        Self { share_from: SHARE_FROM, pack_always: false }
+        Self { min_shared_callee_size: MIN_SHARED_CALLEE_SIZE, pack_always: false }
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Compiled {
     pub(crate) shared: Vec<Body>,
     pub(crate) roots: Vec<Region>,
     /// By region.
-    pub(crate) zones: Vec<Zone>,
+    pub(crate) zones: Vec<RegionInfo>,
     /// All ones for lanes that exist.
     pub(crate) entry: Reg,
     /// All ones.
@@ -49,9 +49,9 @@ pub(crate) struct Compiled {
     pub(crate) builtins: Vec<(Reg, Builtin)>,
     pub(crate) locals: Vec<Local>,
     pub(crate) counts: Vec<Count>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<ProgramBinding>,
     /// By slot.
-    pub(crate) owned: Vec<Owned>,
+    pub(crate) owned: Vec<ElementOwnership>,
     pub(crate) geometry: Geometry,
     pub(crate) workgroup_words: u32,
     /// About how many instructions an invocation runs.
@@ -70,7 +70,7 @@ pub(crate) fn next_id() -> u64 {
 
 /// A region as it runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Zone {
+pub(crate) struct RegionInfo {
     pub(crate) mask: Option<Reg>,
     pub(crate) shape: Shape,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Count {
 
 /// Whether invocations only touch their own element of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owned {
+pub(crate) enum ElementOwnership {
     Unused,
     No,
     /// `global_invocation_id.x` is the index of an element of `stride` words, or half words.
@@ -113,7 +113,7 @@ pub(crate) enum Owned {
 
 /// A buffer that a program binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct ProgramBinding {
     /// Its `@group`.
     pub group: u32,
     /// Its `@binding`.

@@ -38,7 +38,7 @@ pub(crate) struct Geometry {
 
 /// How one dispatch lies over rectangles: their size, and how many workgroups are in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct RectangleLayout {
     /// Lanes of a row.
     pub(crate) width: u32,
     pub(crate) rows: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Layout {
 
 /// One rectangle of a dispatch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Set {
+pub(crate) struct Rectangle {
     /// The first workgroup; in `Groups` mode its number.
     pub(crate) first: [u32; 3],
     /// Lanes of a row, and rows, that exist.
@@ -152,7 +152,7 @@ impl Geometry {
     }
 
     /// Lays a dispatch over rectangles of about `lanes` lanes.
-    pub(crate) fn layout(&self, groups: [u32; 3], lanes: u32) -> Layout {
+    pub(crate) fn layout(&self, groups: [u32; 3], lanes: u32) -> RectangleLayout {
         let [width, height] = self.extent();
         let lanes = if self.alone { 1 } else { lanes };
         match self.mode {
@@ -164,7 +164,7 @@ impl Geometry {
                     true => even(groups[1], (lanes / (across * width * height)).clamp(1, groups[1])),
                     false => 1,
                 };
-                Layout {
+                RectangleLayout {
                     width: across * width,
                     rows: down * height,
                     groups: [across, down, 1],
@@ -182,14 +182,14 @@ impl Geometry {
                     Ok(sets) => [sets, 1, 1],
                     Err(_) => [1 << 31, u32::try_from(sets.div_ceil(1 << 31)).unwrap_or(u32::MAX), 1],
                 };
-                Layout { width, rows: count, groups: [count, 1, 1], sets }
+                RectangleLayout { width, rows: count, groups: [count, 1, 1], sets }
             }
-            Mode::Tile => Layout { width, rows: height, groups: [1; 3], sets: groups },
+            Mode::Tile => RectangleLayout { width, rows: height, groups: [1; 3], sets: groups },
         }
     }
 
     /// The rectangle with this number.
-    pub(crate) fn set(&self, layout: &Layout, groups: [u32; 3], number: u64) -> Option<Set> {
+    pub(crate) fn set(&self, layout: &RectangleLayout, groups: [u32; 3], number: u64) -> Option<Rectangle> {
         let [width, height] = self.extent();
         let across = u64::from(layout.sets[0]);
         let down = u64::from(layout.sets[1]);
@@ -200,20 +200,20 @@ impl Geometry {
                 let first = [at[0] * layout.groups[0], at[1] * layout.groups[1], at[2]];
                 let across = layout.groups[0].min(groups[0] - first[0]);
                 let down = layout.groups[1].min(groups[1] - first[1]);
-                Some(Set { first, width: across * width, rows: down * height })
+                Some(Rectangle { first, width: across * width, rows: down * height })
             }
             Mode::Groups { .. } => {
                 let total = u64::from(groups[0]) * u64::from(groups[1]) * u64::from(groups[2]);
                 let first = number * u64::from(layout.groups[0]);
                 let left = total.checked_sub(first).filter(|left| *left > 0)?;
                 let rows = layout.groups[0].min(small(left));
-                Some(Set { first: [small(first), small(first >> 32), 0], width, rows })
+                Some(Rectangle { first: [small(first), small(first >> 32), 0], width, rows })
             }
         }
     }
 
     /// The value of a builtin for a lane.
-    pub(crate) fn value(&self, builtin: Builtin, set: &Set, groups: [u32; 3], x: u32, y: u32) -> u32 {
+    pub(crate) fn value(&self, builtin: Builtin, set: &Rectangle, groups: [u32; 3], x: u32, y: u32) -> u32 {
         let size = self.workgroup;
         let (group, local) = match self.mode {
             Mode::Columns { .. } | Mode::Tile => {

@@ -7,7 +7,7 @@
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use naga::valid::{Capabilities, ValidationFlags, Validator};
-//! use sortie_cpu::{Bound, Program, Run, Stop, Threads};
+//! use sortie_cpu::{BoundMemory, Program, DispatchArgs, Stop, Threads};
 //!
 //! let module = naga::front::wgsl::parse_str("
 //!     @group(0) @binding(0) var<storage, read> x: array<u32>;
@@ -20,7 +20,7 @@
 //! let square = Program::new(&module, &info, "square")?;
 //!
 //! let (x, mut y) = ([1, 2, 3], [0; 3]);
-//! let run = Run { groups: [1, 1, 1], bound: &mut [Bound::Read(&x), Bound::Write(&mut y)], immediates: &[] };
+//! let run = DispatchArgs { groups: [1, 1, 1], bound: &mut [BoundMemory::Read(&x), BoundMemory::Write(&mut y)], immediates: &[] };
 //! let canceled = AtomicBool::new(false);
 //! square.run(run, &Threads::new(Some(1))?, Stop { canceled: &canceled, deadline: None }).expect("nobody stops it");
 //! assert_eq!(y, [1, 4, 9]);
@@ -28,15 +28,15 @@
 //! ```
 #![deny(unsafe_code)]
 
-mod bound;
+mod bound_memory;
 mod code;
 mod compiled;
 mod eval;
 mod geometry;
 mod lanes;
-mod library;
 mod lower;
 mod math;
+mod matmul_algorithm;
 pub mod native;
 mod program;
 mod run;
@@ -47,12 +47,12 @@ mod threads;
 mod unsupported;
 
 pub use self::{
-    bound::Bound,
-    compiled::{Slot, Tuning},
-    library::Library,
+    bound_memory::BoundMemory,
+    compiled::{LoweringOptions, ProgramBinding},
+    matmul_algorithm::MatmulAlgorithm,
     program::Program,
-    run::{Checks, Finding, Run},
-    stop::{Halt, Stop},
+    run::{Checks, DispatchArgs, RaceReport},
+    stop::{Halted, Stop},
     threads::Threads,
     unsupported::Unsupported,
 };

@@ -1,6 +1,9 @@
 //! A kernel made ready to run.
 
-use crate::{Checks, Finding, Halt, Run, Slot, Stop, Threads, Tuning, Unsupported, compiled::Compiled, lower, run};
+use crate::{
+    Checks, DispatchArgs, Halted, LoweringOptions, ProgramBinding, RaceReport, Stop, Threads, Unsupported,
+    compiled::Compiled, lower, run,
+};
 
 /// A kernel made ready: types resolved, expressions ordered, registers assigned. Running it only runs it.
 #[derive(Debug)]
@@ -14,7 +17,7 @@ impl Program {
     /// # Errors
     /// The first construct that is not covered.
     pub fn new(module: &naga::Module, info: &naga::valid::ModuleInfo, entry: &str) -> Result<Self, Unsupported> {
-        Self::new_tuned(module, info, entry, Tuning::default())
+        Self::with_options(module, info, entry, LoweringOptions::default())
     }
 
     /// As [`Program::new`], for tests, whose kernels are small.
@@ -22,18 +25,18 @@ impl Program {
     /// # Errors
     /// The first construct that is not covered.
     #[doc(hidden)]
-    pub fn new_tuned(
+    pub fn with_options(
         module: &naga::Module,
         info: &naga::valid::ModuleInfo,
         entry: &str,
-        tuning: Tuning,
+        tuning: LoweringOptions,
     ) -> Result<Self, Unsupported> {
         Ok(Self { compiled: lower::lower(module, info, entry, tuning)? })
     }
 
     /// The buffers it binds, by group, then binding: every one that the entry point uses.
     #[must_use]
-    pub fn slots(&self) -> &[Slot] {
+    pub fn bindings(&self) -> &[ProgramBinding] {
         &self.compiled.slots
     }
 
@@ -54,7 +57,7 @@ impl Program {
     ///
     /// # Errors
     /// When it was stopped.
-    pub fn run(&self, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
+    pub fn run(&self, run: DispatchArgs<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halted> {
         run::run(&self.compiled, run, threads, stop)
     }
 
@@ -62,7 +65,7 @@ impl Program {
     ///
     /// # Errors
     /// When it was stopped.
-    pub fn check(&self, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
+    pub fn check(&self, run: DispatchArgs<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<RaceReport>, Halted> {
         run::check(&self.compiled, run, checks, stop)
     }
 }

@@ -16,7 +16,7 @@ pub struct Stop<'a> {
 
 /// Why a run ended early. What it wrote until then stays written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
+pub enum Halted {
     /// Somebody asked.
     Canceled,
     /// Its time was over.
@@ -28,12 +28,12 @@ impl Stop<'_> {
     ///
     /// # Errors
     /// Why not.
-    pub fn check(&self) -> Result<(), Halt> {
+    pub fn check(&self) -> Result<(), Halted> {
         if self.canceled.load(Ordering::Relaxed) {
-            return Err(Halt::Canceled);
+            return Err(Halted::Canceled);
         }
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Halt::OverBudget),
+            Some(deadline) if Instant::now() >= deadline => Err(Halted::OverBudget),
             _ => Ok(()),
         }
     }

@@ -5,14 +5,14 @@ use std::{
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use crate::library::Library;
+use crate::matmul_algorithm::MatmulAlgorithm;
 
 /// A pool of threads. The thread that runs a program works too, and wakes all but one of them; a product of matrices may wait for all.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
     pool: Option<rayon::ThreadPool>,
-    /// What multiplies large matrices, by its index in [`Library::ALL`].
+    /// What multiplies large matrices, by its index in [`MatmulAlgorithm::ALL`].
     library: AtomicUsize,
     /// Products of matrices so far.
     products: AtomicU64,
@@ -35,7 +35,7 @@ impl Threads {
                     .map_err(io::Error::other)?,
             ),
         };
-        Ok(Self { count, pool, library: AtomicUsize::new(Library::Gemm as usize), products: AtomicU64::new(0) })
+        Ok(Self { count, pool, library: AtomicUsize::new(MatmulAlgorithm::Gemm as usize), products: AtomicU64::new(0) })
     }
 
     /// How many work together.
@@ -44,14 +44,14 @@ impl Threads {
         self.count
     }
 
-    /// The library that multiplies large matrices on them: `gemm`, unless another was [set](Self::set_library).
+    /// The library that multiplies large matrices on them: `gemm`, unless another was [set](Self::set_matmul_algorithm).
     #[must_use]
-    pub fn library(&self) -> Library {
-        Library::ALL[self.library.load(Ordering::Relaxed)]
+    pub fn matmul_algorithm(&self) -> MatmulAlgorithm {
+        MatmulAlgorithm::ALL[self.library.load(Ordering::Relaxed)]
     }
 
     /// Has large products computed by another library, from the next one on.
-    pub fn set_library(&self, library: Library) {
+    pub fn set_matmul_algorithm(&self, library: MatmulAlgorithm) {
         self.library.store(library as usize, Ordering::Relaxed);
     }
 

@@ -1,7 +1,7 @@
 //! Native operations against plain loops and `f64`.
 
 use sortie_cpu::{
-    Library, Threads,
+    MatmulAlgorithm, Threads,
     native::{self, Matmul, Mismatch},
 };
 
@@ -67,21 +67,21 @@ fn the_first_large_product_is_one_product() {
 fn every_library_multiplies_when_it_is_set_and_measuring_sets_none() {
     const SIDE: usize = 160;
     let threads = Threads::new(Some(2)).expect("threads");
-    assert_eq!(threads.library(), Library::Gemm);
-    let times = native::time_libraries(&threads);
-    assert_eq!((threads.library(), threads.products()), (Library::Gemm, 21), "7 rounds of 3");
-    assert_eq!(times.map(|(library, _)| library), Library::ALL);
+    assert_eq!(threads.matmul_algorithm(), MatmulAlgorithm::Gemm);
+    let times = native::time_matmul_algorithms(&threads);
+    assert_eq!((threads.matmul_algorithm(), threads.products()), (MatmulAlgorithm::Gemm, 21), "7 rounds of 3");
+    assert_eq!(times.map(|(library, _)| library), MatmulAlgorithm::ALL);
     // Small integers: sums are exact, so every order of additions gives the same bits.
     let [a, b] = [3, 5].map(|step| (0..SIDE * SIDE).map(|at| (at * step % 7) as f32 - 3.0).collect::<Vec<_>>());
-    let products = Library::ALL.map(|library| {
-        threads.set_library(library);
-        assert_eq!((threads.library(), Library::named(library.name())), (library, Some(library)));
+    let products = MatmulAlgorithm::ALL.map(|library| {
+        threads.set_matmul_algorithm(library);
+        assert_eq!((threads.matmul_algorithm(), MatmulAlgorithm::named(library.name())), (library, Some(library)));
         let mut c = vec![f32::NAN; SIDE * SIDE];
         native::matmul(Matmul::new(SIDE, SIDE, SIDE), &a, &b, &mut c, &threads).expect("lengths fit");
         c
     });
     assert!(products.iter().all(|product| *product == products[0]));
-    assert_eq!((threads.products(), Library::named("abacus")), (24, None));
+    assert_eq!((threads.products(), MatmulAlgorithm::named("abacus")), (24, None));
 }
 
 #[test]

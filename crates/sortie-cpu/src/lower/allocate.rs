@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Origin;
 use crate::{
     code::{Body, Builtin, Node, Op, Reg, Region},
-    compiled::{Local, Register, Zone},
+    compiled::{Local, RegionInfo, Register},
     shape::Shape,
 };
 
@@ -29,15 +29,15 @@ impl Allocation {
 
 /// From the first place where a register is needed to the last, in program order.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct LiveRange {
     from: u32,
     to: u32,
 }
 
-struct Lives<'a> {
+struct Liveness<'a> {
     origins: &'a [Origin],
-    zones: &'a [Zone],
-    lives: FxHashMap<Reg, Life>,
+    zones: &'a [RegionInfo],
+    lives: FxHashMap<Reg, LiveRange>,
     /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not ended.
     loops: Vec<(u32, Vec<Reg>)>,
     place: u32,
@@ -50,7 +50,7 @@ pub(super) fn allocate(
     shapes: &[Shape],
     locals: &[u32],
     local_shapes: &[Shape],
-    zones: &[Zone],
+    zones: &[RegionInfo],
     always: &[Reg],
 ) -> Allocation {
     let mut result = Allocation {
@@ -72,7 +72,7 @@ pub(super) fn allocate(
     // Needed in more than one body: never shared.
     let mut forever: FxHashSet<Reg> = always.iter().copied().collect();
     for (index, body) in bodies.iter_mut().enumerate() {
-        let mut lives = Lives { origins, zones, lives: FxHashMap::default(), loops: Vec::new(), place: 1 };
+        let mut lives = Liveness { origins, zones, lives: FxHashMap::default(), loops: Vec::new(), place: 1 };
         lives.body(body);
         for reg in lives.lives.keys() {
             let fixed = matches!(origins[reg.0 as usize], Origin::Constant(_));
@@ -103,7 +103,7 @@ pub(super) fn allocate(
         place(&mut result, *reg, slot);
     }
     for lives in per_body {
-        let mut order: Vec<(Reg, Life)> = lives.into_iter().filter(|(reg, _)| !forever.contains(reg)).collect();
+        let mut order: Vec<(Reg, LiveRange)> = lives.into_iter().filter(|(reg, _)| !forever.contains(reg)).collect();
         order.sort_by_key(|(reg, life)| (life.from, *reg));
         let mut free: [Vec<u32>; 4] = Default::default();
         let mut busy: [BinaryHeap<Reverse<(u32, u32)>>; 4] = Default::default();
@@ -126,12 +126,12 @@ pub(super) fn allocate(
     result
 }
 
-impl Lives<'_> {
+impl Liveness<'_> {
     fn touch(&mut self, reg: Reg) {
         let place = self.place;
         // What is filled before the code starts lives from its start on.
         let from = if matches!(self.origins[reg.0 as usize], Origin::Builtin(_)) { 0 } else { place };
-        let life = self.lives.entry(reg).or_insert(Life { from, to: place });
+        let life = self.lives.entry(reg).or_insert(LiveRange { from, to: place });
         life.to = life.to.max(place);
         if let Some((_, used)) = self.loops.last_mut() {
             used.push(reg);

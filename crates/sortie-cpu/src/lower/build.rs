@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    code::{Access, Address, Binary, Body, Builtin, EVERY, Loop, Node, Op, Part, Parts, Reg, Root, Ternary, Unary},
+    code::{ALL_LANES, Access, Address, Binary, Body, Builtin, Loop, Node, Op, Part, Parts, Reg, Root, Ternary, Unary},
     eval::{self, One},
     shape::Shape,
 };
@@ -61,7 +61,7 @@ pub(super) struct Builder {
 }
 
 /// What was known when a body was opened.
-pub(super) struct Mark {
+pub(super) struct BodyMark {
     entries: usize,
     touched: usize,
     /// What variables held outside, where the body knows nothing of it. Otherwise it is what is held in the body, without the variables
@@ -126,18 +126,18 @@ impl Builder {
     }
 
     /// Opens a body that is entered from here, with all that is known here.
-    pub(super) fn open(&mut self) -> Mark {
+    pub(super) fn open(&mut self) -> BodyMark {
         self.bodies.push(Vec::new());
-        Mark { entries: self.known.entries.len(), touched: self.touched.len(), held: None }
+        BodyMark { entries: self.known.entries.len(), touched: self.touched.len(), held: None }
     }
 
     /// As [`Builder::open`], for a body that may be entered from elsewhere too: nothing is known of variables.
-    pub(super) fn open_loop(&mut self) -> Mark {
-        Mark { held: Some(std::mem::take(&mut self.known.held)), ..self.open() }
+    pub(super) fn open_loop(&mut self) -> BodyMark {
+        BodyMark { held: Some(std::mem::take(&mut self.known.held)), ..self.open() }
     }
 
     /// Ends a body. What was computed in it is not to be used after it.
-    pub(super) fn close(&mut self, mark: Mark) -> Body {
+    pub(super) fn close(&mut self, mark: BodyMark) -> Body {
         for pure in self.known.entries.drain(mark.entries..) {
             self.known.computed.remove(&pure);
         }
@@ -269,13 +269,13 @@ impl Builder {
     }
 
     pub(super) fn set(&mut self, variable: Reg, value: Reg) {
-        self.op(Op::Set { d: variable, a: value, region: EVERY, init: false });
+        self.op(Op::Set { d: variable, a: value, region: ALL_LANES, init: false });
         self.hold(variable, value);
     }
 
     /// The value that a variable starts with.
     pub(super) fn init(&mut self, variable: Reg, value: Reg) {
-        self.op(Op::Set { d: variable, a: value, region: EVERY, init: true });
+        self.op(Op::Set { d: variable, a: value, region: ALL_LANES, init: true });
         self.hold(variable, value);
     }
 
@@ -316,13 +316,13 @@ impl Builder {
 }
 
 pub(super) fn access(address: Address, parts: Parts, span: Span) -> Access {
-    Access { address, parts, region: EVERY, mask: None, shape: Shape::UNIFORM, atomic: false, span }
+    Access { address, parts, region: ALL_LANES, mask: None, shape: Shape::UNIFORM, atomic: false, span }
 }
 
 /// Memory that nobody writes while a kernel runs.
 pub(super) fn is_steady(root: Root, writes: impl Fn(u32) -> bool) -> bool {
     match root {
-        Root::Slot(slot) => !writes(slot),
+        Root::Buffer(slot) => !writes(slot),
         Root::Immediate => true,
         Root::Workgroup | Root::Local(_) => false,
     }

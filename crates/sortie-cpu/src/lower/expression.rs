@@ -4,10 +4,10 @@ use naga::{BinaryOperator, Expression, Handle, Literal, RelationalFunction, Scal
 use smallvec::smallvec;
 
 use super::{
-    At, Lower, Result, Value,
-    function::Frame,
+    Located, Lower, Result, Value,
+    function::FunctionFrame,
     pointer::{Lowered, Pointer, Target},
-    types::{Kind, Layout, Ty},
+    types::{Kind, MemoryLayout, Ty},
 };
 use crate::{
     Unsupported,
@@ -16,11 +16,11 @@ use crate::{
 
 impl<'a> Lower<'a> {
     /// The type of an expression.
-    pub(super) fn type_of(&self, frame: &Frame<'a>, handle: Handle<Expression>) -> Result<Ty> {
+    pub(super) fn type_of(&self, frame: &FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Ty> {
         Ty::of(self.module, &frame.info[handle].ty).at(frame.function.expressions.get_span(handle))
     }
 
-    pub(super) fn points_to_atomic(&self, frame: &Frame<'a>, pointer: Handle<Expression>) -> bool {
+    pub(super) fn points_to_atomic(&self, frame: &FunctionFrame<'a>, pointer: Handle<Expression>) -> bool {
         match frame.info[pointer].ty.inner_with(&self.module.types) {
             naga::TypeInner::Pointer { base, .. } => {
                 matches!(self.module.types[*base].inner, naga::TypeInner::Atomic(_))
@@ -29,7 +29,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(super) fn expression(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+    pub(super) fn expression(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         let function = frame.function;
         let span = function.expressions.get_span(handle);
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
@@ -85,8 +85,10 @@ impl<'a> Lower<'a> {
                 Lowered::Value(value) => {
                     let ty = self.type_of(frame, *base)?;
                     let (part, first) = match ty {
-                        Ty::Struct(_) => ty.member(self.module, Layout::Cells, *index as usize),
-                        _ => ty.elements(self.module, Layout::Cells).map(|(part, _, stride)| (part, index * stride)),
+                        Ty::Struct(_) => ty.member(self.module, MemoryLayout::Cells, *index as usize),
+                        _ => ty
+                            .elements(self.module, MemoryLayout::Cells)
+                            .map(|(part, _, stride)| (part, index * stride)),
                     }
                     .at(span)?;
                     let cells = part.cells(self.module).at(span)?;
@@ -146,10 +148,10 @@ impl<'a> Lower<'a> {
             }
             Expression::ArrayLength(pointer) => {
                 let pointer = self.pointer_of(frame, *pointer)?;
-                let Target::Memory { root: Root::Slot(slot), offset, .. } = pointer.to else {
+                let Target::Memory { root: Root::Buffer(slot), offset, .. } = pointer.to else {
                     unreachable!("runtime-sized arrays are in buffers")
                 };
-                let (_, _, stride) = pointer.ty.elements(self.module, Layout::Host).at(span)?;
+                let (_, _, stride) = pointer.ty.elements(self.module, MemoryLayout::Host).at(span)?;
                 let count = self.count_of(slot, offset, stride);
                 smallvec![self.build.count(count)]
             }
@@ -219,7 +221,7 @@ impl<'a> Lower<'a> {
 
     /// `value[index]`: by selects where it is short, else through memory.
     fn index_value(&mut self, ty: Ty, value: &Value, index: Reg, span: Span) -> Result<Value> {
-        let (element, count, _) = ty.elements(self.module, Layout::Cells).at(span)?;
+        let (element, count, _) = ty.elements(self.module, MemoryLayout::Cells).at(span)?;
         let each = element.cells(self.module).at(span)?;
         if let Some(known) = self.build.value(index).filter(|known| *known < count.unwrap_or(0)) {
             return Ok(value[(known * each) as usize..][..each as usize].into());
@@ -264,7 +266,7 @@ impl<'a> Lower<'a> {
 
     fn operator(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         op: BinaryOperator,
         left: Handle<Expression>,
         right: Handle<Expression>,

@@ -7,8 +7,8 @@ use super::{
     regions::{Regions, Variable},
 };
 use crate::{
-    code::{Body, Builtin, EVERY, Node, Op, Reg, Region, Root, Unary},
-    compiled::{Compiled, Zone, next_id},
+    code::{ALL_LANES, Body, Builtin, Node, Op, Reg, Region, Root, Unary},
+    compiled::{Compiled, RegionInfo, next_id},
     geometry::Geometry,
     shape::Shape,
 };
@@ -45,8 +45,10 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
         for_each_op(body, &mut |op| mask(op, &regions, &masks));
     }
     let roots = std::mem::take(&mut regions.roots);
-    let zones: Vec<Zone> =
-        (0..).zip(&masks).map(|(index, mask)| Zone { mask: *mask, shape: regions.total(Region(index)) }).collect();
+    let zones: Vec<RegionInfo> = (0..)
+        .zip(&masks)
+        .map(|(index, mask)| RegionInfo { mask: *mask, shape: regions.total(Region(index)) })
+        .collect();
     let mut shapes = std::mem::take(&mut regions.shapes);
 
     let (owned, by_one) = linear::addresses(&mut bodies, &mut origins, &mut shapes, &geometry, slots.len());
@@ -67,8 +69,10 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
     let mut always = vec![entry, ones];
     always.extend(roots.iter().filter_map(|root| zones[root.0 as usize].mask));
     let allocation = allocate::allocate(&mut bodies, &origins, &shapes, &locals, &local_shapes, &zones, &always);
-    let zones =
-        zones.into_iter().map(|zone| Zone { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone }).collect();
+    let zones = zones
+        .into_iter()
+        .map(|zone| RegionInfo { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone })
+        .collect();
     Compiled {
         id: next_id(),
         weight: weigh(&body),
@@ -93,7 +97,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
     }
 }
 
-/// A register for the mask of each region but [`EVERY`].
+/// A register for the mask of each region but [`ALL_LANES`].
 fn masks(regions: &mut Regions<'_>) -> Vec<Option<Reg>> {
     let mut masks: Vec<Option<Reg>> = vec![None];
     for index in 1..regions.areas.len() {
@@ -125,7 +129,7 @@ fn mask(op: &mut Op, regions: &Regions<'_>, masks: &[Option<Reg>]) {
             };
             // A store to an array of one's own reaches all lanes, or all that the mask says.
             if matches!(access.address.root, Root::Local(_)) && access.mask.is_none() {
-                access.region = EVERY;
+                access.region = ALL_LANES;
             }
         }
         Op::Atomic(atomic) => atomic.access.mask = of(atomic.access.region),

@@ -6,50 +6,50 @@ use naga::{
 use smallvec::smallvec;
 
 use super::{
-    At, Lower, Result, Value, build,
-    pointer::{Lowered, Place, Pointer},
+    Located, Lower, Result, Value, build,
+    pointer::{Lowered, Pointer, VariableStorage},
     types::{Kind, Ty},
 };
 use crate::{
     Unsupported,
-    code::{Atomic, Binary, Body, Branch, Cycle, EVERY, Leave, Loop, Node, Op, Parts, Reg, Rmw},
+    code::{ALL_LANES, Atomic, AtomicOp, Binary, Body, BranchPlan, Loop, LoopExit, LoopPlan, Node, Op, Parts, Reg},
 };
 
 /// Bodies within bodies, those of functions included, while they are lowered: that takes stack.
-const DEEPEST: usize = 2_000;
+const MAX_OPEN_BODIES: usize = 2_000;
 
 /// Bodies around a call from which on it shares its callee: passes over deep bodies take long.
-const INLINE: usize = 64;
+const MAX_INLINE_DEPTH: usize = 64;
 
 /// Instructions of a kernel: functions that are handed pointers to variables of those that are handed pointers … have a copy for each. At this
 /// many, lowering takes a second or two and 200 MB; some passes take longer where loops are nested deeply.
-const LARGEST: usize = 400_000;
+const MAX_INSTRUCTIONS: usize = 400_000;
 
 /// A function while it is lowered.
-pub(super) struct Frame<'a> {
+pub(super) struct FunctionFrame<'a> {
     pub(super) function: &'a Function,
     pub(super) info: &'a FunctionInfo,
     pub(super) arguments: Vec<Lowered>,
     /// By expression.
     pub(super) values: Vec<Option<Lowered>>,
     /// By local variable.
-    pub(super) locals: Vec<Place>,
+    pub(super) locals: Vec<VariableStorage>,
     /// Variables that hold what it returns.
     result: Vec<Reg>,
     /// What `break` and `continue` leave.
-    loops: Vec<Target>,
+    loops: Vec<BreakTarget>,
 }
 
 /// What `break` leaves, and what `continue` does, if anything.
 #[derive(Clone, Copy)]
-struct Target {
+struct BreakTarget {
     id: Loop,
     is_switch: bool,
 }
 
 /// A function that several calls share.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedFunction {
     index: usize,
     /// Variables for what is passed at run time: values, and the indices of pointers.
     pub(super) parameters: Vec<Reg>,
@@ -64,7 +64,7 @@ impl<'a> Lower<'a> {
         info: &'a FunctionInfo,
         arguments: Vec<Lowered>,
     ) -> Result<Vec<Reg>> {
-        let mut frame = Frame {
+        let mut frame = FunctionFrame {
             function,
             info,
             arguments,
@@ -90,24 +90,24 @@ impl<'a> Lower<'a> {
         self.block(&mut frame, &function.body)?;
         // Nobody looks at them any more: the next call may have them.
         for place in &frame.locals {
-            if let Place::Local(local) = place {
+            if let VariableStorage::Local(local) = place {
                 self.free_locals.entry(self.locals[*local as usize]).or_default().push(*local);
             }
         }
         Ok(frame.result)
     }
 
-    fn block(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<()> {
+    fn block(&mut self, frame: &mut FunctionFrame<'a>, block: &'a Block) -> Result<()> {
         for (statement, span) in block.span_iter() {
             self.statement(frame, statement, *span)?;
         }
         Ok(())
     }
 
-    fn statement(&mut self, frame: &mut Frame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
+    fn statement(&mut self, frame: &mut FunctionFrame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
-        if self.build.size > LARGEST {
-            return Err(Unsupported { what: format!("a kernel of more than {LARGEST} instructions"), span });
+        if self.build.size > MAX_INSTRUCTIONS {
+            return Err(Unsupported { what: format!("a kernel of more than {MAX_INSTRUCTIONS} instructions"), span });
         }
         match statement {
             Statement::Emit(range) => {
@@ -125,14 +125,14 @@ impl<'a> Lower<'a> {
                     None => {
                         let accept = self.body(frame, accept)?;
                         let reject = self.body(frame, reject)?;
-                        self.build.node(Node::If { cond, accept, reject, how: Branch::default() });
+                        self.build.node(Node::If { cond, accept, reject, how: BranchPlan::default() });
                     }
                 }
             }
             Statement::Switch { selector, cases } => self.switch(frame, *selector, cases)?,
             Statement::Loop { body, continuing, break_if } => {
                 let id = self.build.next_loop();
-                frame.loops.push(Target { id, is_switch: false });
+                frame.loops.push(BreakTarget { id, is_switch: false });
                 let mark = self.build.open_loop();
                 self.block(frame, body)?;
                 let body = self.build.close(mark);
@@ -142,16 +142,16 @@ impl<'a> Lower<'a> {
                 let continuing = self.build.close(mark);
                 frame.loops.pop();
                 self.build.forget();
-                self.build.node(Node::Loop { id, body, continuing, break_if, how: Cycle::default() });
+                self.build.node(Node::Loop { id, body, continuing, break_if, how: LoopPlan::default() });
             }
             Statement::Break => {
                 let Some(target) = frame.loops.last() else { unreachable!("checked by naga") };
-                self.build.node(Node::Break(Leave { target: target.id, split: None }));
+                self.build.node(Node::Break(LoopExit { target: target.id, split: None }));
             }
             Statement::Continue => {
                 let target = frame.loops.iter().rfind(|target| !target.is_switch);
                 let Some(target) = target else { unreachable!("checked by naga") };
-                self.build.node(Node::Continue(Leave { target: target.id, split: None }));
+                self.build.node(Node::Continue(LoopExit { target: target.id, split: None }));
             }
             Statement::Return { value } => {
                 if let Some(value) = value {
@@ -214,14 +214,19 @@ impl<'a> Lower<'a> {
         d
     }
 
-    fn body(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<Body> {
+    fn body(&mut self, frame: &mut FunctionFrame<'a>, block: &'a Block) -> Result<Body> {
         let mark = self.build.open();
         self.block(frame, block)?;
         Ok(self.build.close(mark))
     }
 
     /// Selectors exclude each other, so the cases stand one after the other, each under its own condition.
-    fn switch(&mut self, frame: &mut Frame<'a>, selector: Handle<Expression>, cases: &'a [SwitchCase]) -> Result<()> {
+    fn switch(
+        &mut self,
+        frame: &mut FunctionFrame<'a>,
+        selector: Handle<Expression>,
+        cases: &'a [SwitchCase],
+    ) -> Result<()> {
         let selector = self.value_of(frame, selector)?[0];
         let mut conditions = Vec::new();
         let mut any = self.build.constant(0);
@@ -246,7 +251,7 @@ impl<'a> Lower<'a> {
         }
         let none = self.build.unary(crate::code::Unary::Not, any);
         let id = self.build.next_loop();
-        frame.loops.push(Target { id, is_switch: true });
+        frame.loops.push(BreakTarget { id, is_switch: true });
         let mark = self.build.open();
         for (hit, default, case) in conditions {
             if case.fall_through {
@@ -263,7 +268,7 @@ impl<'a> Lower<'a> {
                 accept.pop();
             }
             if self.build.value(cond) != Some(0) {
-                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: Branch::default() });
+                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: BranchPlan::default() });
             }
         }
         let mut body = self.build.close(mark);
@@ -271,8 +276,8 @@ impl<'a> Lower<'a> {
         let leaves = |node: &Node| matches!(node, Node::Break(leave) | Node::Continue(leave) if leave.target == id);
         if body.iter().any(|node| node.any(&leaves)) {
             // A loop that goes round once, to be left by `break`.
-            body.push(Node::Break(Leave { target: id, split: None }));
-            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: Cycle::default() });
+            body.push(Node::Break(LoopExit { target: id, split: None }));
+            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: LoopPlan::default() });
         } else {
             for node in body {
                 self.build.node(node);
@@ -283,7 +288,7 @@ impl<'a> Lower<'a> {
 
     fn call(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         callee: Handle<Function>,
         arguments: &[Handle<Expression>],
     ) -> Result<Value> {
@@ -294,11 +299,11 @@ impl<'a> Lower<'a> {
             passed.push(self.lowered(frame, *argument)?);
         }
         let depth = self.build.depth();
-        if depth > DEEPEST {
+        if depth > MAX_OPEN_BODIES {
             let span = function.body.span_iter().next().map_or(Span::UNDEFINED, |(_, span)| *span);
             return Err(Unsupported { what: super::too_deep(), span });
         }
-        let result = if self.build.size < self.share_from && depth - self.floor < INLINE {
+        let result = if self.build.size < self.min_shared_callee_size && depth - self.floor < MAX_INLINE_DEPTH {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
             // With one `return`, at the end, its body stands in line: what is known in it is known after it.
@@ -362,7 +367,7 @@ impl<'a> Lower<'a> {
                 straighten(&mut body);
                 let index = self.shared.len();
                 self.shared.push(body);
-                let shared = Shared { index, parameters, result };
+                let shared = SharedFunction { index, parameters, result };
                 self.shared_by.insert(key, shared.clone());
                 shared
             }
@@ -371,13 +376,13 @@ impl<'a> Lower<'a> {
             self.build.set(*parameter, value);
         }
         self.build.forget();
-        self.build.node(Node::Call { function: shared.index, region: EVERY });
+        self.build.node(Node::Call { function: shared.index, region: ALL_LANES });
         Ok(shared.result)
     }
 
     fn atomic(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         pointer: Handle<Expression>,
         fun: &AtomicFunction,
         value: Handle<Expression>,
@@ -392,26 +397,26 @@ impl<'a> Lower<'a> {
         let value = self.value_of(frame, value)?[0];
         let signed = kind == Kind::Int;
         let mut compare = None;
-        let rmw = match fun {
-            AtomicFunction::Add => Rmw::Add,
-            AtomicFunction::Subtract => Rmw::Sub,
-            AtomicFunction::And => Rmw::And,
-            AtomicFunction::ExclusiveOr => Rmw::Xor,
-            AtomicFunction::InclusiveOr => Rmw::Or,
-            AtomicFunction::Min if signed => Rmw::MinI,
-            AtomicFunction::Min => Rmw::MinU,
-            AtomicFunction::Max if signed => Rmw::MaxI,
-            AtomicFunction::Max => Rmw::MaxU,
-            AtomicFunction::Exchange { compare: None } => Rmw::Exchange,
+        let atomic_op = match fun {
+            AtomicFunction::Add => AtomicOp::Add,
+            AtomicFunction::Subtract => AtomicOp::Sub,
+            AtomicFunction::And => AtomicOp::And,
+            AtomicFunction::ExclusiveOr => AtomicOp::Xor,
+            AtomicFunction::InclusiveOr => AtomicOp::Or,
+            AtomicFunction::Min if signed => AtomicOp::MinI,
+            AtomicFunction::Min => AtomicOp::MinU,
+            AtomicFunction::Max if signed => AtomicOp::MaxI,
+            AtomicFunction::Max => AtomicOp::MaxU,
+            AtomicFunction::Exchange { compare: None } => AtomicOp::Exchange,
             AtomicFunction::Exchange { compare: Some(expected) } => {
                 compare = Some(self.value_of(frame, *expected)?[0]);
-                Rmw::CompareExchange
+                AtomicOp::CompareExchange
             }
         };
         let (address, _) = self.address(&pointer, false, span)?;
         let old = result.map(|_| self.build.temporary());
         let access = build::access(address, Parts::new(), span);
-        self.build.op(Op::Atomic(Box::new(Atomic { access, rmw, value, compare, old })));
+        self.build.op(Op::Atomic(Box::new(Atomic { access, atomic_op, value, compare, old })));
         if let (Some(result), Some(old)) = (result, old) {
             let mut value: Value = smallvec![old];
             if let Some(compare) = compare {
@@ -423,7 +428,7 @@ impl<'a> Lower<'a> {
     }
 
     /// What an expression came to. Literals, variables and the like are never emitted: they are lowered when first asked for.
-    pub(super) fn lowered(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+    pub(super) fn lowered(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         if let Some(lowered) = &frame.values[handle.index()] {
             return Ok(lowered.clone());
         }
@@ -432,7 +437,7 @@ impl<'a> Lower<'a> {
         Ok(lowered)
     }
 
-    pub(super) fn value_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Value> {
+    pub(super) fn value_of(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Value> {
         match self.lowered(frame, handle)? {
             Lowered::Value(value) => Ok(value),
             Lowered::Pointer(_) => Err(Unsupported {
@@ -442,7 +447,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(super) fn pointer_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Pointer> {
+    pub(super) fn pointer_of(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Pointer> {
         match self.lowered(frame, handle)? {
             Lowered::Pointer(pointer) => Ok(pointer),
             Lowered::Value(_) => unreachable!("checked by naga"),
@@ -463,11 +468,11 @@ pub(super) fn returns_of(body: &Body) -> usize {
 /// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer lanes to keep
 /// track of. Up to a depth: walking through bodies takes stack.
 pub(super) fn straighten(body: &mut Body) {
-    straighten_to(body, STRAIGHTEN);
+    straighten_to(body, MAX_STRAIGHTEN_DEPTH);
 }
 
 /// Early returns one after the other that become bodies within bodies.
-const STRAIGHTEN: u32 = 8;
+const MAX_STRAIGHTEN_DEPTH: u32 = 8;
 
 fn straighten_to(body: &mut Body, depth: u32) {
     if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {

@@ -3,13 +3,13 @@
 use super::{Origin, build::register, for_each_list, for_each_op};
 use crate::{
     code::{Access, Binary, Body, Builtin, Limit, Op, Reg, Root, Unary},
-    compiled::Owned,
+    compiled::ElementOwnership,
     geometry::Geometry,
     shape::Shape,
 };
 
 /// Rounds after which variables are no longer looked at: those that each depend on the next could take a round each.
-const ROUNDS: u32 = 64;
+const MAX_ROUNDS: u32 = 64;
 
 /// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) fn addresses(
     shapes: &mut Vec<Shape>,
     geometry: &Geometry,
     slots: usize,
-) -> (Vec<Owned>, Vec<bool>) {
+) -> (Vec<ElementOwnership>, Vec<bool>) {
     let mut facts = Facts {
         origins,
         shapes,
@@ -54,13 +54,13 @@ pub(super) fn addresses(
     let mut rounds = 0;
     while std::mem::take(&mut facts.changed) {
         rounds += 1;
-        if rounds == ROUNDS {
+        if rounds == MAX_ROUNDS {
             facts.give_up();
         }
         bodies.iter_mut().for_each(|body| for_each_op(body, &mut |op| facts.learn(op)));
     }
     let Facts { linear, range, own, .. } = facts;
-    let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![Owned::Unused; slots] };
+    let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![ElementOwnership::Unused; slots] };
     bodies.iter_mut().for_each(|body| fold.body(body));
     let by_one = (0..).zip(&fold.linear).map(|(number, _)| fold.step(Reg(number)) == Some(1)).collect();
     (fold.owned, by_one)
@@ -201,7 +201,7 @@ struct Fold<'a> {
     origins: &'a mut Vec<Origin>,
     shapes: &'a mut Vec<Shape>,
     geometry: &'a Geometry,
-    owned: Vec<Owned>,
+    owned: Vec<ElementOwnership>,
 }
 
 impl Fold<'_> {
@@ -259,17 +259,17 @@ impl Fold<'_> {
             address.own = own && inside && !access.parts.is_empty();
             address.terms.push(term);
         }
-        if let Root::Slot(slot) = address.root {
+        if let Root::Buffer(slot) = address.root {
             let stride = address.terms.first().map(|term| term.stride);
             let mine = match stride.filter(|_| address.own) {
-                Some(stride) => Owned::Elements { stride, half: address.half },
-                None => Owned::No,
+                Some(stride) => ElementOwnership::Elements { stride, half: address.half },
+                None => ElementOwnership::No,
             };
             let owned = &mut self.owned[slot as usize];
             *owned = match (*owned, mine) {
-                (Owned::Unused, mine) => mine,
+                (ElementOwnership::Unused, mine) => mine,
                 (old, mine) if old == mine => old,
-                _ => Owned::No,
+                _ => ElementOwnership::No,
             };
         }
     }

@@ -1,7 +1,7 @@
 //! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
 //!
 //! Calls are lowered where they stand, each with its own copy of the callee, so that what a call passes (constants, pointers, uniform
-//! values) is known inside. A module that would grow beyond [`SHARE_FROM`](crate::compiled::SHARE_FROM) instructions that way shares copies from there on: one for each
+//! values) is known inside. A module that would grow beyond [`MIN_SHARED_CALLEE_SIZE`](crate::compiled::SHARE_FROM) instructions that way shares copies from there on: one for each
 //! function and set of memory that its pointers point into.
 
 mod allocate;
@@ -32,18 +32,18 @@ use smallvec::SmallVec;
 pub(crate) use self::build::Origin;
 use self::{
     build::Builder,
-    pointer::Place,
-    types::{Layout, Ty},
+    pointer::VariableStorage,
+    types::{MemoryLayout, Ty},
 };
 use crate::{
-    Slot, Unsupported,
+    ProgramBinding, Unsupported,
     code::{Body, Builtin, Node, Op, Reg, Root},
-    compiled::{Compiled, Count, Tuning},
+    compiled::{Compiled, Count, LoweringOptions},
 };
 
 /// Bodies within bodies, those of functions included: lanes walk through them by recursion, on a
 /// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
-const DEPTH: u32 = 200;
+const MAX_DEPTH: u32 = 200;
 
 /// The registers of a value, one for each scalar.
 type Value = SmallVec<[Reg; 4]>;
@@ -51,18 +51,18 @@ type Value = SmallVec<[Reg; 4]>;
 type Result<T> = std::result::Result<T, Unsupported>;
 
 /// Says where in the source it is that something is not supported.
-trait At<T> {
+trait Located<T> {
     fn at(self, span: Span) -> Result<T>;
 }
 
-impl<T> At<T> for std::result::Result<T, String> {
+impl<T> Located<T> for std::result::Result<T, String> {
     fn at(self, span: Span) -> Result<T> {
         self.map_err(|what| Unsupported { what, span })
     }
 }
 
 /// Lowers one entry point.
-pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Compiled> {
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: LoweringOptions) -> Result<Compiled> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
@@ -71,7 +71,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
         module,
         info,
         build: Builder::default(),
-        share_from: tuning.share_from,
+        min_shared_callee_size: tuning.min_shared_callee_size,
         floor: 0,
         slots: Vec::new(),
         slot_of: FxHashMap::default(),
@@ -98,14 +98,14 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
     let mut body = lower.build.close(mark);
     function::straighten(&mut body);
 
-    if depth(&body, &lower.shared) > DEPTH {
+    if depth(&body, &lower.shared) > MAX_DEPTH {
         return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
     }
     Ok(finish::finish(lower, body, point.workgroup_size, tuning.pack_always))
 }
 
 fn too_deep() -> String {
-    format!("control flow more than {DEPTH} levels deep, functions included")
+    format!("control flow more than {MAX_DEPTH} levels deep, functions included")
 }
 
 /// How deep a body is, with all that it calls.
@@ -130,10 +130,10 @@ struct Lower<'a> {
     info: &'a ModuleInfo,
     build: Builder,
     /// From this many instructions on, calls share their callees.
-    share_from: usize,
+    min_shared_callee_size: usize,
     /// How deep the body of the shared function at hand is.
     floor: usize,
-    slots: Vec<Slot>,
+    slots: Vec<ProgramBinding>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     counts: Vec<Count>,
     /// Words of each local array.
@@ -141,13 +141,13 @@ struct Lower<'a> {
     /// Those that nobody uses any more, by their words.
     free_locals: FxHashMap<u32, Vec<u32>>,
     /// Private variables.
-    globals: FxHashMap<Handle<naga::GlobalVariable>, Place>,
+    globals: FxHashMap<Handle<naga::GlobalVariable>, VariableStorage>,
     workgroup_words: u32,
     workgroup_offsets: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     /// Which variables of a function are indexed by what is only known at run time.
     indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
     shared: Vec<Body>,
-    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::Shared>,
+    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::SharedFunction>,
     barriers: bool,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Lower<'a> {
                 (AddressSpace::Uniform | AddressSpace::Storage { .. }, Some(binding)) => {
                     let writes = matches!(variable.space, AddressSpace::Storage { access } if access.contains(StorageAccess::STORE));
                     self.check_type(variable.ty, span)?;
-                    buffers.push((Slot { group: binding.group, binding: binding.binding, writes }, handle));
+                    buffers.push((ProgramBinding { group: binding.group, binding: binding.binding, writes }, handle));
                 }
                 (AddressSpace::WorkGroup, _) => {
                     let words =
@@ -275,10 +275,10 @@ impl<'a> Lower<'a> {
         build::is_steady(root, |slot| self.writes(slot))
     }
 
-    fn layout_of(root: Root) -> Layout {
+    fn layout_of(root: Root) -> MemoryLayout {
         match root {
-            Root::Slot(_) | Root::Immediate => Layout::Host,
-            Root::Workgroup | Root::Local(_) => Layout::Cells,
+            Root::Buffer(_) | Root::Immediate => MemoryLayout::Host,
+            Root::Workgroup | Root::Local(_) => MemoryLayout::Cells,
         }
     }
 }

@@ -7,11 +7,11 @@ use super::{Origin, build::register, count_reads, for_each_list, for_each_op};
 use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
 
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
-const SHORT: usize = 10;
+const MAX_SELECT_OPS: usize = 10;
 
 /// Times that all is looked through for what nobody reads. Most is gone after two; a chain of variables that are handed on round after round of
 /// a loop takes one for each, and may stay: it is only slower.
-const ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
     for body in &mut *bodies {
@@ -20,7 +20,7 @@ pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, stea
         hoist(body, origins, steady);
     }
     let mut uses = count_reads(bodies, origins.len());
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         if bodies.iter_mut().map(|body| remove_unused(body, &mut uses)).sum::<usize>() == 0 {
             break;
         }
@@ -68,7 +68,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             _ => None,
         };
         let (Some(first), Some(second)) = (short(accept), short(reject)) else { continue };
-        if first + second > SHORT {
+        if first + second > MAX_SELECT_OPS {
             continue;
         }
         let cond = *cond;
@@ -109,7 +109,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             let c = side(&values[1], &mut ops, &mut temporary);
             let d = temporary();
             ops.push(Op::Ternary { f: Ternary::Select, d, a: cond, b, c, grid: false });
-            sets.push(Op::Set { d: variable, a: d, region: crate::code::EVERY, init: false });
+            sets.push(Op::Set { d: variable, a: d, region: crate::code::ALL_LANES, init: false });
         }
         ops.extend(sets);
         *node = Node::Ops(ops);

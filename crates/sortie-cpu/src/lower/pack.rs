@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, allocate::rename, build::register};
 use crate::{
-    code::{Body, Carried, Node, Op, Pack, Reg, Root, Unary},
-    compiled::Zone,
+    code::{Body, CarriedRegister, Node, Op, PackPlan, Reg, Root, Unary},
+    compiled::RegionInfo,
     geometry::{Geometry, Mode},
     shape::Shape,
 };
@@ -21,7 +21,7 @@ pub(super) struct Packer<'a> {
     pub(super) geometry: &'a Geometry,
     /// Masks of regions: made anew whenever they are needed.
     pub(super) masks: &'a FxHashSet<Reg>,
-    pub(super) zones: &'a [Zone],
+    pub(super) zones: &'a [RegionInfo],
 }
 
 /// What a loop does with registers.
@@ -72,11 +72,11 @@ impl Packer<'_> {
 
         let mut partial: Vec<Reg> = contents.read.iter().copied().filter(|reg| shape(reg).is_partial()).collect();
         partial.sort();
-        let mut carried: Vec<Carried> = contents
+        let mut carried: Vec<CarriedRegister> = contents
             .read
             .union(&contents.written)
             .filter(|reg| shape(reg) == Shape::LANE && !self.masks.contains(reg))
-            .map(|reg| Carried { reg: *reg, written: contents.written.contains(reg) })
+            .map(|reg| CarriedRegister { reg: *reg, written: contents.written.contains(reg) })
             .filter(|carried| !(carried.written && self.origins[carried.reg.0 as usize] == Origin::Temporary))
             .collect();
         let mut names = FxHashMap::default();
@@ -86,13 +86,13 @@ impl Packer<'_> {
             self.shapes.push(Shape::LANE);
             copies.push(Op::Unary { f: Unary::Copy, d, a, grid: false });
             names.insert(a, d);
-            carried.push(Carried { reg: d, written: false });
+            carried.push(CarriedRegister { reg: d, written: false });
         }
         rename(body, &names);
         rename(continuing, &names);
         break_if.iter_mut().for_each(|reg| *reg = names.get(reg).copied().unwrap_or(*reg));
         carried.sort_by_key(|carried| carried.reg);
-        how.pack = Some(Box::new(Pack { carried }));
+        how.pack = Some(Box::new(PackPlan { carried }));
         copies
     }
 
@@ -109,7 +109,7 @@ impl Packer<'_> {
 
     fn look_at(&self, op: &mut Op, contents: &mut Contents) {
         let moves = |root: Root| match root {
-            Root::Slot(_) | Root::Immediate => true,
+            Root::Buffer(_) | Root::Immediate => true,
             // Each row has its own.
             Root::Workgroup => !matches!(self.geometry.mode, Mode::Groups { .. }),
             Root::Local(local) => self.locals[local as usize].is_uniform(),

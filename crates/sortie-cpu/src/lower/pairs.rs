@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     Origin, count_reads, for_each_list,
-    peephole::{NEAR, remove, writes},
+    peephole::{MAX_OP_DISTANCE, remove, writes},
 };
 use crate::{
     code::{Binary, Body, Op, Reg, Sum, Ternary},
@@ -40,7 +40,7 @@ fn join(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut gone = vec![false; ops.len()];
     for index in 0..ops.len() {
-        let near = |inner: &Reg| made.get(inner).copied().filter(|at| index - at < NEAR);
+        let near = |inner: &Reg| made.get(inner).copied().filter(|at| index - at < MAX_OP_DISTANCE);
         let joined = match ops[index] {
             Op::Binary { f: g, d, a, b, grid } if !shapes[d.0 as usize].is_uniform() => {
                 [(a, b, false), (b, a, true)].into_iter().find_map(|(inner, c, swapped)| {

@@ -5,12 +5,12 @@ use rustc_hash::FxHashMap;
 
 use super::{Origin, count_reads, for_each_list, for_each_op};
 use crate::{
-    code::{Binary, Body, EVERY, Guard, Node, Op, Reg, Unary},
+    code::{ALL_LANES, Binary, Body, Guard, Node, Op, Reg, Unary},
     shape::Shape,
 };
 
 /// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
-pub(super) const NEAR: usize = 1_000;
+pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
 /// Over all bodies of a program.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
@@ -180,7 +180,7 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
         let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
         let mut left = uses[d.0 as usize];
         let mut end = index + 1;
-        while plain && left > 0 && end < ops.len().min(index + NEAR) {
+        while plain && left > 0 && end < ops.len().min(index + MAX_OP_DISTANCE) {
             left -= reads(&mut ops[end], d);
             end += 1;
             if left > 0 && writes(&mut ops[end - 1], a) {
@@ -220,7 +220,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
         if let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index]
             && origins[d.0 as usize] == Origin::Variable
             && uses[a.0 as usize] == 1
-            && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < NEAR)
+            && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < MAX_OP_DISTANCE)
         {
             let touched = (maker + 1..index)
                 .any(|between| !gone[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
@@ -258,8 +258,8 @@ fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {
         match node {
             Node::Ops(ops) => compare = Some(ops),
             Node::If { cond, how, .. } => {
-                let found =
-                    before.filter(|_| how.split.is_some() && how.outer == Some(EVERY) && uses[cond.0 as usize] == 1);
+                let found = before
+                    .filter(|_| how.split.is_some() && how.outer == Some(ALL_LANES) && uses[cond.0 as usize] == 1);
                 let Some(ops) = found else { continue };
                 let Some(Op::Binary { f: f @ (Binary::LtU | Binary::LeU), d, a, b, .. }) = ops.last() else { continue };
                 let (f, a, b) = (*f, *a, *b);

@@ -7,8 +7,8 @@ use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    At, Lower, Result, Value,
-    types::{Kind, Layout, Leaf, Ty},
+    Located, Lower, Result, Value,
+    types::{Kind, Leaf, MemoryLayout, Ty},
 };
 use crate::{
     Unsupported,
@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// Words of arrays up to which no two calls share one, and beyond which there are none.
-const FEW_WORDS: u32 = 1 << 10;
-const MOST_WORDS: u32 = 1 << 20;
+const MAX_UNSHARED_WORDS: u32 = 1 << 10;
+const MAX_WORDS: u32 = 1 << 20;
 
 /// What an expression came to.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(super) enum Lowered {
 
 /// Where a variable lives.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum VariableStorage {
     /// In registers, one for each scalar.
     Registers(Rc<[Reg]>),
     /// In an array of the invocation's own, because it is indexed at run time.
@@ -176,18 +176,18 @@ impl Lower<'_> {
         indexed: bool,
         init: Option<Value>,
         span: Span,
-    ) -> Result<Place> {
+    ) -> Result<VariableStorage> {
         let ty = Ty::of_handle(self.module, ty).at(span)?;
         let cells = self.cells(ty, "a variable", span)?;
         if indexed {
             let local = self.local(cells, span)?;
             let zero = self.build.constant(0);
             let zeroed = init.as_ref().is_none_or(|value| value.iter().all(|reg| *reg == zero));
-            self.build.op(Op::FillLocal { local, value: zero, region: crate::code::EVERY });
+            self.build.op(Op::FillLocal { local, value: zero, region: crate::code::ALL_LANES });
             if let Some(value) = init.filter(|_| !zeroed) {
                 self.write(&Pointer { ty, to: Target::start(Root::Local(local)) }, &value, span)?;
             }
-            return Ok(Place::Local(local));
+            return Ok(VariableStorage::Local(local));
         }
         let registers: Rc<[Reg]> = (0..cells).map(|_| self.build.variable()).collect();
         let zero = self.build.constant(0);
@@ -195,13 +195,13 @@ impl Lower<'_> {
             let value = init.as_ref().map_or(zero, |value| value[index]);
             self.build.init(*register, value);
         }
-        Ok(Place::Registers(registers))
+        Ok(VariableStorage::Registers(registers))
     }
 
     /// How many scalars a type has, if `what` may have that many.
     pub(super) fn cells(&self, ty: Ty, what: &str, span: Span) -> Result<u32> {
         let cells = ty.cells(self.module).at(span)?;
-        if cells > MOST_WORDS {
+        if cells > MAX_WORDS {
             return Err(Unsupported { what: format!("{what} of more than 4 MiB"), span });
         }
         Ok(cells)
@@ -211,23 +211,23 @@ impl Lower<'_> {
     pub(super) fn local(&mut self, cells: u32, span: Span) -> Result<u32> {
         let words: u32 = self.locals.iter().fold(cells, |sum, words| sum.saturating_add(*words));
         // As long as there are few, each has the shape that its own uses ask for.
-        if words > FEW_WORDS
+        if words > MAX_UNSHARED_WORDS
             && let Some(local) = self.free_locals.get_mut(&cells).and_then(Vec::pop)
         {
             return Ok(local);
         }
-        if words > MOST_WORDS {
+        if words > MAX_WORDS {
             return Err(Unsupported { what: "more than 4 MiB of arrays for each invocation".into(), span });
         }
         self.locals.push(cells);
         Ok(u32::try_from(self.locals.len() - 1).unwrap_or_else(|_| unreachable!("bounded by the source")))
     }
 
-    pub(super) fn pointer_to(&self, place: &Place, ty: Handle<naga::Type>, span: Span) -> Result<Pointer> {
+    pub(super) fn pointer_to(&self, place: &VariableStorage, ty: Handle<naga::Type>, span: Span) -> Result<Pointer> {
         let ty = Ty::of_handle(self.module, ty).at(span)?;
         let to = match place {
-            Place::Registers(registers) => Target::Registers { registers: registers.clone(), first: 0 },
-            Place::Local(local) => Target::start(Root::Local(*local)),
+            VariableStorage::Registers(registers) => Target::Registers { registers: registers.clone(), first: 0 },
+            VariableStorage::Local(local) => Target::start(Root::Local(*local)),
         };
         Ok(Pointer { ty, to })
     }
@@ -243,7 +243,7 @@ impl Lower<'_> {
             },
             naga::AddressSpace::WorkGroup => (Root::Workgroup, self.workgroup_offsets[&handle]),
             naga::AddressSpace::Immediate => (Root::Immediate, 0),
-            _ => (Root::Slot(self.slot_of[&handle]), 0),
+            _ => (Root::Buffer(self.slot_of[&handle]), 0),
         };
         let ty = Ty::of_handle(self.module, variable.ty).at(span)?;
         Ok(Pointer { ty, to: Target::Memory { root, offset, terms: smallvec![] } })
@@ -253,7 +253,7 @@ impl Lower<'_> {
     pub(super) fn step(&self, pointer: &Pointer, index: u32, span: Span) -> Result<Pointer> {
         let layout = match &pointer.to {
             Target::Memory { root, .. } => Self::layout_of(*root),
-            Target::Registers { .. } | Target::Component { .. } => Layout::Cells,
+            Target::Registers { .. } | Target::Component { .. } => MemoryLayout::Cells,
         };
         let (ty, step) = match pointer.ty {
             Ty::Struct(_) => pointer.ty.member(self.module, layout, index as usize).at(span)?,
@@ -297,7 +297,7 @@ impl Lower<'_> {
                 let (element, count, stride) = pointer.ty.elements(self.module, layout).at(span)?;
                 let limit = match (count, root) {
                     (Some(count), _) => Limit::Fixed(count),
-                    (None, Root::Slot(slot)) => Limit::Count(self.count_of(*slot, *offset, stride)),
+                    (None, Root::Buffer(slot)) => Limit::Count(self.count_of(*slot, *offset, stride)),
                     (None, _) => unreachable!("runtime-sized arrays are in buffers"),
                 };
                 let mut terms = terms.clone();
@@ -378,16 +378,16 @@ impl Lower<'_> {
         let Target::Memory { root, offset, terms } = &pointer.to else { unreachable!("not in memory") };
         let layout = Self::layout_of(*root);
         let unit = match layout {
-            Layout::Cells => 1,
-            Layout::Host if half => 2,
-            Layout::Host => 4,
+            MemoryLayout::Cells => 1,
+            MemoryLayout::Host if half => 2,
+            MemoryLayout::Host => 4,
         };
         let mut leaves = Vec::new();
         let mut index = 0;
         pointer
             .ty
             .leaves(self.module, layout, 0, &mut |leaf| {
-                let is_half = layout == Layout::Host && leaf.kind == Kind::Half;
+                let is_half = layout == MemoryLayout::Host && leaf.kind == Kind::Half;
                 if is_half == half {
                     leaves.push((index, Leaf { kind: leaf.kind, offset: leaf.offset / unit }));
                 }

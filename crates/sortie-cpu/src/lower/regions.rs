@@ -1,6 +1,6 @@
 //! Which lanes are active where, and how every register varies over them.
 //!
-//! A *region* is a stretch of code with one set of active lanes. All code starts in [`EVERY`]; an `if` whose condition varies opens a region
+//! A *region* is a stretch of code with one set of active lanes. All code starts in [`ALL_LANES`]; an `if` whose condition varies opens a region
 //! for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on in a region without them. A condition that is the same for
 //! all lanes opens none.
 //!
@@ -14,18 +14,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, build::register};
 use crate::{
-    code::{Body, Branch, EVERY, Join, Leave, Loop, Node, Op, Reg, Region, Root, Spin},
+    code::{ALL_LANES, Body, BranchPlan, DivergentLoop, Join, Loop, LoopExit, Node, Op, Reg, Region, Root},
     geometry::Geometry,
     shape::Shape,
 };
 
 /// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on the next, set in an
 /// order that hides it, would take a round each.
-const ROUNDS: u32 = 64;
+const MAX_ROUNDS: u32 = 64;
 
 /// A region under construction.
 #[derive(Clone, Debug)]
-pub(super) struct Area {
+pub(super) struct RegionDraft {
     parent: Option<Region>,
     /// How its mask varies.
     pub(super) total: Shape,
@@ -63,7 +63,7 @@ pub(super) struct Regions<'a> {
     /// Their results: set inside, and looked at just after the call.
     results: &'a FxHashSet<Reg>,
     pub(super) shapes: Vec<Shape>,
-    pub(super) areas: Vec<Area>,
+    pub(super) areas: Vec<RegionDraft>,
     uses: FxHashMap<Variable, Uses>,
     /// Where lanes of a loop are collected.
     collected: FxHashMap<(Loop, bool), Reg>,
@@ -123,16 +123,17 @@ impl<'a> Regions<'a> {
     pub(super) fn solve(&mut self, body: &mut Body, shared: &mut [Body]) {
         for round in 0.. {
             self.changed = false;
-            if round == ROUNDS {
+            if round == MAX_ROUNDS {
                 self.widen();
             }
-            self.areas = vec![Area { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
+            self.areas =
+                vec![RegionDraft { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
             self.rounds.clear();
             self.roots.clear();
             self.own_from = 1;
-            self.walk(body, EVERY);
+            self.walk(body, ALL_LANES);
             for (index, body) in shared.iter_mut().enumerate() {
                 let total = self.shared_shapes[index];
                 let root = self.area(None, total);
@@ -199,7 +200,7 @@ impl<'a> Regions<'a> {
             (parent.total | own, parent.depth + 1)
         });
         let in_loop = self.around.iter().any(Option::is_some);
-        self.areas.push(Area { parent, total, in_loop, instead_of: None, depth });
+        self.areas.push(RegionDraft { parent, total, in_loop, instead_of: None, depth });
         region
     }
 
@@ -275,7 +276,7 @@ impl<'a> Regions<'a> {
         let mut any = false;
         while at != home {
             let Some(inner) = at else { break };
-            any |= inner != EVERY;
+            any |= inner != ALL_LANES;
             at = self.parent(inner);
         }
         // As the whole mask does, not only what home does not know of it: that is what it is blended by.
@@ -359,9 +360,9 @@ impl<'a> Regions<'a> {
                             let reg = self.collector(*id, true, total);
                             (reg, self.area(Some(outer), how.shape))
                         });
-                        how.split = Some(Spin { outer, region: inner, end, continued, broke });
+                        how.split = Some(DivergentLoop { outer, region: inner, end, continued, broke });
                         // A function that is shared may be called in a loop.
-                        let alone = self.around.iter().all(Option::is_none) && self.holds(EVERY, inner);
+                        let alone = self.around.iter().all(Option::is_none) && self.holds(ALL_LANES, inner);
                         if let Some(end) = end.filter(|_| alone && continued.is_none()) {
                             self.rounds.insert(inner, end);
                         }
@@ -425,7 +426,7 @@ impl<'a> Regions<'a> {
         cond: Reg,
         accept: &mut Body,
         reject: &mut Body,
-        how: &mut Branch,
+        how: &mut BranchPlan,
         current: Region,
     ) -> [Option<Region>; 2] {
         how.outer = Some(current);
@@ -447,7 +448,7 @@ impl<'a> Regions<'a> {
         ends
     }
 
-    fn leave(&mut self, leave: &mut Leave, current: Region, breaks: bool) {
+    fn leave(&mut self, leave: &mut LoopExit, current: Region, breaks: bool) {
         let total = self.total(current);
         let found = self.around.iter().rposition(|around| around.is_some_and(|(id, _)| id == leave.target));
         let Some(found) = found else { unreachable!("leaves a loop around it") };
@@ -501,7 +502,7 @@ impl<'a> Regions<'a> {
     fn place(&mut self, op: &mut Op, current: Region) {
         match op {
             Op::Set { init: true, region, .. } | Op::FillLocal { region, .. } => {
-                *region = EVERY;
+                *region = ALL_LANES;
                 return;
             }
             Op::Set { region, .. } => *region = current,
@@ -566,7 +567,7 @@ impl<'a> Regions<'a> {
             | match access.address.root {
                 Root::Workgroup => self.geometry.workgroup_shape(),
                 Root::Local(local) => self.locals[local as usize],
-                Root::Slot(_) | Root::Immediate => Shape::UNIFORM,
+                Root::Buffer(_) | Root::Immediate => Shape::UNIFORM,
             }
     }
 }

@@ -9,21 +9,21 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::code::{Address, Atomic, Binary, Body, Loop, Node, Op, Reg, Rmw, Unary};
+use crate::code::{Address, Atomic, AtomicOp, Binary, Body, Loop, Node, Op, Reg, Unary};
 
 /// Instructions between a value and what it comes from.
-const DISTANCE: u32 = 16;
+const MAX_OP_DISTANCE: u32 = 16;
 
 /// Whether a loop is left as soon as one compare-and-exchange has succeeded, which each round tries.
 pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option<Reg>) -> bool {
-    let mut trunk = Trunk { id, ops: Vec::new(), exits: Vec::new(), whole: true };
+    let mut trunk = EveryRound { id, ops: Vec::new(), exits: Vec::new(), whole: true };
     trunk.walk(body);
     // What goes on with the next round comes through here.
     trunk.whole = true;
     trunk.walk(continuing);
     trunk.exits.extend(break_if.map(|cond| (cond, true)));
     let exchanges = trunk.ops.iter().filter_map(|op| match op {
-        Op::Atomic(atomic) if atomic.rmw == Rmw::CompareExchange => Some(&**atomic),
+        Op::Atomic(atomic) if atomic.atomic_op == AtomicOp::CompareExchange => Some(&**atomic),
         _ => None,
     });
     let exchanges: Vec<&Atomic> = exchanges.collect();
@@ -33,12 +33,12 @@ pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option
     let values = Values::new(body, continuing, &trunk.ops);
     exchanges.into_iter().any(|exchange| {
         values.is_fresh(exchange)
-            && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, DISTANCE))
+            && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, MAX_OP_DISTANCE))
     })
 }
 
 /// What every round runs that does not leave the loop.
-struct Trunk<'a> {
+struct EveryRound<'a> {
     id: Loop,
     ops: Vec<&'a Op>,
     /// Conditions, and what they are when the loop is left.
@@ -47,7 +47,7 @@ struct Trunk<'a> {
     whole: bool,
 }
 
-impl<'a> Trunk<'a> {
+impl<'a> EveryRound<'a> {
     fn walk(&mut self, body: &'a Body) {
         for node in body {
             if !self.whole {
@@ -137,7 +137,7 @@ impl<'a> Values<'a> {
 
     /// What a copy is a copy of.
     fn origin(&self, mut reg: Reg) -> Reg {
-        for _ in 0..DISTANCE {
+        for _ in 0..MAX_OP_DISTANCE {
             match self.made.get(&reg) {
                 Some(Op::Unary { f: Unary::Copy, a, .. }) => reg = *a,
                 _ => break,
@@ -174,7 +174,7 @@ impl<'a> Values<'a> {
 
     /// The same word in every round.
     fn stays(&self, address: &Address) -> bool {
-        address.terms.iter().all(|term| self.is_invariant(term.index, DISTANCE))
+        address.terms.iter().all(|term| self.is_invariant(term.index, MAX_OP_DISTANCE))
     }
 
     fn is_invariant(&self, reg: Reg, distance: u32) -> bool {

@@ -13,7 +13,7 @@ use super::retries::retries;
 use crate::code::{Body, Loop, Node, Op, Reg, Root};
 
 /// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics, is taken for one that waits.
-const PATIENCE: usize = 4 << 20;
+const MAX_VISITED_OPS: usize = 4 << 20;
 
 /// Whether workgroups of this code may wait for each other.
 pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
@@ -21,7 +21,7 @@ pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
     if !std::iter::once(body).chain(shared).flatten().any(|node| node.any(&asks)) {
         return false;
     }
-    let mut patience = PATIENCE;
+    let mut patience = MAX_VISITED_OPS;
     std::iter::once(body).chain(shared).any(|body| has_waiting_loop(body, shared, &mut patience))
 }
 
@@ -30,7 +30,7 @@ fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool 
         let inside = node.bodies().any(|body| has_waiting_loop(body, shared, patience));
         let Node::Loop { id, body, continuing, break_if, .. } = node else { return inside };
         inside
-            || Trace::new(*id, shared, patience).waits(body, continuing, *break_if)
+            || AtomicTrace::new(*id, shared, patience).waits(body, continuing, *break_if)
                 && !retries(*id, body, continuing, *break_if)
     })
 }
@@ -38,14 +38,14 @@ fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool 
 /// Whether something is learned from an atomic operation on a buffer.
 fn is_asking(op: &Op) -> bool {
     match op {
-        Op::Load(load) => load.atomic && matches!(load.address.root, Root::Slot(_)),
-        Op::Atomic(atomic) => atomic.old.is_some() && matches!(atomic.access.address.root, Root::Slot(_)),
+        Op::Load(load) => load.atomic && matches!(load.address.root, Root::Buffer(_)),
+        Op::Atomic(atomic) => atomic.old.is_some() && matches!(atomic.access.address.root, Root::Buffer(_)),
         _ => false,
     }
 }
 
 /// What depends on atomics within one loop. Grows until nothing is added: where things stand does not matter.
-struct Trace<'a> {
+struct AtomicTrace<'a> {
     id: Loop,
     shared: &'a [Body],
     patience: &'a mut usize,
@@ -61,12 +61,12 @@ struct Trace<'a> {
 
 /// What lanes leave when an atomic says so: what follows there depends on it.
 #[derive(Default)]
-struct Left {
+struct EarlyExits {
     loops: FxHashSet<Loop>,
     function: bool,
 }
 
-impl Left {
+impl EarlyExits {
     fn any(&self) -> bool {
         self.function || !self.loops.is_empty()
     }
@@ -77,7 +77,7 @@ impl Left {
     }
 }
 
-impl<'a> Trace<'a> {
+impl<'a> AtomicTrace<'a> {
     fn new(id: Loop, shared: &'a [Body], patience: &'a mut usize) -> Self {
         Self {
             id,
@@ -111,8 +111,8 @@ impl<'a> Trace<'a> {
     }
 
     /// `decided`: an atomic decides whether this is reached.
-    fn body(&mut self, body: &Body, decided: bool) -> Left {
-        let mut left = Left::default();
+    fn body(&mut self, body: &Body, decided: bool) -> EarlyExits {
+        let mut left = EarlyExits::default();
         for node in body {
             let decided = decided || left.any();
             match node {

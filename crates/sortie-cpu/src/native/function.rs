@@ -9,7 +9,7 @@ use sortie_plan::{Element, Function};
 
 use crate::{
     math,
-    simd::{Simd, Work},
+    simd::{Simd, Vectorize},
 };
 
 /// Applies a function to blocks of equal length.
@@ -103,7 +103,7 @@ struct Apply<'a> {
     to: &'a mut [u32],
 }
 
-impl Work for Apply<'_> {
+impl Vectorize for Apply<'_> {
     #[inline(always)]
     fn work(mut self) {
         match self.operands {

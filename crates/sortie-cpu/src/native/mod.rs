@@ -14,7 +14,7 @@ use std::fmt;
 pub use self::{
     function::{apply, narrow, widen},
     matmul::{Matmul, matmul},
-    timing::time_libraries,
+    timing::time_matmul_algorithms,
 };
 
 /// Lengths that do not fit together.

@@ -6,26 +6,26 @@ use std::sync::Mutex;
 
 use crate::{
     Threads,
-    simd::{Simd, Work},
+    simd::{Simd, Vectorize},
 };
 
 /// Elements of the matrix from which on threads share them: about 20 µs on one.
-const WORTH_SHARING: usize = 1 << 17;
+const MIN_SHARED_WORK: usize = 1 << 17;
 
 /// How the matrix lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
+pub(super) enum RowProduct {
     /// Each row is multiplied by one element of the vector, and all are added.
-    Weighted,
+    WeightedSum,
     /// Each row gives one element of the result, its product with the vector.
-    Dotted,
+    DotProduct,
 }
 
 /// `result = vector · matrix`, of rows that are as long as the result, or as the vector.
-pub(super) fn multiply(lies: Lies, vector: &[f32], matrix: &[f32], result: &mut [f32], threads: &Threads) {
+pub(super) fn multiply(product: RowProduct, vector: &[f32], matrix: &[f32], result: &mut [f32], threads: &Threads) {
     let simd = Simd::new();
-    let Some(pool) = threads.pool().filter(|_| matrix.len() >= WORTH_SHARING && result.len() > 1) else {
-        return simd.run(Part { lies, vector, matrix, start: 0, columns: result.len(), result });
+    let Some(pool) = threads.pool().filter(|_| matrix.len() >= MIN_SHARED_WORK && result.len() > 1) else {
+        return simd.run(ResultRange { product, vector, matrix, start: 0, columns: result.len(), result });
     };
     // Whole cache lines.
     let each = result.len().div_ceil(2 * threads.count()).next_multiple_of(16);
@@ -35,15 +35,15 @@ pub(super) fn multiply(lies: Lies, vector: &[f32], matrix: &[f32], result: &mut 
     let next = || parts.lock().ok().and_then(|mut parts| parts.next());
     let work = || {
         while let Some((start, result)) = next() {
-            simd.run(Part { lies, vector, matrix, start, columns, result });
+            simd.run(ResultRange { product, vector, matrix, start, columns, result });
         }
     };
     Threads::share(pool, threads.count(), work);
 }
 
 /// Elements of the result from `start` on.
-struct Part<'a> {
-    lies: Lies,
+struct ResultRange<'a> {
+    product: RowProduct,
     vector: &'a [f32],
     matrix: &'a [f32],
     start: usize,
@@ -52,20 +52,20 @@ struct Part<'a> {
     result: &'a mut [f32],
 }
 
-impl Work for Part<'_> {
+impl Vectorize for ResultRange<'_> {
     #[inline(always)]
     fn work(self) {
-        match self.lies {
-            Lies::Weighted => self.weighted(),
-            Lies::Dotted => self.dotted(),
+        match self.product {
+            RowProduct::WeightedSum => self.weighted(),
+            RowProduct::DotProduct => self.dotted(),
         }
     }
 }
 
-impl Part<'_> {
+impl ResultRange<'_> {
     #[inline(always)]
     fn weighted(self) {
-        let Part { vector, matrix, start, columns, result, .. } = self;
+        let ResultRange { vector, matrix, start, columns, result, .. } = self;
         let len = result.len();
         result.fill(0.0);
         let row = |at: usize| &matrix[at * columns + start..][..len];

@@ -7,17 +7,17 @@ use super::{
     view::{Cells, View, Words},
 };
 use crate::{
-    code::{Access, Atomic, Limit, Rmw, Root},
+    code::{Access, Atomic, AtomicOp, Limit, Root},
     geometry::Mode,
-    lanes::{BLOCK, Block, First, Place, Stretch},
+    lanes::{BLOCK, Block, BlockLayout, BlockRange, First},
     shape::Shape,
 };
 
 /// An index that is out of bounds whatever the limit.
-const NOWHERE: u32 = u32::MAX;
+const OUT_OF_BOUNDS: u32 = u32::MAX;
 
 /// The indices and bases of one block of lanes.
-struct Spot {
+struct BlockAddresses {
     /// What the folded indices come to, per lane.
     base: Option<[u32; BLOCK]>,
     index: Index,
@@ -43,22 +43,22 @@ impl Index {
 }
 
 /// What is known about an access before any lane is looked at.
-struct Reach {
+struct AccessBounds {
     limit: u32,
     stride: u32,
     offset: u32,
 }
 
 impl Lanes<'_, '_> {
-    fn reach(&self, access: &Access) -> Reach {
+    fn reach(&self, access: &Access) -> AccessBounds {
         let term = access.address.terms.first();
         let limit = self.limit(term.map_or(Limit::None, |term| term.limit));
-        Reach { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
+        AccessBounds { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
     }
 
     #[inline(always)]
-    fn spot(&self, access: &Access, y: u32, x: u32) -> Spot {
-        let block = |place: Place| self.file[place.at(y, x)].get().0;
+    fn spot(&self, access: &Access, y: u32, x: u32) -> BlockAddresses {
+        let block = |place: BlockLayout| self.file[place.at(y, x)].get().0;
         let index = match (access.address.terms.first(), access.address.linear.filter(|_| !self.packed)) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
@@ -67,7 +67,7 @@ impl Lanes<'_, '_> {
             }
             (Some(term), None) => Index::Each(block(self.place(term.index))),
         };
-        Spot { base: access.address.base.map(|base| block(self.place(base))), index }
+        BlockAddresses { base: access.address.base.map(|base| block(self.place(base))), index }
     }
 
     /// The lanes that take part, one bit each.
@@ -83,7 +83,7 @@ impl Lanes<'_, '_> {
 
     /// Blocks of a result of this shape.
     #[inline(always)]
-    fn blocks_of(&self, shape: Shape) -> &[Stretch] {
+    fn blocks_of(&self, shape: Shape) -> &[BlockRange] {
         match shape {
             Shape::LANE => &self.summary.grid,
             Shape::COLUMN => &self.full[1],
@@ -96,7 +96,7 @@ impl Lanes<'_, '_> {
     #[inline(always)]
     fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
-            Root::Slot(slot) => match self.views[slot as usize] {
+            Root::Buffer(slot) => match self.views[slot as usize] {
                 View::Read(words) => self.act(action, words),
                 View::Own { words, start, .. } => self.act(action, Cells { words, start: start as usize }),
                 View::Shared(words) => self.act(action, words),
@@ -155,7 +155,7 @@ impl Lanes<'_, '_> {
 
     /// Where the elements of a stretch follow each other without a gap, one word each: the first, if all are in bounds.
     #[inline(always)]
-    fn run_of_words(&self, access: &Access, reach: &Reach, row: u32, stretch: Stretch) -> Option<usize> {
+    fn run_of_words(&self, access: &Access, reach: &AccessBounds, row: u32, stretch: BlockRange) -> Option<usize> {
         if self.packed
             || access.address.linear != Some(1)
             || reach.stride != 1
@@ -173,11 +173,19 @@ impl Lanes<'_, '_> {
         };
         let end = u64::from(first) + u64::from(stretch.len) * BLOCK as u64;
         let at = u64::from(first) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
-        (base != NOWHERE && end <= u64::from(reach.limit)).then_some(at as usize + access.parts[0].offset as usize)
+        (base != OUT_OF_BOUNDS && end <= u64::from(reach.limit))
+            .then_some(at as usize + access.parts[0].offset as usize)
     }
 
     #[inline(always)]
-    fn load_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> bool {
+    fn load_stretch<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        reach: &AccessBounds,
+        row: u32,
+        stretch: BlockRange,
+    ) -> bool {
         let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return false };
         let to = self.place(access.parts[0].reg).at(stretch.y, stretch.x);
         for block in &self.file[to..to + stretch.len as usize] {
@@ -190,12 +198,19 @@ impl Lanes<'_, '_> {
 
     /// Stores the blocks of a stretch of which all lanes take part. Returns how many that were.
     #[inline(always)]
-    fn store_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> u32 {
+    fn store_stretch<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        reach: &AccessBounds,
+        row: u32,
+        stretch: BlockRange,
+    ) -> u32 {
         if !(self.summary.all || access.mask.is_none()) {
             return 0;
         }
         let whole = (self.width / BLOCK as u32).saturating_sub(stretch.x).min(stretch.len);
-        let stretch = Stretch { len: whole, ..stretch };
+        let stretch = BlockRange { len: whole, ..stretch };
         let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return 0 };
         let place = self.place(access.parts[0].reg);
         for x in 0..whole {
@@ -210,10 +225,10 @@ impl Lanes<'_, '_> {
 
     /// What is the same for all lanes of a row, or for all.
     #[inline(always)]
-    fn load_rows<W: Words>(&self, access: &Access, words: W, reach: &Reach, rows: u32) {
+    fn load_rows<W: Words>(&self, access: &Access, words: W, reach: &AccessBounds, rows: u32) {
         let index = access.address.terms.first().map(|term| self.place(term.index));
         let base = access.address.base.map(|base| self.place(base));
-        let first = |place: Option<Place>, y: u32| match place {
+        let first = |place: Option<BlockLayout>, y: u32| match place {
             Some(place) => self.file[(place.base + y * place.down) as usize].first(),
             None => 0,
         };
@@ -227,7 +242,7 @@ impl Lanes<'_, '_> {
                     + u64::from(base)
                     + offset
                     + u64::from(self.row_offset(root, y));
-                let fits = (index < reach.limit) & (base != NOWHERE);
+                let fits = (index < reach.limit) & (base != OUT_OF_BOUNDS);
                 let value = if fits { words.get(at as usize).unwrap_or(0) } else { 0 };
                 self.file[(to.base + y * to.down) as usize].set(Block::splat(value));
             }
@@ -244,7 +259,16 @@ impl Lanes<'_, '_> {
 
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "all of one spot")]
-    fn load_block<W: Words>(&self, access: &Access, words: W, reach: &Reach, spot: &Spot, row: u32, y: u32, x: u32) {
+    fn load_block<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        reach: &AccessBounds,
+        spot: &BlockAddresses,
+        row: u32,
+        y: u32,
+        x: u32,
+    ) {
         if let (Some(first), [part]) = (contiguous(reach, spot, access.address.half, 1, row), access.parts.as_slice())
             && let Some(values) = words.array::<BLOCK>(first + part.offset as usize)
         {
@@ -368,7 +392,7 @@ impl Lanes<'_, '_> {
                     let Some(at) = address(&reach, &spot, lane, row) else { continue };
                     let value = values.0[lane];
                     let expected = compare.map_or(0, |compare| compare.0[lane]);
-                    old.0[lane] = rmw(words, atomic.rmw, at, value, expected).unwrap_or(0);
+                    old.0[lane] = atomic_op(words, atomic.atomic_op, at, value, expected).unwrap_or(0);
                 }
                 if let Some(reg) = atomic.old {
                     self.file[self.place(reg).at(stretch.y, x)].set(old);
@@ -483,28 +507,30 @@ enum Action<'l> {
 
 /// The address of a lane, in units; `None` out of bounds.
 #[inline(always)]
-fn address(reach: &Reach, spot: &Spot, lane: usize, row: u32) -> Option<usize> {
+fn address(reach: &AccessBounds, spot: &BlockAddresses, lane: usize, row: u32) -> Option<usize> {
     place_of(reach, spot.index.of(lane), spot.base.as_ref().map_or(0, |base| base[lane]), row)
 }
 
 #[inline(always)]
-fn place_of(reach: &Reach, index: u32, base: u32, row: u32) -> Option<usize> {
-    let fits = index < reach.limit && base != NOWHERE;
+fn place_of(reach: &AccessBounds, index: u32, base: u32, row: u32) -> Option<usize> {
+    let fits = index < reach.limit && base != OUT_OF_BOUNDS;
     let at = u64::from(index) * u64::from(reach.stride) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
     fits.then_some(at as usize)
 }
 
 /// Where sixteen elements of so many words follow each other without a gap, all in bounds: the first.
 #[inline(always)]
-fn contiguous(reach: &Reach, spot: &Spot, half: bool, words: u32, row: u32) -> Option<usize> {
+fn contiguous(reach: &AccessBounds, spot: &BlockAddresses, half: bool, words: u32, row: u32) -> Option<usize> {
     let Index::Linear(first, 1) = spot.index else { return None };
     let base = match &spot.base {
         None => 0,
         Some(base) if base.iter().all(|other| *other == base[0]) => base[0],
         Some(_) => return None,
     };
-    let fits =
-        !half && reach.stride == words && base != NOWHERE && u64::from(first) + BLOCK as u64 <= u64::from(reach.limit);
+    let fits = !half
+        && reach.stride == words
+        && base != OUT_OF_BOUNDS
+        && u64::from(first) + BLOCK as u64 <= u64::from(reach.limit);
     let at = u64::from(first) * u64::from(words) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
     fits.then_some(at as usize)
 }
@@ -549,19 +575,19 @@ fn keep<W: Words>(words: W, half: bool, at: usize, value: u32) {
 }
 
 #[inline(always)]
-fn rmw<W: Words>(words: W, rmw: Rmw, at: usize, value: u32, expected: u32) -> Option<u32> {
+fn atomic_op<W: Words>(words: W, atomic_op: AtomicOp, at: usize, value: u32, expected: u32) -> Option<u32> {
     let signed = |word: u32| word.cast_signed();
-    match rmw {
-        Rmw::Add => words.update(at, |old| old.wrapping_add(value)),
-        Rmw::Sub => words.update(at, |old| old.wrapping_sub(value)),
-        Rmw::And => words.update(at, |old| old & value),
-        Rmw::Or => words.update(at, |old| old | value),
-        Rmw::Xor => words.update(at, |old| old ^ value),
-        Rmw::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
-        Rmw::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
-        Rmw::MinU => words.update(at, |old| old.min(value)),
-        Rmw::MaxU => words.update(at, |old| old.max(value)),
-        Rmw::Exchange => words.update(at, |_| value),
-        Rmw::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
+    match atomic_op {
+        AtomicOp::Add => words.update(at, |old| old.wrapping_add(value)),
+        AtomicOp::Sub => words.update(at, |old| old.wrapping_sub(value)),
+        AtomicOp::And => words.update(at, |old| old & value),
+        AtomicOp::Or => words.update(at, |old| old | value),
+        AtomicOp::Xor => words.update(at, |old| old ^ value),
+        AtomicOp::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
+        AtomicOp::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
+        AtomicOp::MinU => words.update(at, |old| old.min(value)),
+        AtomicOp::MaxU => words.update(at, |old| old.max(value)),
+        AtomicOp::Exchange => words.update(at, |_| value),
+        AtomicOp::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
     }
 }

@@ -1,14 +1,14 @@
 //! Lanes of a loop that many others have left, moved together.
 
-use super::walk::Walk;
+use super::walk::Walker;
 use crate::{
-    code::{Pack, Reg, Region},
+    code::{PackPlan, Reg, Region},
     lanes::{BLOCK, Block},
 };
 
 /// Where lanes of a loop are while they are not where they belong.
 pub(super) struct Packing<'c> {
-    plan: &'c Pack,
+    plan: &'c PackPlan,
     /// The blocks that had a lane in the loop when it was first packed: their numbers in a register.
     blocks: Vec<u32>,
     /// Where the lanes belong, counted in lanes of those blocks.
@@ -20,14 +20,14 @@ pub(super) struct Packing<'c> {
 }
 
 /// Packs, compiled for the widest instruction set at hand.
-struct Together<'w, 'b, 'c> {
-    walk: &'w mut Walk<'b>,
-    plan: &'c Pack,
+struct PackLanes<'w, 'b, 'c> {
+    walk: &'w mut Walker<'b>,
+    plan: &'c PackPlan,
     region: Region,
     packing: &'w mut Option<Packing<'c>>,
 }
 
-impl crate::simd::Work for Together<'_, '_, '_> {
+impl crate::simd::Vectorize for PackLanes<'_, '_, '_> {
     #[inline(always)]
     fn work(self) {
         self.walk.pack_lanes(self.plan, self.region, self.packing);
@@ -36,7 +36,7 @@ impl crate::simd::Work for Together<'_, '_, '_> {
 
 /// The words of some blocks of a register.
 #[inline(always)]
-fn words(walk: &Walk<'_>, reg: Reg, blocks: &[u32], into: &mut Vec<u32>) {
+fn words(walk: &Walker<'_>, reg: Reg, blocks: &[u32], into: &mut Vec<u32>) {
     let base = walk.ground.place(reg).base;
     into.clear();
     for block in blocks {
@@ -54,15 +54,15 @@ fn set_bits(bits: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-impl Walk<'_> {
+impl Walker<'_> {
     /// Packs the lanes of a region, if a quarter of those in its blocks have left.
-    pub(super) fn pack<'c>(&mut self, plan: &'c Pack, region: Region, packing: &mut Option<Packing<'c>>) {
-        self.simd.run(Together { walk: self, plan, region, packing });
+    pub(super) fn pack<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
+        self.simd.run(PackLanes { walk: self, plan, region, packing });
     }
 
     #[inline(always)]
-    fn pack_lanes<'c>(&mut self, plan: &'c Pack, region: Region, packing: &mut Option<Packing<'c>>) {
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+    fn pack_lanes<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         let ground = self.ground;
         let base = ground.place(mask).base;
         let mut lanes = 0;

@@ -6,29 +6,29 @@ use std::{
 };
 
 use super::{
-    check::{Act, Checker},
+    check::{AccessKind, Checker},
     view::View,
 };
 use crate::{
     code::{Access, Limit, Op, Reg, Sum},
     eval::{self, Apply, One},
     geometry::Mode,
-    lanes::{Along, BLOCK, Block, First, Operand, Place, Span, Stretch},
+    lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
     shape::Shape,
 };
 
 /// Which blocks of lanes have an active one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Summary {
+pub(crate) struct ActiveBlocks {
     /// All lanes that exist are active.
     pub(crate) all: bool,
     /// By row.
-    pub(crate) grid: Vec<Stretch>,
+    pub(crate) grid: Vec<BlockRange>,
     /// The same, all rows in one line.
-    pub(crate) flat: Vec<Stretch>,
+    pub(crate) flat: Vec<BlockRange>,
 }
 
-impl Summary {
+impl ActiveBlocks {
     pub(crate) fn clear(&mut self) {
         self.grid.clear();
         self.flat.clear();
@@ -50,27 +50,27 @@ impl Summary {
     pub(crate) fn push(&mut self, y: u32, x: u32, columns: u32) {
         match self.grid.last_mut() {
             Some(last) if last.y == y && last.x + last.len == x => last.len += 1,
-            _ => self.grid.push(Stretch { y, x, len: 1 }),
+            _ => self.grid.push(BlockRange { y, x, len: 1 }),
         }
         let number = y * columns + x;
         match self.flat.last_mut() {
             Some(last) if last.x + last.len == number => last.len += 1,
-            _ => self.flat.push(Stretch { y: 0, x: number, len: 1 }),
+            _ => self.flat.push(BlockRange { y: 0, x: number, len: 1 }),
         }
     }
 }
 
 /// All that straight-line code needs, the same for a whole rectangle.
-pub(crate) struct Ground<'a, 'b> {
+pub(crate) struct RectangleState<'a, 'b> {
     pub(crate) file: &'b [Cell<Block>],
-    pub(crate) places: &'b [Place],
-    pub(crate) locals: &'b [(Place, u32)],
+    pub(crate) places: &'b [BlockLayout],
+    pub(crate) locals: &'b [(BlockLayout, u32)],
     pub(crate) local_words: &'b [u32],
     pub(crate) local_shapes: &'b [Shape],
     /// All blocks of a register, by shape.
-    pub(crate) full: &'b [[Stretch; 1]; 4],
+    pub(crate) full: &'b [[BlockRange; 1]; 4],
     /// The first block of every row.
-    pub(crate) each_row: &'b [Stretch],
+    pub(crate) each_row: &'b [BlockRange],
     pub(crate) views: &'b [View<'a>],
     pub(crate) counts: &'b [u32],
     pub(crate) immediates: &'b [u32],
@@ -89,17 +89,17 @@ pub(crate) struct Ground<'a, 'b> {
 /// The ground, and which lanes are active.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<'a, 'b> {
-    pub(crate) ground: &'b Ground<'a, 'b>,
-    pub(crate) summary: &'b Summary,
+    pub(crate) ground: &'b RectangleState<'a, 'b>,
+    pub(crate) summary: &'b ActiveBlocks,
     /// Lanes are not where they belong: neighbours need not be neighbours.
     pub(crate) packed: bool,
 }
 
 impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
-    type Target = Ground<'a, 'b>;
+    type Target = RectangleState<'a, 'b>;
 
     #[inline(always)]
-    fn deref(&self) -> &Ground<'a, 'b> {
+    fn deref(&self) -> &RectangleState<'a, 'b> {
         self.ground
     }
 }
@@ -114,20 +114,20 @@ struct Instruction<'l, 'a, 'b> {
 
 impl<'l> Instruction<'l, '_, '_> {
     #[inline(always)]
-    fn span(&self) -> Span<'l> {
+    fn span(&self) -> BlockLoop<'l> {
         let lanes = self.lanes;
         let to = lanes.place(self.to);
         let (stretches, along) = match (self.grid, to.class == 3) {
-            (false, false) => (&lanes.full[usize::from(to.class)][..], Along::Line),
-            (false, true) => (&lanes.summary.flat[..], Along::Line),
-            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], Along::Column),
-            (true, _) => (&lanes.summary.grid[..], Along::Rows),
+            (false, false) => (&lanes.full[usize::from(to.class)][..], BlockOrder::Line),
+            (false, true) => (&lanes.summary.flat[..], BlockOrder::Line),
+            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], BlockOrder::Column),
+            (true, _) => (&lanes.summary.grid[..], BlockOrder::Rows),
         };
-        Span { file: lanes.file, stretches, along, to }
+        BlockLoop { file: lanes.file, stretches, along, to }
     }
 
     #[inline(always)]
-    fn place(&self, operand: usize) -> Place {
+    fn place(&self, operand: usize) -> BlockLayout {
         self.lanes.place(self.from[operand])
     }
 }
@@ -151,9 +151,9 @@ impl Apply for Instruction<'_, '_, '_> {
     }
 }
 
-impl Ground<'_, '_> {
+impl RectangleState<'_, '_> {
     #[inline(always)]
-    pub(crate) fn place(&self, reg: Reg) -> Place {
+    pub(crate) fn place(&self, reg: Reg) -> BlockLayout {
         self.places[reg.0 as usize]
     }
 
@@ -229,21 +229,21 @@ impl Lanes<'_, '_> {
                     self.file[self.place(*d).base as usize].set(Block::splat(self.counts[*count as usize]));
                 }
                 Op::Load(access) => {
-                    self.check_access(access, Act::Read, access.atomic);
+                    self.check_access(access, AccessKind::Read, access.atomic);
                     self.load(access);
                     if access.atomic {
                         fence(Ordering::Acquire);
                     }
                 }
                 Op::Store(access) => {
-                    self.check_access(access, Act::Write, access.atomic);
+                    self.check_access(access, AccessKind::Write, access.atomic);
                     if access.atomic {
                         fence(Ordering::Release);
                     }
                     self.store(access);
                 }
                 Op::Atomic(atomic) => {
-                    self.check_access(&atomic.access, Act::Write, true);
+                    self.check_access(&atomic.access, AccessKind::Write, true);
                     fence(Ordering::Release);
                     self.atomic(atomic);
                     fence(Ordering::Acquire);
@@ -262,7 +262,7 @@ impl Lanes<'_, '_> {
     }
 
     #[inline(always)]
-    fn check_access(&self, access: &Access, act: Act, atomic: bool) {
+    fn check_access(&self, access: &Access, act: AccessKind, atomic: bool) {
         if let Some(check) = self.check {
             check.access(self, access, act, atomic);
         }
@@ -284,7 +284,7 @@ impl Lanes<'_, '_> {
         entry: Option<Reg>,
         cond: Reg,
         wanted: u32,
-        into: &mut Summary,
+        into: &mut ActiveBlocks,
     ) {
         let to = self.place(to);
         let cond = self.place(cond);
@@ -294,19 +294,19 @@ impl Lanes<'_, '_> {
         let entry = entry.map_or(ones, |reg| self.place(reg));
         // What is per row or column is blended as a whole, so its mask has to be right where no lane is active, too.
         let wide = to.class == 3;
-        let partial = |place: Place| place.class == 1 || place.class == 2;
+        let partial = |place: BlockLayout| place.class == 1 || place.class == 2;
         let (blocks, along) = match wide {
-            false => (&self.full[usize::from(to.class)][..], Along::Line),
-            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], Along::Line),
-            true if self.columns == 1 => (&self.summary.flat[..], Along::Column),
-            true => (&self.summary.grid[..], Along::Rows),
+            false => (&self.full[usize::from(to.class)][..], BlockOrder::Line),
+            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], BlockOrder::Line),
+            true if self.columns == 1 => (&self.summary.flat[..], BlockOrder::Column),
+            true => (&self.summary.grid[..], BlockOrder::Rows),
         };
         let mut lost = Block::ZERO;
         let mut emptied = false;
         for stretch in blocks {
             let operand = |place| Operand::new(self.file, place, *stretch, along);
             let (outer, entry, cond) = (operand(outer), operand(entry), operand(cond));
-            let Operand::Many(to) = operand(Place { step: 1, ..to }) else { unreachable!("a mask varies") };
+            let Operand::Many(to) = operand(BlockLayout { step: 1, ..to }) else { unreachable!("a mask varies") };
             let mut keep = |to: &Cell<Block>, outer: [u32; BLOCK], entry: [u32; BLOCK], cond: [u32; BLOCK]| {
                 std::hint::black_box(());
                 let mut block = Block::ZERO;
@@ -353,7 +353,7 @@ impl Lanes<'_, '_> {
 
     /// All blocks of a shape, as rows and columns.
     #[inline(always)]
-    fn all_of(&self, class: u8) -> &[Stretch] {
+    fn all_of(&self, class: u8) -> &[BlockRange] {
         match class {
             2 => self.each_row,
             class => &self.full[usize::from(class)],
@@ -390,7 +390,7 @@ impl Lanes<'_, '_> {
     }
 
     /// The blocks of a mask that have an active lane.
-    pub(crate) fn summarise(&self, mask: Reg, entry: Reg, into: &mut Summary) {
+    pub(crate) fn summarise(&self, mask: Reg, entry: Reg, into: &mut ActiveBlocks) {
         let mask = self.place(mask);
         let entry = self.place(entry);
         into.clear();

@@ -1,9 +1,9 @@
 //! Control flow: which lanes go where.
 
-use super::straight::{Ground, Lanes, Summary};
+use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
-    Halt, Stop,
-    code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Pack, Reg, Region, Spin},
+    Halted, Stop,
+    code::{ALL_LANES, Binary, Body, BranchPlan, DivergentLoop, Guard, LoopExit, Node, Op, PackPlan, Reg, Region},
     compiled::Compiled,
     lanes::First,
     simd::Simd,
@@ -22,11 +22,11 @@ enum Flow {
 }
 
 /// One thread's walk through the code for one rectangle.
-pub(crate) struct Walk<'b> {
+pub(crate) struct Walker<'b> {
     pub(crate) code: &'b Compiled,
-    pub(crate) ground: &'b Ground<'b, 'b>,
+    pub(crate) ground: &'b RectangleState<'b, 'b>,
     /// By region.
-    pub(crate) summaries: &'b mut [Summary],
+    pub(crate) summaries: &'b mut [ActiveBlocks],
     pub(crate) simd: Simd,
     pub(crate) stop: Stop<'b>,
     /// Loop iterations until the clock is looked at again.
@@ -37,17 +37,17 @@ pub(crate) struct Walk<'b> {
     pub(crate) packed: bool,
 }
 
-impl Walk<'_> {
-    pub(crate) fn run(mut self) -> Result<(), Halt> {
+impl Walker<'_> {
+    pub(crate) fn run(mut self) -> Result<(), Halted> {
         let code = self.code;
-        self.body(&code.body, EVERY).map(drop)
+        self.body(&code.body, ALL_LANES).map(drop)
     }
 
-    fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
+    fn lanes<'s>(&'s self, summary: &'s ActiveBlocks) -> Lanes<'s, 's> {
         Lanes { ground: self.ground, summary, packed: self.packed }
     }
 
-    pub(super) fn summary(&self, region: Region) -> &Summary {
+    pub(super) fn summary(&self, region: Region) -> &ActiveBlocks {
         &self.summaries[region.0 as usize]
     }
 
@@ -69,10 +69,10 @@ impl Walk<'_> {
 
     fn straight(&self, ops: &[Op], region: Region) {
         let lanes = self.lanes(self.summary(region));
-        self.simd.run(Straight { lanes: &lanes, ops });
+        self.simd.run(RunOps { lanes: &lanes, ops });
     }
 
-    fn body(&mut self, body: &Body, region: Region) -> Result<Flow, Halt> {
+    fn body(&mut self, body: &Body, region: Region) -> Result<Flow, Halted> {
         let mut region = region;
         for node in body {
             let flow = match node {
@@ -115,7 +115,14 @@ impl Walk<'_> {
     }
 
     /// All lanes go one way.
-    fn branch(&mut self, cond: Reg, accept: &Body, reject: &Body, how: &Branch, region: Region) -> Result<Flow, Halt> {
+    fn branch(
+        &mut self,
+        cond: Reg,
+        accept: &Body,
+        reject: &Body,
+        how: &BranchPlan,
+        region: Region,
+    ) -> Result<Flow, Halted> {
         let taken = self.ground.file[self.ground.place(cond).base as usize].first() != 0;
         let flow = self.body(if taken { accept } else { reject }, region)?;
         let Some(join) = how.join else { return Ok(flow) };
@@ -140,7 +147,7 @@ impl Walk<'_> {
     /// Computes which lanes of `outer` go into a region.
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
         let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
-        let Some(mask) = self.mask(to) else { unreachable!("only EVERY has none") };
+        let Some(mask) = self.mask(to) else { unreachable!("only ALL_LANES has none") };
         let before = self.active(outer);
         // Lanes that do not exist must not keep a loop going. Masks that vary along the row know them already.
         let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
@@ -157,10 +164,10 @@ impl Walk<'_> {
         cond: Reg,
         accept: &Body,
         reject: &Body,
-        how: &Branch,
+        how: &BranchPlan,
         sides: [Region; 2],
         outer: Region,
-    ) -> Result<Flow, Halt> {
+    ) -> Result<Flow, Halted> {
         let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
         let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
         // A side that takes over the mask of the region around comes last: the other still needs it.
@@ -197,7 +204,7 @@ impl Walk<'_> {
             [None, None] => return Ok(Flow::Gone),
             [Some(end), None] | [None, Some(end)] if end == join.into => {}
             _ => {
-                let Some(into) = self.mask(join.into) else { unreachable!("only EVERY has none") };
+                let Some(into) = self.mask(join.into) else { unreachable!("only ALL_LANES has none") };
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
                     self.lanes(self.summary(end)).join(into, self.active(end), self.code.entry);
@@ -220,7 +227,7 @@ impl Walk<'_> {
             (_, false) => limit <= index,
         };
         let mut decided = None;
-        let rows = if place.down == 0 { 1 } else { self.summary(EVERY).grid.last()?.y + 1 };
+        let rows = if place.down == 0 { 1 } else { self.summary(ALL_LANES).grid.last()?.y + 1 };
         for y in 0..rows {
             let first = ground.file[place.at(y, 0)].first();
             let last = first.checked_add(ground.width - 1)?;
@@ -236,7 +243,7 @@ impl Walk<'_> {
     /// Finds the active blocks of a region whose mask was put together.
     fn resummarise(&mut self, region: Region, outer: Region) {
         let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         if region == outer {
             let before = summary.clone();
             self.lanes(&before).summarise(mask, self.code.entry, &mut summary);
@@ -246,7 +253,7 @@ impl Walk<'_> {
         self.summaries[region.0 as usize] = summary;
     }
 
-    fn leave(&mut self, leave: Leave, together: Flow) -> Flow {
+    fn leave(&mut self, leave: LoopExit, together: Flow) -> Flow {
         let Some((region, collector)) = leave.split else { return together };
         if let Some(collector) = collector {
             self.lanes(self.summary(region)).join(collector, self.active(region), self.code.entry);
@@ -254,10 +261,10 @@ impl Walk<'_> {
         Flow::Gone
     }
 
-    fn tick(&mut self) -> Result<(), Halt> {
+    fn tick(&mut self) -> Result<(), Halted> {
         self.patience -= 1;
         if self.patience == 0 {
-            self.patience = super::PATIENCE;
+            self.patience = super::CHECK_INTERVAL;
             self.stop.check()?;
             if self.yields {
                 std::thread::yield_now();
@@ -274,7 +281,7 @@ impl Walk<'_> {
         continuing: &Body,
         break_if: Option<Reg>,
         region: Region,
-    ) -> Result<Flow, Halt> {
+    ) -> Result<Flow, Halted> {
         loop {
             self.tick()?;
             match self.body(body, region)? {
@@ -298,11 +305,11 @@ impl Walk<'_> {
         body: &Body,
         continuing: &Body,
         break_if: Option<Reg>,
-        spin: Spin,
-        pack: Option<&Pack>,
-    ) -> Result<Flow, Halt> {
-        let Spin { outer, region, end, continued, broke } = spin;
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+        spin: DivergentLoop,
+        pack: Option<&PackPlan>,
+    ) -> Result<Flow, Halted> {
+        let DivergentLoop { outer, region, end, continued, broke } = spin;
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         let entry = self.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
@@ -317,7 +324,7 @@ impl Walk<'_> {
         while !self.summary(region).is_empty() {
             self.tick()?;
             rounds = rounds.wrapping_add(1);
-            let look = rounds.is_multiple_of(super::PACK) || self.code.pack_always;
+            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.code.pack_always;
             // Findings name lanes by where they are.
             if let Some(plan) = pack.filter(|_| look && self.ground.check.is_none()) {
                 self.pack(plan, region, &mut packing);
@@ -379,7 +386,7 @@ impl Walk<'_> {
             self.unpack(packing);
         }
         let Some((collector, after)) = broke else { return Ok(Flow::On(outer)) };
-        let Some(into) = self.mask(after) else { unreachable!("only EVERY has none") };
+        let Some(into) = self.mask(after) else { unreachable!("only ALL_LANES has none") };
         self.lanes(self.summary(outer)).none(into);
         self.lanes(self.summary(outer)).join(into, Some(collector), entry);
         self.resummarise(after, outer);
@@ -405,7 +412,7 @@ impl Walk<'_> {
         }
     }
 
-    fn call(&mut self, function: usize, region: Region) -> Result<(), Halt> {
+    fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
         // Functions that call each other twice take for ever without a loop.
         self.tick()?;
         let code = self.code;
@@ -420,12 +427,12 @@ impl Walk<'_> {
 }
 
 /// Instructions to run, compiled for the widest instruction set at hand.
-struct Straight<'l> {
+struct RunOps<'l> {
     lanes: &'l Lanes<'l, 'l>,
     ops: &'l [Op],
 }
 
-impl crate::simd::Work for Straight<'_> {
+impl crate::simd::Vectorize for RunOps<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.execute(self.ops);
@@ -439,10 +446,10 @@ struct Narrow<'l> {
     entry: Option<Reg>,
     cond: Reg,
     wanted: u32,
-    into: &'l mut Summary,
+    into: &'l mut ActiveBlocks,
 }
 
-impl crate::simd::Work for Narrow<'_> {
+impl crate::simd::Vectorize for Narrow<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.narrow(self.to, self.outer, self.entry, self.cond, self.wanted, self.into);

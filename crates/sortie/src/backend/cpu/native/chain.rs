@@ -7,7 +7,7 @@ use std::{cell::RefCell, sync::OnceLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use sortie_cpu::{Bound, Halt, Stop, Threads, native};
+use sortie_cpu::{BoundMemory, Halted, Stop, Threads, native};
 use sortie_plan::{
     Element, Function,
     fuse::{At, Program},
@@ -101,11 +101,11 @@ impl Chain {
     /// Computes all outputs. `bound`: the inputs, then the outputs.
     pub(super) fn run(
         &self,
-        bound: &mut [Bound<'_>],
+        bound: &mut [BoundMemory<'_>],
         scalars: &[u32],
         threads: &Threads,
         stop: Stop<'_>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Halted> {
         let (read, written) = bound.split_at_mut(self.inputs);
         let inputs: SmallVec<[&[u32]; 8]> = read.iter().map(|input| words(input)).collect();
         let pieces = self.pieces(written);
@@ -129,22 +129,17 @@ impl Chain {
                 self.piece(&inputs, scalars, piece);
             }
         };
-        pool.in_place_scope(|scope| {
-            for _ in 1..threads.count() {
-                scope.spawn(|_| work());
-            }
-            work();
-        });
+        Threads::share(pool, threads.count(), work);
         halted.into_inner().map_or(Ok(()), Err)
     }
 
     /// The outputs, cut into what a thread computes at a time.
-    fn pieces<'m>(&self, outputs: &'m mut [Bound<'_>]) -> SmallVec<[Piece<'m>; 2]> {
+    fn pieces<'m>(&self, outputs: &'m mut [BoundMemory<'_>]) -> SmallVec<[Piece<'m>; 2]> {
         let starts = (0..self.len).step_by(PIECE);
         let mut pieces: SmallVec<[Piece<'m>; 2]> =
             starts.map(|start| Piece { start, outputs: SmallVec::new() }).collect();
         for (output, element) in outputs.iter_mut().zip(&self.outputs) {
-            let Bound::Write(words) = output else { unreachable!("outputs are written") };
+            let BoundMemory::Write(words) = output else { unreachable!("outputs are written") };
             let size = if *element == Element::F16 { PIECE / 2 } else { PIECE };
             for (piece, words) in pieces.iter_mut().zip(words.chunks_mut(size)) {
                 piece.outputs.push(words);
@@ -195,10 +190,10 @@ fn next<'m>(pieces: &Mutex<impl Iterator<Item = Piece<'m>>>) -> Option<Piece<'m>
     pieces.lock().next()
 }
 
-fn words<'m>(bound: &'m Bound<'_>) -> &'m [u32] {
+fn words<'m>(bound: &'m BoundMemory<'_>) -> &'m [u32] {
     match bound {
-        Bound::Read(words) => words,
-        Bound::Write(_) | Bound::Shared(_) => unreachable!("inputs are only read"),
+        BoundMemory::Read(words) => words,
+        BoundMemory::Write(_) | BoundMemory::Shared(_) => unreachable!("inputs are only read"),
     }
 }
 

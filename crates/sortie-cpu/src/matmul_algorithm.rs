@@ -2,7 +2,7 @@
 
 /// What computes a large product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
+pub enum MatmulAlgorithm {
     /// `gemm`.
     Gemm,
     /// `matrixmultiply`, strips of columns shared between threads.
@@ -11,7 +11,7 @@ pub enum Library {
     Whole,
 }
 
-impl Library {
+impl MatmulAlgorithm {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Gemm, Self::Strips, Self::Whole];
 
