@@ -1,14 +1,14 @@
-//! Memory given to a run.
+//! Memory bound to a program.
 
 use std::sync::atomic::AtomicU32;
 
-/// What is bound to one slot of a program. Memory is words of 32 bits.
+/// Memory bound to one [`ProgramBinding`](crate::ProgramBinding), as 32-bit words.
 #[derive(Debug)]
 pub enum BoundMemory<'a> {
     /// Only read.
     Read(&'a [u32]),
-    /// Read and written, and bound nowhere else in this run.
+    /// Read and written, and bound only once in this dispatch.
     Write(&'a mut [u32]),
-    /// Read and written, and perhaps bound to another slot too.
+    /// Read and written, and possibly bound more than once.
     Shared(&'a [AtomicU32]),
 }

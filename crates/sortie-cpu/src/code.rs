@@ -1,10 +1,9 @@
 //! The instruction set: what a kernel is lowered to.
 //!
-//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so there are no
-//! vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of the same value.
-//! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], [`Op::Add`], stores and
-//! atomics.
-//! Control flow is a tree of [`Node`]s.
+//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so
+//! there are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of
+//! the same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
+//! [`Op::Blend`], [`Op::Add`], stores and atomics. Control flow is a tree of [`Node`]s.
 
 use naga::Span;
 use smallvec::SmallVec;
@@ -185,7 +184,7 @@ pub(crate) enum Root {
     Immediate,
     /// Workgroup memory; offsets are into all of it.
     Workgroup,
-    /// An array of the invocation's own, by number.
+    /// A private array of the invocation, by number.
     Local(u32),
 }
 
@@ -196,7 +195,7 @@ pub(crate) enum Limit {
     None,
     /// A fixed number.
     Fixed(u32),
-    /// What fits into the buffer: an entry of [`crate::compiled::Compiled::counts`].
+    /// The elements that fit into the buffer: an entry of [`crate::compiled::Compiled::counts`].
     Count(u32),
 }
 
@@ -209,7 +208,7 @@ pub(crate) struct Term {
     pub(crate) limit: Limit,
 }
 
-/// What an access does to memory, and where. Units are words, or half words where `half` is set.
+/// The memory that an access refers to. Units are words, or half words where `half` is set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) root: Root,
@@ -218,7 +217,7 @@ pub(crate) struct Address {
     pub(crate) offset: u32,
     /// All dynamic indices until [`crate::lower::finish`] folds all but one of them into `base`.
     pub(crate) terms: SmallVec<[Term; 2]>,
-    /// What the folded indices come to; all ones when one of them is out of bounds.
+    /// The sum of the folded indices; all ones if one of them is out of bounds.
     pub(crate) base: Option<Reg>,
     /// By how much the index of the last term grows from lane to lane of a row, where that is known.
     pub(crate) linear: Option<u32>,
@@ -242,9 +241,9 @@ pub(crate) struct Access {
     pub(crate) parts: Parts,
     pub(crate) region: Region,
     pub(crate) mask: Option<Reg>,
-    /// The shape of a load's result: of the address, and of what lies there.
+    /// The shape of a load's result: that of the address and of the memory.
     pub(crate) shape: Shape,
-    /// `atomicLoad` or `atomicStore`: only those who check look at it.
+    /// `atomicLoad` or `atomicStore`; used for fences and checks.
     pub(crate) atomic: bool,
     pub(crate) span: Span,
 }
@@ -301,12 +300,12 @@ pub(crate) enum Op {
         c: Reg,
         grid: bool,
     },
-    /// A variable takes a value. Until masks are known; then a copy or a blend.
+    /// Assigns a variable. Replaced by a copy or a blend when masks are known.
     Set {
         d: Reg,
         a: Reg,
         region: Region,
-        /// The value it starts with, before anybody looks.
+        /// Its initial value.
         init: bool,
     },
     /// Takes the value where the mask is set.
@@ -347,7 +346,7 @@ pub(crate) enum Op {
         value: Reg,
         region: Region,
     },
-    /// Everybody gets the value of the first lane of its workgroup.
+    /// All lanes get the value of the first lane of their workgroup.
     Broadcast {
         d: Reg,
         a: Reg,
@@ -383,7 +382,7 @@ pub(crate) enum Node {
         function: usize,
         region: Region,
     },
-    /// Lanes are always together: only those who check look at it.
+    /// Lanes run in lockstep, so it is used for checks only.
     Barrier {
         flags: naga::Barrier,
         span: Span,
@@ -395,22 +394,24 @@ pub(crate) type Body = Vec<Node>;
 /// How lanes go through an `if`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BranchPlan {
-    /// Lanes may part: the regions of the two sides. Otherwise all go one way.
+    /// Lanes may diverge: the regions of the two sides. `None`: all lanes take the same side.
     pub(crate) split: Option<[Region; 2]>,
     /// The region the `if` stands in.
     pub(crate) outer: Option<Region>,
-    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of them.
+    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of
+    /// them.
     pub(crate) join: Option<Join>,
-    /// All lanes leave inside: nobody goes on.
+    /// All lanes leave inside: no lane goes on.
     pub(crate) gone: bool,
     /// Whether the sides do anything that needs their lanes.
     pub(crate) runs: [bool; 2],
-    /// The comparison behind the condition, where its ends decide for all lanes.
+    /// The comparison that computes the condition, if the first and last lane of a row decide for all.
     pub(crate) guard: Option<Box<Guard>>,
 }
 
-/// A comparison of an index that grows by one from lane to lane with something that is the same for all: `if id.x >= n { return; }`.
-/// Where both ends of a row agree, so do all lanes between, and no lane has to be looked at.
+/// A comparison of an index that grows by one from lane to lane with something that is the same for all:
+/// `if id.x >= n { return; }`. If both ends of a row agree, so do all lanes between, and the comparison need not be
+/// computed per lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     /// Computes the condition, for when they do not agree.

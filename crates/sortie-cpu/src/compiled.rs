@@ -1,4 +1,5 @@
-//! A kernel after lowering: code on scalar registers, and what it takes to run it. Plain data between [`lower`](crate::lower) and [`run`](crate::run).
+//! A kernel after lowering: code on scalar registers, and the tables needed to run it. Plain data between
+//! [`lower`](crate::lower) and [`run`](crate::run).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,16 +9,16 @@ use crate::{
     shape::Shape,
 };
 
-/// From this many instructions on, calls share their callees.
+/// Kernels with at least this many instructions share one copy of a function between calls.
 pub(crate) const MIN_SHARED_CALLEE_SIZE: usize = 20_000;
 
-/// When means that only pay for large kernels are used.
+/// Thresholds of optimisations that only pay for large kernels.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct LoweringOptions {
-    /// From this many instructions on, calls share their callees.
+    /// Kernels with at least this many instructions share one copy of a function between calls.
     pub min_shared_callee_size: usize,
-    /// Lanes of a loop are packed whenever one has left.
+    /// Pack the lanes of a loop as soon as one has left.
     pub pack_always: bool,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Register {
     pub(crate) slot: u32,
 }
 
-/// An array of the invocation's own: as many places, one after the other.
+/// A private array of an invocation: `words` adjacent registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     pub(crate) shape: Shape,
@@ -90,7 +91,7 @@ pub(crate) struct Local {
     pub(crate) words: u32,
 }
 
-/// A runtime-sized array: how many elements it has follows from the buffer.
+/// A runtime-sized array; the buffer's size determines how many elements it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) slot: u32,
@@ -99,7 +100,7 @@ pub(crate) struct Count {
     pub(crate) stride: u32,
 }
 
-/// Whether invocations only touch their own element of a buffer.
+/// Whether invocations only access their own element of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ElementOwnership {
     Unused,
@@ -111,7 +112,7 @@ pub(crate) enum ElementOwnership {
     },
 }
 
-/// A buffer that a program binds.
+/// A buffer that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramBinding {
     /// Its `@group`.

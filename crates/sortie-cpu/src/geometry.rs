@@ -1,17 +1,19 @@
 //! How invocations become lanes.
 //!
-//! Lanes form a rectangle of rows. What a register depends on (its [`Shape`]) follows from how workgroups are laid over the rectangle:
+//! Lanes form a rectangle of rows. What a register depends on (its [`Shape`]) follows from how workgroups are laid over
+//! the rectangle:
 //!
-//! - [`Mode::Columns`]: kernels without workgroup memory and barriers. Workgroups stand side by side, so that a row has consecutive
-//!   `global_invocation_id.x`; the rows of a workgroup are rows.
-//! - [`Mode::Groups`]: kernels with them whose workgroups have one row, or rows too short to be worth it. Each row is a workgroup, and what is uniform
-//!   in a workgroup is per row.
+//! - [`Mode::Columns`]: kernels without workgroup memory and barriers. Workgroups are side by side, so that a row has
+//!   consecutive `global_invocation_id.x`; the rows of a workgroup are rows.
+//! - [`Mode::Groups`]: kernels with them whose workgroups have one row, or rows too short to pay. Each row is a
+//!   workgroup, and what is uniform in a workgroup is per row.
 //! - [`Mode::Tile`]: the others. One workgroup at a time.
 //!
-//! Kernels whose workgroups may wait for each other (`crate::lower`'s `waits` finds them) run [`alone`](Geometry::alone): one workgroup in a rectangle,
-//! started in the order of their numbers. Lanes of a rectangle advance together, so one workgroup that waits for another beside it would never see it
-//! get on. What is promised: a workgroup that waits for one with a lower number, or for one that has started, sees it get on. Nothing is promised to
-//! invocations that wait for others of their own workgroup, other than at barriers.
+//! Kernels whose workgroups may wait for each other (`crate::lower`'s `waits` finds them) run
+//! [`alone`](Geometry::alone): one workgroup in a rectangle, started in the order of their numbers. Lanes of a
+//! rectangle advance together, so a workgroup that waits for another in its rectangle would wait endlessly. Guaranteed:
+//! a workgroup can wait for one with a lower number, or for one that has started. There is no guarantee for invocations
+//! that wait for others of their own workgroup, except at barriers.
 
 use crate::{code::Builtin, lanes::BLOCK, shape::Shape};
 
@@ -36,7 +38,7 @@ pub(crate) struct Geometry {
     pub(crate) alone: bool,
 }
 
-/// How one dispatch lies over rectangles: their size, and how many workgroups are in one.
+/// How a dispatch is divided into rectangles: their size, and the workgroups in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RectangleLayout {
     /// Lanes of a row.
@@ -157,7 +159,7 @@ impl Geometry {
         let lanes = if self.alone { 1 } else { lanes };
         match self.mode {
             Mode::Columns { rows } => {
-                // Rectangles of one size, as far as that goes: what depends on it is then made once.
+                // Rectangles of equal size where possible, so that frames and masks are reused.
                 let across = even(groups[0], (lanes / (width * height)).clamp(1, groups[0]));
                 let down = match rows {
                     // Rows of one workgroup in depth do not mix with those of the next.
@@ -244,7 +246,7 @@ impl Geometry {
     }
 }
 
-/// As few parts of at most so many as there must be, as even as they can be.
+/// The size of parts of at most `most`, as few and as even as possible.
 fn even(all: u32, most: u32) -> u32 {
     all.div_ceil(all.div_ceil(most))
 }

@@ -47,7 +47,7 @@ impl First for Cell<Block> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BlockLayout {
     pub(crate) base: u32,
-    /// From one block of its own to the next: 0 when there is only one.
+    /// Distance from one block of the register to the next: 0 if there is only one.
     pub(crate) step: u32,
     /// From one column of blocks, or row of lanes, to the next.
     pub(crate) across: u32,
@@ -121,8 +121,8 @@ pub(crate) struct BlockLoop<'f> {
 
 /// One block, lane by lane.
 ///
-/// `black_box` keeps the compiler from unrolling the lanes and vectorising over blocks instead, which is five times slower. It costs
-/// no instruction.
+/// `black_box` keeps the compiler from unrolling the lanes and vectorising over blocks instead, which is five times
+/// slower. It costs no instruction.
 macro_rules! lanes {
     ($to:expr, $lane:ident => $value:expr) => {{
         std::hint::black_box(());
@@ -146,8 +146,8 @@ impl<'f> BlockLoop<'f> {
         Operand::new(self.file, place, stretch, self.along)
     }
 
-    /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same: the loops are
-    /// where the time goes.
+    /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same:
+    /// the loops are where the time goes.
     #[inline(always)]
     pub(crate) fn map1(self, a: BlockLayout, f: impl Fn(u32) -> u32 + Copy) {
         for stretch in self.stretches {

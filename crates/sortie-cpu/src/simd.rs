@@ -1,6 +1,6 @@
-//! The widest instruction set that this machine has.
+//! Runs code with the widest instruction set of this machine.
 
-/// Work that gains from wide vectors. Its code is compiled once for each instruction set.
+/// Code that gains from wide vectors. It is compiled once for each instruction set.
 pub(crate) trait Vectorize {
     fn work(self);
 }

@@ -38,7 +38,8 @@ struct Liveness<'a> {
     origins: &'a [Origin],
     zones: &'a [RegionInfo],
     lives: FxHashMap<Reg, LiveRange>,
-    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not ended.
+    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not
+    /// ended.
     loops: Vec<(u32, Vec<Reg>)>,
     place: u32,
 }
@@ -153,8 +154,9 @@ impl Liveness<'_> {
                 Node::Ops(ops) => {
                     for op in ops {
                         self.place += 1;
-                        // What is written may overlap with what is read for the last time: blocks are read before they are written.
-                        // Accesses to memory write several registers one after the other, so theirs must not.
+                        // What is written may overlap with what is read for the last time: blocks are read before they
+                        // are written. Accesses to memory write several registers one after the other, so theirs must
+                        // not.
                         let apart = !op.is_pure() && !matches!(op, Op::Blend { .. } | Op::Add { .. });
                         op.operands().into_iter().for_each(|reg| self.touch(reg));
                         self.place += u32::from(!apart);

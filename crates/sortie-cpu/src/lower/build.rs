@@ -64,8 +64,8 @@ pub(super) struct Builder {
 pub(super) struct BodyMark {
     entries: usize,
     touched: usize,
-    /// What variables held outside, where the body knows nothing of it. Otherwise it is what is held in the body, without the variables
-    /// that were touched in it: nothing is copied for each body.
+    /// What variables held outside, where the body knows nothing of it. Otherwise it is what is held in the body,
+    /// without the variables that were touched in it: nothing is copied for each body.
     held: Option<FxHashMap<Reg, Reg>>,
 }
 
@@ -284,7 +284,7 @@ impl Builder {
         self.touched.push(variable);
     }
 
-    /// Loads one scalar for each offset. What nobody can change meanwhile is loaded once.
+    /// Loads one scalar for each offset. Memory that cannot change is loaded once.
     pub(super) fn load(&mut self, address: &Address, offsets: &[u32], steady: bool, span: Span) -> SmallVec<[Reg; 4]> {
         let key = |offset| Pure::Load(Box::new(address.clone()), offset);
         let mut parts = Parts::new();
@@ -319,7 +319,7 @@ pub(super) fn access(address: Address, parts: Parts, span: Span) -> Access {
     Access { address, parts, region: ALL_LANES, mask: None, shape: Shape::UNIFORM, atomic: false, span }
 }
 
-/// Memory that nobody writes while a kernel runs.
+/// Whether memory is never written while the kernel runs.
 pub(super) fn is_steady(root: Root, writes: impl Fn(u32) -> bool) -> bool {
     match root {
         Root::Buffer(slot) => !writes(slot),

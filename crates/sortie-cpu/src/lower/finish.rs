@@ -1,4 +1,5 @@
-//! From instructions to code that runs: lanes and shapes found, masks given registers, addresses folded, registers assigned.
+//! From instructions to code that runs: lanes and shapes found, masks given registers, addresses folded, registers
+//! assigned.
 
 use super::{
     Lower, Origin, allocate, count_reads, for_each_op, linear, optimise,
@@ -65,7 +66,7 @@ pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], 
         for_each_op(body, &mut |op| spread_over_rows(op, shapes));
     }
     peephole::guards(&mut bodies, &shapes, &by_one);
-    // Whoever calls a shared function writes the mask of its lanes, which may be all that is ever done with it.
+    // The caller of a shared function writes its mask, even if nothing reads it.
     let mut always = vec![entry, ones];
     always.extend(roots.iter().filter_map(|root| zones[root.0 as usize].mask));
     let allocation = allocate::allocate(&mut bodies, &origins, &shapes, &locals, &local_shapes, &zones, &always);

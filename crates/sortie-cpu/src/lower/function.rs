@@ -15,14 +15,15 @@ use crate::{
     code::{ALL_LANES, Atomic, AtomicOp, Binary, Body, BranchPlan, Loop, LoopExit, LoopPlan, Node, Op, Parts, Reg},
 };
 
-/// Bodies within bodies, those of functions included, while they are lowered: that takes stack.
+/// Nesting depth of bodies, those of functions included, during lowering, which is recursive.
 const MAX_OPEN_BODIES: usize = 2_000;
 
-/// Bodies around a call from which on it shares its callee: passes over deep bodies take long.
+/// Calls nested deeper than this share their callee: passes over deep bodies are slow.
 const MAX_INLINE_DEPTH: usize = 64;
 
-/// Instructions of a kernel: functions that are handed pointers to variables of those that are handed pointers … have a copy for each. At this
-/// many, lowering takes a second or two and 200 MB; some passes take longer where loops are nested deeply.
+/// Instructions of a kernel. Functions that take pointers are copied for each set of variables, so a short source can
+/// have very many. At this many, lowering takes one or two seconds and 200 MB; some passes take longer where loops are
+/// nested deeply.
 const MAX_INSTRUCTIONS: usize = 400_000;
 
 /// A function while it is lowered.
@@ -40,7 +41,7 @@ pub(super) struct FunctionFrame<'a> {
     loops: Vec<BreakTarget>,
 }
 
-/// What `break` leaves, and what `continue` does, if anything.
+/// A loop or switch that `break` leaves; `continue` skips switches.
 #[derive(Clone, Copy)]
 struct BreakTarget {
     id: Loop,
@@ -88,7 +89,7 @@ impl<'a> Lower<'a> {
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
-        // Nobody looks at them any more: the next call may have them.
+        // They are no longer used: the next call may reuse them.
         for place in &frame.locals {
             if let VariableStorage::Local(local) = place {
                 self.free_locals.entry(self.locals[*local as usize]).or_default().push(*local);
@@ -220,7 +221,7 @@ impl<'a> Lower<'a> {
         Ok(self.build.close(mark))
     }
 
-    /// Selectors exclude each other, so the cases stand one after the other, each under its own condition.
+    /// Selectors exclude each other, so the cases become a sequence of `if`s.
     fn switch(
         &mut self,
         frame: &mut FunctionFrame<'a>,
@@ -306,7 +307,8 @@ impl<'a> Lower<'a> {
         let result = if self.build.size < self.min_shared_callee_size && depth - self.floor < MAX_INLINE_DEPTH {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
-            // With one `return`, at the end, its body stands in line: what is known in it is known after it.
+            // With at most one `return`, at the end, the body is inlined without a scope: what is known in it is known
+            // after it.
             let current = self.build.current();
             let in_line = match returns_of(current) {
                 0 => true,
@@ -354,7 +356,8 @@ impl<'a> Lower<'a> {
             None => {
                 let parameters: Vec<Reg> = dynamic.iter().map(|_| self.build.variable()).collect();
                 let floor = std::mem::replace(&mut self.floor, self.build.depth());
-                // Others may call it while they use what is free now, and it is called when others have taken what it has done with.
+                // Other callers may use arrays that are free now, so the shared function must not reuse them, and the
+                // reverse.
                 let free = std::mem::take(&mut self.free_locals);
                 let outside = self.build.open_apart();
                 for (reg, parameter) in passed.iter_mut().flat_map(Lowered::registers).zip(&parameters) {
@@ -427,7 +430,8 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// What an expression came to. Literals, variables and the like are never emitted: they are lowered when first asked for.
+    /// The lowered form of an expression. Literals, variables and the like are never emitted: they are lowered when
+    /// first used.
     pub(super) fn lowered(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         if let Some(lowered) = &frame.values[handle.index()] {
             return Ok(lowered.clone());
@@ -465,8 +469,8 @@ pub(super) fn returns_of(body: &Body) -> usize {
     body.iter().map(one).sum()
 }
 
-/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer lanes to keep
-/// track of. Up to a depth: walking through bodies takes stack.
+/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer
+/// lanes to keep track of. Up to a depth: walking through bodies takes stack.
 pub(super) fn straighten(body: &mut Body) {
     straighten_to(body, MAX_STRAIGHTEN_DEPTH);
 }

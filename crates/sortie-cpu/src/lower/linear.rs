@@ -1,4 +1,5 @@
-//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the invocation's own.
+//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the
+//! invocation's own.
 
 use super::{Origin, build::register, for_each_list, for_each_op};
 use crate::{
@@ -32,8 +33,8 @@ struct Facts<'a> {
     changed: bool,
 }
 
-/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it, and for each
-/// register whether it grows by one from lane to lane of a row.
+/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of
+/// it, and for each register whether it grows by one from lane to lane of a row.
 pub(super) fn addresses(
     bodies: &mut [&mut Body],
     origins: &mut Vec<Origin>,

@@ -1,8 +1,9 @@
 //! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
 //!
-//! Calls are lowered where they stand, each with its own copy of the callee, so that what a call passes (constants, pointers, uniform
-//! values) is known inside. A module that would grow beyond [`MIN_SHARED_CALLEE_SIZE`](crate::compiled::SHARE_FROM) instructions that way shares copies from there on: one for each
-//! function and set of memory that its pointers point into.
+//! Calls are inlined: each gets its own copy of the callee, so that the arguments (constants, pointers, uniform values)
+//! are known inside. A module that would grow beyond
+//! [`MIN_SHARED_CALLEE_SIZE`](crate::compiled::MIN_SHARED_CALLEE_SIZE) instructions that way shares copies from there
+//! on: one for each function and set of memory that its pointers point into.
 
 mod allocate;
 mod build;
@@ -41,7 +42,7 @@ use crate::{
     compiled::{Compiled, Count, LoweringOptions},
 };
 
-/// Bodies within bodies, those of functions included: lanes walk through them by recursion, on a
+/// Nesting depth of bodies, those of functions included: they are run by recursion, on a
 /// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
 const MAX_DEPTH: u32 = 200;
 
@@ -50,7 +51,7 @@ type Value = SmallVec<[Reg; 4]>;
 
 type Result<T> = std::result::Result<T, Unsupported>;
 
-/// Says where in the source it is that something is not supported.
+/// Adds the source location to an error.
 trait Located<T> {
     fn at(self, span: Span) -> Result<T>;
 }
@@ -129,7 +130,7 @@ struct Lower<'a> {
     module: &'a Module,
     info: &'a ModuleInfo,
     build: Builder,
-    /// From this many instructions on, calls share their callees.
+    /// Kernels with at least this many instructions share one copy of a function between calls.
     min_shared_callee_size: usize,
     /// How deep the body of the shared function at hand is.
     floor: usize,
@@ -138,13 +139,13 @@ struct Lower<'a> {
     counts: Vec<Count>,
     /// Words of each local array.
     locals: Vec<u32>,
-    /// Those that nobody uses any more, by their words.
+    /// Local arrays that are no longer used, by their words.
     free_locals: FxHashMap<u32, Vec<u32>>,
     /// Private variables.
     globals: FxHashMap<Handle<naga::GlobalVariable>, VariableStorage>,
     workgroup_words: u32,
     workgroup_offsets: FxHashMap<Handle<naga::GlobalVariable>, u32>,
-    /// Which variables of a function are indexed by what is only known at run time.
+    /// Variables of each function that are indexed at run time.
     indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
     shared: Vec<Body>,
     shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::SharedFunction>,
@@ -189,7 +190,7 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// Refuses types that have a scalar in them that is not covered.
+    /// Checks that all scalars of a type are supported.
     fn check_type(&self, handle: Handle<naga::Type>, span: Span) -> Result<()> {
         // Each type once: structs of two structs of two structs … have few types and many members.
         let mut seen = FxHashSet::default();

@@ -1,5 +1,5 @@
-//! What makes the code shorter before anything is known about lanes. Pure instructions compute the same wherever they stand and
-//! whoever is active, so they may be moved freely.
+//! Optimisations before anything is known about lanes. Pure instructions compute the same value at any place and with
+//! any active lanes, so they may be moved freely.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -9,8 +9,8 @@ use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
 const MAX_SELECT_OPS: usize = 10;
 
-/// Times that all is looked through for what nobody reads. Most is gone after two; a chain of variables that are handed on round after round of
-/// a loop takes one for each, and may stay: it is only slower.
+/// Passes that remove unused instructions. Two remove most of them; a chain of variables passed on from iteration to
+/// iteration needs one pass for each variable. What is left is only slower.
 const MAX_ROUNDS: usize = 16;
 
 pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
@@ -174,7 +174,7 @@ fn for_each_list_back(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     }
 }
 
-/// Removes instructions whose results nobody reads. Returns how many.
+/// Removes instructions whose results are never read. Returns how many.
 fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
     for_each_list_back(body, &mut |ops| {
@@ -209,8 +209,8 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     removed
 }
 
-/// Drops first values that are always overwritten before anybody looks: then a variable that is only ever set to something linear
-/// stays linear.
+/// Drops initial values that are always overwritten before they are read: then a variable that is only ever set to
+/// something linear stays linear.
 fn drop_inits(body: &mut Body, origins: &[Origin]) {
     let mut order = Order { origins, first: FxHashMap::default(), started: Vec::new(), place: 0 };
     order.number(body);

@@ -1,7 +1,8 @@
-//! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer blocks.
+//! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer
+//! blocks.
 //!
-//! That asks for a loop in which all that differs between lanes is in registers of their own. What is kept by row or by column is
-//! spread over the lanes before the loop.
+//! That asks for a loop in which all that differs between lanes is in registers of their own. What is kept by row or by
+//! column is spread over the lanes before the loop.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -1,5 +1,5 @@
-//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that the
-//! instruction before could have written itself.
+//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that
+//! the instruction before could have written itself.
 
 use rustc_hash::FxHashMap;
 
@@ -9,7 +9,8 @@ use crate::{
     shape::Shape,
 };
 
-/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
+/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take
+/// minutes.
 pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
 /// Over all bodies of a program.
@@ -32,7 +33,8 @@ pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
     op.results().contains(&wanted)
 }
 
-/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before the last use.
+/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before
+/// the last use.
 fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     let mut copies = Copies {
         origins,
@@ -77,7 +79,8 @@ fn renamed(names: &FxHashMap<Reg, Reg>, mut reg: Reg) -> Reg {
     reg
 }
 
-/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program order.
+/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program
+/// order.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     count: u32,
@@ -212,7 +215,7 @@ pub(super) fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
     ops.retain(|_| gone.next() != Some(&true));
 }
 
-/// `t = …; x = t` becomes `x = …` when nobody else wants `t`, and `x` is not looked at in between.
+/// `t = …; x = t` becomes `x = …` when nothing else reads `t`, and nothing in between uses `x`.
 fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut gone = vec![false; ops.len()];
@@ -242,7 +245,8 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
     remove(ops, &gone);
 }
 
-/// Finds conditions that compare an index with something uniform right before they are asked, and by nobody else.
+/// Finds conditions of `if`s that compare an index with a uniform value right before the `if` and are not used
+/// elsewhere.
 pub(super) fn guards(bodies: &mut [&mut Body], shapes: &[Shape], by_one: &[bool]) {
     let uses = count_reads(bodies, shapes.len());
     for body in bodies {

@@ -15,11 +15,12 @@ use crate::{
     code::{Address, Binary, Limit, Op, Part, Parts, Reg, Root, Term, Unary},
 };
 
-/// Words of arrays up to which no two calls share one, and beyond which there are none.
+/// Up to this many words of private arrays, calls do not share arrays.
 const MAX_UNSHARED_WORDS: u32 = 1 << 10;
+/// Words of private arrays per invocation, and of one value.
 const MAX_WORDS: u32 = 1 << 20;
 
-/// What an expression came to.
+/// The lowered form of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Lowered {
     Value(Value),
@@ -31,7 +32,7 @@ pub(super) enum Lowered {
 pub(super) enum VariableStorage {
     /// In registers, one for each scalar.
     Registers(Rc<[Reg]>),
-    /// In an array of the invocation's own, because it is indexed at run time.
+    /// In a private array, because it is indexed at run time.
     Local(u32),
 }
 
@@ -63,7 +64,8 @@ impl Lowered {
 }
 
 impl Pointer {
-    /// What a shared function is specialised for, of a pointer that it is given: where it points, but for what only run time says.
+    /// What a shared function is specialised for: where the pointer points, without the indices that are known only at
+    /// run time.
     pub(super) fn key(&self) -> Target {
         let mut to = self.to.clone();
         to.indices().into_iter().for_each(|index| *index = Reg(0));
@@ -207,10 +209,10 @@ impl Lower<'_> {
         Ok(cells)
     }
 
-    /// An array of the invocation's own. It may hold what another left there.
+    /// Allocates a private array. Its contents are undefined.
     pub(super) fn local(&mut self, cells: u32, span: Span) -> Result<u32> {
         let words: u32 = self.locals.iter().fold(cells, |sum, words| sum.saturating_add(*words));
-        // As long as there are few, each has the shape that its own uses ask for.
+        // Below this size each array gets the shape that its own uses need.
         if words > MAX_UNSHARED_WORDS
             && let Some(local) = self.free_locals.get_mut(&cells).and_then(Vec::pop)
         {
@@ -373,7 +375,8 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The address of a pointer into memory in words or half words, and the scalars there with their number in the value.
+    /// The address of a pointer into memory in words or half words, and the scalars there with their number in the
+    /// value.
     pub(super) fn address(&self, pointer: &Pointer, half: bool, span: Span) -> Result<(Address, Vec<(usize, Leaf)>)> {
         let Target::Memory { root, offset, terms } = &pointer.to else { unreachable!("not in memory") };
         let layout = Self::layout_of(*root);

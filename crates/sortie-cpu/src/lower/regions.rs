@@ -1,12 +1,12 @@
 //! Which lanes are active where, and how every register varies over them.
 //!
-//! A *region* is a stretch of code with one set of active lanes. All code starts in [`ALL_LANES`]; an `if` whose condition varies opens a region
-//! for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on in a region without them. A condition that is the same for
-//! all lanes opens none.
+//! A *region* is a stretch of code with one set of active lanes. All code starts in [`ALL_LANES`]; an `if` whose
+//! condition varies opens a region for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on
+//! in a region without them. A condition that is the same for all lanes opens none.
 //!
-//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane: those that are
-//! not active never look. Set further inside, it is blended, and varies as the mask does. So a loop counter behind an early return stays
-//! uniform.
+//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane:
+//! those that are not active never look. Set further inside, it is blended, and varies as the mask does. So a loop
+//! counter behind an early return stays uniform.
 //!
 //! Shapes and regions depend on each other: both grow from nothing until they no longer change.
 
@@ -19,8 +19,8 @@ use crate::{
     shape::Shape,
 };
 
-/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on the next, set in an
-/// order that hides it, would take a round each.
+/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on
+/// the next, set in an order that hides it, would take a round each.
 const MAX_ROUNDS: u32 = 64;
 
 /// A region under construction.
@@ -30,7 +30,7 @@ pub(super) struct RegionDraft {
     /// How its mask varies.
     pub(super) total: Shape,
     in_loop: bool,
-    /// May take over the register of this region's mask, which nobody needs any more.
+    /// May reuse the mask register of this region, whose mask is no longer needed.
     pub(super) instead_of: Option<Region>,
     depth: u32,
 }
@@ -149,7 +149,8 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is then found in a few rounds.
+    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is
+    /// then found in a few rounds.
     fn widen(&mut self) {
         for (shape, origin) in self.shapes.iter_mut().zip(&*self.origins) {
             if *origin == Origin::Variable {
@@ -264,7 +265,7 @@ impl<'a> Regions<'a> {
         } else if uses.several_trees {
             home = None;
         } else if uses.read.is_some_and(|read| self.rounds.get(&read).is_some_and(|end| self.holds(region, *end))) {
-            // Who is not active here has left the loop, and nobody looks at it outside.
+            // Lanes that are not active here have left the loop, and nothing reads it outside.
             return None;
         } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
             // Its lanes may change from one time round to the next, and the value outlives that.
@@ -593,7 +594,7 @@ fn escapes_beyond(body: &Body, inside: &mut Vec<Loop>) -> bool {
     })
 }
 
-/// Whether a side does anything that needs its lanes: all but leaving where nobody counts.
+/// Whether a side needs to know its lanes: not if it only leaves and its lanes are not collected.
 fn runs(body: &Body) -> bool {
     match body.as_slice() {
         [] | [Node::Return] => false,

@@ -1,10 +1,12 @@
-//! Which loops only try again: `loop { let old = atomicLoad(&x); if atomicCompareExchangeWeak(&x, old, f(old)).exchanged { break; } }`.
+//! Which loops only try again:
+//! `loop { let old = atomicLoad(&x); if atomicCompareExchangeWeak(&x, old, f(old)).exchanged { break; } }`.
 //!
-//! In each round the first invocation that reaches the exchange succeeds, unless another has changed the word since it was read, which has then
-//! succeeded itself. So in every round one invocation makes progress, and none waits for a workgroup that has not started.
+//! In each round the first invocation that reaches the exchange succeeds, unless another has changed the word since it
+//! was read, which has then succeeded itself. So in every round one invocation makes progress, and none waits for a
+//! workgroup that has not started.
 //!
-//! Invariant: said of a loop only if each round that does not leave it tries the exchange, with what was in the same word a moment ago, and leaves when
-//! it succeeds.
+//! Invariant: said of a loop only if each round that does not leave it tries the exchange, with what was in the same
+//! word a moment ago, and leaves when it succeeds.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

@@ -1,18 +1,21 @@
 //! Which kernels wait for other workgroups.
 //!
-//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that another workgroup sets, a lock, a
-//! counter. Lanes of one rectangle go round together, so a workgroup that waits for another of its rectangle would never end. A kernel with such a
-//! loop runs its workgroups one at a time, started in order (see [`crate::geometry`]).
+//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that
+//! another workgroup sets, a lock, a counter. Lanes of one rectangle go round together, so a workgroup that waits for
+//! another of its rectangle would never end. A kernel with such a loop runs its workgroups one at a time, started in
+//! order (see [`crate::geometry`]).
 //!
-//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The exception is what is proved to retry
-//! ([`super::retries`]): a loop around a compare-and-exchange of the value that was there a moment ago, which succeeds unless another invocation did.
+//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The
+//! exception is what is proved to retry ([`super::retries`]): a loop around a compare-and-exchange of the value that
+//! was there a moment ago, which succeeds unless another invocation did.
 
 use rustc_hash::FxHashSet;
 
 use super::retries::retries;
 use crate::code::{Body, Loop, Node, Op, Reg, Root};
 
-/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics, is taken for one that waits.
+/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics,
+/// is taken for one that waits.
 const MAX_VISITED_OPS: usize = 4 << 20;
 
 /// Whether workgroups of this code may wait for each other.

@@ -1,7 +1,7 @@
 //! Functions of single elements, applied to a block at a time.
 //!
-//! A block is a slice of words, whatever they stand for: what lies between the steps of a chain then needs no types. Each function computes the
-//! same bits as the WGSL that a device without this crate would run, on this crate.
+//! A block is a slice of words of any element type, so intermediate results of a chain of functions need no types. Each
+//! function computes the same bits as the WGSL of the tensor operation does on this crate.
 
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
 
@@ -14,8 +14,9 @@ use crate::{
 
 /// Applies a function to blocks of equal length.
 ///
-/// `operands` and `result` are element types. Halves are given as the floats of the same value; a result of halves is rounded to the nearest half,
-/// still as a float. Operands that the function does not take, and scalars, are not read. If a block is shorter than `to`, the rest of `to` is left.
+/// `operands` and `result` are element types. Halves are given as the floats of the same value; a result of halves is
+/// rounded to the nearest half, still as a float. Operands that the function does not take, and scalars, are not read.
+/// If a block is shorter than `to`, the rest of `to` is left.
 ///
 /// ```
 /// use sortie_cpu::native::apply;
@@ -29,14 +30,14 @@ pub fn apply(f: Function, operands: Element, result: Element, args: [&[u32]; 3],
     Simd::new().run(Apply { f, operands, result, args, scalars, to });
 }
 
-/// Halves to floats: half `start` of `words`, and those after it.
+/// Converts halves to floats, from half number `start` of `words` on.
 pub fn widen(words: &[u32], start: usize, to: &mut [u32]) {
     for (at, to) in (start..).zip(to) {
         *to = math::f16_bits_to_f32(words[at / 2] >> (at % 2 * 16)).to_bits();
     }
 }
 
-/// Floats to halves, two to a word; what has no partner is put beside a zero.
+/// Converts floats to halves, two per word. An odd number of floats is padded with a zero.
 pub fn narrow(floats: &[u32], to: &mut [u32]) {
     for (pair, to) in floats.chunks(2).zip(to) {
         let half = |at: usize| pair.get(at).map_or(0, |bits| math::f32_to_f16_bits(f32::from_bits(*bits)));
@@ -44,7 +45,7 @@ pub fn narrow(floats: &[u32], to: &mut [u32]) {
     }
 }
 
-/// What a word stands for.
+/// A type that a word can hold.
 trait Word: Copy {
     fn of(bits: u32) -> Self;
     fn bits(self) -> u32;
@@ -214,7 +215,7 @@ impl Apply<'_> {
             Function::GreaterEqual => self.two(|a: u32, b: u32| a >= b),
             Function::Select => self.select(),
             Function::Cast if self.result.is_float() => self.one(math::u32_to_f32),
-            // Of unsigned numbers the rest changes nothing, or is not there.
+            // The other functions are the identity for unsigned numbers, or are never applied to them.
             _ => self.one(|x: u32| x),
         }
     }
@@ -239,7 +240,7 @@ impl Apply<'_> {
             Function::Greater => self.two(|a: i32, b: i32| a > b),
             Function::GreaterEqual => self.two(|a: i32, b: i32| a >= b),
             Function::Cast if self.result.is_float() => self.one(math::i32_to_f32),
-            // The same bits as without a sign.
+            // The same bits as for unsigned numbers.
             _ => self.unsigned(),
         }
     }
@@ -274,7 +275,7 @@ fn gelu_tanh(x: f32) -> f32 {
     0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)))
 }
 
-/// A negative base has powers that are whole numbers.
+/// A negative base has powers with integral exponents.
 #[inline(always)]
 fn pow(x: f32, y: f32) -> f32 {
     let size = if y == 0.0 { 1.0 } else { math::pow(x.abs(), y) };

@@ -1,9 +1,11 @@
-//! Products of matrices, by `gemm` or `matrixmultiply` (through `ndarray`, which gives it a safe face).
+//! Products of matrices, by `gemm` or `matrixmultiply` (through `ndarray`, which has a safe interface to it).
 //!
-//! `gemm` is the default for every shape: with two cores of an EPYC with AVX-512 it took 0.15 to 0.7 of `matrixmultiply`'s time where one side has fewer
-//! than 32 rows or columns, and 0.9 to 1.0 for larger ones. Which is faster for large products depends on the machine, by up to 1.5 times either way. A
-//! product never measures that: [`time_matmul_algorithms`](super::time_libraries) does when it is called, and [`Threads::set_matmul_algorithm`] has large products computed by
-//! another library. Until that is called, products of one shape are all computed alike.
+//! `gemm` is the default for every shape: with two cores of an EPYC with AVX-512 it took 0.15 to 0.7 of
+//! `matrixmultiply`'s time where one side has fewer than 32 rows or columns, and 0.9 to 1.0 for larger ones. Which is
+//! faster for large products depends on the machine, by up to 1.5 times either way. A product never measures that:
+//! [`time_matmul_algorithms`](super::time_matmul_algorithms) does, and
+//! [`Threads::set_matmul_algorithm`] sets the algorithm for large products. Until then, all products of one shape use the
+//! same algorithm.
 
 use std::sync::Mutex;
 
@@ -17,13 +19,14 @@ use super::{
 };
 use crate::{MatmulAlgorithm, Threads};
 
-/// Multiplications from which on columns are shared between threads: about 20 µs on one.
+/// Products with at least this many multiplications are shared between threads: about 20 µs on one thread.
 const MIN_SHARED_WORK: usize = 1 << 20;
 
-/// Rows and columns of the product below which `gemm` is always taken: `matrixmultiply` packs both sides, which takes longer than a product of so few.
+/// Products with fewer rows or columns always use `gemm`: `matrixmultiply` packs both operands, which takes longer than
+/// such a product.
 const MIN_ALGORITHM_SIDE: usize = 32;
 
-/// What to multiply: `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, each row after row.
+/// The product `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, all row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
     /// Rows of `a` and `c`.
@@ -57,7 +60,7 @@ impl Matmul {
 /// ```
 ///
 /// # Errors
-/// When a length is not what the shape says.
+/// A slice does not have the length that the shape requires.
 pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Threads) -> Result<(), Mismatch> {
     let Matmul { m, k, n, .. } = shape;
     let size = usize::saturating_mul;
@@ -71,7 +74,7 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
         c.fill(0.0);
         return Ok(());
     }
-    // A vector that is given transposed lies the same.
+    // A transposed vector has the same memory layout.
     match (m, n) {
         (1, _) => {
             let product = if shape.transpose_b { RowProduct::DotProduct } else { RowProduct::WeightedSum };
@@ -96,7 +99,7 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     Ok(())
 }
 
-/// One product by a library, on all threads if it is shared, else on this one.
+/// Computes one product with an algorithm, on all threads if `shared`, else on the calling thread.
 pub(super) fn multiply(
     library: MatmulAlgorithm,
     left: &ArrayView2<'_, f32>,
@@ -117,7 +120,7 @@ pub(super) fn multiply(
     }
 }
 
-/// Strips of columns: what is packed of the right side is large, and each thread packs only its own part of it.
+/// Strips of columns: the right operand is large, and each thread packs only its own part of it.
 fn strips(
     left: &ArrayView2<'_, f32>,
     right: &ArrayView2<'_, f32>,
@@ -135,7 +138,7 @@ fn strips(
         strips.push((mine, strip));
         (rest_of_right, rest) = (beside, others);
     }
-    // Whoever is ready takes the next: a thread that is slow to wake holds nobody up.
+    // Each thread takes the next strip when it is ready, so a thread that wakes late delays no other.
     let strips = Mutex::new(strips);
     let next = || strips.lock().ok().and_then(|mut strips| strips.pop());
     let work = || {

@@ -1,7 +1,7 @@
-//! Built-in operations as native Rust: what a tensor operation runs on this device instead of WGSL.
+//! Built-in operations as plain Rust. Tensor operations run these on the CPU device instead of WGSL.
 //!
-//! Slices in, slices out; lengths that do not fit are a [`Mismatch`], never a panic. Small work runs on the calling thread; large work is
-//! shared with [`Threads`](crate::Threads).
+//! Slices in, slices out; wrong lengths are a [`Mismatch`], never a panic. Small operations run on the calling thread,
+//! large ones on [`Threads`](crate::Threads).
 
 mod function;
 mod gemm;
@@ -17,18 +17,18 @@ pub use self::{
     timing::time_matmul_algorithms,
 };
 
-/// Lengths that do not fit together.
+/// A slice has the wrong length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What the first operand, or the shape, asks for.
+    /// The required length.
     pub wanted: usize,
-    /// What there is.
+    /// The actual length.
     pub found: usize,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} elements wanted, {} found", self.wanted, self.found)
+        write!(f, "expected {} elements, found {}", self.wanted, self.found)
     }
 }
 

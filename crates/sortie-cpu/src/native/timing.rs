@@ -1,4 +1,4 @@
-//! Which library multiplies large matrices fastest here.
+//! Measures which algorithm is fastest for large matrix products.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use ndarray::{ArrayView2, ArrayViewMut2};
 use super::matmul::multiply;
 use crate::{MatmulAlgorithm, Threads};
 
-/// Multiplies matrices of 256 × 256 by each library in turns, about 5 ms in all. Returns the median time of each; changes nothing.
+/// Multiplies 256 × 256 matrices with each algorithm in turn, about 5 ms in all. Returns the median time of each; does
+/// not set the algorithm.
 ///
 /// ```
 /// use sortie_cpu::{Threads, native};

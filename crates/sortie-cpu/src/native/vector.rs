@@ -1,4 +1,4 @@
-//! Products of a vector and a matrix: every element of the matrix is used once, so nothing is worth packing.
+//! Products of a vector and a matrix. Every element of the matrix is used once, so packing does not pay.
 
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
 
@@ -9,19 +9,19 @@ use crate::{
     simd::{Simd, Vectorize},
 };
 
-/// Elements of the matrix from which on threads share them: about 20 µs on one.
+/// Matrices with at least this many elements are shared between threads: about 20 µs on one thread.
 const MIN_SHARED_WORK: usize = 1 << 17;
 
-/// How the matrix lies.
+/// How a row of the matrix enters the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowProduct {
-    /// Each row is multiplied by one element of the vector, and all are added.
+    /// The result is the sum of all rows, each times one element of the vector.
     WeightedSum,
-    /// Each row gives one element of the result, its product with the vector.
+    /// Each element of the result is the dot product of one row with the vector.
     DotProduct,
 }
 
-/// `result = vector · matrix`, of rows that are as long as the result, or as the vector.
+/// `result = vector · matrix`. Rows are as long as the result, or as the vector.
 pub(super) fn multiply(product: RowProduct, vector: &[f32], matrix: &[f32], result: &mut [f32], threads: &Threads) {
     let simd = Simd::new();
     let Some(pool) = threads.pool().filter(|_| matrix.len() >= MIN_SHARED_WORK && result.len() > 1) else {

@@ -1,4 +1,4 @@
-//! Looks for mistakes that lockstep execution hides.
+//! Finds mistakes that lockstep execution hides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,26 +24,26 @@ pub(crate) struct Checker {
 struct State {
     workgroup: FxHashMap<usize, WordHistory>,
     storage: FxHashMap<(u32, usize), WordHistory>,
-    /// The workgroup at hand, and how many barriers it has passed, for workgroup memory and for buffers.
+    /// The current workgroup, and the barriers it has passed, for workgroup memory and for buffers.
     group: u64,
     barriers: [u32; 2],
     seen: FxHashSet<(ReportKind, Option<std::ops::Range<usize>>)>,
     findings: Vec<RaceReport>,
 }
 
-/// What has happened to a word.
+/// The last accesses to a word.
 #[derive(Clone, Copy, Debug, Default)]
 struct WordHistory {
     written: Option<AccessRecord>,
     read: Option<AccessRecord>,
-    /// Somebody else read it too, in the same stretch.
+    /// Several invocations read it since the last barrier.
     read_by_many: bool,
-    /// Who last did so in an earlier workgroup.
+    /// The last accesses of an earlier workgroup.
     written_before: Option<AccessRecord>,
     read_before: Option<AccessRecord>,
 }
 
-/// Who touched it, and when.
+/// Which invocation accessed a word, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct AccessRecord {
     group: u64,
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    /// Finds a read of workgroup memory that still has the zeros that it starts with.
+    /// Reports a read of workgroup memory that no invocation has written.
     fn unwritten(&mut self, root: Root, at: usize, touch: AccessRecord, span: Span) {
         let AccessRecord { group, lane, .. } = touch;
         if root == Root::Workgroup && self.workgroup.get(&at).is_none_or(|word| word.written.is_none()) {
@@ -185,7 +185,7 @@ impl State {
         let earlier = |other: Option<AccessRecord>| other.filter(|other| other.group != group);
         word.written_before = earlier(word.written).or(word.written_before);
         word.read_before = earlier(word.read).or(word.read_before);
-        // Within a workgroup a barrier separates; between workgroups nothing does.
+        // A barrier orders accesses within a workgroup; nothing orders those of different workgroups.
         let conflicts = |other: AccessRecord| {
             let apart = other.group == group && (other.lane == lane || other.barriers != barriers);
             !(apart || other.atomic && touch.atomic)

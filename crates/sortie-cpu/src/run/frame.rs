@@ -11,7 +11,7 @@ use crate::{
     shape::Shape,
 };
 
-/// Registers and what they need, kept by a thread from one run to the next.
+/// The registers of a rectangle and their layout. A thread keeps frames from one dispatch to the next.
 #[derive(Debug)]
 pub(crate) struct Frame {
     program: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Frame {
     exist: Option<(u32, u32)>,
 }
 
-/// Frames that a thread keeps, and the blocks they may have together: 8 MiB.
+/// Frames that a thread keeps, and their blocks in total: 8 MiB.
 const MAX_KEPT_FRAMES: usize = 16;
 const MAX_KEPT_BLOCKS: usize = 8 << 20 >> 6;
 
@@ -118,7 +118,7 @@ impl Frame {
         for (reg, builtin) in &code.builtins {
             let again = match builtin {
                 Builtin::Entry => changed,
-                // Registers are reused within a rectangle, so only what lives all the time stays.
+                // Other registers are reused within a rectangle; only the entry mask stays allocated.
                 _ => true,
             };
             if again || fresh {

@@ -42,7 +42,7 @@ impl Index {
     }
 }
 
-/// What is known about an access before any lane is looked at.
+/// Bounds of an access, the same for all lanes.
 struct AccessBounds {
     limit: u32,
     stride: u32,
@@ -62,7 +62,7 @@ impl Lanes<'_, '_> {
         let index = match (access.address.terms.first(), access.address.linear.filter(|_| !self.packed)) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
-                // Of this very block: others are not computed where none of their lanes is active.
+                // From this block: blocks without an active lane are not computed.
                 Index::Linear(self.file[self.place(term.index).at(y, x)].first(), step)
             }
             (Some(term), None) => Index::Each(block(self.place(term.index))),
@@ -92,7 +92,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Does what an instruction does to memory, wherever that is.
+    /// Performs an action on the memory of a root.
     #[inline(always)]
     fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
@@ -153,7 +153,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Where the elements of a stretch follow each other without a gap, one word each: the first, if all are in bounds.
+    /// The address of the first element of a range of blocks, if its elements are adjacent words and all in bounds.
     #[inline(always)]
     fn run_of_words(&self, access: &Access, reach: &AccessBounds, row: u32, stretch: BlockRange) -> Option<usize> {
         if self.packed
@@ -196,7 +196,7 @@ impl Lanes<'_, '_> {
         true
     }
 
-    /// Stores the blocks of a stretch of which all lanes take part. Returns how many that were.
+    /// Stores the leading blocks of a range whose lanes are all active. Returns how many.
     #[inline(always)]
     fn store_stretch<W: Words>(
         &self,
@@ -299,7 +299,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Sixteen records of `N` words that follow each other; `M` is sixteen times `N`.
+    /// Loads sixteen adjacent records of `N` words; `M` is sixteen times `N`.
     #[inline(always)]
     fn load_records<W: Words, const N: usize, const M: usize>(
         &self,
@@ -361,7 +361,7 @@ impl Lanes<'_, '_> {
                         }
                     }
                 }
-                // Lane by lane, so that of several that write one place the last wins with all its parts.
+                // Lane by lane, so that if several lanes write the same address, the last one wins with all parts.
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
                     let Some(at) = address(&reach, &spot, lane, row) else { continue };
                     for (number, part) in access.parts.iter().enumerate() {
@@ -481,7 +481,7 @@ impl Lanes<'_, '_> {
         access.address.terms.iter().any(|term| lanes(term.index)) || access.address.base.is_some_and(lanes)
     }
 
-    /// The addresses of all active lanes, with the lane: slow, for those who check.
+    /// Visits the addresses of all active lanes; slow, used for checks only.
     pub(super) fn addresses(&self, access: &Access, mut visit: impl FnMut(u32, u32, Option<usize>)) {
         let reach = self.reach(access);
         for stretch in &self.summary.grid {
@@ -518,7 +518,7 @@ fn place_of(reach: &AccessBounds, index: u32, base: u32, row: u32) -> Option<usi
     fits.then_some(at as usize)
 }
 
-/// Where sixteen elements of so many words follow each other without a gap, all in bounds: the first.
+/// The address of the first of sixteen adjacent elements of `words` words, if all are in bounds.
 #[inline(always)]
 fn contiguous(reach: &AccessBounds, spot: &BlockAddresses, half: bool, words: u32, row: u32) -> Option<usize> {
     let Index::Linear(first, 1) = spot.index else { return None };

@@ -1,10 +1,12 @@
 //! A dispatch: rectangles of lanes, one after the other or spread over threads.
 //!
-//! On one thread all memory is plain. On several, a buffer of which every invocation touches only its own element is cut into slices, one for
-//! each stretch of rectangles; every other buffer that is written is accessed by relaxed atomics.
+//! On one thread all memory is plain. On several threads, a buffer of which every invocation accesses only its own
+//! element is divided into slices, one for each range of rectangles; every other buffer that is written is accessed by
+//! relaxed atomics.
 //!
-//! Workgroups that may wait for each other start in the order of their numbers: each thread takes the next when it is done with its own, and none is
-//! taken by a thread that does not run it at once. So what a workgroup waits for has been started, and its thread never waits for a later one.
+//! Workgroups that may wait for each other start in the order of their numbers: each thread takes the next when it has
+//! finished its own, and runs it at once. So a workgroup only waits for workgroups that have started, and no thread
+//! waits for a later workgroup.
 
 mod check;
 mod frame;
@@ -33,44 +35,46 @@ use crate::{
     simd::Simd,
 };
 
-/// Loop iterations between two looks at the clock.
+/// Loop iterations between two checks of [`Stop`].
 const CHECK_INTERVAL: u32 = 64;
 
-/// Loop iterations between two looks at how many lanes are left.
+/// Loop iterations between two attempts to pack lanes.
 const PACK_INTERVAL: u32 = 8;
 
-/// Work that is worth waking other threads for, in blocks times instructions: about 20 µs.
+/// Dispatches with at least this much work (blocks times instructions) wake other threads: about 20 µs.
 const MIN_SHARED_WORK: u64 = 6_000;
 
-/// Bytes of registers of one rectangle: they should stay in the first-level cache.
+/// Bytes of registers per rectangle: they should stay in the first-level cache.
 const MAX_REGISTER_BYTES: u32 = 24 << 10;
 
 type Views<'a> = SmallVec<[View<'a>; 8]>;
 
-/// One use of a program.
+/// Arguments of one dispatch.
 #[derive(Debug)]
 pub struct DispatchArgs<'a, 'b> {
-    /// Workgroups in each dimension; any number.
+    /// Workgroups in each dimension; there is no limit.
     pub groups: [u32; 3],
-    /// One for each of [`Program::bindings`](crate::Program::bindings).
+    /// Memory for each of [`Program::bindings`](crate::Program::bindings).
     pub bound: &'b mut [BoundMemory<'a>],
     /// The words of its `var<immediate>`.
     pub immediates: &'b [u32],
 }
 
-/// What [`Program::check`](crate::Program::check) reports beyond conflicting access, divergent barriers and out-of-bounds access, which it always does.
+/// Optional checks of [`Program::check`](crate::Program::check). Conflicting access, divergent barriers and
+/// out-of-bounds access are always reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Reads of workgroup memory that no invocation has written. It starts as zeros, so that is no mistake in WGSL.
+    /// Report reads of workgroup memory that no invocation has written. WGSL allows them: workgroup memory starts as
+    /// zeros.
     pub unwritten: bool,
 }
 
-/// Something that [`Program::check`](crate::Program::check) found.
+/// A mistake found by [`Program::check`](crate::Program::check).
 #[derive(Clone, Debug)]
 pub struct RaceReport {
-    /// What, with the invocations that took part.
+    /// Description, with the invocations involved.
     pub message: String,
-    /// Where in the source.
+    /// Location in the source.
     pub span: naga::Span,
 }
 
@@ -91,13 +95,13 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
         let sets = RectangleRunner { code, layout, groups, immediates, stop, check: None, yields: false };
         return sets.run(&views, 0..layout_sets(&layout));
     };
-    // Enough rectangles for all threads to be busy to the end, large enough to be worth it.
+    // Enough rectangles to keep all threads busy, each large enough to pay.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
     let in_order = code.geometry.alone;
     let sets = RectangleRunner { code, layout, groups, immediates, stop, check: None, yields: in_order };
     let total = layout_sets(&layout);
-    // In order, a part is a thread's views alone: which rectangles it runs is found out as they are taken.
+    // In order, a part holds only a thread's views: rectangles are assigned as threads take them.
     let chunks = total.min(threads.count() as u64 * if in_order { 1 } else { 4 });
     if chunks < 2 {
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
@@ -168,7 +172,7 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
     }
 }
 
-/// Runs with all that can be checked, one workgroup at a time.
+/// Runs with all checks, one workgroup at a time.
 pub(crate) fn check(
     code: &Compiled,
     run: DispatchArgs<'_, '_>,
@@ -199,7 +203,7 @@ fn lanes(code: &Compiled) -> u32 {
 }
 
 fn layout_sets(layout: &RectangleLayout) -> u64 {
-    // The third axis of 2³² each does not fit, and would never end.
+    // Three axes of 2³² each do not fit, and would never end.
     layout.sets.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
 }
 
@@ -251,7 +255,7 @@ struct RectangleRunner<'a> {
     immediates: &'a [u32],
     stop: Stop<'a>,
     check: Option<&'a Checker>,
-    /// Another thread may have to get on for a loop to end.
+    /// A loop may wait for another thread, so yield now and then.
     yields: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Lanes of a loop that many others have left, moved together.
+//! Packs the lanes that remain in a loop into fewer blocks.
 
 use super::walk::Walker;
 use crate::{
@@ -6,20 +6,21 @@ use crate::{
     lanes::{BLOCK, Block},
 };
 
-/// Where lanes of a loop are while they are not where they belong.
+/// Where the lanes of a packed loop came from.
 pub(super) struct Packing<'c> {
     plan: &'c PackPlan,
     /// The blocks that had a lane in the loop when it was first packed: their numbers in a register.
     blocks: Vec<u32>,
     /// Where the lanes belong, counted in lanes of those blocks.
     homes: Vec<u32>,
-    /// What each carried register holds for all of them. Right for lanes that have left, and for registers that are not written.
+    /// The value of each carried register for all of them. Valid for lanes that have left, and for registers that are
+    /// not written.
     saved: Vec<Vec<u32>>,
     /// Whether an outer loop was packed already.
     before: bool,
 }
 
-/// Packs, compiled for the widest instruction set at hand.
+/// Packs lanes with the widest instruction set.
 struct PackLanes<'w, 'b, 'c> {
     walk: &'w mut Walker<'b>,
     plan: &'c PackPlan,
@@ -89,7 +90,7 @@ impl Walker<'_> {
             let homes = (0..count * BLOCK as u32).collect();
             Packing { plan, blocks, homes, saved: Vec::new(), before: self.packed }
         });
-        // Blocks that have none left are not in the summary, and their masks may hold anything.
+        // Blocks without active lanes are not in the list, and their masks are undefined.
         let used = at.homes.len();
         let mut stay = Vec::with_capacity(count as usize * BLOCK);
         let mut left = Vec::with_capacity(used);

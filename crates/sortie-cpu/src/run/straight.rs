@@ -60,7 +60,7 @@ impl ActiveBlocks {
     }
 }
 
-/// All that straight-line code needs, the same for a whole rectangle.
+/// The state that straight-line code uses, the same for a whole rectangle.
 pub(crate) struct RectangleState<'a, 'b> {
     pub(crate) file: &'b [Cell<Block>],
     pub(crate) places: &'b [BlockLayout],
@@ -91,7 +91,7 @@ pub(crate) struct RectangleState<'a, 'b> {
 pub(crate) struct Lanes<'a, 'b> {
     pub(crate) ground: &'b RectangleState<'a, 'b>,
     pub(crate) summary: &'b ActiveBlocks,
-    /// Lanes are not where they belong: neighbours need not be neighbours.
+    /// Lanes are packed: adjacent lanes need not be adjacent invocations.
     pub(crate) packed: bool,
 }
 
@@ -174,15 +174,16 @@ impl Lanes<'_, '_> {
         self.file[self.place(reg).base as usize].first()
     }
 
-    /// Runs instructions one after the other, each for all lanes. Who sees what an atomic stored sees all that was written before it, which is more
-    /// than WGSL promises: flags and locks guard plain memory. On x86-64 that costs nothing.
+    /// Runs instructions one after the other, each for all lanes. An atomic load that sees a stored value also sees
+    /// everything written before it, which is more than WGSL promises: flags and locks protect plain memory. On x86-64
+    /// that costs nothing.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
         let into = |to: Reg, from: [Reg; 3], grid: bool| Instruction { lanes: self, to, from, grid };
         for op in ops {
             match op {
                 Op::Unary { f, d, a, grid } => eval::unary(*f, into(*d, [*a; 3], *grid)),
-                // What is the same for all lanes is computed once: loops count that way, and addresses.
+                // Uniform values (loop counters, addresses) are computed once.
                 Op::Binary { f, d, a, b, .. } if self.place(*d).class == 0 => {
                     let operands = [self.uniform(*a), self.uniform(*b), 0];
                     self.file[self.place(*d).base as usize].set(Block::splat(eval::binary(*f, One(operands))));
@@ -275,7 +276,8 @@ impl Lanes<'_, '_> {
         self.file[place.base as usize..][..blocks as usize].iter().for_each(|block| block.set(value));
     }
 
-    /// The lanes of `outer` for which a condition holds, or does not: their mask into a register, their blocks into a summary.
+    /// Selects the lanes of `outer` for which a condition holds, or does not: writes their mask to a register and their
+    /// blocks to `into`.
     #[inline(always)]
     pub(crate) fn narrow(
         &self,
@@ -288,11 +290,11 @@ impl Lanes<'_, '_> {
     ) {
         let to = self.place(to);
         let cond = self.place(cond);
-        // One of them stands in for the other where there is only one, or none: all lanes of a row that varies by row exist.
+        // A missing mask is all ones: all lanes of a mask that varies by row exist.
         let ones = self.place(self.ones);
         let outer = outer.map_or(ones, |reg| self.place(reg));
         let entry = entry.map_or(ones, |reg| self.place(reg));
-        // What is per row or column is blended as a whole, so its mask has to be right where no lane is active, too.
+        // Values per row or column are blended as a whole, so their mask must be valid where no lane is active, too.
         let wide = to.class == 3;
         let partial = |place: BlockLayout| place.class == 1 || place.class == 2;
         let (blocks, along) = match wide {
@@ -360,7 +362,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// No lanes, in the blocks of the summary at hand.
+    /// Clears a mask in the current active blocks.
     pub(crate) fn none(&self, to: Reg) {
         let to = self.place(to);
         let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
@@ -371,7 +373,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Adds the lanes of one mask to another, in the blocks of the summary at hand. `None` is all lanes that exist.
+    /// Adds the lanes of one mask to another, in the current active blocks. `None`: all lanes that exist.
     pub(crate) fn join(&self, to: Reg, from: Option<Reg>, entry: Reg) {
         let to = self.place(to);
         let entry = self.place(entry);

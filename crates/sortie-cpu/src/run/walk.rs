@@ -14,7 +14,7 @@ use crate::{
 enum Flow {
     /// By its end: lanes go on in this region.
     On(Region),
-    /// All lanes left for the end of this loop, or for its next time round.
+    /// All lanes left for the end of this loop, or for its next iteration.
     Break(u32),
     Continue(u32),
     /// No lane goes on here: all have left, one by one or by returning.
@@ -29,11 +29,11 @@ pub(crate) struct Walker<'b> {
     pub(crate) summaries: &'b mut [ActiveBlocks],
     pub(crate) simd: Simd,
     pub(crate) stop: Stop<'b>,
-    /// Loop iterations until the clock is looked at again.
+    /// Loop iterations until the next check of `stop`.
     pub(crate) patience: u32,
-    /// Another thread may have to get on for a loop to end.
+    /// A loop may wait for another thread, so yield now and then.
     pub(crate) yields: bool,
-    /// Lanes are not where they belong.
+    /// Lanes are packed.
     pub(crate) packed: bool,
 }
 
@@ -57,7 +57,7 @@ impl Walker<'_> {
         self.summaries[to.0 as usize] = summary;
     }
 
-    /// The register of a region's mask. Where all lanes are active it may hold anything.
+    /// The mask register of a region. Undefined where all lanes are active.
     pub(super) fn mask(&self, region: Region) -> Option<Reg> {
         self.code.zones[region.0 as usize].mask
     }
@@ -149,7 +149,7 @@ impl Walker<'_> {
         let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
         let Some(mask) = self.mask(to) else { unreachable!("only ALL_LANES has none") };
         let before = self.active(outer);
-        // Lanes that do not exist must not keep a loop going. Masks that vary along the row know them already.
+        // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
         let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
         let entry = (!knows && self.code.zones[to.0 as usize].shape.has_x()).then_some(self.code.entry);
         let wanted = if wanted { 0 } else { u32::MAX };
@@ -170,11 +170,11 @@ impl Walker<'_> {
     ) -> Result<Flow, Halted> {
         let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
         let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
-        // A side that takes over the mask of the region around comes last: the other still needs it.
+        // A side that reuses the mask register of the outer region comes last: the other side still reads it.
         let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
         let order = if takes(0) { [1, 0] } else { [0, 1] };
         if let Some(side) = how.guard.as_ref().and_then(|guard| self.decide(guard)) {
-            // All lanes go one way, and nobody else.
+            // All lanes take one side, none the other.
             let other = sides[1 - side];
             self.summaries[other.0 as usize].clear();
             self.summaries[other.0 as usize].all = false;
@@ -240,7 +240,7 @@ impl Walker<'_> {
         decided.map(|holds| usize::from(!holds))
     }
 
-    /// Finds the active blocks of a region whose mask was put together.
+    /// Recomputes the active blocks of a region from its mask.
     fn resummarise(&mut self, region: Region, outer: Region) {
         let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
         let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
@@ -413,7 +413,7 @@ impl Walker<'_> {
     }
 
     fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
-        // Functions that call each other twice take for ever without a loop.
+        // Functions that call each other twice can run practically endlessly without a loop.
         self.tick()?;
         let code = self.code;
         let root = code.roots[function];
@@ -426,7 +426,7 @@ impl Walker<'_> {
     }
 }
 
-/// Instructions to run, compiled for the widest instruction set at hand.
+/// Runs instructions with the widest instruction set.
 struct RunOps<'l> {
     lanes: &'l Lanes<'l, 'l>,
     ops: &'l [Op],

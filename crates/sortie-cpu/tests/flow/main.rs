@@ -1,10 +1,12 @@
 //! Random control flow, compared with an interpreter of trees that runs one invocation at a time.
 //!
-//! Kernels compute with integers, so every bit is known. They have loops of all forms with `break`, `continue` and `return` anywhere,
-//! `switch`, functions with pointers, arrays that are indexed out of bounds, and workgroups of many shapes with and without workgroup
-//! memory. Each runs as it is, with functions shared between calls, with lanes packed in loops, on one thread and on several, and under the checker.
+//! Kernels compute with integers, so every bit is known. They have loops of all forms with `break`, `continue` and
+//! `return` anywhere, `switch`, functions with pointers, arrays that are indexed out of bounds, and workgroups of many
+//! shapes with and without workgroup memory. Each runs as it is, with functions shared between calls, with lanes packed
+//! in loops, on one thread and on several, and under the checker.
 //!
-//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases, `SORTIE_SEED` others.
+//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases, `SORTIE_SEED`
+//! others.
 
 mod generate;
 mod interpret;

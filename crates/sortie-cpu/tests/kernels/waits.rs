@@ -33,7 +33,8 @@ fn kernel(size: &str, body: &str) -> String {
     )
 }
 
-/// Group n leaves the sum of the numbers up to n + 1 in `flags[n]`, which it can only know from the one before: every way to wait for it.
+/// Group n leaves the sum of the numbers up to n + 1 in `flags[n]`, which it can only know from the one before: every
+/// way to wait for it.
 const CHAINS: [(&str, &str); 9] = [
     (
         "one invocation asks for a flag",
@@ -188,7 +189,7 @@ fn a_lock_that_one_invocation_of_each_workgroup_takes_guards_plain_memory() {
     }
 }
 
-/// What learns something from atomics and waits for nobody.
+/// Kernels that depend on atomics and do not wait.
 const OTHERS: [(&str, &str); 12] = [
     ("a histogram", "for (var i = 0u; i < limit[0]; i++) { atomicAdd(&flags[i % 8u], 1u); }"),
     ("places in a list", "for (var i = 0u; i < limit[0]; i++) { out[atomicAdd(&flags[0], 1u) % 64u] = i; }"),
