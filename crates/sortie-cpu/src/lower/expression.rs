@@ -1,6 +1,8 @@
 //! Expressions.
 
-use naga::{BinaryOperator, Expression, Handle, Literal, RelationalFunction, ScalarKind, Span, UnaryOperator};
+use naga::{
+    BinaryOperator, Expression, Handle, Literal, RelationalFunction, ScalarKind, Span, TypeInner, UnaryOperator,
+};
 use smallvec::smallvec;
 
 use super::{
@@ -21,12 +23,9 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn points_to_atomic(&self, frame: &FunctionFrame<'a>, pointer: Handle<Expression>) -> bool {
-        match frame.info[pointer].ty.inner_with(&self.module.types) {
-            naga::TypeInner::Pointer { base, .. } => {
-                matches!(self.module.types[*base].inner, naga::TypeInner::Atomic(_))
-            }
-            _ => false,
-        }
+        let types = &self.module.types;
+        matches!(frame.info[pointer].ty.inner_with(types), TypeInner::Pointer { base, .. }
+            if matches!(types[*base].inner, TypeInner::Atomic(_)))
     }
 
     pub(super) fn expression(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {

@@ -85,7 +85,7 @@ impl<'a> Lower<'a> {
         for (handle, variable) in function.local_variables.iter() {
             let span = function.local_variables.get_span(handle);
             let init = variable.init.map(|init| self.value_of(&mut frame, init)).transpose()?;
-            let place = self.variable(variable.ty, indexed.has_local(handle), init, span)?;
+            let place = self.variable(variable.ty, indexed.locals.contains(&handle), init, span)?;
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
@@ -315,7 +315,7 @@ impl<'a> Lower<'a> {
                 count => count == 1 && matches!(current.last(), Some(Node::Return)),
             };
             let mut body = if in_line { self.build.close_in_line() } else { self.build.close(mark) };
-            straighten(&mut body);
+            straighten(&mut body, MAX_STRAIGHTEN_DEPTH);
             self.splice(body);
             result
         } else {
@@ -367,7 +367,7 @@ impl<'a> Lower<'a> {
                 let mut body = self.build.close_apart(outside);
                 self.floor = floor;
                 self.free_locals = free;
-                straighten(&mut body);
+                straighten(&mut body, MAX_STRAIGHTEN_DEPTH);
                 let index = self.shared.len();
                 self.shared.push(body);
                 let shared = SharedFunction { index, parameters, result };
@@ -469,16 +469,12 @@ pub(super) fn returns_of(body: &Body) -> usize {
     body.iter().map(one).sum()
 }
 
+/// Early returns one after the other that become bodies within bodies.
+pub(super) const MAX_STRAIGHTEN_DEPTH: u32 = 8;
+
 /// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer
 /// lanes to keep track of. Up to a depth: walking through bodies takes stack.
-pub(super) fn straighten(body: &mut Body) {
-    straighten_to(body, MAX_STRAIGHTEN_DEPTH);
-}
-
-/// Early returns one after the other that become bodies within bodies.
-const MAX_STRAIGHTEN_DEPTH: u32 = 8;
-
-fn straighten_to(body: &mut Body, depth: u32) {
+pub(super) fn straighten(body: &mut Body, depth: u32) {
     if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {
         body.truncate(end);
     }
@@ -502,7 +498,7 @@ fn straighten_to(body: &mut Body, depth: u32) {
         break;
     }
     if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
-        straighten_to(accept, deeper);
-        straighten_to(reject, deeper);
+        straighten(accept, deeper);
+        straighten(reject, deeper);
     }
 }

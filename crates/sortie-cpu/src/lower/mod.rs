@@ -97,7 +97,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Low
     }
     lower.function(&point.function, info_of_entry, arguments)?;
     let mut body = lower.build.close(mark);
-    function::straighten(&mut body);
+    function::straighten(&mut body, function::MAX_STRAIGHTEN_DEPTH);
 
     if depth(&body, &lower.shared) > MAX_DEPTH {
         return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
@@ -268,12 +268,8 @@ impl<'a> Lower<'a> {
         u32::try_from(index).unwrap_or_else(|_| unreachable!("bounded by the source"))
     }
 
-    fn writes(&self, slot: u32) -> bool {
-        self.slots[slot as usize].writes
-    }
-
     fn is_steady(&self, root: Root) -> bool {
-        build::is_steady(root, |slot| self.writes(slot))
+        build::is_steady(root, |slot| self.slots[slot as usize].writes)
     }
 
     fn layout_of(root: Root) -> MemoryLayout {

@@ -92,16 +92,12 @@ impl Target {
 /// Variables of a function that are indexed at run time, itself or by what it calls.
 #[derive(Debug, Default)]
 pub(super) struct Indexed {
-    locals: FxHashSet<Handle<naga::LocalVariable>>,
+    pub(super) locals: FxHashSet<Handle<naga::LocalVariable>>,
     pub(super) globals: FxHashSet<Handle<naga::GlobalVariable>>,
     arguments: FxHashSet<u32>,
 }
 
 impl Indexed {
-    pub(super) fn has_local(&self, handle: Handle<naga::LocalVariable>) -> bool {
-        self.locals.contains(&handle)
-    }
-
     fn mark(&mut self, function: &Function, mut pointer: Handle<Expression>) {
         loop {
             match function.expressions[pointer] {

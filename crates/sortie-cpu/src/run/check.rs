@@ -106,9 +106,9 @@ impl Checker {
         let root = access.address.root;
         let units = match root {
             Root::Buffer(slot) => lanes.views[slot as usize].len() as usize,
-            Root::Workgroup => lanes.workgroup_words as usize,
+            Root::Workgroup => lanes.code.workgroup_words as usize,
             Root::Immediate => lanes.immediates.len(),
-            Root::Local(local) => lanes.local_words[local as usize] as usize,
+            Root::Local(local) => lanes.code.locals[local as usize].words as usize,
         };
         let half = usize::from(access.address.half);
         let mut state = self.state();

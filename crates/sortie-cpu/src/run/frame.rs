@@ -19,8 +19,6 @@ pub(crate) struct Frame {
     pub(crate) blocks: Vec<Block>,
     pub(crate) places: Vec<BlockLayout>,
     pub(crate) locals: Vec<(BlockLayout, u32)>,
-    pub(crate) local_words: Vec<u32>,
-    pub(crate) local_shapes: Vec<Shape>,
     pub(crate) full: [[BlockRange; 1]; 4],
     pub(crate) each_row: Vec<BlockRange>,
     pub(crate) summaries: Vec<ActiveBlocks>,
@@ -90,8 +88,6 @@ impl Frame {
                 .iter()
                 .map(|local| (place(local.shape, local.first), sizes[local.shape.class()]))
                 .collect(),
-            local_words: code.locals.iter().map(|local| local.words).collect(),
-            local_shapes: code.locals.iter().map(|local| local.shape).collect(),
             full: sizes.map(|len| [BlockRange { y: 0, x: 0, len }]),
             each_row: (0..rows).map(|y| BlockRange { y, x: 0, len: 1 }).collect(),
             summaries: vec![ActiveBlocks::default(); code.zones.len()],

@@ -92,14 +92,14 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
     let Some(pool) = pool else {
         let layout = code.geometry.layout(groups, lanes);
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
-        let sets = RectangleRunner { code, layout, groups, immediates, stop, check: None, yields: false };
+        let sets = Rectangles { code, layout, groups, immediates, stop, check: None, yields: false };
         return sets.run(&views, 0..layout_sets(&layout));
     };
     // Enough rectangles to keep all threads busy, each large enough to pay.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
     let in_order = code.geometry.alone;
-    let sets = RectangleRunner { code, layout, groups, immediates, stop, check: None, yields: in_order };
+    let sets = Rectangles { code, layout, groups, immediates, stop, check: None, yields: in_order };
     let total = layout_sets(&layout);
     // In order, a part holds only a thread's views: rectangles are assigned as threads take them.
     let chunks = total.min(threads.count() as u64 * if in_order { 1 } else { 4 });
@@ -186,7 +186,7 @@ pub(crate) fn check(
     let layout = code.geometry.layout(groups, 1);
     let views: Views<'_> = bound.iter_mut().map(alone).collect();
     let checker = Checker::new(code, checks);
-    let sets = RectangleRunner { code, layout, groups, immediates, stop, check: Some(&checker), yields: false };
+    let sets = Rectangles { code, layout, groups, immediates, stop, check: Some(&checker), yields: false };
     sets.run(&views, 0..layout_sets(&layout))?;
     Ok(checker.findings())
 }
@@ -248,7 +248,7 @@ impl ThreadPart<'_> {
 
 /// The rectangles of a dispatch.
 #[derive(Clone, Copy)]
-struct RectangleRunner<'a> {
+struct Rectangles<'a> {
     code: &'a Compiled,
     layout: RectangleLayout,
     groups: [u32; 3],
@@ -259,7 +259,7 @@ struct RectangleRunner<'a> {
     yields: bool,
 }
 
-impl RectangleRunner<'_> {
+impl Rectangles<'_> {
     fn run(&self, views: &[View<'_>], numbers: impl Iterator<Item = u64>) -> Result<(), Halted> {
         let code = self.code;
         let counts: SmallVec<[u32; 8]> = code
@@ -286,33 +286,25 @@ impl RectangleRunner<'_> {
             if let Some(check) = self.check {
                 check.workgroup();
             }
-            let mut blocks = std::mem::take(&mut frame.blocks);
-            let mut workgroup = std::mem::take(&mut frame.workgroup);
-            let mut summaries = std::mem::take(&mut frame.summaries);
             let ground = RectangleState {
-                file: Cell::from_mut(&mut blocks[..]).as_slice_of_cells(),
+                code,
+                file: Cell::from_mut(&mut frame.blocks[..]).as_slice_of_cells(),
                 places: &frame.places,
                 locals: &frame.locals,
-                local_words: &frame.local_words,
-                local_shapes: &frame.local_shapes,
                 full: &frame.full,
                 each_row: &frame.each_row,
                 views,
                 counts: &counts,
                 immediates: self.immediates,
-                workgroup: Cell::from_mut(&mut workgroup[..]).as_slice_of_cells(),
-                workgroup_words: code.workgroup_words,
-                mode: code.geometry.mode,
+                workgroup: Cell::from_mut(&mut frame.workgroup[..]).as_slice_of_cells(),
                 width: set.width,
                 columns: frame.columns,
                 rows: frame.rows,
                 check: self.check,
-                ones: code.ones,
             };
             let walk = Walker {
-                code,
                 ground: &ground,
-                summaries: &mut summaries,
+                summaries: &mut frame.summaries,
                 simd,
                 stop: self.stop,
                 patience: CHECK_INTERVAL,
@@ -320,9 +312,6 @@ impl RectangleRunner<'_> {
                 packed: false,
             };
             result = walk.run();
-            frame.blocks = blocks;
-            frame.workgroup = workgroup;
-            frame.summaries = summaries;
             if result.is_err() {
                 break;
             }

@@ -74,7 +74,7 @@ impl Walker<'_> {
                 lanes += ground.file[(base + block) as usize].get().bits().count_ones();
             }
         }
-        let worth = match self.code.pack_always {
+        let worth = match self.ground.code.pack_always {
             true => lanes < count * BLOCK as u32,
             false => count > 1 && lanes * 4 <= count * 3 * BLOCK as u32,
         };

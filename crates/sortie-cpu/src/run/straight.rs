@@ -11,10 +11,9 @@ use super::{
 };
 use crate::{
     code::{Access, Limit, Op, Reg, Sum},
+    compiled::Compiled,
     eval::{self, Apply, One},
-    geometry::Mode,
     lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
-    shape::Shape,
 };
 
 /// Which blocks of lanes have an active one.
@@ -62,11 +61,10 @@ impl ActiveBlocks {
 
 /// The state that straight-line code uses, the same for a whole rectangle.
 pub(crate) struct RectangleState<'a, 'b> {
+    pub(crate) code: &'b Compiled,
     pub(crate) file: &'b [Cell<Block>],
     pub(crate) places: &'b [BlockLayout],
     pub(crate) locals: &'b [(BlockLayout, u32)],
-    pub(crate) local_words: &'b [u32],
-    pub(crate) local_shapes: &'b [Shape],
     /// All blocks of a register, by shape.
     pub(crate) full: &'b [[BlockRange; 1]; 4],
     /// The first block of every row.
@@ -75,15 +73,11 @@ pub(crate) struct RectangleState<'a, 'b> {
     pub(crate) counts: &'b [u32],
     pub(crate) immediates: &'b [u32],
     pub(crate) workgroup: &'b [Cell<u32>],
-    pub(crate) workgroup_words: u32,
-    pub(crate) mode: Mode,
     /// Lanes of a row that exist; blocks of a row; rows.
     pub(crate) width: u32,
     pub(crate) columns: u32,
     pub(crate) rows: u32,
     pub(crate) check: Option<&'b Checker>,
-    /// A register of all ones.
-    pub(crate) ones: Reg,
 }
 
 /// The ground, and which lanes are active.
@@ -272,7 +266,7 @@ impl Lanes<'_, '_> {
     fn fill_local(&self, local: u32, value: Reg) {
         let (place, size) = self.locals[local as usize];
         let value = self.file[self.place(value).base as usize].get();
-        let blocks = self.local_words[local as usize] * size;
+        let blocks = self.code.locals[local as usize].words * size;
         self.file[place.base as usize..][..blocks as usize].iter().for_each(|block| block.set(value));
     }
 
@@ -291,7 +285,7 @@ impl Lanes<'_, '_> {
         let to = self.place(to);
         let cond = self.place(cond);
         // A missing mask is all ones: all lanes of a mask that varies by row exist.
-        let ones = self.place(self.ones);
+        let ones = self.place(self.code.ones);
         let outer = outer.map_or(ones, |reg| self.place(reg));
         let entry = entry.map_or(ones, |reg| self.place(reg));
         // Values per row or column are blended as a whole, so their mask must be valid where no lane is active, too.

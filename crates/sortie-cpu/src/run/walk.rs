@@ -4,7 +4,6 @@ use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
     Halted, Stop,
     code::{ALL_LANES, Binary, Body, BranchPlan, DivergentLoop, Guard, LoopExit, Node, Op, PackPlan, Reg, Region},
-    compiled::Compiled,
     lanes::First,
     simd::Simd,
 };
@@ -23,7 +22,6 @@ enum Flow {
 
 /// One thread's walk through the code for one rectangle.
 pub(crate) struct Walker<'b> {
-    pub(crate) code: &'b Compiled,
     pub(crate) ground: &'b RectangleState<'b, 'b>,
     /// By region.
     pub(crate) summaries: &'b mut [ActiveBlocks],
@@ -39,7 +37,7 @@ pub(crate) struct Walker<'b> {
 
 impl Walker<'_> {
     pub(crate) fn run(mut self) -> Result<(), Halted> {
-        let code = self.code;
+        let code = self.ground.code;
         self.body(&code.body, ALL_LANES).map(drop)
     }
 
@@ -59,7 +57,7 @@ impl Walker<'_> {
 
     /// The mask register of a region. Undefined where all lanes are active.
     pub(super) fn mask(&self, region: Region) -> Option<Reg> {
-        self.code.zones[region.0 as usize].mask
+        self.ground.code.zones[region.0 as usize].mask
     }
 
     /// The mask of a region; `None` where all lanes that exist are active.
@@ -139,7 +137,7 @@ impl Walker<'_> {
             && from_mask != Some(to_mask)
         {
             self.lanes(self.summary(outer)).none(to_mask);
-            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.code.entry);
+            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.ground.code.entry);
         }
         self.copy_summary(from, to);
     }
@@ -150,8 +148,8 @@ impl Walker<'_> {
         let Some(mask) = self.mask(to) else { unreachable!("only ALL_LANES has none") };
         let before = self.active(outer);
         // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
-        let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
-        let entry = (!knows && self.code.zones[to.0 as usize].shape.has_x()).then_some(self.code.entry);
+        let knows = before.is_some() && self.ground.code.zones[outer.0 as usize].shape.has_x();
+        let entry = (!knows && self.ground.code.zones[to.0 as usize].shape.has_x()).then_some(self.ground.code.entry);
         let wanted = if wanted { 0 } else { u32::MAX };
         let lanes = self.lanes(self.summary(outer));
         self.simd.run(Narrow { lanes: &lanes, to: mask, outer: before, entry, cond, wanted, into: &mut summary });
@@ -207,7 +205,7 @@ impl Walker<'_> {
                 let Some(into) = self.mask(join.into) else { unreachable!("only ALL_LANES has none") };
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
-                    self.lanes(self.summary(end)).join(into, self.active(end), self.code.entry);
+                    self.lanes(self.summary(end)).join(into, self.active(end), self.ground.code.entry);
                 }
                 self.resummarise(join.into, outer);
             }
@@ -246,9 +244,9 @@ impl Walker<'_> {
         let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         if region == outer {
             let before = summary.clone();
-            self.lanes(&before).summarise(mask, self.code.entry, &mut summary);
+            self.lanes(&before).summarise(mask, self.ground.code.entry, &mut summary);
         } else {
-            self.lanes(self.summary(outer)).summarise(mask, self.code.entry, &mut summary);
+            self.lanes(self.summary(outer)).summarise(mask, self.ground.code.entry, &mut summary);
         }
         self.summaries[region.0 as usize] = summary;
     }
@@ -256,7 +254,7 @@ impl Walker<'_> {
     fn leave(&mut self, leave: LoopExit, together: Flow) -> Flow {
         let Some((region, collector)) = leave.split else { return together };
         if let Some(collector) = collector {
-            self.lanes(self.summary(region)).join(collector, self.active(region), self.code.entry);
+            self.lanes(self.summary(region)).join(collector, self.active(region), self.ground.code.entry);
         }
         Flow::Gone
     }
@@ -310,7 +308,7 @@ impl Walker<'_> {
     ) -> Result<Flow, Halted> {
         let DivergentLoop { outer, region, end, continued, broke } = spin;
         let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
-        let entry = self.code.entry;
+        let entry = self.ground.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
         self.copy_summary(outer, region);
@@ -324,7 +322,7 @@ impl Walker<'_> {
         while !self.summary(region).is_empty() {
             self.tick()?;
             rounds = rounds.wrapping_add(1);
-            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.code.pack_always;
+            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.ground.code.pack_always;
             // Findings name lanes by where they are.
             if let Some(plan) = pack.filter(|_| look && self.ground.check.is_none()) {
                 self.pack(plan, region, &mut packing);
@@ -415,7 +413,7 @@ impl Walker<'_> {
     fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
         // Functions that call each other twice can run practically endlessly without a loop.
         self.tick()?;
-        let code = self.code;
+        let code = self.ground.code;
         let root = code.roots[function];
         if let Some(to) = self.mask(root) {
             self.lanes(self.summary(region)).none(to);
