@@ -1,10 +1,9 @@
 //! The instruction set: what a kernel is lowered to.
 //!
-//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so there are no
-//! vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of the same value.
-//! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], [`Op::Add`], stores and
-//! atomics.
-//! Control flow is a tree of [`Node`]s.
+//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so
+//! there are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of
+//! the same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
+//! [`Op::Blend`], [`Op::Add`], stores and atomics. Control flow is a tree of [`Node`]s.
 
 use naga::Span;
 use smallvec::SmallVec;
@@ -24,7 +23,7 @@ pub(crate) struct Region(pub(crate) u32);
 pub(crate) struct Loop(pub(crate) u32);
 
 /// All lanes.
-pub(crate) const EVERY: Region = Region(0);
+pub(crate) const ALL_LANES: Region = Region(0);
 
 /// One operand, one result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,12 +179,12 @@ pub(crate) enum Sum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Root {
     /// A bound buffer, by slot.
-    Slot(u32),
+    Buffer(u32),
     /// `var<immediate>`.
     Immediate,
     /// Workgroup memory; offsets are into all of it.
     Workgroup,
-    /// An array of the invocation's own, by number.
+    /// A private array of the invocation, by number.
     Local(u32),
 }
 
@@ -196,7 +195,7 @@ pub(crate) enum Limit {
     None,
     /// A fixed number.
     Fixed(u32),
-    /// What fits into the buffer: an entry of [`crate::compiled::Compiled::counts`].
+    /// The elements that fit into the buffer: an entry of [`crate::compiled::Compiled::counts`].
     Count(u32),
 }
 
@@ -209,7 +208,7 @@ pub(crate) struct Term {
     pub(crate) limit: Limit,
 }
 
-/// What an access does to memory, and where. Units are words, or half words where `half` is set.
+/// The memory that an access refers to. Units are words, or half words where `half` is set.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
     pub(crate) root: Root,
@@ -218,7 +217,7 @@ pub(crate) struct Address {
     pub(crate) offset: u32,
     /// All dynamic indices until [`crate::lower::finish`] folds all but one of them into `base`.
     pub(crate) terms: SmallVec<[Term; 2]>,
-    /// What the folded indices come to; all ones when one of them is out of bounds.
+    /// The sum of the folded indices; all ones if one of them is out of bounds.
     pub(crate) base: Option<Reg>,
     /// By how much the index of the last term grows from lane to lane of a row, where that is known.
     pub(crate) linear: Option<u32>,
@@ -242,16 +241,16 @@ pub(crate) struct Access {
     pub(crate) parts: Parts,
     pub(crate) region: Region,
     pub(crate) mask: Option<Reg>,
-    /// The shape of a load's result: of the address, and of what lies there.
+    /// The shape of a load's result: that of the address and of the memory.
     pub(crate) shape: Shape,
-    /// `atomicLoad` or `atomicStore`: only those who check look at it.
+    /// `atomicLoad` or `atomicStore`; used for fences and checks.
     pub(crate) atomic: bool,
     pub(crate) span: Span,
 }
 
 /// What an atomic does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Rmw {
+pub(crate) enum AtomicOp {
     Add,
     Sub,
     And,
@@ -270,7 +269,7 @@ pub(crate) enum Rmw {
 pub(crate) struct Atomic {
     /// `parts` is empty; the word is at the address itself.
     pub(crate) access: Access,
-    pub(crate) rmw: Rmw,
+    pub(crate) atomic_op: AtomicOp,
     pub(crate) value: Reg,
     pub(crate) compare: Option<Reg>,
     /// What was there before.
@@ -301,12 +300,12 @@ pub(crate) enum Op {
         c: Reg,
         grid: bool,
     },
-    /// A variable takes a value. Until masks are known; then a copy or a blend.
+    /// Assigns a variable. Replaced by a copy or a blend when masks are known.
     Set {
         d: Reg,
         a: Reg,
         region: Region,
-        /// The value it starts with, before anybody looks.
+        /// Its initial value.
         init: bool,
     },
     /// Takes the value where the mask is set.
@@ -347,7 +346,7 @@ pub(crate) enum Op {
         value: Reg,
         region: Region,
     },
-    /// Everybody gets the value of the first lane of its workgroup.
+    /// All lanes get the value of the first lane of their workgroup.
     Broadcast {
         d: Reg,
         a: Reg,
@@ -362,19 +361,19 @@ pub(crate) enum Node {
         cond: Reg,
         accept: Body,
         reject: Body,
-        how: Branch,
+        how: BranchPlan,
     },
     Loop {
         id: Loop,
         body: Body,
         continuing: Body,
         break_if: Option<Reg>,
-        how: Cycle,
+        how: LoopPlan,
     },
     /// Lanes leave the loop.
-    Break(Leave),
+    Break(LoopExit),
     /// Lanes go on with the next iteration of the loop.
-    Continue(Leave),
+    Continue(LoopExit),
     Return,
     /// Catches `Return`: a function at its only call.
     Scope(Body),
@@ -383,7 +382,7 @@ pub(crate) enum Node {
         function: usize,
         region: Region,
     },
-    /// Lanes are always together: only those who check look at it.
+    /// Lanes run in lockstep, so it is used for checks only.
     Barrier {
         flags: naga::Barrier,
         span: Span,
@@ -394,23 +393,25 @@ pub(crate) type Body = Vec<Node>;
 
 /// How lanes go through an `if`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Branch {
-    /// Lanes may part: the regions of the two sides. Otherwise all go one way.
+pub(crate) struct BranchPlan {
+    /// Lanes may diverge: the regions of the two sides. `None`: all lanes take the same side.
     pub(crate) split: Option<[Region; 2]>,
     /// The region the `if` stands in.
     pub(crate) outer: Option<Region>,
-    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of them.
+    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of
+    /// them.
     pub(crate) join: Option<Join>,
-    /// All lanes leave inside: nobody goes on.
+    /// All lanes leave inside: no lane goes on.
     pub(crate) gone: bool,
     /// Whether the sides do anything that needs their lanes.
     pub(crate) runs: [bool; 2],
-    /// The comparison behind the condition, where its ends decide for all lanes.
+    /// The comparison that computes the condition, if the first and last lane of a row decide for all.
     pub(crate) guard: Option<Box<Guard>>,
 }
 
-/// A comparison of an index that grows by one from lane to lane with something that is the same for all: `if id.x >= n { return; }`.
-/// Where both ends of a row agree, so do all lanes between, and no lane has to be looked at.
+/// A comparison of an index that grows by one from lane to lane with something that is the same for all:
+/// `if id.x >= n { return; }`. If both ends of a row agree, so do all lanes between, and the comparison need not be
+/// computed per lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     /// Computes the condition, for when they do not agree.
@@ -430,23 +431,23 @@ pub(crate) struct Join {
 
 /// How lanes go round a loop.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cycle {
-    pub(crate) split: Option<Spin>,
+pub(crate) struct LoopPlan {
+    pub(crate) split: Option<DivergentLoop>,
     /// Its lanes may move.
-    pub(crate) pack: Option<Box<Pack>>,
+    pub(crate) pack: Option<Box<PackPlan>>,
     /// The shape of the lanes that stay, grown until it no longer changes.
     pub(crate) shape: Shape,
 }
 
 /// A loop whose lanes may be packed into fewer blocks when many have left.
 #[derive(Clone, Debug)]
-pub(crate) struct Pack {
-    pub(crate) carried: Vec<Carried>,
+pub(crate) struct PackPlan {
+    pub(crate) carried: Vec<CarriedRegister>,
 }
 
 /// A register that moves with its lanes: it has a value when the loop starts, or when it ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedRegister {
     pub(crate) reg: Reg,
     /// In the loop.
     pub(crate) written: bool,
@@ -454,7 +455,7 @@ pub(crate) struct Carried {
 
 /// A loop whose lanes leave one by one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spin {
+pub(crate) struct DivergentLoop {
     pub(crate) outer: Region,
     pub(crate) region: Region,
     /// The region in which the body ends, if it does.
@@ -467,7 +468,7 @@ pub(crate) struct Spin {
 
 /// Lanes leave a body early.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leave {
+pub(crate) struct LoopExit {
     pub(crate) target: Loop,
     /// From a loop whose lanes leave one by one: the region that leaves, and where its lanes are collected.
     pub(crate) split: Option<(Region, Option<Reg>)>,
@@ -536,12 +537,77 @@ impl Op {
         self.registers(&mut |reg| (visit.borrow_mut())(reg), &mut |reg| (visit.borrow_mut())(reg));
     }
 
+    /// The registers it reads.
+    pub(crate) fn operands(&mut self) -> SmallVec<[Reg; 4]> {
+        let mut operands = SmallVec::new();
+        self.registers(&mut |reg| operands.push(*reg), &mut |_| {});
+        operands
+    }
+
+    /// The registers it writes.
+    pub(crate) fn results(&mut self) -> SmallVec<[Reg; 4]> {
+        let mut results = SmallVec::new();
+        self.registers(&mut |_| {}, &mut |reg| results.push(*reg));
+        results
+    }
+
+    /// Its access to memory, if it has one.
+    pub(crate) fn access(&mut self) -> Option<&mut Access> {
+        match self {
+            Self::Load(access) | Self::Store(access) => Some(access),
+            Self::Atomic(atomic) => Some(&mut atomic.access),
+            _ => None,
+        }
+    }
+
     /// Depends on nothing but its registers, and changes nothing but its result.
     pub(crate) fn is_pure(&self) -> bool {
         matches!(
             self,
             Self::Unary { .. } | Self::Binary { .. } | Self::Ternary { .. } | Self::Address { .. } | Self::Count { .. }
         )
+    }
+}
+
+impl Node {
+    /// The bodies inside it, in program order.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
+        match self {
+            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
+                [Some(one), Some(other)]
+            }
+            Self::Scope(body) => [Some(body), None],
+            _ => [None, None],
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// As [`Node::bodies`], to change them.
+    pub(crate) fn bodies_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Body> {
+        match self {
+            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
+                [Some(one), Some(other)]
+            }
+            Self::Scope(body) => [Some(body), None],
+            _ => [None, None],
+        }
+        .into_iter()
+        .flatten()
+    }
+
+    /// The register that decides how lanes go on.
+    pub(crate) fn condition(&self) -> Option<Reg> {
+        match self {
+            Self::If { cond, .. } => Some(*cond),
+            Self::Loop { break_if, .. } => *break_if,
+            _ => None,
+        }
+    }
+
+    /// Whether `wanted` holds for this node or for one nested in it.
+    pub(crate) fn any(&self, wanted: &impl Fn(&Self) -> bool) -> bool {
+        wanted(self) || self.bodies().flatten().any(|node| node.any(wanted))
     }
 }
 

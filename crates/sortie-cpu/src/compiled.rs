@@ -1,4 +1,5 @@
-//! A kernel after lowering: code on scalar registers, and what it takes to run it. Plain data between [`lower`](crate::lower) and [`run`](crate::run).
+//! A kernel after lowering: code on scalar registers, and the tables needed to run it. Plain data between
+//! [`lower`](crate::lower) and [`run`](crate::run).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,22 +9,22 @@ use crate::{
     shape::Shape,
 };
 
-/// From this many instructions on, calls share their callees.
-pub(crate) const SHARE_FROM: usize = 20_000;
+/// Kernels with at least this many instructions share one copy of a function between calls.
+pub(crate) const MIN_SHARED_CALLEE_SIZE: usize = 20_000;
 
-/// When means that only pay for large kernels are used.
+/// Thresholds of optimisations that only pay for large kernels.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
-pub struct Tuning {
-    /// From this many instructions on, calls share their callees.
-    pub share_from: usize,
-    /// Lanes of a loop are packed whenever one has left.
+pub struct LoweringOptions {
+    /// Kernels with at least this many instructions share one copy of a function between calls.
+    pub min_shared_callee_size: usize,
+    /// Pack the lanes of a loop as soon as one has left.
     pub pack_always: bool,
 }
 
-impl Default for Tuning {
+impl Default for LoweringOptions {
     fn default() -> Self {
-        Self { share_from: SHARE_FROM, pack_always: false }
+        Self { min_shared_callee_size: MIN_SHARED_CALLEE_SIZE, pack_always: false }
     }
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Compiled {
     pub(crate) shared: Vec<Body>,
     pub(crate) roots: Vec<Region>,
     /// By region.
-    pub(crate) zones: Vec<Zone>,
+    pub(crate) zones: Vec<RegionInfo>,
     /// All ones for lanes that exist.
     pub(crate) entry: Reg,
     /// All ones.
@@ -49,9 +50,9 @@ pub(crate) struct Compiled {
     pub(crate) builtins: Vec<(Reg, Builtin)>,
     pub(crate) locals: Vec<Local>,
     pub(crate) counts: Vec<Count>,
-    pub(crate) slots: Vec<Slot>,
+    pub(crate) slots: Vec<ProgramBinding>,
     /// By slot.
-    pub(crate) owned: Vec<Owned>,
+    pub(crate) owned: Vec<ElementOwnership>,
     pub(crate) geometry: Geometry,
     pub(crate) workgroup_words: u32,
     /// About how many instructions an invocation runs.
@@ -70,7 +71,7 @@ pub(crate) fn next_id() -> u64 {
 
 /// A region as it runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Zone {
+pub(crate) struct RegionInfo {
     pub(crate) mask: Option<Reg>,
     pub(crate) shape: Shape,
 }
@@ -82,7 +83,7 @@ pub(crate) struct Register {
     pub(crate) slot: u32,
 }
 
-/// An array of the invocation's own: as many places, one after the other.
+/// A private array of an invocation: `words` adjacent registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
     pub(crate) shape: Shape,
@@ -90,7 +91,7 @@ pub(crate) struct Local {
     pub(crate) words: u32,
 }
 
-/// A runtime-sized array: how many elements it has follows from the buffer.
+/// A runtime-sized array; the buffer's size determines how many elements it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) slot: u32,
@@ -99,9 +100,9 @@ pub(crate) struct Count {
     pub(crate) stride: u32,
 }
 
-/// Whether invocations only touch their own element of a buffer.
+/// Whether invocations only access their own element of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owned {
+pub(crate) enum ElementOwnership {
     Unused,
     No,
     /// `global_invocation_id.x` is the index of an element of `stride` words, or half words.
@@ -111,9 +112,9 @@ pub(crate) enum Owned {
     },
 }
 
-/// A buffer that a program binds.
+/// A buffer that a program uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct ProgramBinding {
     /// Its `@group`.
     pub group: u32,
     /// Its `@binding`.

@@ -1,17 +1,19 @@
 //! How invocations become lanes.
 //!
-//! Lanes form a rectangle of rows. What a register depends on (its [`Shape`]) follows from how workgroups are laid over the rectangle:
+//! Lanes form a rectangle of rows. What a register depends on (its [`Shape`]) follows from how workgroups are laid over
+//! the rectangle:
 //!
-//! - [`Mode::Columns`]: kernels without workgroup memory and barriers. Workgroups stand side by side, so that a row has consecutive
-//!   `global_invocation_id.x`; the rows of a workgroup are rows.
-//! - [`Mode::Groups`]: kernels with them whose workgroups have one row, or rows too short to be worth it. Each row is a workgroup, and what is uniform
-//!   in a workgroup is per row.
+//! - [`Mode::Columns`]: kernels without workgroup memory and barriers. Workgroups are side by side, so that a row has
+//!   consecutive `global_invocation_id.x`; the rows of a workgroup are rows.
+//! - [`Mode::Groups`]: kernels with them whose workgroups have one row, or rows too short to pay. Each row is a
+//!   workgroup, and what is uniform in a workgroup is per row.
 //! - [`Mode::Tile`]: the others. One workgroup at a time.
 //!
-//! Kernels whose workgroups may wait for each other (`crate::lower`'s `waits` finds them) run [`alone`](Geometry::alone): one workgroup in a rectangle,
-//! started in the order of their numbers. Lanes of a rectangle advance together, so one workgroup that waits for another beside it would never see it
-//! get on. What is promised: a workgroup that waits for one with a lower number, or for one that has started, sees it get on. Nothing is promised to
-//! invocations that wait for others of their own workgroup, other than at barriers.
+//! Kernels whose workgroups may wait for each other (`crate::lower`'s `waits` finds them) run
+//! [`alone`](Geometry::alone): one workgroup in a rectangle, started in the order of their numbers. Lanes of a
+//! rectangle advance together, so a workgroup that waits for another in its rectangle would wait endlessly. Guaranteed:
+//! a workgroup can wait for one with a lower number, or for one that has started. There is no guarantee for invocations
+//! that wait for others of their own workgroup, except at barriers.
 
 use crate::{code::Builtin, lanes::BLOCK, shape::Shape};
 
@@ -36,9 +38,9 @@ pub(crate) struct Geometry {
     pub(crate) alone: bool,
 }
 
-/// How one dispatch lies over rectangles: their size, and how many workgroups are in one.
+/// How a dispatch is divided into rectangles: their size, and the workgroups in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct RectangleLayout {
     /// Lanes of a row.
     pub(crate) width: u32,
     pub(crate) rows: u32,
@@ -50,7 +52,7 @@ pub(crate) struct Layout {
 
 /// One rectangle of a dispatch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Set {
+pub(crate) struct Rectangle {
     /// The first workgroup; in `Groups` mode its number.
     pub(crate) first: [u32; 3],
     /// Lanes of a row, and rows, that exist.
@@ -152,19 +154,19 @@ impl Geometry {
     }
 
     /// Lays a dispatch over rectangles of about `lanes` lanes.
-    pub(crate) fn layout(&self, groups: [u32; 3], lanes: u32) -> Layout {
+    pub(crate) fn layout(&self, groups: [u32; 3], lanes: u32) -> RectangleLayout {
         let [width, height] = self.extent();
         let lanes = if self.alone { 1 } else { lanes };
         match self.mode {
             Mode::Columns { rows } => {
-                // Rectangles of one size, as far as that goes: what depends on it is then made once.
+                // Rectangles of equal size where possible, so that frames and masks are reused.
                 let across = even(groups[0], (lanes / (width * height)).clamp(1, groups[0]));
                 let down = match rows {
                     // Rows of one workgroup in depth do not mix with those of the next.
                     true => even(groups[1], (lanes / (across * width * height)).clamp(1, groups[1])),
                     false => 1,
                 };
-                Layout {
+                RectangleLayout {
                     width: across * width,
                     rows: down * height,
                     groups: [across, down, 1],
@@ -182,14 +184,14 @@ impl Geometry {
                     Ok(sets) => [sets, 1, 1],
                     Err(_) => [1 << 31, u32::try_from(sets.div_ceil(1 << 31)).unwrap_or(u32::MAX), 1],
                 };
-                Layout { width, rows: count, groups: [count, 1, 1], sets }
+                RectangleLayout { width, rows: count, groups: [count, 1, 1], sets }
             }
-            Mode::Tile => Layout { width, rows: height, groups: [1; 3], sets: groups },
+            Mode::Tile => RectangleLayout { width, rows: height, groups: [1; 3], sets: groups },
         }
     }
 
     /// The rectangle with this number.
-    pub(crate) fn set(&self, layout: &Layout, groups: [u32; 3], number: u64) -> Option<Set> {
+    pub(crate) fn set(&self, layout: &RectangleLayout, groups: [u32; 3], number: u64) -> Option<Rectangle> {
         let [width, height] = self.extent();
         let across = u64::from(layout.sets[0]);
         let down = u64::from(layout.sets[1]);
@@ -200,20 +202,20 @@ impl Geometry {
                 let first = [at[0] * layout.groups[0], at[1] * layout.groups[1], at[2]];
                 let across = layout.groups[0].min(groups[0] - first[0]);
                 let down = layout.groups[1].min(groups[1] - first[1]);
-                Some(Set { first, width: across * width, rows: down * height })
+                Some(Rectangle { first, width: across * width, rows: down * height })
             }
             Mode::Groups { .. } => {
                 let total = u64::from(groups[0]) * u64::from(groups[1]) * u64::from(groups[2]);
                 let first = number * u64::from(layout.groups[0]);
                 let left = total.checked_sub(first).filter(|left| *left > 0)?;
                 let rows = layout.groups[0].min(small(left));
-                Some(Set { first: [small(first), small(first >> 32), 0], width, rows })
+                Some(Rectangle { first: [small(first), small(first >> 32), 0], width, rows })
             }
         }
     }
 
     /// The value of a builtin for a lane.
-    pub(crate) fn value(&self, builtin: Builtin, set: &Set, groups: [u32; 3], x: u32, y: u32) -> u32 {
+    pub(crate) fn value(&self, builtin: Builtin, set: &Rectangle, groups: [u32; 3], x: u32, y: u32) -> u32 {
         let size = self.workgroup;
         let (group, local) = match self.mode {
             Mode::Columns { .. } | Mode::Tile => {
@@ -244,7 +246,7 @@ impl Geometry {
     }
 }
 
-/// As few parts of at most so many as there must be, as even as they can be.
+/// The size of parts of at most `most`, as few and as even as possible.
 fn even(all: u32, most: u32) -> u32 {
     all.div_ceil(all.div_ceil(most))
 }

@@ -45,9 +45,9 @@ impl First for Cell<Block> {
 
 /// Where a register's blocks are, and how they follow each other.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct BlockLayout {
     pub(crate) base: u32,
-    /// From one block of its own to the next: 0 when there is only one.
+    /// Distance from one block of the register to the next: 0 if there is only one.
     pub(crate) step: u32,
     /// From one column of blocks, or row of lanes, to the next.
     pub(crate) across: u32,
@@ -57,31 +57,31 @@ pub(crate) struct Place {
 
 /// Neighbouring blocks of a row. In lists that ignore rows, `x` counts all blocks and `y` is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct BlockRange {
     pub(crate) y: u32,
     pub(crate) x: u32,
     pub(crate) len: u32,
 }
 
-impl Place {
+impl BlockLayout {
     #[inline(always)]
     pub(crate) fn at(&self, y: u32, x: u32) -> usize {
         (self.base + y * self.down + x * self.across) as usize
     }
 
     #[inline(always)]
-    fn start(&self, stretch: Stretch, along: Along) -> usize {
+    fn start(&self, stretch: BlockRange, along: BlockOrder) -> usize {
         match along {
-            Along::Line => (self.base + stretch.x * self.step) as usize,
-            Along::Rows => self.at(stretch.y, stretch.x),
-            Along::Column => (self.base + stretch.x * self.down) as usize,
+            BlockOrder::Line => (self.base + stretch.x * self.step) as usize,
+            BlockOrder::Rows => self.at(stretch.y, stretch.x),
+            BlockOrder::Column => (self.base + stretch.x * self.down) as usize,
         }
     }
 }
 
 /// How a loop goes over blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Along {
+pub(crate) enum BlockOrder {
     /// In the order they have in the register: all operands have the same shape, or one block.
     Line,
     /// Row by row: an operand is per row or per column.
@@ -99,11 +99,11 @@ pub(crate) enum Operand<'f> {
 
 impl<'f> Operand<'f> {
     #[inline(always)]
-    pub(crate) fn new(file: &'f [Cell<Block>], place: Place, stretch: Stretch, along: Along) -> Self {
+    pub(crate) fn new(file: &'f [Cell<Block>], place: BlockLayout, stretch: BlockRange, along: BlockOrder) -> Self {
         let step = match along {
-            Along::Line => place.step,
-            Along::Rows => place.across,
-            Along::Column => place.down,
+            BlockOrder::Line => place.step,
+            BlockOrder::Rows => place.across,
+            BlockOrder::Column => place.down,
         };
         let start = place.start(stretch, along);
         if step == 0 { Self::One(&file[start]) } else { Self::Many(&file[start..start + stretch.len as usize]) }
@@ -112,17 +112,17 @@ impl<'f> Operand<'f> {
 
 /// What to loop over: the registers, and the blocks that matter.
 #[derive(Clone, Copy)]
-pub(crate) struct Span<'f> {
+pub(crate) struct BlockLoop<'f> {
     pub(crate) file: &'f [Cell<Block>],
-    pub(crate) stretches: &'f [Stretch],
-    pub(crate) along: Along,
-    pub(crate) to: Place,
+    pub(crate) stretches: &'f [BlockRange],
+    pub(crate) along: BlockOrder,
+    pub(crate) to: BlockLayout,
 }
 
 /// One block, lane by lane.
 ///
-/// `black_box` keeps the compiler from unrolling the lanes and vectorising over blocks instead, which is five times slower. It costs
-/// no instruction.
+/// `black_box` keeps the compiler from unrolling the lanes and vectorising over blocks instead, which is five times
+/// slower. It costs no instruction.
 macro_rules! lanes {
     ($to:expr, $lane:ident => $value:expr) => {{
         std::hint::black_box(());
@@ -134,22 +134,22 @@ macro_rules! lanes {
     }};
 }
 
-impl<'f> Span<'f> {
+impl<'f> BlockLoop<'f> {
     #[inline(always)]
-    fn target(&self, stretch: Stretch) -> &'f [Cell<Block>] {
+    fn target(&self, stretch: BlockRange) -> &'f [Cell<Block>] {
         let start = self.to.start(stretch, self.along);
         &self.file[start..start + stretch.len as usize]
     }
 
     #[inline(always)]
-    fn operand(&self, place: Place, stretch: Stretch) -> Operand<'f> {
+    fn operand(&self, place: BlockLayout, stretch: BlockRange) -> Operand<'f> {
         Operand::new(self.file, place, stretch, self.along)
     }
 
-    /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same: the loops are
-    /// where the time goes.
+    /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same:
+    /// the loops are where the time goes.
     #[inline(always)]
-    pub(crate) fn map1(self, a: Place, f: impl Fn(u32) -> u32 + Copy) {
+    pub(crate) fn map1(self, a: BlockLayout, f: impl Fn(u32) -> u32 + Copy) {
         for stretch in self.stretches {
             let to = self.target(*stretch);
             match self.operand(a, *stretch) {
@@ -172,7 +172,7 @@ impl<'f> Span<'f> {
     }
 
     #[inline(always)]
-    pub(crate) fn map2(self, a: Place, b: Place, f: impl Fn(u32, u32) -> u32 + Copy) {
+    pub(crate) fn map2(self, a: BlockLayout, b: BlockLayout, f: impl Fn(u32, u32) -> u32 + Copy) {
         for stretch in self.stretches {
             let to = self.target(*stretch);
             match (self.operand(a, *stretch), self.operand(b, *stretch)) {
@@ -209,7 +209,7 @@ impl<'f> Span<'f> {
     }
 
     #[inline(always)]
-    pub(crate) fn map3(self, a: Place, b: Place, c: Place, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
+    pub(crate) fn map3(self, a: BlockLayout, b: BlockLayout, c: BlockLayout, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
         for stretch in self.stretches {
             let to = self.target(*stretch);
             match (self.operand(a, *stretch), self.operand(b, *stretch), self.operand(c, *stretch)) {

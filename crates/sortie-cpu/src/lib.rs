@@ -1,13 +1,14 @@
 //! WGSL compute kernels on the CPU: naga's IR, executed in lockstep over all lanes of a workgroup.
 //!
-//! This is what the built-in CPU device of `sortie` runs kernels with. It knows nothing of devices, batches or files: a validated module of naga's goes in, and a
-//! [`Program`] comes out that runs on memory given to it as words. There is no `unsafe` but for one call of `gemm`. [`native`] has what needs no kernel.
+//! The built-in CPU device of `sortie` runs kernels with this crate. It knows nothing about devices, batches or files:
+//! a validated naga module goes in, and a [`Program`] comes out, which runs on memory given as 32-bit words. The only
+//! `unsafe` is one call of `gemm`. [`native`] has built-in operations as plain Rust.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;
 //!
 //! use naga::valid::{Capabilities, ValidationFlags, Validator};
-//! use sortie_cpu::{Bound, Program, Run, Stop, Threads};
+//! use sortie_cpu::{BoundMemory, DispatchArgs, Program, Stop, Threads};
 //!
 //! let module = naga::front::wgsl::parse_str("
 //!     @group(0) @binding(0) var<storage, read> x: array<u32>;
@@ -20,23 +21,24 @@
 //! let square = Program::new(&module, &info, "square")?;
 //!
 //! let (x, mut y) = ([1, 2, 3], [0; 3]);
-//! let run = Run { groups: [1, 1, 1], bound: &mut [Bound::Read(&x), Bound::Write(&mut y)], immediates: &[] };
+//! let bound = &mut [BoundMemory::Read(&x), BoundMemory::Write(&mut y)];
+//! let run = DispatchArgs { groups: [1, 1, 1], bound, immediates: &[] };
 //! let canceled = AtomicBool::new(false);
-//! square.run(run, &Threads::new(Some(1))?, Stop { canceled: &canceled, deadline: None }).expect("nobody stops it");
+//! square.run(run, &Threads::new(Some(1))?, Stop { canceled: &canceled, deadline: None }).expect("not stopped");
 //! assert_eq!(y, [1, 4, 9]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(unsafe_code)]
 
-mod bound;
+mod bound_memory;
 mod code;
 mod compiled;
 mod eval;
 mod geometry;
 mod lanes;
-mod library;
 mod lower;
 mod math;
+mod matmul_algorithm;
 pub mod native;
 mod program;
 mod run;
@@ -47,12 +49,12 @@ mod threads;
 mod unsupported;
 
 pub use self::{
-    bound::Bound,
-    compiled::{Slot, Tuning},
-    library::Library,
+    bound_memory::BoundMemory,
+    compiled::{LoweringOptions, ProgramBinding},
+    matmul_algorithm::MatmulAlgorithm,
     program::Program,
-    run::{Checks, Finding, Run},
-    stop::{Halt, Stop},
+    run::{Checks, DispatchArgs, RaceReport},
+    stop::{Halted, Stop},
     threads::Threads,
     unsupported::Unsupported,
 };

@@ -2,8 +2,8 @@
 
 use std::{fmt, ops};
 
-/// What a register depends on: the column of a lane, its row, both or neither. Lanes form a rectangle; a register is kept only as
-/// large as its shape, so what is the same for all lanes costs as much as for one block of them.
+/// What a register depends on: the column of a lane, its row, both or neither. Lanes form a rectangle; a register is
+/// kept only as large as its shape, so what is the same for all lanes costs as much as for one block of them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Shape(u8);
 
@@ -27,7 +27,7 @@ impl Shape {
         usize::from(self.0)
     }
 
-    /// Neither uniform nor per lane: to be spread over the lanes when it meets another shape.
+    /// Neither uniform nor per lane: spread over the lanes when combined with another shape.
     pub(crate) fn is_partial(self) -> bool {
         self == Self::COLUMN || self == Self::ROW
     }

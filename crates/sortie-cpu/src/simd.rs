@@ -1,7 +1,7 @@
-//! The widest instruction set that this machine has.
+//! Runs code with the widest instruction set of this machine.
 
-/// Work that gains from wide vectors. Its code is compiled once for each instruction set.
-pub(crate) trait Work {
+/// Code that gains from wide vectors. It is compiled once for each instruction set.
+pub(crate) trait Vectorize {
     fn work(self);
 }
 
@@ -20,11 +20,11 @@ impl Simd {
     }
 
     #[inline(always)]
-    pub(crate) fn run<W: Work>(self, work: W) {
+    pub(crate) fn run<W: Vectorize>(self, work: W) {
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(wide) = self.wide {
             struct Wide<W>(W);
-            impl<W: Work> pulp::NullaryFnOnce for Wide<W> {
+            impl<W: Vectorize> pulp::NullaryFnOnce for Wide<W> {
                 type Output = ();
                 #[inline(always)]
                 fn call(self) {

@@ -5,35 +5,35 @@ use std::{
     time::Instant,
 };
 
-/// When a run is to end before its end. Asked between loop iterations and between sets of workgroups.
+/// Conditions that end a run early. Checked between loop iterations and between rectangles of workgroups.
 #[derive(Clone, Copy, Debug)]
 pub struct Stop<'a> {
-    /// Set by whoever wants it to end.
+    /// Set to `true` to stop the run.
     pub canceled: &'a AtomicBool,
-    /// The time from which on it is over budget.
+    /// The run is over budget from this time on.
     pub deadline: Option<Instant>,
 }
 
-/// Why a run ended early. What it wrote until then stays written.
+/// Why a run ended early. Memory keeps what was written until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// Somebody asked.
+pub enum Halted {
+    /// [`Stop::canceled`] was set.
     Canceled,
-    /// Its time was over.
+    /// The deadline has passed.
     OverBudget,
 }
 
 impl Stop<'_> {
-    /// Whether to go on.
+    /// Checks both conditions.
     ///
     /// # Errors
-    /// Why not.
-    pub fn check(&self) -> Result<(), Halt> {
+    /// The condition that holds.
+    pub fn check(&self) -> Result<(), Halted> {
         if self.canceled.load(Ordering::Relaxed) {
-            return Err(Halt::Canceled);
+            return Err(Halted::Canceled);
         }
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Halt::OverBudget),
+            Some(deadline) if Instant::now() >= deadline => Err(Halted::OverBudget),
             _ => Ok(()),
         }
     }

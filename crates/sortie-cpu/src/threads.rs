@@ -1,28 +1,29 @@
-//! The threads that share the work of large runs.
+//! Threads that share large dispatches.
 
 use std::{
     io,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
-use crate::library::Library;
+use crate::matmul_algorithm::MatmulAlgorithm;
 
-/// A pool of threads. The thread that runs a program works too, and wakes all but one of them; a product of matrices may wait for all.
+/// A thread pool. The calling thread takes part in a dispatch and wakes all but one of the pool's threads; a matrix
+/// product may use all of them.
 #[derive(Debug)]
 pub struct Threads {
     count: usize,
     pool: Option<rayon::ThreadPool>,
-    /// What multiplies large matrices, by its index in [`Library::ALL`].
+    /// The algorithm for large matrix products, as an index into [`MatmulAlgorithm::ALL`].
     library: AtomicUsize,
-    /// Products of matrices so far.
+    /// Matrix products computed so far.
     products: AtomicU64,
 }
 
 impl Threads {
-    /// As many as said, at least one; `None`: one for each core.
+    /// A pool of `count` threads, at least one; with `None`, one thread per core.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// The system cannot start the threads.
     pub fn new(count: Option<usize>) -> io::Result<Self> {
         let count = count.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into)).max(1);
         let pool = match count {
@@ -35,27 +36,28 @@ impl Threads {
                     .map_err(io::Error::other)?,
             ),
         };
-        Ok(Self { count, pool, library: AtomicUsize::new(Library::Gemm as usize), products: AtomicU64::new(0) })
+        Ok(Self { count, pool, library: AtomicUsize::new(MatmulAlgorithm::Gemm as usize), products: AtomicU64::new(0) })
     }
 
-    /// How many work together.
+    /// Number of threads.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The library that multiplies large matrices on them: `gemm`, unless another was [set](Self::set_library).
+    /// The algorithm for large matrix products: `gemm`, unless [`set_matmul_algorithm`](Self::set_matmul_algorithm) was
+    /// called.
     #[must_use]
-    pub fn library(&self) -> Library {
-        Library::ALL[self.library.load(Ordering::Relaxed)]
+    pub fn matmul_algorithm(&self) -> MatmulAlgorithm {
+        MatmulAlgorithm::ALL[self.library.load(Ordering::Relaxed)]
     }
 
-    /// Has large products computed by another library, from the next one on.
-    pub fn set_library(&self, library: Library) {
+    /// Sets the algorithm for large matrix products, from the next product on.
+    pub fn set_matmul_algorithm(&self, library: MatmulAlgorithm) {
         self.library.store(library as usize, Ordering::Relaxed);
     }
 
-    /// Products of matrices that a library has computed on them.
+    /// Matrix products computed on these threads so far.
     #[must_use]
     pub fn products(&self) -> u64 {
         self.products.load(Ordering::Relaxed)
@@ -65,7 +67,15 @@ impl Threads {
         self.products.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The pool; `None` when there is one thread.
+    /// Runs `work` on `count` threads at once: the calling thread and others of the pool.
+    pub fn share(pool: &rayon::ThreadPool, count: usize, work: impl Fn() + Sync) {
+        pool.in_place_scope(|scope| {
+            (1..count).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
+    }
+
+    /// The pool; `None` with one thread.
     #[must_use]
     pub fn pool(&self) -> Option<&rayon::ThreadPool> {
         self.pool.as_ref()

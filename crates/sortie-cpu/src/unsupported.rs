@@ -1,13 +1,13 @@
-//! What a kernel asks for that is not covered.
+//! WGSL constructs that are not supported.
 
 use std::fmt;
 
-/// A construct that does not run on the CPU, and where it stands.
+/// A construct that is not supported on the CPU.
 #[derive(Clone, Debug)]
 pub struct Unsupported {
-    /// Its name.
+    /// What it is, for the error message.
     pub what: String,
-    /// Where it stands in the source.
+    /// Its location in the source.
     pub span: naga::Span,
 }
 

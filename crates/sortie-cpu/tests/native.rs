@@ -1,8 +1,8 @@
 //! Native operations against plain loops and `f64`.
 
 use sortie_cpu::{
-    Library, Threads,
-    native::{self, Binary, Matmul, Mismatch, Unary},
+    MatmulAlgorithm, Threads,
+    native::{self, Matmul, Mismatch},
 };
 
 fn data(len: usize, seed: u32) -> Vec<f32> {
@@ -67,58 +67,26 @@ fn the_first_large_product_is_one_product() {
 fn every_library_multiplies_when_it_is_set_and_measuring_sets_none() {
     const SIDE: usize = 160;
     let threads = Threads::new(Some(2)).expect("threads");
-    assert_eq!(threads.library(), Library::Gemm);
-    let times = native::time_libraries(&threads);
-    assert_eq!((threads.library(), threads.products()), (Library::Gemm, 21), "7 rounds of 3");
-    assert_eq!(times.map(|(library, _)| library), Library::ALL);
+    assert_eq!(threads.matmul_algorithm(), MatmulAlgorithm::Gemm);
+    let times = native::time_matmul_algorithms(&threads);
+    assert_eq!((threads.matmul_algorithm(), threads.products()), (MatmulAlgorithm::Gemm, 21), "7 rounds of 3");
+    assert_eq!(times.map(|(library, _)| library), MatmulAlgorithm::ALL);
     // Small integers: sums are exact, so every order of additions gives the same bits.
     let [a, b] = [3, 5].map(|step| (0..SIDE * SIDE).map(|at| (at * step % 7) as f32 - 3.0).collect::<Vec<_>>());
-    let products = Library::ALL.map(|library| {
-        threads.set_library(library);
-        assert_eq!((threads.library(), Library::named(library.name())), (library, Some(library)));
+    let products = MatmulAlgorithm::ALL.map(|library| {
+        threads.set_matmul_algorithm(library);
+        assert_eq!((threads.matmul_algorithm(), MatmulAlgorithm::named(library.name())), (library, Some(library)));
         let mut c = vec![f32::NAN; SIDE * SIDE];
         native::matmul(Matmul::new(SIDE, SIDE, SIDE), &a, &b, &mut c, &threads).expect("lengths fit");
         c
     });
     assert!(products.iter().all(|product| *product == products[0]));
-    assert_eq!((threads.products(), Library::named("abacus")), (24, None));
-}
-
-#[test]
-fn elementwise_agrees_with_f64() {
-    let threads = Threads::new(Some(2)).expect("threads");
-    for len in [0, 1, 15, 17, 1024, 100_003] {
-        let (a, b) = (data(len, 3), data(len, 4));
-        let mut y = vec![0.0; len];
-        native::binary(Binary::Add, &a, &b, &mut y, &threads).expect("lengths fit");
-        assert!(y.iter().zip(&a).zip(&b).all(|((y, a), b)| *y == a + b));
-        native::binary(Binary::Max, &a, &b, &mut y, &threads).expect("lengths fit");
-        assert!(y.iter().zip(&a).zip(&b).all(|((y, a), b)| *y == a.max(*b)));
-        native::scale(3.0, &a, &mut y, &threads).expect("lengths fit");
-        assert!(y.iter().zip(&a).all(|(y, a)| *y == 3.0 * a));
-        type Exact = fn(f64) -> f64;
-        let cases: [(Unary, Exact); 4] = [
-            (Unary::Relu, |x| x.max(0.0)),
-            (Unary::Tanh, f64::tanh),
-            (Unary::Exp, f64::exp),
-            (Unary::Sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
-        ];
-        for (f, exact) in cases {
-            native::unary(f, &a, &mut y, &threads).expect("lengths fit");
-            // 4 ulp of values up to e².
-            assert!(y.iter().zip(&a).all(|(y, a)| (f64::from(*y) - exact(f64::from(*a))).abs() < 4e-6), "{f:?}");
-        }
-        let exact: f64 = a.iter().map(|x| f64::from(*x)).sum();
-        assert!((f64::from(native::sum(&a)) - exact).abs() <= 1e-6 * len as f64);
-    }
+    assert_eq!((threads.products(), MatmulAlgorithm::named("abacus")), (24, None));
 }
 
 #[test]
 fn lengths_that_do_not_fit_are_told() {
     let threads = Threads::new(Some(1)).expect("threads");
-    let mut y = [0.0; 3];
-    let refused = native::binary(Binary::Add, &[1.0; 4], &[1.0; 4], &mut y, &threads);
-    assert_eq!(refused, Err(Mismatch { wanted: 4, found: 3 }));
     let refused = native::matmul(Matmul::new(2, 2, 2), &[0.0; 4], &[0.0; 3], &mut [0.0; 4], &threads);
     assert_eq!(refused, Err(Mismatch { wanted: 4, found: 3 }));
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel};
 use sortie_cpu::{
     Threads,
-    native::{self, Binary, Matmul},
+    native::{self, Matmul},
 };
 
 const MEGA: usize = 1 << 20;
@@ -244,7 +244,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         kernels(case, &cpu, &drivers, budget, &table)?;
     }
     if only.is_none_or(|only| only.starts_with("native")) {
-        native_add(&table)?;
         native_matmul(budget, &table)?;
     }
     Ok(())
@@ -302,32 +301,6 @@ fn kernels(
         let ratio = baseline.as_ref().map(|baseline| median(times.iter().zip(baseline).map(|(a, b)| a / b).collect()));
         table.row(&ready.device.info().name, case.name, case.n, name, median(times), "lavapipe", ratio);
     }
-    Ok(())
-}
-
-fn native_add(table: &Table) -> Result<(), Box<dyn std::error::Error>> {
-    let threads = Threads::new(None)?;
-    let (a, b): (Vec<f32>, Vec<f32>) = (0..1024).map(|i| (i as f32, 1.0)).unzip();
-    let mut y = vec![0.0; 1024];
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..200 {
-        let start = Instant::now();
-        for _ in 0..1000 {
-            native::binary(Binary::Add, std::hint::black_box(&a), &b, &mut y, &threads)?;
-        }
-        times[0].push(start.elapsed().as_secs_f64() * 1e3);
-        let start = Instant::now();
-        for _ in 0..1000 {
-            let a = std::hint::black_box(&a);
-            y.iter_mut().zip(a).zip(&b).for_each(|((y, a), b)| *y = a + b);
-            std::hint::black_box(&mut y);
-        }
-        times[1].push(start.elapsed().as_secs_f64() * 1e3);
-    }
-    let [native, plain] = times;
-    let ratio = median(native.iter().zip(&plain).map(|(a, b)| a / b).collect());
-    table.row("cpu", "native-add", 1024, "cpu", median(native), "loop", Some(ratio));
-    table.row("cpu", "native-add", 1024, "loop", median(plain), "loop", Some(1.0));
     Ok(())
 }
 

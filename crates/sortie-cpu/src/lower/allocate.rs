@@ -1,11 +1,13 @@
 //! Registers get their place: values whose lives do not overlap share one.
 
-use rustc_hash::FxHashMap;
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Origin;
 use crate::{
     code::{Body, Builtin, Node, Op, Reg, Region},
-    compiled::{Local, Register, Zone},
+    compiled::{Local, RegionInfo, Register},
     shape::Shape,
 };
 
@@ -27,31 +29,29 @@ impl Allocation {
 
 /// From the first place where a register is needed to the last, in program order.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct LiveRange {
     from: u32,
     to: u32,
 }
 
-struct Lives<'a> {
+struct Liveness<'a> {
     origins: &'a [Origin],
-    zones: &'a [Zone],
-    lives: FxHashMap<Reg, Life>,
-    /// Needed in more than one body: never shared.
-    forever: FxHashMap<Reg, ()>,
-    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not ended.
+    zones: &'a [RegionInfo],
+    lives: FxHashMap<Reg, LiveRange>,
+    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not
+    /// ended.
     loops: Vec<(u32, Vec<Reg>)>,
     place: u32,
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that is known about registers")]
 pub(super) fn allocate(
-    body: &mut Body,
-    shared: &mut [Body],
+    bodies: &mut [&mut Body],
     origins: &[Origin],
     shapes: &[Shape],
     locals: &[u32],
     local_shapes: &[Shape],
-    zones: &[Zone],
+    zones: &[RegionInfo],
     always: &[Reg],
 ) -> Allocation {
     let mut result = Allocation {
@@ -70,25 +70,17 @@ pub(super) fn allocate(
 
     let mut per_body = Vec::new();
     let mut owner: FxHashMap<Reg, usize> = FxHashMap::default();
-    let mut forever = FxHashMap::default();
-    forever.extend(always.iter().map(|reg| (*reg, ())));
-    for (index, body) in std::iter::once(&mut *body).chain(&mut *shared).enumerate() {
-        let mut lives = Lives {
-            origins,
-            zones,
-            lives: FxHashMap::default(),
-            forever: FxHashMap::default(),
-            loops: Vec::new(),
-            place: 1,
-        };
+    // Needed in more than one body: never shared.
+    let mut forever: FxHashSet<Reg> = always.iter().copied().collect();
+    for (index, body) in bodies.iter_mut().enumerate() {
+        let mut lives = Liveness { origins, zones, lives: FxHashMap::default(), loops: Vec::new(), place: 1 };
         lives.body(body);
         for reg in lives.lives.keys() {
             let fixed = matches!(origins[reg.0 as usize], Origin::Constant(_));
             if fixed || *owner.entry(*reg).or_insert(index) != index {
-                forever.insert(*reg, ());
+                forever.insert(*reg);
             }
         }
-        forever.extend(lives.forever.drain());
         per_body.push(lives.lives);
     }
 
@@ -103,7 +95,7 @@ pub(super) fn allocate(
             Origin::Temporary | Origin::Variable => {}
         }
     };
-    let mut fixed: Vec<Reg> = forever.keys().copied().collect();
+    let mut fixed: Vec<Reg> = forever.iter().copied().collect();
     fixed.sort();
     for reg in &fixed {
         let size = &mut result.sizes[shapes[reg.0 as usize].class()];
@@ -112,16 +104,13 @@ pub(super) fn allocate(
         place(&mut result, *reg, slot);
     }
     for lives in per_body {
-        let mut order: Vec<(Reg, Life)> = lives.into_iter().filter(|(reg, _)| !forever.contains_key(reg)).collect();
+        let mut order: Vec<(Reg, LiveRange)> = lives.into_iter().filter(|(reg, _)| !forever.contains(reg)).collect();
         order.sort_by_key(|(reg, life)| (life.from, *reg));
         let mut free: [Vec<u32>; 4] = Default::default();
-        let mut busy: [std::collections::BinaryHeap<std::cmp::Reverse<(u32, u32)>>; 4] = Default::default();
+        let mut busy: [BinaryHeap<Reverse<(u32, u32)>>; 4] = Default::default();
         for (reg, life) in order {
             let class = shapes[reg.0 as usize].class();
-            while let Some(std::cmp::Reverse((to, slot))) =
-                busy[class].peek().copied().filter(|top| top.0.0 < life.from)
-            {
-                let _ = to;
+            while let Some(Reverse((_, slot))) = busy[class].peek().copied().filter(|top| top.0.0 < life.from) {
                 busy[class].pop();
                 free[class].push(slot);
             }
@@ -129,35 +118,30 @@ pub(super) fn allocate(
                 result.sizes[class] += 1;
                 result.sizes[class] - 1
             });
-            busy[class].push(std::cmp::Reverse((life.to, slot)));
+            busy[class].push(Reverse((life.to, slot)));
             place(&mut result, reg, slot);
         }
     }
 
-    for body in std::iter::once(body).chain(shared) {
-        rename(body, &result.names);
-    }
+    bodies.iter_mut().for_each(|body| rename(body, &result.names));
     result
 }
 
-impl Lives<'_> {
+impl Liveness<'_> {
     fn touch(&mut self, reg: Reg) {
         let place = self.place;
         // What is filled before the code starts lives from its start on.
         let from = if matches!(self.origins[reg.0 as usize], Origin::Builtin(_)) { 0 } else { place };
-        let life = self.lives.entry(reg).or_insert(Life { from, to: place });
+        let life = self.lives.entry(reg).or_insert(LiveRange { from, to: place });
         life.to = life.to.max(place);
         if let Some((_, used)) = self.loops.last_mut() {
             used.push(reg);
         }
     }
 
-    fn mask(&mut self, region: Region, to: u32) {
-        if let Some(mask) = self.zones[region.0 as usize].mask {
+    fn masks<'r>(&mut self, regions: impl IntoIterator<Item = &'r Region>) {
+        for mask in regions.into_iter().filter_map(|region| self.zones[region.0 as usize].mask) {
             self.touch(mask);
-            if let Some(life) = self.lives.get_mut(&mask) {
-                life.to = life.to.max(to);
-            }
         }
     }
 
@@ -170,20 +154,14 @@ impl Lives<'_> {
                 Node::Ops(ops) => {
                     for op in ops {
                         self.place += 1;
-                        let mut regs = Vec::new();
-                        let mut written = Vec::new();
-                        op.registers(&mut |reg| regs.push(*reg), &mut |reg| written.push(*reg));
-                        // What is written may overlap with what is read for the last time: blocks are read before they are written.
-                        // Accesses to memory write several registers one after the other, so theirs must not.
+                        // What is written may overlap with what is read for the last time: blocks are read before they
+                        // are written. Accesses to memory write several registers one after the other, so theirs must
+                        // not.
                         let apart = !op.is_pure() && !matches!(op, Op::Blend { .. } | Op::Add { .. });
-                        regs.into_iter().for_each(|reg| self.touch(reg));
-                        if !apart {
-                            self.place += 1;
-                        }
-                        written.into_iter().for_each(|reg| self.touch(reg));
-                        if apart {
-                            self.place += 1;
-                        }
+                        op.operands().into_iter().for_each(|reg| self.touch(reg));
+                        self.place += u32::from(!apart);
+                        op.results().into_iter().for_each(|reg| self.touch(reg));
+                        self.place += u32::from(apart);
                     }
                 }
                 Node::If { cond, accept, reject, how } => {
@@ -197,29 +175,27 @@ impl Lives<'_> {
                         how.join.iter().flat_map(|join| join.ends.iter().flatten().copied().chain([join.into])),
                     );
                     inside.extend(how.outer);
-                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    self.masks(&inside);
                     self.body(accept);
                     // Conditions and masks are looked at again between the sides and after them.
                     self.place += 1;
                     self.touch(*cond);
-                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    self.masks(&inside);
                     self.body(reject);
                     self.place += 1;
-                    inside.iter().for_each(|region| self.mask(*region, 0));
+                    self.masks(&inside);
                     opened.extend(inside);
                 }
                 Node::Loop { body, continuing, break_if, how, .. } => {
                     let start = self.place;
-                    let mut collectors = Vec::new();
+                    let (mut regions, mut collectors) = (Vec::new(), Vec::new());
                     if let Some(spin) = how.split {
-                        let mut regions = vec![spin.outer, spin.region];
-                        regions.extend(spin.end);
-                        regions.extend(spin.broke.map(|(_, region)| region));
+                        regions.extend([spin.outer, spin.region].into_iter().chain(spin.end));
                         collectors.extend(spin.continued);
+                        regions.extend(spin.broke.map(|(_, region)| region));
                         collectors.extend(spin.broke.map(|(reg, _)| reg));
-                        regions.iter().for_each(|region| self.mask(*region, 0));
-                        opened.extend(regions);
                     }
+                    self.masks(&regions);
                     collectors.iter().for_each(|reg| self.touch(*reg));
                     self.loops.push((start, Vec::new()));
                     self.place += 1;
@@ -231,12 +207,8 @@ impl Lives<'_> {
                     }
                     self.place += 1;
                     collectors.iter().for_each(|reg| self.touch(*reg));
-                    if let Some(spin) = how.split {
-                        [Some(spin.outer), Some(spin.region), spin.end, spin.broke.map(|(_, region)| region)]
-                            .into_iter()
-                            .flatten()
-                            .for_each(|region| self.mask(region, 0));
-                    }
+                    self.masks(&regions);
+                    opened.extend(regions);
                     let end = self.place;
                     let Some((_, mut used)) = self.loops.pop() else { unreachable!("pushed above") };
                     used.sort();
@@ -256,19 +228,18 @@ impl Lives<'_> {
                 }
                 Node::Break(leave) | Node::Continue(leave) => {
                     if let Some((region, collector)) = leave.split {
-                        self.mask(region, 0);
+                        self.masks(&[region]);
                         collector.iter().for_each(|reg| self.touch(*reg));
                     }
                 }
                 Node::Scope(body) => self.body(body),
-                Node::Call { region, .. } => self.mask(*region, 0),
+                Node::Call { region, .. } => self.masks(&[*region]),
                 Node::Return | Node::Barrier { .. } => {}
             }
         }
         self.place += 1;
         // Masks are needed for as long as the body that they were made in goes on.
-        let end = self.place;
-        opened.into_iter().for_each(|region| self.mask(region, end));
+        self.masks(&opened);
     }
 }
 
@@ -282,17 +253,15 @@ pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     for node in body {
         match node {
             Node::Ops(ops) => ops.iter_mut().for_each(|op| op.registers_once(&mut |reg| new(reg))),
-            Node::If { cond, accept, reject, how } => {
+            Node::If { cond, how, .. } => {
                 new(cond);
                 if let Some(guard) = &mut how.guard {
                     guard.compare.registers_once(&mut |reg| new(reg));
                     new(&mut guard.index);
                     new(&mut guard.limit);
                 }
-                rename(accept, names);
-                rename(reject, names);
             }
-            Node::Loop { body, continuing, break_if, how, .. } => {
+            Node::Loop { break_if, how, .. } => {
                 break_if.iter_mut().for_each(new);
                 if let Some(spin) = &mut how.split {
                     spin.continued.iter_mut().for_each(new);
@@ -301,16 +270,14 @@ pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
                 if let Some(pack) = &mut how.pack {
                     pack.carried.iter_mut().for_each(|carried| new(&mut carried.reg));
                 }
-                rename(body, names);
-                rename(continuing, names);
             }
             Node::Break(leave) | Node::Continue(leave) => {
                 if let Some((_, Some(collector))) = &mut leave.split {
                     new(collector);
                 }
             }
-            Node::Scope(body) => rename(body, names),
-            Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+            Node::Scope(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
         }
+        node.bodies_mut().for_each(|body| rename(body, names));
     }
 }

@@ -1,15 +1,15 @@
 //! Expressions.
 
 use naga::{
-    BinaryOperator, Expression, Handle, Literal, RelationalFunction, ScalarKind, Span, SwizzleComponent, UnaryOperator,
+    BinaryOperator, Expression, Handle, Literal, RelationalFunction, ScalarKind, Span, TypeInner, UnaryOperator,
 };
 use smallvec::smallvec;
 
 use super::{
-    Lower, Result, Value,
-    function::Frame,
+    Located, Lower, Result, Value,
+    function::FunctionFrame,
     pointer::{Lowered, Pointer, Target},
-    types::{Kind, Layout, Ty},
+    types::{Kind, MemoryLayout, Ty},
 };
 use crate::{
     Unsupported,
@@ -18,30 +18,23 @@ use crate::{
 
 impl<'a> Lower<'a> {
     /// The type of an expression.
-    pub(super) fn type_of(&self, frame: &Frame<'a>, handle: Handle<Expression>) -> Result<Ty> {
-        Ty::of(self.module, &frame.info[handle].ty)
-            .map_err(|what| Unsupported { what, span: frame.function.expressions.get_span(handle) })
+    pub(super) fn type_of(&self, frame: &FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Ty> {
+        Ty::of(self.module, &frame.info[handle].ty).at(frame.function.expressions.get_span(handle))
     }
 
-    pub(super) fn points_to_atomic(&self, frame: &Frame<'a>, pointer: Handle<Expression>) -> bool {
-        match frame.info[pointer].ty.inner_with(&self.module.types) {
-            naga::TypeInner::Pointer { base, .. } => {
-                matches!(self.module.types[*base].inner, naga::TypeInner::Atomic(_))
-            }
-            _ => false,
-        }
+    pub(super) fn points_to_atomic(&self, frame: &FunctionFrame<'a>, pointer: Handle<Expression>) -> bool {
+        let types = &self.module.types;
+        matches!(frame.info[pointer].ty.inner_with(types), TypeInner::Pointer { base, .. }
+            if matches!(types[*base].inner, TypeInner::Atomic(_)))
     }
 
-    pub(super) fn expression(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+    pub(super) fn expression(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         let function = frame.function;
         let span = function.expressions.get_span(handle);
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
         let value = match &function.expressions[handle] {
             Expression::Literal(literal) => smallvec![self.literal(*literal, span)?],
-            Expression::Constant(constant) => {
-                let init = self.module.constants[*constant].init;
-                self.global_constant(init, span)?
-            }
+            Expression::Constant(constant) => self.global_constant(self.module.constants[*constant].init, span)?,
             Expression::Override(_) => return refuse("an override without a value"),
             Expression::ZeroValue(ty) => self.zero(*ty, span)?,
             Expression::Compose { components, .. } => {
@@ -57,7 +50,7 @@ impl<'a> Lower<'a> {
             }
             Expression::Swizzle { size, vector, pattern } => {
                 let vector = self.value_of(frame, *vector)?;
-                pattern[..*size as usize].iter().map(|component| vector[component_index(*component)]).collect()
+                pattern[..*size as usize].iter().map(|component| vector[*component as usize]).collect()
             }
             Expression::FunctionArgument(index) => return Ok(frame.arguments[*index as usize].clone()),
             Expression::GlobalVariable(variable) => return Ok(Lowered::Pointer(self.global(*variable)?)),
@@ -91,11 +84,13 @@ impl<'a> Lower<'a> {
                 Lowered::Value(value) => {
                     let ty = self.type_of(frame, *base)?;
                     let (part, first) = match ty {
-                        Ty::Struct(_) => ty.member(self.module, Layout::Cells, *index as usize),
-                        _ => ty.elements(self.module, Layout::Cells).map(|(part, _, stride)| (part, index * stride)),
+                        Ty::Struct(_) => ty.member(self.module, MemoryLayout::Cells, *index as usize),
+                        _ => ty
+                            .elements(self.module, MemoryLayout::Cells)
+                            .map(|(part, _, stride)| (part, index * stride)),
                     }
-                    .map_err(|what| Unsupported { what, span })?;
-                    let cells = part.cells(self.module).map_err(|what| Unsupported { what, span })?;
+                    .at(span)?;
+                    let cells = part.cells(self.module).at(span)?;
                     value[first as usize..][..cells as usize].into()
                 }
             },
@@ -152,11 +147,10 @@ impl<'a> Lower<'a> {
             }
             Expression::ArrayLength(pointer) => {
                 let pointer = self.pointer_of(frame, *pointer)?;
-                let Target::Memory { root: Root::Slot(slot), offset, .. } = pointer.to else {
+                let Target::Memory { root: Root::Buffer(slot), offset, .. } = pointer.to else {
                     unreachable!("runtime-sized arrays are in buffers")
                 };
-                let (_, _, stride) =
-                    pointer.ty.elements(self.module, Layout::Host).map_err(|what| Unsupported { what, span })?;
+                let (_, _, stride) = pointer.ty.elements(self.module, MemoryLayout::Host).at(span)?;
                 let count = self.count_of(slot, offset, stride);
                 smallvec![self.build.count(count)]
             }
@@ -218,29 +212,25 @@ impl<'a> Lower<'a> {
     }
 
     fn zero(&mut self, ty: Handle<naga::Type>, span: Span) -> Result<Value> {
-        let cells = Ty::of_handle(self.module, ty).and_then(|ty| ty.cells(self.module));
-        let cells = cells.map_err(|what| Unsupported { what, span })?;
-        if cells > 1 << 20 {
-            return Err(Unsupported { what: "a value of more than 4 MiB".into(), span });
-        }
+        let ty = Ty::of_handle(self.module, ty).at(span)?;
+        let cells = self.cells(ty, "a value", span)?;
         let zero = self.build.constant(0);
         Ok(smallvec![zero; cells as usize])
     }
 
     /// `value[index]`: by selects where it is short, else through memory.
     fn index_value(&mut self, ty: Ty, value: &Value, index: Reg, span: Span) -> Result<Value> {
-        let refuse = |what: String| Unsupported { what, span };
-        let (element, count, _) = ty.elements(self.module, Layout::Cells).map_err(refuse)?;
-        let each = element.cells(self.module).map_err(refuse)?;
+        let (element, count, _) = ty.elements(self.module, MemoryLayout::Cells).at(span)?;
+        let each = element.cells(self.module).at(span)?;
         if let Some(known) = self.build.value(index).filter(|known| *known < count.unwrap_or(0)) {
             return Ok(value[(known * each) as usize..][..each as usize].into());
         }
         if value.len() <= 4 || count.unwrap_or(0) <= 4 {
             return Ok(self.pick(value, each as usize, index));
         }
-        let cells = ty.cells(self.module).map_err(refuse)?;
+        let cells = ty.cells(self.module).at(span)?;
         let local = self.local(cells, span)?;
-        let whole = Pointer { ty, to: Target::Memory { root: Root::Local(local), offset: 0, terms: smallvec![] } };
+        let whole = Pointer { ty, to: Target::start(Root::Local(local)) };
         self.write(&whole, value, span)?;
         let element = self.index(&whole, index, span)?;
         let value = self.read(&element, span)?;
@@ -270,16 +260,12 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn fold(&mut self, value: &[Reg], f: Binary) -> Reg {
-        let mut sum = value[0];
-        for reg in &value[1..] {
-            sum = self.build.binary(f, sum, *reg);
-        }
-        sum
+        value[1..].iter().fold(value[0], |sum, reg| self.build.binary(f, sum, *reg))
     }
 
     fn operator(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         op: BinaryOperator,
         left: Handle<Expression>,
         right: Handle<Expression>,
@@ -290,12 +276,13 @@ impl<'a> Lower<'a> {
         if op == BinaryOperator::Multiply && matches!((left_ty, right_ty), (Ty::Matrix(..), _) | (_, Ty::Matrix(..))) {
             return Ok(self.matrix_product(left_ty, &left, right_ty, &right));
         }
-        let (float, signed) = (kind.is_float(), kind == Kind::Int);
-        let pick = |when_float, when_signed, otherwise| match (float, signed) {
-            (true, _) => when_float,
-            (_, true) => when_signed,
-            _ => otherwise,
+        // The other way round, it is less.
+        let (op, left, right) = match op {
+            BinaryOperator::Greater => (BinaryOperator::Less, right, left),
+            BinaryOperator::GreaterEqual => (BinaryOperator::LessEqual, right, left),
+            op => (op, left, right),
         };
+        let pick = |float, signed, unsigned| kind.pick(float, signed, unsigned);
         let f = match op {
             BinaryOperator::Add => pick(Binary::AddF, Binary::AddI, Binary::AddI),
             BinaryOperator::Subtract => pick(Binary::SubF, Binary::SubI, Binary::SubI),
@@ -304,72 +291,50 @@ impl<'a> Lower<'a> {
             BinaryOperator::Modulo => pick(Binary::RemF, Binary::RemI, Binary::RemU),
             BinaryOperator::Equal => pick(Binary::EqF, Binary::EqI, Binary::EqI),
             BinaryOperator::NotEqual => pick(Binary::NeF, Binary::NeI, Binary::NeI),
-            BinaryOperator::Less => pick(Binary::LtF, Binary::LtI, Binary::LtU),
-            BinaryOperator::LessEqual => pick(Binary::LeF, Binary::LeI, Binary::LeU),
-            BinaryOperator::Greater => {
-                let f = pick(Binary::LtF, Binary::LtI, Binary::LtU);
-                return Ok(self.zip(&right, &left, f));
-            }
-            BinaryOperator::GreaterEqual => {
-                let f = pick(Binary::LeF, Binary::LeI, Binary::LeU);
-                return Ok(self.zip(&right, &left, f));
-            }
+            BinaryOperator::Less | BinaryOperator::Greater => pick(Binary::LtF, Binary::LtI, Binary::LtU),
+            BinaryOperator::LessEqual | BinaryOperator::GreaterEqual => pick(Binary::LeF, Binary::LeI, Binary::LeU),
             BinaryOperator::And | BinaryOperator::LogicalAnd => Binary::And,
             BinaryOperator::ExclusiveOr => Binary::Xor,
             BinaryOperator::InclusiveOr | BinaryOperator::LogicalOr => Binary::Or,
             BinaryOperator::ShiftLeft => Binary::Shl,
             BinaryOperator::ShiftRight => pick(Binary::ShrU, Binary::ShrI, Binary::ShrU),
         };
-        let arithmetic =
-            matches!(f, Binary::AddF | Binary::SubF | Binary::MulF | Binary::DivF | Binary::RemF) && kind == Kind::Half;
-        let value = self.zip(&left, &right, f);
-        Ok(if arithmetic { self.rounded(kind, value) } else { value })
+        let rounds = matches!(f, Binary::AddF | Binary::SubF | Binary::MulF | Binary::DivF | Binary::RemF);
+        Ok(if rounds { self.arithmetic(kind, &left, &right, f) } else { self.zip(&left, &right, f) })
     }
 
     fn cast(&mut self, from: Ty, value: &[Reg], to: ScalarKind, convert: Option<u8>, span: Span) -> Result<Value> {
         let Some(from_kind) = from.kind() else { unreachable!("checked by naga") };
         let Some(width) = convert else { return self.bitcast(from_kind, value, to, span) };
-        let scalar = naga::Scalar { kind: to, width };
-        let Some(to) = Kind::of(scalar) else {
+        let Some(to) = Kind::of(naga::Scalar { kind: to, width }) else {
             return Err(Unsupported { what: format!("a conversion to {width} bytes"), span });
         };
-        let one = self.build.float(1.0);
-        let unit = self.build.constant(1);
-        let each = |lower: &mut Self, reg: Reg| match (from_kind, to) {
-            (Kind::Bool, Kind::Float | Kind::Half) => lower.build.binary(Binary::And, reg, one),
-            (Kind::Bool, Kind::Int | Kind::Uint) => lower.build.binary(Binary::And, reg, unit),
-            (Kind::Int | Kind::Uint, Kind::Bool) => lower.build.unary(Unary::ToBool, reg),
-            (Kind::Float | Kind::Half, Kind::Bool) => lower.build.unary(Unary::FloatToBool, reg),
-            (Kind::Int, Kind::Float | Kind::Half) => lower.build.unary(Unary::IntToFloat, reg),
-            (Kind::Uint, Kind::Float | Kind::Half) => lower.build.unary(Unary::UintToFloat, reg),
-            (Kind::Float | Kind::Half, Kind::Int) => lower.build.unary(Unary::FloatToInt, reg),
-            (Kind::Float | Kind::Half, Kind::Uint) => lower.build.unary(Unary::FloatToUint, reg),
+        let f = match (from_kind, to) {
+            (Kind::Bool, Kind::Float | Kind::Half | Kind::Int | Kind::Uint) => {
+                let one = if to.is_float() { self.build.float(1.0) } else { self.build.constant(1) };
+                return Ok(self.zip(value, &[one], Binary::And));
+            }
+            (Kind::Int | Kind::Uint, Kind::Bool) => Unary::ToBool,
+            (Kind::Float | Kind::Half, Kind::Bool) => Unary::FloatToBool,
+            (Kind::Int, Kind::Float | Kind::Half) => Unary::IntToFloat,
+            (Kind::Uint, Kind::Float | Kind::Half) => Unary::UintToFloat,
+            (Kind::Float | Kind::Half, Kind::Int) => Unary::FloatToInt,
+            (Kind::Float | Kind::Half, Kind::Uint) => Unary::FloatToUint,
+            (Kind::Float, Kind::Half) => Unary::RoundF16,
             (Kind::Bool, Kind::Bool)
             | (Kind::Int | Kind::Uint, Kind::Int | Kind::Uint)
-            | (Kind::Float | Kind::Half, Kind::Float | Kind::Half) => reg,
+            | (Kind::Half, Kind::Half)
+            | (Kind::Float | Kind::Half, Kind::Float) => return Ok(value.into()),
         };
-        let mut result: Value = value.iter().map(|reg| each(self, *reg)).collect();
-        if to == Kind::Half && !matches!(from_kind, Kind::Half | Kind::Bool) {
-            result = self.map(&result, Unary::RoundF16);
-        }
-        Ok(result)
+        let value = self.map(value, f);
+        Ok(if from_kind == Kind::Float { value } else { self.rounded(to, value) })
     }
 
     /// The same bits, read otherwise. Only `f16` changes the number of components.
     fn bitcast(&mut self, from: Kind, value: &[Reg], to: ScalarKind, span: Span) -> Result<Value> {
-        match (from, to) {
-            (Kind::Half, ScalarKind::Float) => Ok(value.into()),
-            (Kind::Half, _) => Err(Unsupported { what: "a bitcast of f16".into(), span }),
-            _ => Ok(value.into()),
+        if from == Kind::Half && to != ScalarKind::Float {
+            return Err(Unsupported { what: "a bitcast of f16".into(), span });
         }
-    }
-}
-
-fn component_index(component: SwizzleComponent) -> usize {
-    match component {
-        SwizzleComponent::X => 0,
-        SwizzleComponent::Y => 1,
-        SwizzleComponent::Z => 2,
-        SwizzleComponent::W => 3,
+        Ok(value.into())
     }
 }

@@ -1,103 +1,90 @@
-//! From instructions to code that runs: lanes and shapes found, masks given registers, addresses folded, registers assigned.
-
-use rustc_hash::FxHashSet;
+//! From instructions to code that runs: lanes and shapes found, masks given registers, addresses folded, registers
+//! assigned.
 
 use super::{
-    Origin, allocate, for_each_op, linear, optimise,
+    Lower, Origin, allocate, count_reads, for_each_op, linear, optimise,
     pack::Packer,
     pairs, peephole,
     regions::{Regions, Variable},
 };
 use crate::{
-    Slot,
-    code::{Body, Builtin, EVERY, Node, Op, Reg, Region, Root, Unary},
-    compiled::{Compiled, Count, Zone, next_id},
+    code::{ALL_LANES, Body, Builtin, Node, Op, Reg, Region, Root, Unary},
+    compiled::{Compiled, RegionInfo, next_id},
     geometry::Geometry,
     shape::Shape,
 };
 
-/// Compiled without shapes.
-pub(super) struct Draft {
-    pub(super) origins: Vec<Origin>,
-    pub(super) body: Body,
-    pub(super) shared: Vec<Body>,
-    pub(super) parameters: FxHashSet<Reg>,
-    pub(super) results: FxHashSet<Reg>,
-    /// Words of each local array.
-    pub(super) locals: Vec<u32>,
-    pub(super) counts: Vec<Count>,
-    pub(super) slots: Vec<Slot>,
-    pub(super) workgroup: [u32; 3],
-    pub(super) workgroup_words: u32,
-    pub(super) groups_in_rows: bool,
-    pub(super) pack_always: bool,
-    pub(super) entry: Reg,
-    pub(super) ones: Reg,
-}
-
-pub(super) fn finish(draft: Draft) -> Compiled {
-    let Draft { mut origins, mut body, mut shared, parameters, results, locals, counts, slots, workgroup, .. } = draft;
+/// Turns the body of an entry point, and the functions that it shares, into code that runs.
+pub(super) fn finish(mut lower: Lower<'_>, mut body: Body, workgroup: [u32; 3], pack_always: bool) -> Compiled {
+    let (entry, ones) = (lower.build.builtin(Builtin::Entry), lower.build.constant(u32::MAX));
+    let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
+    let Lower { build, mut shared, shared_by, locals, counts, slots, workgroup_words, .. } = lower;
+    let parameters = shared_by.values().flat_map(|shared| shared.parameters.iter().copied()).collect();
+    let results = shared_by.values().flat_map(|shared| shared.result.iter().copied()).collect();
+    let mut origins = build.origins;
     let steady = |root| super::build::is_steady(root, |slot| slots[slot as usize].writes);
-    optimise::optimise(&mut body, &mut shared, &mut origins, &steady);
-
-    let asked: Vec<Builtin> = optimise::used(&mut body, &mut shared, origins.len())
-        .into_iter()
-        .filter_map(|reg| match origins[reg.0 as usize] {
-            Origin::Builtin(builtin) => Some(builtin),
+    let mut bodies: Vec<&mut Body> = std::iter::once(&mut body).chain(&mut shared).collect();
+    optimise::optimise(&mut bodies, &mut origins, &steady);
+    let read = count_reads(&mut bodies, origins.len());
+    let asked: Vec<Builtin> = origins
+        .iter()
+        .zip(read)
+        .filter_map(|(origin, read)| match origin {
+            Origin::Builtin(builtin) if read > 0 => Some(*builtin),
             _ => None,
         })
         .collect();
     let waits = super::waits::waits(&body, &shared);
-    let geometry = Geometry::new(workgroup, draft.groups_in_rows, waits, &asked);
+    let geometry = Geometry::new(workgroup, groups_in_rows, waits, &asked);
 
     let mut local_shapes = vec![Shape::UNIFORM; locals.len()];
     let mut regions = Regions::new(&geometry, &mut origins, &mut local_shapes, [&parameters, &results], shared.len());
     regions.solve(&mut body, &mut shared);
     let masks = masks(&mut regions);
-    for body in std::iter::once(&mut body).chain(&mut shared) {
+    let mut bodies: Vec<&mut Body> = std::iter::once(&mut body).chain(&mut shared).collect();
+    for body in &mut bodies {
         for_each_op(body, &mut |op| mask(op, &regions, &masks));
     }
     let roots = std::mem::take(&mut regions.roots);
-    let zones: Vec<Zone> =
-        (0..).zip(&masks).map(|(index, mask)| Zone { mask: *mask, shape: regions.total(Region(index)) }).collect();
+    let zones: Vec<RegionInfo> = (0..)
+        .zip(&masks)
+        .map(|(index, mask)| RegionInfo { mask: *mask, shape: regions.total(Region(index)) })
+        .collect();
     let mut shapes = std::mem::take(&mut regions.shapes);
 
-    let (owned, by_one) = linear::addresses(&mut body, &mut shared, &mut origins, &mut shapes, &geometry, slots.len());
+    let (owned, by_one) = linear::addresses(&mut bodies, &mut origins, &mut shapes, &geometry, slots.len());
+    bodies.iter_mut().for_each(|body| optimise::hoist(body, &origins, &steady));
+    peephole::run(&mut bodies, &origins, &shapes);
+    pairs::run(&mut bodies, &origins, &shapes);
+    let masks = zones.iter().filter_map(|zone| zone.mask).collect();
     let mut packs = false;
-    {
-        let mut bodies: Vec<&mut Body> = std::iter::once(&mut body).chain(&mut shared).collect();
-        bodies.iter_mut().for_each(|body| optimise::hoist(body, &origins, &steady));
-        peephole::run(&mut bodies, &origins, &shapes);
-        pairs::run(&mut bodies, &origins, &shapes);
-        let masks = zones.iter().filter_map(|zone| zone.mask).collect();
-        for body in &mut bodies {
-            let (origins, shapes) = (&mut origins, &mut shapes);
-            let mut packer =
-                Packer { origins, shapes, locals: &local_shapes, geometry: &geometry, masks: &masks, zones: &zones };
-            packs |= packer.plan(body);
-            for_each_op(body, &mut |op| spread_over_rows(op, shapes));
-        }
-        peephole::guards(&mut bodies, &shapes, &by_one);
+    for body in &mut bodies {
+        let (origins, shapes) = (&mut origins, &mut shapes);
+        let mut packer =
+            Packer { origins, shapes, locals: &local_shapes, geometry: &geometry, masks: &masks, zones: &zones };
+        packs |= packer.plan(body);
+        for_each_op(body, &mut |op| spread_over_rows(op, shapes));
     }
-    // Whoever calls a shared function writes the mask of its lanes, which may be all that is ever done with it.
-    let mut always = vec![draft.entry, draft.ones];
+    peephole::guards(&mut bodies, &shapes, &by_one);
+    // The caller of a shared function writes its mask, even if nothing reads it.
+    let mut always = vec![entry, ones];
     always.extend(roots.iter().filter_map(|root| zones[root.0 as usize].mask));
-    let allocation =
-        allocate::allocate(&mut body, &mut shared, &origins, &shapes, &locals, &local_shapes, &zones, &always);
-    let zones =
-        zones.into_iter().map(|zone| Zone { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone }).collect();
-    let weight = weigh(&body);
+    let allocation = allocate::allocate(&mut bodies, &origins, &shapes, &locals, &local_shapes, &zones, &always);
+    let zones = zones
+        .into_iter()
+        .map(|zone| RegionInfo { mask: zone.mask.map(|mask| allocation.renamed(mask)), ..zone })
+        .collect();
     Compiled {
         id: next_id(),
-        weight,
+        weight: weigh(&body),
         packs,
-        pack_always: draft.pack_always,
+        pack_always,
         body,
         shared,
         roots,
         zones,
-        entry: allocation.renamed(draft.entry),
-        ones: allocation.renamed(draft.ones),
+        entry: allocation.renamed(entry),
+        ones: allocation.renamed(ones),
         registers: allocation.registers,
         sizes: allocation.sizes,
         constants: allocation.constants,
@@ -107,11 +94,11 @@ pub(super) fn finish(draft: Draft) -> Compiled {
         slots,
         owned,
         geometry,
-        workgroup_words: draft.workgroup_words,
+        workgroup_words,
     }
 }
 
-/// A register for the mask of each region but [`EVERY`].
+/// A register for the mask of each region but [`ALL_LANES`].
 fn masks(regions: &mut Regions<'_>) -> Vec<Option<Reg>> {
     let mut masks: Vec<Option<Reg>> = vec![None];
     for index in 1..regions.areas.len() {
@@ -143,7 +130,7 @@ fn mask(op: &mut Op, regions: &Regions<'_>, masks: &[Option<Reg>]) {
             };
             // A store to an array of one's own reaches all lanes, or all that the mask says.
             if matches!(access.address.root, Root::Local(_)) && access.mask.is_none() {
-                access.region = EVERY;
+                access.region = ALL_LANES;
             }
         }
         Op::Atomic(atomic) => atomic.access.mask = of(atomic.access.region),
@@ -153,14 +140,8 @@ fn mask(op: &mut Op, regions: &Regions<'_>, masks: &[Option<Reg>]) {
 
 /// Marks what has to go row by row: where a value per row or column meets one per lane.
 fn spread_over_rows(op: &mut Op, shapes: &[Shape]) {
-    let mut partial = false;
-    let mut look = |reg: &mut Reg| {
-        let shape = shapes[reg.0 as usize];
-        partial |= shape.is_partial();
-    };
-    op.registers(&mut look, &mut |_| {});
-    let mut result = Shape::UNIFORM;
-    op.registers(&mut |_| {}, &mut |reg| result = shapes[reg.0 as usize]);
+    let partial = op.operands().iter().any(|reg| shapes[reg.0 as usize].is_partial());
+    let wide = op.results().last().is_some_and(|reg| shapes[reg.0 as usize] == Shape::LANE);
     if let Op::Unary { grid, .. }
     | Op::Binary { grid, .. }
     | Op::Ternary { grid, .. }
@@ -168,19 +149,22 @@ fn spread_over_rows(op: &mut Op, shapes: &[Shape]) {
     | Op::Add { grid, .. }
     | Op::Address { grid, .. } = op
     {
-        *grid = result == Shape::LANE && partial;
+        *grid = wide && partial;
     }
 }
 
 /// About how many instructions an invocation runs, if loops go round sixteen times.
 fn weigh(body: &Body) -> u32 {
-    let weigh_node = |node: &Node| match node {
-        Node::Ops(ops) => u32::try_from(ops.len()).unwrap_or(u32::MAX),
-        Node::If { accept, reject, .. } => weigh(accept).saturating_add(weigh(reject)).saturating_add(2),
-        Node::Loop { body, continuing, .. } => weigh(body).saturating_add(weigh(continuing)).saturating_mul(16),
-        Node::Scope(body) => weigh(body),
-        Node::Call { .. } => 1 << 10,
-        Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 1,
+    let weigh_node = |node: &Node| {
+        let inside = node.bodies().map(weigh).fold(0, u32::saturating_add);
+        match node {
+            Node::Ops(ops) => u32::try_from(ops.len()).unwrap_or(u32::MAX),
+            Node::If { .. } => inside.saturating_add(2),
+            Node::Loop { .. } => inside.saturating_mul(16),
+            Node::Scope(_) => inside,
+            Node::Call { .. } => 1 << 10,
+            Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 1,
+        }
     };
     body.iter().map(weigh_node).fold(1, u32::saturating_add)
 }

@@ -6,50 +6,51 @@ use naga::{
 use smallvec::smallvec;
 
 use super::{
-    Lower, Result, Value, build,
-    pointer::{Key, Lowered, Place, Pointer},
+    Located, Lower, Result, Value, build,
+    pointer::{Lowered, Pointer, VariableStorage},
     types::{Kind, Ty},
 };
 use crate::{
     Unsupported,
-    code::{Atomic, Binary, Body, Branch, Cycle, EVERY, Leave, Loop, Node, Op, Parts, Reg, Rmw},
+    code::{ALL_LANES, Atomic, AtomicOp, Binary, Body, BranchPlan, Loop, LoopExit, LoopPlan, Node, Op, Parts, Reg},
 };
 
-/// Bodies within bodies, those of functions included, while they are lowered: that takes stack.
-const DEEPEST: usize = 2_000;
+/// Nesting depth of bodies, those of functions included, during lowering, which is recursive.
+const MAX_OPEN_BODIES: usize = 2_000;
 
-/// Bodies around a call from which on it shares its callee: passes over deep bodies take long.
-const INLINE: usize = 64;
+/// Calls nested deeper than this share their callee: passes over deep bodies are slow.
+const MAX_INLINE_DEPTH: usize = 64;
 
-/// Instructions of a kernel: functions that are handed pointers to variables of those that are handed pointers … have a copy for each. At this
-/// many, lowering takes a second or two and 200 MB; some passes take longer where loops are nested deeply.
-const LARGEST: usize = 400_000;
+/// Instructions of a kernel. Functions that take pointers are copied for each set of variables, so a short source can
+/// have very many. At this many, lowering takes one or two seconds and 200 MB; some passes take longer where loops are
+/// nested deeply.
+const MAX_INSTRUCTIONS: usize = 400_000;
 
 /// A function while it is lowered.
-pub(super) struct Frame<'a> {
+pub(super) struct FunctionFrame<'a> {
     pub(super) function: &'a Function,
     pub(super) info: &'a FunctionInfo,
     pub(super) arguments: Vec<Lowered>,
     /// By expression.
     pub(super) values: Vec<Option<Lowered>>,
     /// By local variable.
-    pub(super) locals: Vec<Place>,
+    pub(super) locals: Vec<VariableStorage>,
     /// Variables that hold what it returns.
     result: Vec<Reg>,
     /// What `break` and `continue` leave.
-    loops: Vec<Target>,
+    loops: Vec<BreakTarget>,
 }
 
-/// What `break` leaves, and what `continue` does, if anything.
+/// A loop or switch that `break` leaves; `continue` skips switches.
 #[derive(Clone, Copy)]
-struct Target {
+struct BreakTarget {
     id: Loop,
     is_switch: bool,
 }
 
 /// A function that several calls share.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedFunction {
     index: usize,
     /// Variables for what is passed at run time: values, and the indices of pointers.
     pub(super) parameters: Vec<Reg>,
@@ -64,7 +65,7 @@ impl<'a> Lower<'a> {
         info: &'a FunctionInfo,
         arguments: Vec<Lowered>,
     ) -> Result<Vec<Reg>> {
-        let mut frame = Frame {
+        let mut frame = FunctionFrame {
             function,
             info,
             arguments,
@@ -75,39 +76,39 @@ impl<'a> Lower<'a> {
         };
         if let Some(result) = &function.result {
             let cells = Ty::of_handle(self.module, result.ty).and_then(|ty| ty.cells(self.module));
-            let cells = cells.map_err(|what| Unsupported { what, span: self.module.types.get_span(result.ty) })?;
+            let cells = cells.at(self.module.types.get_span(result.ty))?;
             frame.result = (0..cells).map(|_| self.build.variable()).collect();
         }
         let handle =
             self.module.functions.iter().find(|(_, other)| std::ptr::eq(*other, function)).map(|(handle, _)| handle);
-        let indexed = self.indexed_of(handle, function);
+        let indexed = self.indexed_of(handle, function, info);
         for (handle, variable) in function.local_variables.iter() {
             let span = function.local_variables.get_span(handle);
             let init = variable.init.map(|init| self.value_of(&mut frame, init)).transpose()?;
-            let place = self.variable(variable.ty, indexed.has_local(handle), init, span)?;
+            let place = self.variable(variable.ty, indexed.locals.contains(&handle), init, span)?;
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
-        // Nobody looks at them any more: the next call may have them.
+        // They are no longer used: the next call may reuse them.
         for place in &frame.locals {
-            if let Place::Local(local) = place {
+            if let VariableStorage::Local(local) = place {
                 self.free_locals.entry(self.locals[*local as usize]).or_default().push(*local);
             }
         }
         Ok(frame.result)
     }
 
-    fn block(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<()> {
+    fn block(&mut self, frame: &mut FunctionFrame<'a>, block: &'a Block) -> Result<()> {
         for (statement, span) in block.span_iter() {
             self.statement(frame, statement, *span)?;
         }
         Ok(())
     }
 
-    fn statement(&mut self, frame: &mut Frame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
+    fn statement(&mut self, frame: &mut FunctionFrame<'a>, statement: &'a Statement, span: Span) -> Result<()> {
         let refuse = |what: &str| Err(Unsupported { what: what.into(), span });
-        if self.build.size > LARGEST {
-            return Err(Unsupported { what: format!("a kernel of more than {LARGEST} instructions"), span });
+        if self.build.size > MAX_INSTRUCTIONS {
+            return Err(Unsupported { what: format!("a kernel of more than {MAX_INSTRUCTIONS} instructions"), span });
         }
         match statement {
             Statement::Emit(range) => {
@@ -125,14 +126,14 @@ impl<'a> Lower<'a> {
                     None => {
                         let accept = self.body(frame, accept)?;
                         let reject = self.body(frame, reject)?;
-                        self.build.node(Node::If { cond, accept, reject, how: Branch::default() });
+                        self.build.node(Node::If { cond, accept, reject, how: BranchPlan::default() });
                     }
                 }
             }
             Statement::Switch { selector, cases } => self.switch(frame, *selector, cases)?,
             Statement::Loop { body, continuing, break_if } => {
                 let id = self.build.next_loop();
-                frame.loops.push(Target { id, is_switch: false });
+                frame.loops.push(BreakTarget { id, is_switch: false });
                 let mark = self.build.open_loop();
                 self.block(frame, body)?;
                 let body = self.build.close(mark);
@@ -142,16 +143,16 @@ impl<'a> Lower<'a> {
                 let continuing = self.build.close(mark);
                 frame.loops.pop();
                 self.build.forget();
-                self.build.node(Node::Loop { id, body, continuing, break_if, how: Cycle::default() });
+                self.build.node(Node::Loop { id, body, continuing, break_if, how: LoopPlan::default() });
             }
             Statement::Break => {
                 let Some(target) = frame.loops.last() else { unreachable!("checked by naga") };
-                self.build.node(Node::Break(Leave { target: target.id, split: None }));
+                self.build.node(Node::Break(LoopExit { target: target.id, split: None }));
             }
             Statement::Continue => {
                 let target = frame.loops.iter().rfind(|target| !target.is_switch);
                 let Some(target) = target else { unreachable!("checked by naga") };
-                self.build.node(Node::Continue(Leave { target: target.id, split: None }));
+                self.build.node(Node::Continue(LoopExit { target: target.id, split: None }));
             }
             Statement::Return { value } => {
                 if let Some(value) = value {
@@ -209,41 +210,41 @@ impl<'a> Lower<'a> {
     }
 
     fn broadcast(&mut self, a: Reg) -> Reg {
-        let d = self.build.fresh();
+        let d = self.build.temporary();
         self.build.op(Op::Broadcast { d, a });
         d
     }
 
-    fn body(&mut self, frame: &mut Frame<'a>, block: &'a Block) -> Result<Body> {
+    fn body(&mut self, frame: &mut FunctionFrame<'a>, block: &'a Block) -> Result<Body> {
         let mark = self.build.open();
         self.block(frame, block)?;
         Ok(self.build.close(mark))
     }
 
-    /// Selectors exclude each other, so the cases stand one after the other, each under its own condition.
-    fn switch(&mut self, frame: &mut Frame<'a>, selector: Handle<Expression>, cases: &'a [SwitchCase]) -> Result<()> {
+    /// Selectors exclude each other, so the cases become a sequence of `if`s.
+    fn switch(
+        &mut self,
+        frame: &mut FunctionFrame<'a>,
+        selector: Handle<Expression>,
+        cases: &'a [SwitchCase],
+    ) -> Result<()> {
         let selector = self.value_of(frame, selector)?[0];
         let mut conditions = Vec::new();
         let mut any = self.build.constant(0);
         let mut pending: Option<Reg> = None;
         let mut falls_into_default = false;
         for case in cases {
-            let hit = match case.value {
+            let value = match case.value {
                 SwitchValue::I32(value) => Some(value.cast_unsigned()),
                 SwitchValue::U32(value) => Some(value),
                 SwitchValue::Default => None,
             };
-            match hit {
-                Some(value) => {
-                    let value = self.build.constant(value);
-                    let hit = self.build.binary(Binary::EqI, selector, value);
-                    any = self.build.binary(Binary::Or, any, hit);
-                    pending = Some(match pending {
-                        Some(before) => self.build.binary(Binary::Or, before, hit),
-                        None => hit,
-                    });
-                }
-                None => falls_into_default = true,
+            falls_into_default |= value.is_none();
+            if let Some(value) = value {
+                let value = self.build.constant(value);
+                let hit = self.build.binary(Binary::EqI, selector, value);
+                any = self.build.binary(Binary::Or, any, hit);
+                pending = Some(pending.map_or(hit, |before| self.build.binary(Binary::Or, before, hit)));
             }
             if !(case.fall_through && case.body.is_empty()) {
                 conditions.push((pending.take(), std::mem::take(&mut falls_into_default), case));
@@ -251,7 +252,7 @@ impl<'a> Lower<'a> {
         }
         let none = self.build.unary(crate::code::Unary::Not, any);
         let id = self.build.next_loop();
-        frame.loops.push(Target { id, is_switch: true });
+        frame.loops.push(BreakTarget { id, is_switch: true });
         let mark = self.build.open();
         for (hit, default, case) in conditions {
             if case.fall_through {
@@ -268,16 +269,16 @@ impl<'a> Lower<'a> {
                 accept.pop();
             }
             if self.build.value(cond) != Some(0) {
-                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: Branch::default() });
+                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: BranchPlan::default() });
             }
         }
-        let body = self.build.close(mark);
+        let mut body = self.build.close(mark);
         frame.loops.pop();
-        if leaves(&body, id) {
+        let leaves = |node: &Node| matches!(node, Node::Break(leave) | Node::Continue(leave) if leave.target == id);
+        if body.iter().any(|node| node.any(&leaves)) {
             // A loop that goes round once, to be left by `break`.
-            let mut body = body;
-            body.push(Node::Break(Leave { target: id, split: None }));
-            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: Cycle::default() });
+            body.push(Node::Break(LoopExit { target: id, split: None }));
+            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: LoopPlan::default() });
         } else {
             for node in body {
                 self.build.node(node);
@@ -288,7 +289,7 @@ impl<'a> Lower<'a> {
 
     fn call(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         callee: Handle<Function>,
         arguments: &[Handle<Expression>],
     ) -> Result<Value> {
@@ -299,19 +300,22 @@ impl<'a> Lower<'a> {
             passed.push(self.lowered(frame, *argument)?);
         }
         let depth = self.build.depth();
-        if depth > DEEPEST {
+        if depth > MAX_OPEN_BODIES {
             let span = function.body.span_iter().next().map_or(Span::UNDEFINED, |(_, span)| *span);
             return Err(Unsupported { what: super::too_deep(), span });
         }
-        let result = if self.build.size < self.share_from && depth - self.floor < INLINE {
+        let result = if self.build.size < self.min_shared_callee_size && depth - self.floor < MAX_INLINE_DEPTH {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
-            // With one `return`, at the end, its body stands in line: what is known in it is known after it.
-            let in_line = returns_of(self.build.current()) == 1
-                && matches!(self.build.current().last(), Some(Node::Return))
-                || returns_of(self.build.current()) == 0;
+            // With at most one `return`, at the end, the body is inlined without a scope: what is known in it is known
+            // after it.
+            let current = self.build.current();
+            let in_line = match returns_of(current) {
+                0 => true,
+                count => count == 1 && matches!(current.last(), Some(Node::Return)),
+            };
             let mut body = if in_line { self.build.close_in_line() } else { self.build.close(mark) };
-            straighten(&mut body);
+            straighten(&mut body, MAX_STRAIGHTEN_DEPTH);
             self.splice(body);
             result
         } else {
@@ -341,50 +345,32 @@ impl<'a> Lower<'a> {
         info: &'a FunctionInfo,
         mut passed: Vec<Lowered>,
     ) -> Result<Vec<Reg>> {
-        let keys: Vec<Key> = passed
-            .iter()
-            .filter_map(|lowered| match lowered {
-                Lowered::Pointer(pointer) => Some(pointer.key()),
-                Lowered::Value(_) => None,
-            })
-            .collect();
-        let mut dynamic = Vec::new();
-        for lowered in &mut passed {
-            match lowered {
-                Lowered::Value(value) => dynamic.extend(value.iter().copied()),
-                Lowered::Pointer(pointer) => dynamic.extend(pointer.indices().iter().map(|index| **index)),
-            }
-        }
-        let key = (callee, keys);
+        let keys = passed.iter().filter_map(|lowered| match lowered {
+            Lowered::Pointer(pointer) => Some(pointer.key()),
+            Lowered::Value(_) => None,
+        });
+        let key = (callee, keys.collect());
+        let dynamic: Vec<Reg> = passed.iter_mut().flat_map(Lowered::registers).map(|reg| *reg).collect();
         let shared = match self.shared_by.get(&key) {
             Some(shared) => shared.clone(),
             None => {
                 let parameters: Vec<Reg> = dynamic.iter().map(|_| self.build.variable()).collect();
                 let floor = std::mem::replace(&mut self.floor, self.build.depth());
-                // Others may call it while they use what is free now, and it is called when others have taken what it has done with.
+                // Other callers may use arrays that are free now, so the shared function must not reuse them, and the
+                // reverse.
                 let free = std::mem::take(&mut self.free_locals);
-                let mark = self.build.open_apart();
-                let mut next = parameters.iter();
-                let mut take = |build: &mut build::Builder| match next.next() {
-                    Some(parameter) => build.get(*parameter),
-                    None => unreachable!("one for each"),
-                };
-                for lowered in &mut passed {
-                    match lowered {
-                        Lowered::Value(value) => value.iter_mut().for_each(|reg| *reg = take(&mut self.build)),
-                        Lowered::Pointer(pointer) => {
-                            pointer.indices().into_iter().for_each(|index| *index = take(&mut self.build));
-                        }
-                    }
+                let outside = self.build.open_apart();
+                for (reg, parameter) in passed.iter_mut().flat_map(Lowered::registers).zip(&parameters) {
+                    *reg = self.build.get(*parameter);
                 }
                 let result = self.function(function, info, passed)?;
-                let mut body = self.build.close_apart(mark);
+                let mut body = self.build.close_apart(outside);
                 self.floor = floor;
                 self.free_locals = free;
-                straighten(&mut body);
+                straighten(&mut body, MAX_STRAIGHTEN_DEPTH);
                 let index = self.shared.len();
                 self.shared.push(body);
-                let shared = Shared { index, parameters, result };
+                let shared = SharedFunction { index, parameters, result };
                 self.shared_by.insert(key, shared.clone());
                 shared
             }
@@ -393,13 +379,13 @@ impl<'a> Lower<'a> {
             self.build.set(*parameter, value);
         }
         self.build.forget();
-        self.build.node(Node::Call { function: shared.index, region: EVERY });
+        self.build.node(Node::Call { function: shared.index, region: ALL_LANES });
         Ok(shared.result)
     }
 
     fn atomic(
         &mut self,
-        frame: &mut Frame<'a>,
+        frame: &mut FunctionFrame<'a>,
         pointer: Handle<Expression>,
         fun: &AtomicFunction,
         value: Handle<Expression>,
@@ -414,36 +400,26 @@ impl<'a> Lower<'a> {
         let value = self.value_of(frame, value)?[0];
         let signed = kind == Kind::Int;
         let mut compare = None;
-        let rmw = match fun {
-            AtomicFunction::Add => Rmw::Add,
-            AtomicFunction::Subtract => Rmw::Sub,
-            AtomicFunction::And => Rmw::And,
-            AtomicFunction::ExclusiveOr => Rmw::Xor,
-            AtomicFunction::InclusiveOr => Rmw::Or,
-            AtomicFunction::Min => {
-                if signed {
-                    Rmw::MinI
-                } else {
-                    Rmw::MinU
-                }
-            }
-            AtomicFunction::Max => {
-                if signed {
-                    Rmw::MaxI
-                } else {
-                    Rmw::MaxU
-                }
-            }
-            AtomicFunction::Exchange { compare: None } => Rmw::Exchange,
+        let atomic_op = match fun {
+            AtomicFunction::Add => AtomicOp::Add,
+            AtomicFunction::Subtract => AtomicOp::Sub,
+            AtomicFunction::And => AtomicOp::And,
+            AtomicFunction::ExclusiveOr => AtomicOp::Xor,
+            AtomicFunction::InclusiveOr => AtomicOp::Or,
+            AtomicFunction::Min if signed => AtomicOp::MinI,
+            AtomicFunction::Min => AtomicOp::MinU,
+            AtomicFunction::Max if signed => AtomicOp::MaxI,
+            AtomicFunction::Max => AtomicOp::MaxU,
+            AtomicFunction::Exchange { compare: None } => AtomicOp::Exchange,
             AtomicFunction::Exchange { compare: Some(expected) } => {
                 compare = Some(self.value_of(frame, *expected)?[0]);
-                Rmw::CompareExchange
+                AtomicOp::CompareExchange
             }
         };
         let (address, _) = self.address(&pointer, false, span)?;
-        let old = result.map(|_| self.build.fresh());
+        let old = result.map(|_| self.build.temporary());
         let access = build::access(address, Parts::new(), span);
-        self.build.op(Op::Atomic(Box::new(Atomic { access, rmw, value, compare, old })));
+        self.build.op(Op::Atomic(Box::new(Atomic { access, atomic_op, value, compare, old })));
         if let (Some(result), Some(old)) = (result, old) {
             let mut value: Value = smallvec![old];
             if let Some(compare) = compare {
@@ -454,8 +430,9 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// What an expression came to. Literals, variables and the like are never emitted: they are lowered when first asked for.
-    pub(super) fn lowered(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
+    /// The lowered form of an expression. Literals, variables and the like are never emitted: they are lowered when
+    /// first used.
+    pub(super) fn lowered(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Lowered> {
         if let Some(lowered) = &frame.values[handle.index()] {
             return Ok(lowered.clone());
         }
@@ -464,7 +441,7 @@ impl<'a> Lower<'a> {
         Ok(lowered)
     }
 
-    pub(super) fn value_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Value> {
+    pub(super) fn value_of(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Value> {
         match self.lowered(frame, handle)? {
             Lowered::Value(value) => Ok(value),
             Lowered::Pointer(_) => Err(Unsupported {
@@ -474,7 +451,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    pub(super) fn pointer_of(&mut self, frame: &mut Frame<'a>, handle: Handle<Expression>) -> Result<Pointer> {
+    pub(super) fn pointer_of(&mut self, frame: &mut FunctionFrame<'a>, handle: Handle<Expression>) -> Result<Pointer> {
         match self.lowered(frame, handle)? {
             Lowered::Pointer(pointer) => Ok(pointer),
             Lowered::Value(_) => unreachable!("checked by naga"),
@@ -482,43 +459,22 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// Whether something in the body leaves this loop.
-fn leaves(body: &Body, id: Loop) -> bool {
-    body.iter().any(|node| match node {
-        Node::Break(leave) | Node::Continue(leave) => leave.target == id,
-        Node::If { accept, reject, .. } => leaves(accept, id) || leaves(reject, id),
-        Node::Loop { body, continuing, .. } => leaves(body, id) || leaves(continuing, id),
-        Node::Scope(body) => leaves(body, id),
-        Node::Ops(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
 /// How many times the body says `return`.
 pub(super) fn returns_of(body: &Body) -> usize {
     let one = |node: &Node| match node {
         Node::Return => 1,
-        Node::If { accept, reject, .. } => returns_of(accept) + returns_of(reject),
-        Node::Loop { body, continuing, .. } => returns_of(body) + returns_of(continuing),
-        Node::Ops(_)
-        | Node::Scope(_)
-        | Node::Break(_)
-        | Node::Continue(_)
-        | Node::Call { .. }
-        | Node::Barrier { .. } => 0,
+        Node::Scope(_) => 0,
+        node => node.bodies().map(returns_of).sum(),
     };
     body.iter().map(one).sum()
 }
 
-/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer lanes to keep
-/// track of. Up to a depth: walking through bodies takes stack.
-pub(super) fn straighten(body: &mut Body) {
-    straighten_to(body, STRAIGHTEN);
-}
-
 /// Early returns one after the other that become bodies within bodies.
-const STRAIGHTEN: u32 = 8;
+pub(super) const MAX_STRAIGHTEN_DEPTH: u32 = 8;
 
-fn straighten_to(body: &mut Body, depth: u32) {
+/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer
+/// lanes to keep track of. Up to a depth: walking through bodies takes stack.
+pub(super) fn straighten(body: &mut Body, depth: u32) {
     if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {
         body.truncate(end);
     }
@@ -542,7 +498,7 @@ fn straighten_to(body: &mut Body, depth: u32) {
         break;
     }
     if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
-        straighten_to(accept, deeper);
-        straighten_to(reject, deeper);
+        straighten(accept, deeper);
+        straighten(reject, deeper);
     }
 }

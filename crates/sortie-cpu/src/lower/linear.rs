@@ -1,17 +1,16 @@
-//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the invocation's own.
+//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the
+//! invocation's own.
 
-use smallvec::SmallVec;
-
-use super::Origin;
+use super::{Origin, build::register, for_each_list, for_each_op};
 use crate::{
-    code::{Access, Binary, Body, Builtin, Limit, Node, Op, Reg, Root, Unary},
-    compiled::Owned,
+    code::{Access, Binary, Body, Builtin, Limit, Op, Reg, Root, Unary},
+    compiled::ElementOwnership,
     geometry::Geometry,
     shape::Shape,
 };
 
 /// Rounds after which variables are no longer looked at: those that each depend on the next could take a round each.
-const ROUNDS: u32 = 64;
+const MAX_ROUNDS: u32 = 64;
 
 /// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +33,15 @@ struct Facts<'a> {
     changed: bool,
 }
 
-/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of it, and for each
-/// register whether it grows by one from lane to lane of a row.
+/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of
+/// it, and for each register whether it grows by one from lane to lane of a row.
 pub(super) fn addresses(
-    body: &mut Body,
-    shared: &mut [Body],
+    bodies: &mut [&mut Body],
     origins: &mut Vec<Origin>,
     shapes: &mut Vec<Shape>,
     geometry: &Geometry,
     slots: usize,
-) -> (Vec<Owned>, Vec<bool>) {
+) -> (Vec<ElementOwnership>, Vec<bool>) {
     let mut facts = Facts {
         origins,
         shapes,
@@ -57,18 +55,14 @@ pub(super) fn addresses(
     let mut rounds = 0;
     while std::mem::take(&mut facts.changed) {
         rounds += 1;
-        if rounds == ROUNDS {
+        if rounds == MAX_ROUNDS {
             facts.give_up();
         }
-        for body in std::iter::once(&mut *body).chain(&mut *shared) {
-            super::for_each_op(body, &mut |op| facts.learn(op));
-        }
+        bodies.iter_mut().for_each(|body| for_each_op(body, &mut |op| facts.learn(op)));
     }
     let Facts { linear, range, own, .. } = facts;
-    let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![Owned::Unused; slots] };
-    for body in std::iter::once(body).chain(shared) {
-        fold.body(body);
-    }
+    let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![ElementOwnership::Unused; slots] };
+    bodies.iter_mut().for_each(|body| fold.body(body));
     let by_one = (0..).zip(&fold.linear).map(|(number, _)| fold.step(Reg(number)) == Some(1)).collect();
     (fold.owned, by_one)
 }
@@ -169,9 +163,7 @@ impl Facts<'_> {
                 };
             }
             ref mut other => {
-                let mut results = SmallVec::<[Reg; 4]>::new();
-                other.registers(&mut |_| {}, &mut |reg| results.push(*reg));
-                for reg in results {
+                for reg in other.results() {
                     if self.origins[reg.0 as usize] == Origin::Variable {
                         self.meet(reg, Linear::No);
                     } else {
@@ -210,39 +202,19 @@ struct Fold<'a> {
     origins: &'a mut Vec<Origin>,
     shapes: &'a mut Vec<Shape>,
     geometry: &'a Geometry,
-    owned: Vec<Owned>,
+    owned: Vec<ElementOwnership>,
 }
 
 impl Fold<'_> {
     fn body(&mut self, body: &mut Body) {
-        for node in body {
-            match node {
-                Node::Ops(ops) => {
-                    let mut result = Vec::with_capacity(ops.len());
-                    for mut op in ops.drain(..) {
-                        match &mut op {
-                            Op::Load(access) | Op::Store(access) => self.access(access, &mut result),
-                            Op::Atomic(atomic) => {
-                                self.access(&mut atomic.access, &mut result);
-                            }
-                            _ => {}
-                        }
-                        result.push(op);
-                    }
-                    *ops = result;
-                }
-                Node::If { accept, reject, .. } => {
-                    self.body(accept);
-                    self.body(reject);
-                }
-                Node::Loop { body, continuing, .. } => {
-                    self.body(body);
-                    self.body(continuing);
-                }
-                Node::Scope(body) => self.body(body),
-                _ => {}
+        for_each_list(body, &mut |ops| {
+            let mut result = Vec::with_capacity(ops.len());
+            for mut op in ops.drain(..) {
+                op.access().into_iter().for_each(|access| self.access(access, &mut result));
+                result.push(op);
             }
-        }
+            *ops = result;
+        });
     }
 
     fn step(&self, reg: Reg) -> Option<u32> {
@@ -272,9 +244,7 @@ impl Fold<'_> {
                 if let Some(base) = address.base {
                     shape |= self.shapes[base.0 as usize];
                 }
-                let d =
-                    Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-                self.origins.push(Origin::Temporary);
+                let d = register(self.origins, Origin::Temporary);
                 self.shapes.push(shape);
                 before.push(Op::Address {
                     d,
@@ -290,17 +260,17 @@ impl Fold<'_> {
             address.own = own && inside && !access.parts.is_empty();
             address.terms.push(term);
         }
-        if let Root::Slot(slot) = address.root {
+        if let Root::Buffer(slot) = address.root {
             let stride = address.terms.first().map(|term| term.stride);
             let mine = match stride.filter(|_| address.own) {
-                Some(stride) => Owned::Elements { stride, half: address.half },
-                None => Owned::No,
+                Some(stride) => ElementOwnership::Elements { stride, half: address.half },
+                None => ElementOwnership::No,
             };
             let owned = &mut self.owned[slot as usize];
             *owned = match (*owned, mine) {
-                (Owned::Unused, mine) => mine,
+                (ElementOwnership::Unused, mine) => mine,
                 (old, mine) if old == mine => old,
-                _ => Owned::No,
+                _ => ElementOwnership::No,
             };
         }
     }

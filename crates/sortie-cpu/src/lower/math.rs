@@ -17,80 +17,55 @@ impl Lower<'_> {
         use MathFunction as M;
         let (ty, a) = &arguments[0];
         let Some(kind) = ty.kind() else { unreachable!("checked by naga") };
-        let (float, signed) = (kind.is_float(), kind == Kind::Int);
+        let signed = kind == Kind::Int;
         let b = || arguments[1].1.as_slice();
         let c = || arguments[2].1.as_slice();
-        let plain = |f| Ok::<_, Unsupported>((f, false));
+        let (plain, rounded) = (|f| Some((f, false)), |f| Some((f, true)));
         // Unary functions that are one instruction, and whether an f16 needs rounding after them.
         let unary = match fun {
-            M::Abs if float => plain(Unary::AbsF),
-            M::Abs if signed => plain(Unary::AbsI),
-            M::Abs => plain(Unary::Copy),
-            M::Sign if float => plain(Unary::SignF),
-            M::Sign => plain(Unary::SignI),
+            M::Abs => plain(kind.pick(Unary::AbsF, Unary::AbsI, Unary::Copy)),
+            M::Sign => plain(kind.pick(Unary::SignF, Unary::SignI, Unary::SignI)),
             M::Floor => plain(Unary::Floor),
             M::Ceil => plain(Unary::Ceil),
             M::Round => plain(Unary::Round),
             M::Trunc => plain(Unary::Trunc),
-            M::Fract => Ok((Unary::Fract, true)),
-            M::Sqrt => Ok((Unary::Sqrt, true)),
-            M::InverseSqrt => Ok((Unary::InverseSqrt, true)),
-            M::Exp => Ok((Unary::Exp, true)),
-            M::Exp2 => Ok((Unary::Exp2, true)),
-            M::Log => Ok((Unary::Log, true)),
-            M::Log2 => Ok((Unary::Log2, true)),
-            M::Sin => Ok((Unary::Sin, true)),
-            M::Cos => Ok((Unary::Cos, true)),
-            M::Tan => Ok((Unary::Tan, true)),
-            M::Asin => Ok((Unary::Asin, true)),
-            M::Acos => Ok((Unary::Acos, true)),
-            M::Atan => Ok((Unary::Atan, true)),
-            M::Sinh => Ok((Unary::Sinh, true)),
-            M::Cosh => Ok((Unary::Cosh, true)),
-            M::Tanh => Ok((Unary::Tanh, true)),
-            M::Asinh => Ok((Unary::Asinh, true)),
-            M::Acosh => Ok((Unary::Acosh, true)),
-            M::Atanh => Ok((Unary::Atanh, true)),
+            M::Fract => rounded(Unary::Fract),
+            M::Sqrt => rounded(Unary::Sqrt),
+            M::InverseSqrt => rounded(Unary::InverseSqrt),
+            M::Exp => rounded(Unary::Exp),
+            M::Exp2 => rounded(Unary::Exp2),
+            M::Log => rounded(Unary::Log),
+            M::Log2 => rounded(Unary::Log2),
+            M::Sin => rounded(Unary::Sin),
+            M::Cos => rounded(Unary::Cos),
+            M::Tan => rounded(Unary::Tan),
+            M::Asin => rounded(Unary::Asin),
+            M::Acos => rounded(Unary::Acos),
+            M::Atan => rounded(Unary::Atan),
+            M::Sinh => rounded(Unary::Sinh),
+            M::Cosh => rounded(Unary::Cosh),
+            M::Tanh => rounded(Unary::Tanh),
+            M::Asinh => rounded(Unary::Asinh),
+            M::Acosh => rounded(Unary::Acosh),
+            M::Atanh => rounded(Unary::Atanh),
             M::QuantizeToF16 => plain(Unary::RoundF16),
             M::CountOneBits => plain(Unary::CountOnes),
             M::CountLeadingZeros => plain(Unary::CountLeadingZeros),
             M::CountTrailingZeros => plain(Unary::CountTrailingZeros),
-            M::FirstLeadingBit if signed => plain(Unary::FirstLeadingBitI),
-            M::FirstLeadingBit => plain(Unary::FirstLeadingBitU),
+            M::FirstLeadingBit => plain(if signed { Unary::FirstLeadingBitI } else { Unary::FirstLeadingBitU }),
             M::FirstTrailingBit => plain(Unary::FirstTrailingBit),
             M::ReverseBits => plain(Unary::ReverseBits),
-            _ => Err(Unsupported { what: String::new(), span }),
+            _ => None,
         };
-        if let Ok((f, round)) = unary {
+        if let Some((f, round)) = unary {
             let value = self.map(a, f);
             return Ok(if round { self.rounded(kind, value) } else { value });
         }
         Ok(match fun {
-            M::Min | M::Max => {
-                let f = match (fun, float, signed) {
-                    (M::Min, true, _) => Binary::MinF,
-                    (M::Min, _, true) => Binary::MinI,
-                    (M::Min, ..) => Binary::MinU,
-                    (_, true, _) => Binary::MaxF,
-                    (_, _, true) => Binary::MaxI,
-                    _ => Binary::MaxU,
-                };
-                self.zip(a, b(), f)
-            }
-            M::Clamp => {
-                let (max, min) = match (float, signed) {
-                    (true, _) => (Binary::MaxF, Binary::MinF),
-                    (_, true) => (Binary::MaxI, Binary::MinI),
-                    _ => (Binary::MaxU, Binary::MinU),
-                };
-                let low = self.zip(a, b(), max);
-                self.zip(&low, c(), min)
-            }
-            M::Saturate => {
-                let (zero, one) = (self.build.float(0.0), self.build.float(1.0));
-                let low = self.zip(a, &[zero], Binary::MaxF);
-                self.zip(&low, &[one], Binary::MinF)
-            }
+            M::Min => self.zip(a, b(), kind.pick(Binary::MinF, Binary::MinI, Binary::MinU)),
+            M::Max => self.zip(a, b(), kind.pick(Binary::MaxF, Binary::MaxI, Binary::MaxU)),
+            M::Clamp => self.clamp(kind, a, b(), c()),
+            M::Saturate => self.saturate(a),
             M::Radians | M::Degrees => {
                 let factor =
                     if fun == M::Radians { std::f32::consts::PI / 180.0 } else { 180.0 / std::f32::consts::PI };
@@ -102,10 +77,8 @@ impl Lower<'_> {
             M::Step => self.zip(a, b(), Binary::Step),
             M::Ldexp => self.arithmetic(kind, a, b(), Binary::Ldexp),
             M::Fma => {
-                let at = |value: &[Reg], index: usize| value[index];
-                let value = (0..a.len())
-                    .map(|index| self.build.ternary(Ternary::MulAdd, a[index], at(b(), index), at(c(), index)))
-                    .collect();
+                let operands = a.iter().zip(b()).zip(c());
+                let value = operands.map(|((a, b), c)| self.build.ternary(Ternary::MulAdd, *a, *b, *c)).collect();
                 self.rounded(kind, value)
             }
             M::Mix => {
@@ -120,9 +93,7 @@ impl Lower<'_> {
                 let above = self.arithmetic(kind, c(), a, Binary::SubF);
                 let width = self.arithmetic(kind, b(), a, Binary::SubF);
                 let t = self.arithmetic(kind, &above, &width, Binary::DivF);
-                let (zero, one) = (self.build.float(0.0), self.build.float(1.0));
-                let t = self.zip(&t, &[zero], Binary::MaxF);
-                let t = self.zip(&t, &[one], Binary::MinF);
+                let t = self.saturate(&t);
                 let (two, three) = (self.build.float(2.0), self.build.float(3.0));
                 let twice = self.arithmetic(kind, &t, &[two], Binary::MulF);
                 let rest = self.arithmetic(kind, &[three], &twice, Binary::SubF);
@@ -233,8 +204,7 @@ impl Lower<'_> {
             M::Pack4xI8 | M::Pack4xU8 => smallvec![self.pack(a, None)],
             M::Pack4xI8Clamp => {
                 let (low, high) = (self.build.constant((-128_i32).cast_unsigned()), self.build.constant(127));
-                let value = self.zip(a, &[low], Binary::MaxI);
-                let value = self.zip(&value, &[high], Binary::MinI);
+                let value = self.clamp(Kind::Int, a, &[low], &[high]);
                 smallvec![self.pack(&value, None)]
             }
             M::Pack4xU8Clamp => {
@@ -251,6 +221,16 @@ impl Lower<'_> {
             M::Unpack4xU8 => self.unpack(a[0], 4, Ternary::ExtractU, None),
             other => return Err(Unsupported { what: format!("the function {other:?}"), span }),
         })
+    }
+
+    fn clamp(&mut self, kind: Kind, value: &[Reg], low: &[Reg], high: &[Reg]) -> Value {
+        let value = self.zip(value, low, kind.pick(Binary::MaxF, Binary::MaxI, Binary::MaxU));
+        self.zip(&value, high, kind.pick(Binary::MinF, Binary::MinI, Binary::MinU))
+    }
+
+    fn saturate(&mut self, value: &[Reg]) -> Value {
+        let (zero, one) = (self.build.float(0.0), self.build.float(1.0));
+        self.clamp(Kind::Float, value, &[zero], &[one])
     }
 
     fn length(&mut self, kind: Kind, value: &[Reg]) -> Reg {
@@ -275,10 +255,7 @@ impl Lower<'_> {
 
     fn unpack(&mut self, word: Reg, count: u32, extract: Ternary, convert: Option<Unary>) -> Value {
         let fields = self.fields(word, count, extract);
-        match convert {
-            Some(convert) => self.map(&fields, convert),
-            None => fields,
-        }
+        if let Some(convert) = convert { self.map(&fields, convert) } else { fields }
     }
 
     fn pack(&mut self, value: &[Reg], convert: Option<Unary>) -> Reg {

@@ -1,7 +1,5 @@
 //! Matrices, column by column.
 
-use smallvec::SmallVec;
-
 use super::{
     Lower, Value,
     types::{Kind, Ty},
@@ -13,27 +11,17 @@ impl Lower<'_> {
     pub(super) fn dot(&mut self, kind: Kind, left: &[Reg], right: &[Reg]) -> Reg {
         let (add, multiply) = if kind.is_float() { (Binary::AddF, Binary::MulF) } else { (Binary::AddI, Binary::MulI) };
         let products = self.arithmetic(kind, left, right, multiply);
-        let mut sum = products[0];
-        for product in &products[1..] {
-            sum = self.arithmetic(kind, &[sum], &[*product], add)[0];
-        }
-        sum
+        products[1..].iter().fold(products[0], |sum, product| self.arithmetic(kind, &[sum], &[*product], add)[0])
     }
 
     pub(super) fn matrix_product(&mut self, left_ty: Ty, left: &[Reg], right_ty: Ty, right: &[Reg]) -> Value {
         match (left_ty, right_ty) {
-            (Ty::Matrix(_, rows, kind), Ty::Matrix(..) | Ty::Vector(..)) => {
-                let inner = match left_ty {
-                    Ty::Matrix(columns, ..) => columns as usize,
-                    _ => unreachable!("a matrix"),
-                };
+            (Ty::Matrix(columns, rows, kind), Ty::Matrix(..) | Ty::Vector(..)) => {
                 let mut product = Value::new();
-                for column in right.chunks(inner) {
-                    for row in 0..rows as usize {
-                        let row: SmallVec<[Reg; 4]> =
-                            (0..inner).map(|index| left[index * rows as usize + row]).collect();
-                        product.push(self.dot(kind, &row, column));
-                    }
+                let rows_of_left = Self::transpose(columns as usize, rows as usize, left);
+                for column in right.chunks(columns as usize) {
+                    let rows = rows_of_left.chunks(columns as usize);
+                    product.extend(rows.map(|row| self.dot(kind, row, column)));
                 }
                 product
             }
@@ -56,19 +44,17 @@ impl Lower<'_> {
         if size == 1 {
             return matrix[0];
         }
-        let mut sum = None;
-        for row in 0..size {
-            let minor = self.minor(kind, size, matrix, 0, row);
-            let product = self.arithmetic(kind, &[matrix[row]], &[minor], Binary::MulF)[0];
-            sum = Some(match sum {
-                None => product,
-                Some(sum) => {
-                    let f = if row % 2 == 0 { Binary::AddF } else { Binary::SubF };
-                    self.arithmetic(kind, &[sum], &[product], f)[0]
-                }
-            });
+        let product = |lower: &mut Self, row: usize| {
+            let minor = lower.minor(kind, size, matrix, 0, row);
+            lower.arithmetic(kind, &[matrix[row]], &[minor], Binary::MulF)
+        };
+        let mut sum = product(self, 0);
+        for row in 1..size {
+            let f = if row % 2 == 0 { Binary::AddF } else { Binary::SubF };
+            let product = product(self, row);
+            sum = self.arithmetic(kind, &sum, &product, f);
         }
-        sum.unwrap_or_else(|| unreachable!("at least two rows"))
+        sum[0]
     }
 
     /// The determinant without one column and one row.

@@ -1,8 +1,9 @@
 //! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
 //!
-//! Calls are lowered where they stand, each with its own copy of the callee, so that what a call passes (constants, pointers, uniform
-//! values) is known inside. A module that would grow beyond [`SHARE_FROM`](crate::compiled::SHARE_FROM) instructions that way shares copies from there on: one for each
-//! function and set of memory that its pointers point into.
+//! Calls are inlined: each gets its own copy of the callee, so that the arguments (constants, pointers, uniform values)
+//! are known inside. A module that would grow beyond
+//! [`MIN_SHARED_CALLEE_SIZE`](crate::compiled::MIN_SHARED_CALLEE_SIZE) instructions that way shares copies from there
+//! on: one for each function and set of memory that its pointers point into.
 
 mod allocate;
 mod build;
@@ -22,33 +23,47 @@ mod retries;
 mod types;
 mod waits;
 
-use naga::{AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess, valid::ModuleInfo};
+use naga::{
+    AddressSpace, BuiltIn, Function, Handle, Module, Span, StorageAccess,
+    valid::{FunctionInfo, ModuleInfo},
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 pub(crate) use self::build::Origin;
 use self::{
     build::Builder,
-    pointer::Place,
-    types::{Layout, Ty},
+    pointer::VariableStorage,
+    types::{MemoryLayout, Ty},
 };
 use crate::{
-    Slot, Unsupported,
+    ProgramBinding, Unsupported,
     code::{Body, Builtin, Node, Op, Reg, Root},
-    compiled::{Compiled, Count, Tuning},
+    compiled::{Compiled, Count, LoweringOptions},
 };
 
-/// Bodies within bodies, those of functions included: lanes walk through them by recursion, on a
+/// Nesting depth of bodies, those of functions included: they are run by recursion, on a
 /// stack that may be 2 MiB, at 8 KiB a level where nothing is optimised.
-const DEPTH: u32 = 200;
+const MAX_DEPTH: u32 = 200;
 
 /// The registers of a value, one for each scalar.
 type Value = SmallVec<[Reg; 4]>;
 
 type Result<T> = std::result::Result<T, Unsupported>;
 
+/// Adds the source location to an error.
+trait Located<T> {
+    fn at(self, span: Span) -> Result<T>;
+}
+
+impl<T> Located<T> for std::result::Result<T, String> {
+    fn at(self, span: Span) -> Result<T> {
+        self.map_err(|what| Unsupported { what, span })
+    }
+}
+
 /// Lowers one entry point.
-pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tuning) -> Result<Compiled> {
+pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: LoweringOptions) -> Result<Compiled> {
     let missing = || Unsupported { what: format!("an entry point {entry:?} that is not there"), span: Span::UNDEFINED };
     let index = module.entry_points.iter().position(|point| point.name == entry).ok_or_else(missing)?;
     let point = &module.entry_points[index];
@@ -57,7 +72,7 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
         module,
         info,
         build: Builder::default(),
-        share_from: tuning.share_from,
+        min_shared_callee_size: tuning.min_shared_callee_size,
         floor: 0,
         slots: Vec::new(),
         slot_of: FxHashMap::default(),
@@ -72,59 +87,34 @@ pub(crate) fn lower(module: &Module, info: &ModuleInfo, entry: &str, tuning: Tun
         shared_by: FxHashMap::default(),
         barriers: false,
     };
-    lower.bind(|handle| !info_of_entry[handle].is_empty())?;
+    lower.bind(info_of_entry)?;
 
     let mark = lower.build.open();
-    lower.private_variables(|handle| !info_of_entry[handle].is_empty(), &point.function)?;
+    lower.private_variables(&point.function, info_of_entry)?;
     let mut arguments = Vec::new();
     for argument in &point.function.arguments {
         arguments.push(pointer::Lowered::Value(lower.inputs(argument)?));
     }
     lower.function(&point.function, info_of_entry, arguments)?;
     let mut body = lower.build.close(mark);
-    function::straighten(&mut body);
+    function::straighten(&mut body, function::MAX_STRAIGHTEN_DEPTH);
 
-    if depth(&body, &lower.shared) > DEPTH {
+    if depth(&body, &lower.shared) > MAX_DEPTH {
         return Err(Unsupported { what: too_deep(), span: Span::UNDEFINED });
     }
-    let groups_in_rows = lower.barriers || lower.workgroup_words > 0;
-    let entry = lower.build.builtin(Builtin::Entry);
-    let ones = lower.build.constant(u32::MAX);
-    let shared_by = lower.shared_by.values();
-    let parameters = shared_by.clone().flat_map(|shared| shared.parameters.iter().copied()).collect();
-    let results = shared_by.flat_map(|shared| shared.result.iter().copied()).collect();
-    let code = finish::finish(finish::Draft {
-        origins: std::mem::take(&mut lower.build.origins),
-        body,
-        shared: lower.shared,
-        parameters,
-        results,
-        entry,
-        ones,
-        locals: lower.locals,
-        counts: lower.counts,
-        slots: lower.slots,
-        workgroup: point.workgroup_size,
-        workgroup_words: lower.workgroup_words,
-        groups_in_rows,
-        pack_always: tuning.pack_always,
-    });
-    Ok(code)
+    Ok(finish::finish(lower, body, point.workgroup_size, tuning.pack_always))
 }
 
 fn too_deep() -> String {
-    format!("control flow more than {DEPTH} levels deep, functions included")
+    format!("control flow more than {MAX_DEPTH} levels deep, functions included")
 }
 
 /// How deep a body is, with all that it calls.
 fn depth(body: &Body, shared: &[Body]) -> u32 {
     fn of(body: &Body, called: &[u32]) -> u32 {
         let one = |node: &Node| match node {
-            Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 0,
-            Node::If { accept, reject, .. } => of(accept, called).max(of(reject, called)) + 1,
-            Node::Loop { body, continuing, .. } => of(body, called).max(of(continuing, called)) + 1,
-            Node::Scope(body) => of(body, called) + 1,
             Node::Call { function, .. } => called[*function] + 1,
+            node => node.bodies().map(|body| of(body, called) + 1).max().unwrap_or(0),
         };
         body.iter().map(one).max().unwrap_or(0)
     }
@@ -140,44 +130,44 @@ struct Lower<'a> {
     module: &'a Module,
     info: &'a ModuleInfo,
     build: Builder,
-    /// From this many instructions on, calls share their callees.
-    share_from: usize,
+    /// Kernels with at least this many instructions share one copy of a function between calls.
+    min_shared_callee_size: usize,
     /// How deep the body of the shared function at hand is.
     floor: usize,
-    slots: Vec<Slot>,
+    slots: Vec<ProgramBinding>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
     counts: Vec<Count>,
     /// Words of each local array.
     locals: Vec<u32>,
-    /// Those that nobody uses any more, by their words.
+    /// Local arrays that are no longer used, by their words.
     free_locals: FxHashMap<u32, Vec<u32>>,
     /// Private variables.
-    globals: FxHashMap<Handle<naga::GlobalVariable>, Place>,
+    globals: FxHashMap<Handle<naga::GlobalVariable>, VariableStorage>,
     workgroup_words: u32,
     workgroup_offsets: FxHashMap<Handle<naga::GlobalVariable>, u32>,
-    /// Which variables of a function are indexed by what is only known at run time.
+    /// Variables of each function that are indexed at run time.
     indexed: FxHashMap<Option<Handle<Function>>, std::rc::Rc<pointer::Indexed>>,
     shared: Vec<Body>,
-    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Key>), function::Shared>,
+    shared_by: FxHashMap<(Handle<Function>, Vec<pointer::Target>), function::SharedFunction>,
     barriers: bool,
 }
 
 impl<'a> Lower<'a> {
     /// Gives each buffer a slot, and workgroup memory its place.
-    fn bind(&mut self, used: impl Fn(Handle<naga::GlobalVariable>) -> bool) -> Result<()> {
+    fn bind(&mut self, info: &FunctionInfo) -> Result<()> {
         let mut buffers = Vec::new();
-        for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| used(*handle)) {
+        for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| !info[*handle].is_empty()) {
             let span = self.module.global_variables.get_span(handle);
             let refuse = |what: String| Unsupported { what, span };
             match (variable.space, &variable.binding) {
                 (AddressSpace::Uniform | AddressSpace::Storage { .. }, Some(binding)) => {
                     let writes = matches!(variable.space, AddressSpace::Storage { access } if access.contains(StorageAccess::STORE));
                     self.check_type(variable.ty, span)?;
-                    buffers.push((Slot { group: binding.group, binding: binding.binding, writes }, handle));
+                    buffers.push((ProgramBinding { group: binding.group, binding: binding.binding, writes }, handle));
                 }
                 (AddressSpace::WorkGroup, _) => {
-                    let ty = Ty::of_handle(self.module, variable.ty).map_err(refuse)?;
-                    let words = ty.cells(self.module).map_err(refuse)?;
+                    let words =
+                        Ty::of_handle(self.module, variable.ty).and_then(|ty| ty.cells(self.module)).at(span)?;
                     self.workgroup_offsets.insert(handle, self.workgroup_words);
                     self.workgroup_words = self.workgroup_words.saturating_add(words);
                     if self.workgroup_words > 1 << 24 {
@@ -200,7 +190,7 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// Refuses types that have a scalar in them that is not covered.
+    /// Checks that all scalars of a type are supported.
     fn check_type(&self, handle: Handle<naga::Type>, span: Span) -> Result<()> {
         // Each type once: structs of two structs of two structs … have few types and many members.
         let mut seen = FxHashSet::default();
@@ -209,7 +199,7 @@ impl<'a> Lower<'a> {
             if !seen.insert(handle) {
                 continue;
             }
-            match Ty::of_handle(self.module, handle).map_err(|what| Unsupported { what, span })? {
+            match Ty::of_handle(self.module, handle).at(span)? {
                 Ty::Scalar(_) | Ty::Vector(..) | Ty::Matrix(..) => {}
                 Ty::Array { base, .. } => left.push(base),
                 Ty::Struct(handle) => {
@@ -223,14 +213,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Variables that live as long as the invocation.
-    fn private_variables(
-        &mut self,
-        used: impl Fn(Handle<naga::GlobalVariable>) -> bool,
-        entry: &Function,
-    ) -> Result<()> {
-        let indexed = self.indexed_of(None, entry);
+    fn private_variables(&mut self, entry: &Function, info: &FunctionInfo) -> Result<()> {
+        let indexed = self.indexed_of(None, entry, info);
         for (handle, variable) in self.module.global_variables.iter() {
-            if variable.space != AddressSpace::Private || !used(handle) {
+            if variable.space != AddressSpace::Private || info[handle].is_empty() {
                 continue;
             }
             let span = self.module.global_variables.get_span(handle);
@@ -282,37 +268,43 @@ impl<'a> Lower<'a> {
         u32::try_from(index).unwrap_or_else(|_| unreachable!("bounded by the source"))
     }
 
-    fn writes(&self, slot: u32) -> bool {
-        self.slots[slot as usize].writes
-    }
-
     fn is_steady(&self, root: Root) -> bool {
-        build::is_steady(root, |slot| self.writes(slot))
+        build::is_steady(root, |slot| self.slots[slot as usize].writes)
     }
 
-    fn layout_of(root: Root) -> Layout {
+    fn layout_of(root: Root) -> MemoryLayout {
         match root {
-            Root::Slot(_) | Root::Immediate => Layout::Host,
-            Root::Workgroup | Root::Local(_) => Layout::Cells,
+            Root::Buffer(_) | Root::Immediate => MemoryLayout::Host,
+            Root::Workgroup | Root::Local(_) => MemoryLayout::Cells,
         }
     }
 }
 
-/// Calls `visit` for every op of a body and of what is nested in it.
-pub(crate) fn for_each_op(body: &mut Body, visit: &mut impl FnMut(&mut Op)) {
+/// Calls `visit` for every list of instructions of a body and of what is nested in it, in program order.
+fn for_each_list(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     for node in body {
         match node {
-            Node::Ops(ops) => ops.iter_mut().for_each(&mut *visit),
-            Node::If { accept, reject, .. } => {
-                for_each_op(accept, visit);
-                for_each_op(reject, visit);
-            }
-            Node::Loop { body, continuing, .. } => {
-                for_each_op(body, visit);
-                for_each_op(continuing, visit);
-            }
-            Node::Scope(body) => for_each_op(body, visit),
-            Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+            Node::Ops(ops) => visit(ops),
+            node => node.bodies_mut().for_each(|body| for_each_list(body, visit)),
         }
     }
+}
+
+/// Calls `visit` for every instruction of a body and of what is nested in it, in program order.
+fn for_each_op(body: &mut Body, visit: &mut impl FnMut(&mut Op)) {
+    for_each_list(body, &mut |ops| ops.iter_mut().for_each(&mut *visit));
+}
+
+/// How often each register is read, by instructions and as a condition.
+fn count_reads(bodies: &mut [&mut Body], registers: usize) -> Vec<u32> {
+    fn count(node: &mut Node, reads: &mut [u32]) {
+        node.condition().into_iter().for_each(|reg| reads[reg.0 as usize] += 1);
+        match node {
+            Node::Ops(ops) => ops.iter_mut().flat_map(Op::operands).for_each(|reg| reads[reg.0 as usize] += 1),
+            node => node.bodies_mut().flatten().for_each(|node| count(node, reads)),
+        }
+    }
+    let mut reads = vec![0; registers];
+    bodies.iter_mut().flat_map(|body| body.iter_mut()).for_each(|node| count(node, &mut reads));
+    reads
 }

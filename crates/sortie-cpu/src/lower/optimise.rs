@@ -1,56 +1,34 @@
-//! What makes the code shorter before anything is known about lanes. Pure instructions compute the same wherever they stand and
-//! whoever is active, so they may be moved freely.
+//! Optimisations before anything is known about lanes. Pure instructions compute the same value at any place and with
+//! any active lanes, so they may be moved freely.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Origin, for_each_op};
+use super::{Origin, build::register, count_reads, for_each_list, for_each_op};
 use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
 
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
-const SHORT: usize = 10;
+const MAX_SELECT_OPS: usize = 10;
 
-/// Times that all is looked through for what nobody reads. Most is gone after two; a chain of variables that are handed on round after round of
-/// a loop takes one for each, and may stay: it is only slower.
-const ROUNDS: usize = 16;
+/// Passes that remove unused instructions. Two remove most of them; a chain of variables passed on from iteration to
+/// iteration needs one pass for each variable. What is left is only slower.
+const MAX_ROUNDS: usize = 16;
 
-pub(super) fn optimise(body: &mut Body, shared: &mut [Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
-    let mut all = |pass: &mut dyn FnMut(&mut Body)| {
-        pass(body);
-        shared.iter_mut().for_each(&mut *pass);
-    };
-    all(&mut prune);
-    all(&mut |body| select_instead(body, origins));
-    all(&mut |body| hoist(body, origins, steady));
-    let mut uses = vec![0; origins.len()];
-    all(&mut |body| count_uses(body, &mut uses));
-    for _ in 0..ROUNDS {
-        let mut removed = 0;
-        all(&mut |body| removed += remove_unused(body, &mut uses));
-        if removed == 0 {
+pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
+    for body in &mut *bodies {
+        prune(body);
+        select_instead(body, origins);
+        hoist(body, origins, steady);
+    }
+    let mut uses = count_reads(bodies, origins.len());
+    for _ in 0..MAX_ROUNDS {
+        if bodies.iter_mut().map(|body| remove_unused(body, &mut uses)).sum::<usize>() == 0 {
             break;
         }
     }
-    all(&mut prune);
+    bodies.iter_mut().for_each(|body| prune(body));
     // With shared functions, program order is not what it seems.
-    if shared.is_empty() {
+    if let [body] = bodies {
         drop_inits(body, origins);
-    }
-}
-
-/// Registers that are read.
-pub(super) fn used(body: &mut Body, shared: &mut [Body], count: usize) -> Vec<Reg> {
-    let mut uses = vec![0; count];
-    count_uses(body, &mut uses);
-    shared.iter_mut().for_each(|body| count_uses(body, &mut uses));
-    (0..).zip(uses).filter(|(_, uses)| *uses > 0).map(|(number, _)| Reg(number)).collect()
-}
-
-fn bodies_of(node: &mut Node) -> [Option<&mut Body>; 2] {
-    match node {
-        Node::If { accept, reject, .. } => [Some(accept), Some(reject)],
-        Node::Loop { body, continuing, .. } => [Some(body), Some(continuing)],
-        Node::Scope(body) => [Some(body), None],
-        _ => [None, None],
     }
 }
 
@@ -62,7 +40,7 @@ fn prune(body: &mut Body) {
     }
     let mut pruned: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
-        bodies_of(&mut node).into_iter().flatten().for_each(prune);
+        node.bodies_mut().for_each(prune);
         match node {
             Node::Ops(ops) if ops.is_empty() => {}
             Node::Ops(ops) => match pruned.last_mut() {
@@ -79,7 +57,7 @@ fn prune(body: &mut Body) {
 /// `if c { x = a; } else { x = b; }` becomes `x = select(b, a, c)`.
 fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
     for node in body.iter_mut() {
-        bodies_of(node).into_iter().flatten().for_each(|inner| select_instead(inner, origins));
+        node.bodies_mut().for_each(|inner| select_instead(inner, origins));
         let Node::If { cond, accept, reject, .. } = node else { continue };
         let short = |side: &Body| match side.as_slice() {
             [] => Some(0),
@@ -90,7 +68,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             _ => None,
         };
         let (Some(first), Some(second)) = (short(accept), short(reject)) else { continue };
-        if first + second > SHORT {
+        if first + second > MAX_SELECT_OPS {
             continue;
         }
         let cond = *cond;
@@ -116,10 +94,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
         }
         let mut sets = Vec::new();
         for variable in order {
-            let mut temporary = || {
-                origins.push(Origin::Temporary);
-                Reg(u32::try_from(origins.len() - 1).unwrap_or_else(|_| unreachable!("bounded by the source")))
-            };
+            let mut temporary = || register(origins, Origin::Temporary);
             let mut old = None;
             let mut side = |values: &FxHashMap<Reg, Reg>, ops: &mut Vec<Op>, temporary: &mut dyn FnMut() -> Reg| {
                 values.get(&variable).copied().unwrap_or_else(|| {
@@ -134,7 +109,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             let c = side(&values[1], &mut ops, &mut temporary);
             let d = temporary();
             ops.push(Op::Ternary { f: Ternary::Select, d, a: cond, b, c, grid: false });
-            sets.push(Op::Set { d: variable, a: d, region: crate::code::EVERY, init: false });
+            sets.push(Op::Set { d: variable, a: d, region: crate::code::ALL_LANES, init: false });
         }
         ops.extend(sets);
         *node = Node::Ops(ops);
@@ -146,22 +121,16 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
 pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -> bool) {
     let mut result: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
-        bodies_of(&mut node).into_iter().flatten().for_each(|inner| hoist(inner, origins, steady));
+        node.bodies_mut().for_each(|inner| hoist(inner, origins, steady));
         if let Node::Loop { body, continuing, .. } = &mut node {
             let mut changes = FxHashSet::default();
             for inner in [&mut *body, &mut *continuing] {
-                for_each_op(inner, &mut |op| {
-                    op.registers(&mut |_| {}, &mut |reg| {
-                        changes.insert(*reg);
-                    });
-                });
-                if calls(inner) {
-                    // Whatever a shared function sets.
-                    changes.insert(Reg(u32::MAX));
-                }
+                for_each_op(inner, &mut |op| changes.extend(op.results()));
             }
             let mut moved = Vec::new();
-            if !changes.contains(&Reg(u32::MAX)) {
+            // A shared function may set anything.
+            let is_call = |node: &Node| matches!(node, Node::Call { .. });
+            if !body.iter().chain(&*continuing).any(|node| node.any(&is_call)) {
                 for inner in [body, continuing] {
                     for_each_list(inner, &mut |ops| {
                         ops.retain_mut(|op| {
@@ -170,8 +139,8 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -
                                 Op::Load(load) => load.address.terms.is_empty() && steady(load.address.root),
                                 op => op.is_pure(),
                             };
-                            let mut results = Vec::new();
-                            op.registers(&mut |reg| same &= !changes.contains(reg), &mut |reg| results.push(*reg));
+                            let results = op.results();
+                            same &= op.operands().iter().all(|reg| !changes.contains(reg));
                             // A variable takes its value each time.
                             same &= results.iter().all(|reg| origins[reg.0 as usize] == Origin::Temporary);
                             if same {
@@ -195,55 +164,17 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -
     prune(body);
 }
 
-fn calls(body: &Body) -> bool {
-    body.iter().any(|node| match node {
-        Node::Call { .. } => true,
-        Node::If { accept, reject, .. } => calls(accept) || calls(reject),
-        Node::Loop { body, continuing, .. } => calls(body) || calls(continuing),
-        Node::Scope(body) => calls(body),
-        _ => false,
-    })
-}
-
-fn for_each_list(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
-    for node in body {
-        match node {
-            Node::Ops(ops) => visit(ops),
-            node => bodies_of(node).into_iter().flatten().for_each(|body| for_each_list(body, visit)),
-        }
-    }
-}
-
-fn count_uses(body: &mut Body, uses: &mut [u32]) {
-    for node in body {
-        match node {
-            Node::Ops(ops) => {
-                for op in ops {
-                    op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {});
-                }
-            }
-            node => {
-                match node {
-                    Node::If { cond, .. } | Node::Loop { break_if: Some(cond), .. } => uses[cond.0 as usize] += 1,
-                    _ => {}
-                }
-                bodies_of(node).into_iter().flatten().for_each(|body| count_uses(body, uses));
-            }
-        }
-    }
-}
-
 /// Calls `visit` for every list of instructions, the last one first.
 fn for_each_list_back(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
     for node in body.iter_mut().rev() {
         match node {
             Node::Ops(ops) => visit(ops),
-            node => bodies_of(node).into_iter().rev().flatten().for_each(|body| for_each_list_back(body, visit)),
+            node => node.bodies_mut().rev().for_each(|body| for_each_list_back(body, visit)),
         }
     }
 }
 
-/// Removes instructions whose results nobody reads. Returns how many.
+/// Removes instructions whose results are never read. Returns how many.
 fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
     for_each_list_back(body, &mut |ops| {
@@ -268,7 +199,7 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
                 Op::Blend { .. } | Op::Add { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
             };
             if unused {
-                op.registers(&mut |reg| uses[reg.0 as usize] -= 1, &mut |_| {});
+                op.operands().iter().for_each(|reg| uses[reg.0 as usize] -= 1);
             }
             !unused
         });
@@ -278,8 +209,8 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     removed
 }
 
-/// Drops first values that are always overwritten before anybody looks: then a variable that is only ever set to something linear
-/// stays linear.
+/// Drops initial values that are always overwritten before they are read: then a variable that is only ever set to
+/// something linear stays linear.
 fn drop_inits(body: &mut Body, origins: &[Origin]) {
     let mut order = Order { origins, first: FxHashMap::default(), started: Vec::new(), place: 0 };
     order.number(body);
@@ -329,19 +260,13 @@ impl Order<'_> {
                     for op in ops.iter_mut().filter(|op| !matches!(op, Op::Set { init: true, .. })) {
                         self.place += 1;
                         let sets = matches!(op, Op::Set { .. });
-                        let (mut read, mut written) = (Vec::new(), Vec::new());
-                        op.registers(&mut |reg| read.push(*reg), &mut |reg| written.push(*reg));
-                        read.into_iter().for_each(|reg| self.note(reg, false));
-                        written.into_iter().for_each(|reg| self.note(reg, sets));
+                        op.operands().into_iter().for_each(|reg| self.note(reg, false));
+                        op.results().into_iter().for_each(|reg| self.note(reg, sets));
                     }
                 }
-                Node::If { cond, .. } | Node::Loop { break_if: Some(cond), .. } => {
-                    let cond = *cond;
-                    self.note(cond, false);
-                }
-                _ => {}
+                _ => node.condition().into_iter().for_each(|cond| self.note(cond, false)),
             }
-            bodies_of(node).into_iter().flatten().for_each(|inner| self.number(inner));
+            node.bodies_mut().for_each(|inner| self.number(inner));
         }
         self.place += 1;
         for reg in self.started.split_off(mine) {

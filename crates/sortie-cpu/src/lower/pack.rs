@@ -1,14 +1,15 @@
-//! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer blocks.
+//! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer
+//! blocks.
 //!
-//! That asks for a loop in which all that differs between lanes is in registers of their own. What is kept by row or by column is
-//! spread over the lanes before the loop.
+//! That asks for a loop in which all that differs between lanes is in registers of their own. What is kept by row or by
+//! column is spread over the lanes before the loop.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Origin, allocate::rename};
+use super::{Origin, allocate::rename, build::register};
 use crate::{
-    code::{Body, Carried, Node, Op, Pack, Reg, Root, Unary},
-    compiled::Zone,
+    code::{Body, CarriedRegister, Node, Op, PackPlan, Reg, Root, Unary},
+    compiled::RegionInfo,
     geometry::{Geometry, Mode},
     shape::Shape,
 };
@@ -21,7 +22,7 @@ pub(super) struct Packer<'a> {
     pub(super) geometry: &'a Geometry,
     /// Masks of regions: made anew whenever they are needed.
     pub(super) masks: &'a FxHashSet<Reg>,
-    pub(super) zones: &'a [Zone],
+    pub(super) zones: &'a [RegionInfo],
 }
 
 /// What a loop does with registers.
@@ -46,14 +47,7 @@ impl Packer<'_> {
                 }
             }
             any |= matches!(&node, Node::Loop { how, .. } if how.pack.is_some());
-            match &mut node {
-                Node::If { accept: one, reject: other, .. } | Node::Loop { body: one, continuing: other, .. } => {
-                    any |= self.plan(one);
-                    any |= self.plan(other);
-                }
-                Node::Scope(body) => any |= self.plan(body),
-                _ => {}
-            }
+            node.bodies_mut().for_each(|body| any |= self.plan(body));
             planned.push(node);
         }
         *body = planned;
@@ -79,66 +73,54 @@ impl Packer<'_> {
 
         let mut partial: Vec<Reg> = contents.read.iter().copied().filter(|reg| shape(reg).is_partial()).collect();
         partial.sort();
-        let mut carried: Vec<Carried> = contents
+        let mut carried: Vec<CarriedRegister> = contents
             .read
             .union(&contents.written)
             .filter(|reg| shape(reg) == Shape::LANE && !self.masks.contains(reg))
-            .map(|reg| Carried { reg: *reg, written: contents.written.contains(reg) })
+            .map(|reg| CarriedRegister { reg: *reg, written: contents.written.contains(reg) })
             .filter(|carried| !(carried.written && self.origins[carried.reg.0 as usize] == Origin::Temporary))
             .collect();
         let mut names = FxHashMap::default();
         let mut copies = Vec::new();
         for a in partial {
-            let d = Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-            self.origins.push(Origin::Temporary);
+            let d = register(self.origins, Origin::Temporary);
             self.shapes.push(Shape::LANE);
             copies.push(Op::Unary { f: Unary::Copy, d, a, grid: false });
             names.insert(a, d);
-            carried.push(Carried { reg: d, written: false });
+            carried.push(CarriedRegister { reg: d, written: false });
         }
         rename(body, &names);
         rename(continuing, &names);
         break_if.iter_mut().for_each(|reg| *reg = names.get(reg).copied().unwrap_or(*reg));
         carried.sort_by_key(|carried| carried.reg);
-        how.pack = Some(Box::new(Pack { carried }));
+        how.pack = Some(Box::new(PackPlan { carried }));
         copies
     }
 
     fn look(&self, body: &mut Body, contents: &mut Contents) {
         for node in body {
+            contents.read.extend(node.condition());
+            contents.fixed |= matches!(node, Node::Call { .. } | Node::Barrier { .. });
             match node {
                 Node::Ops(ops) => ops.iter_mut().for_each(|op| self.look_at(op, contents)),
-                Node::If { cond, accept, reject, .. } => {
-                    contents.read.insert(*cond);
-                    self.look(accept, contents);
-                    self.look(reject, contents);
-                }
-                Node::Loop { body, continuing, break_if, .. } => {
-                    contents.read.extend(*break_if);
-                    self.look(body, contents);
-                    self.look(continuing, contents);
-                }
-                Node::Scope(body) => self.look(body, contents),
-                Node::Call { .. } | Node::Barrier { .. } => contents.fixed = true,
-                Node::Break(_) | Node::Continue(_) | Node::Return => {}
+                node => node.bodies_mut().for_each(|body| self.look(body, contents)),
             }
         }
     }
 
     fn look_at(&self, op: &mut Op, contents: &mut Contents) {
         let moves = |root: Root| match root {
-            Root::Slot(_) | Root::Immediate => true,
+            Root::Buffer(_) | Root::Immediate => true,
             // Each row has its own.
             Root::Workgroup => !matches!(self.geometry.mode, Mode::Groups { .. }),
             Root::Local(local) => self.locals[local as usize].is_uniform(),
         };
-        contents.fixed |= !match op {
-            Op::Load(access) | Op::Store(access) => moves(access.address.root),
-            Op::Atomic(atomic) => moves(atomic.access.address.root),
-            Op::FillLocal { local, .. } => moves(Root::Local(*local)),
-            Op::Broadcast { .. } => false,
-            _ => true,
+        contents.fixed |= match op {
+            Op::FillLocal { local, .. } => !moves(Root::Local(*local)),
+            Op::Broadcast { .. } => true,
+            _ => op.access().is_some_and(|access| !moves(access.address.root)),
         };
-        op.registers(&mut |reg| contents.read.extend([*reg]), &mut |reg| contents.written.extend([*reg]));
+        contents.read.extend(op.operands());
+        contents.written.extend(op.results());
     }
 }

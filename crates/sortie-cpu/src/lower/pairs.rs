@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 
 use super::{
-    Origin,
-    peephole::{NEAR, count, lists, remove, writes},
+    Origin, count_reads, for_each_list,
+    peephole::{MAX_OP_DISTANCE, remove, writes},
 };
 use crate::{
     code::{Binary, Body, Op, Reg, Sum, Ternary},
@@ -13,9 +13,9 @@ use crate::{
 
 /// Joins a result that is used once, as wide as what is made of it, with its only use.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
-    let uses = count(bodies, origins.len());
+    let uses = count_reads(bodies, origins.len());
     for body in bodies {
-        lists(body, &mut |ops| join(ops, origins, shapes, &uses));
+        for_each_list(body, &mut |ops| join(ops, origins, shapes, &uses));
     }
 }
 
@@ -40,7 +40,7 @@ fn join(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut gone = vec![false; ops.len()];
     for index in 0..ops.len() {
-        let near = |inner: &Reg| made.get(inner).copied().filter(|at| index - at < NEAR);
+        let near = |inner: &Reg| made.get(inner).copied().filter(|at| index - at < MAX_OP_DISTANCE);
         let joined = match ops[index] {
             Op::Binary { f: g, d, a, b, grid } if !shapes[d.0 as usize].is_uniform() => {
                 [(a, b, false), (b, a, true)].into_iter().find_map(|(inner, c, swapped)| {

@@ -1,102 +1,40 @@
-//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that the
-//! instruction before could have written itself.
+//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that
+//! the instruction before could have written itself.
 
 use rustc_hash::FxHashMap;
 
-use super::{Origin, for_each_op};
+use super::{Origin, count_reads, for_each_list, for_each_op};
 use crate::{
-    code::{Binary, Body, EVERY, Guard, Node, Op, Reg, Unary},
+    code::{ALL_LANES, Binary, Body, Guard, Node, Op, Reg, Unary},
     shape::Shape,
 };
 
-/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take minutes.
-pub(super) const NEAR: usize = 1_000;
+/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take
+/// minutes.
+pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
 /// Over all bodies of a program.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
-    let mut uses = count(bodies, origins.len());
+    let mut uses = count_reads(bodies, origins.len());
     read_through(bodies, origins, shapes, &mut uses);
     for body in bodies {
-        lists(body, &mut |ops| {
+        for_each_list(body, &mut |ops| {
             read_directly(ops, origins, shapes, &mut uses);
             write_directly(ops, origins, shapes, &uses);
         });
     }
 }
 
-/// Counts how often each register is read.
-pub(super) fn count(bodies: &mut [&mut Body], registers: usize) -> Vec<u32> {
-    let mut uses = vec![0_u32; registers];
-    for body in bodies {
-        for_each_op(body, &mut |op| op.registers(&mut |reg| uses[reg.0 as usize] += 1, &mut |_| {}));
-        conditions(body, &mut uses);
-    }
-    return uses;
-
-    fn conditions(body: &Body, uses: &mut [u32]) {
-        for node in body {
-            match node {
-                Node::If { cond, accept, reject, .. } => {
-                    uses[cond.0 as usize] += 1;
-                    conditions(accept, uses);
-                    conditions(reject, uses);
-                }
-                Node::Loop { body, continuing, break_if, .. } => {
-                    if let Some(cond) = break_if {
-                        uses[cond.0 as usize] += 1;
-                    }
-                    conditions(body, uses);
-                    conditions(continuing, uses);
-                }
-                Node::Scope(body) => conditions(body, uses),
-                _ => {}
-            }
-        }
-    }
-}
-
-pub(super) fn lists(body: &mut Body, visit: &mut impl FnMut(&mut Vec<Op>)) {
-    for node in body {
-        match node {
-            Node::Ops(ops) => visit(ops),
-            Node::If { accept, reject, .. } => {
-                lists(accept, visit);
-                lists(reject, visit);
-            }
-            Node::Loop { body, continuing, .. } => {
-                lists(body, visit);
-                lists(continuing, visit);
-            }
-            Node::Scope(body) => lists(body, visit),
-            _ => {}
-        }
-    }
-}
-
-fn has_loop(node: &Node) -> bool {
-    match node {
-        Node::Loop { .. } => true,
-        Node::If { accept, reject, .. } => accept.iter().chain(reject).any(has_loop),
-        Node::Scope(body) => body.iter().any(has_loop),
-        Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {
-            false
-        }
-    }
-}
-
 fn reads(op: &mut Op, wanted: Reg) -> u32 {
-    let mut found = 0;
-    op.registers(&mut |reg| found += u32::from(*reg == wanted), &mut |_| {});
-    found
+    op.operands().iter().map(|reg| u32::from(*reg == wanted)).sum()
 }
 
 pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
-    let mut found = false;
-    op.registers(&mut |_| {}, &mut |reg| found |= *reg == wanted);
-    found
+    op.results().contains(&wanted)
 }
 
-/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before the last use.
+/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before
+/// the last use.
 fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     let mut copies = Copies {
         origins,
@@ -122,7 +60,7 @@ fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], 
     let Copies { names, gone, .. } = copies;
     let mut place = 0;
     for body in bodies {
-        lists(body, &mut |ops| {
+        for_each_list(body, &mut |ops| {
             ops.retain_mut(|op| {
                 let stays = !gone[place];
                 place += 1;
@@ -141,7 +79,8 @@ fn renamed(names: &FxHashMap<Reg, Reg>, mut reg: Reg) -> Reg {
     reg
 }
 
-/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program order.
+/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program
+/// order.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     count: u32,
@@ -165,24 +104,22 @@ struct Copies<'a> {
 
 impl Copies<'_> {
     fn note(&mut self, op: &mut Op, place: u32) {
-        let Self { reads, writes, origins, .. } = self;
-        op.registers(
-            &mut |reg| {
-                let reads = &mut reads[reg.0 as usize];
-                *reads = Reads { count: reads.count + 1, last: place };
-            },
-            &mut |reg| {
-                if origins[reg.0 as usize] == Origin::Variable {
-                    writes.entry(*reg).or_default().push(place);
-                }
-            },
-        );
+        for reg in op.operands() {
+            let reads = &mut self.reads[reg.0 as usize];
+            *reads = Reads { count: reads.count + 1, last: place };
+        }
+        for reg in op.results() {
+            if self.origins[reg.0 as usize] == Origin::Variable {
+                self.writes.entry(reg).or_default().push(place);
+            }
+        }
     }
 
     /// Looks at the copies of a body that starts at this place. Returns the place after it.
     fn body(&mut self, body: &Body, start: u32) -> u32 {
         let last_call = body.iter().rposition(|node| matches!(node, Node::Call { .. } | Node::Scope(_)));
-        let last_loop = body.iter().rposition(has_loop);
+        let is_loop = |node: &Node| matches!(node, Node::Loop { .. });
+        let last_loop = body.iter().rposition(|node| node.any(&is_loop));
         let mut place = start;
         let mut lists = Vec::new();
         for (index, node) in body.iter().enumerate() {
@@ -193,16 +130,7 @@ impl Copies<'_> {
                     }
                     place += ops.len() as u32;
                 }
-                Node::If { accept, reject, .. } => {
-                    place = self.body(accept, place);
-                    place = self.body(reject, place);
-                }
-                Node::Loop { body, continuing, .. } => {
-                    place = self.body(body, place);
-                    place = self.body(continuing, place);
-                }
-                Node::Scope(body) => place = self.body(body, place),
-                Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {}
+                node => place = node.bodies().fold(place, |place, body| self.body(body, place)),
             }
         }
         let end = place;
@@ -249,17 +177,13 @@ impl Copies<'_> {
 
 /// `t = x; … t …` becomes `… x …` when `x` is not written in between.
 fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
-    let mut index = 0;
     let mut gone = vec![false; ops.len()];
-    while index < ops.len() {
-        let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index] else {
-            index += 1;
-            continue;
-        };
+    for index in 0..ops.len() {
+        let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index] else { continue };
         let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
         let mut left = uses[d.0 as usize];
         let mut end = index + 1;
-        while plain && left > 0 && end < ops.len().min(index + NEAR) {
+        while plain && left > 0 && end < ops.len().min(index + MAX_OP_DISTANCE) {
             left -= reads(&mut ops[end], d);
             end += 1;
             if left > 0 && writes(&mut ops[end - 1], a) {
@@ -267,7 +191,6 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
             }
         }
         if !plain || left > 0 {
-            index += 1;
             continue;
         }
         for op in &mut ops[index + 1..end] {
@@ -283,7 +206,6 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
         }
         uses[a.0 as usize] -= 1;
         gone[index] = true;
-        index += 1;
     }
     remove(ops, &gone);
 }
@@ -293,7 +215,7 @@ pub(super) fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
     ops.retain(|_| gone.next() != Some(&true));
 }
 
-/// `t = …; x = t` becomes `x = …` when nobody else wants `t`, and `x` is not looked at in between.
+/// `t = …; x = t` becomes `x = …` when nothing else reads `t`, and nothing in between uses `x`.
 fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
     let mut gone = vec![false; ops.len()];
@@ -301,7 +223,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
         if let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index]
             && origins[d.0 as usize] == Origin::Variable
             && uses[a.0 as usize] == 1
-            && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < NEAR)
+            && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < MAX_OP_DISTANCE)
         {
             let touched = (maker + 1..index)
                 .any(|between| !gone[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
@@ -317,18 +239,16 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
                 continue;
             }
         }
-        ops[index].registers(&mut |_| {}, &mut |reg| {
-            if origins[reg.0 as usize] == Origin::Temporary {
-                made.insert(*reg, index);
-            }
-        });
+        let temporary = |reg: &Reg| origins[reg.0 as usize] == Origin::Temporary;
+        made.extend(ops[index].results().into_iter().filter(temporary).map(|reg| (reg, index)));
     }
     remove(ops, &gone);
 }
 
-/// Finds conditions that compare an index with something uniform right before they are asked, and by nobody else.
+/// Finds conditions of `if`s that compare an index with a uniform value right before the `if` and are not used
+/// elsewhere.
 pub(super) fn guards(bodies: &mut [&mut Body], shapes: &[Shape], by_one: &[bool]) {
-    let uses = count(bodies, shapes.len());
+    let uses = count_reads(bodies, shapes.len());
     for body in bodies {
         guard(body, shapes, by_one, &uses);
     }
@@ -337,35 +257,24 @@ pub(super) fn guards(bodies: &mut [&mut Body], shapes: &[Shape], by_one: &[bool]
 fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {
     let mut compare = None;
     for node in body {
-        let before = compare.take();
+        let before: Option<&mut Vec<Op>> = compare.take();
+        node.bodies_mut().for_each(|body| guard(body, shapes, by_one, uses));
         match node {
             Node::Ops(ops) => compare = Some(ops),
-            Node::If { cond, accept, reject, how } => {
-                guard(accept, shapes, by_one, uses);
-                guard(reject, shapes, by_one, uses);
-                let found =
-                    before.filter(|_| how.split.is_some() && how.outer == Some(EVERY) && uses[cond.0 as usize] == 1);
+            Node::If { cond, how, .. } => {
+                let found = before
+                    .filter(|_| how.split.is_some() && how.outer == Some(ALL_LANES) && uses[cond.0 as usize] == 1);
                 let Some(ops) = found else { continue };
                 let Some(Op::Binary { f: f @ (Binary::LtU | Binary::LeU), d, a, b, .. }) = ops.last() else { continue };
-                let grows = |reg: &Reg| by_one.get(reg.0 as usize) == Some(&true);
-                let same = |reg: &Reg| shapes[reg.0 as usize].is_uniform();
-                let (index, limit, index_first) = match (a, b) {
-                    (a, b) if grows(a) && same(b) => (*a, *b, true),
-                    (a, b) if same(a) && grows(b) => (*b, *a, false),
-                    _ => continue,
-                };
-                if d != cond {
-                    continue;
+                let (f, a, b) = (*f, *a, *b);
+                let grows = |reg: Reg| by_one.get(reg.0 as usize) == Some(&true);
+                let same = |reg: Reg| shapes[reg.0 as usize].is_uniform();
+                let (index, limit, index_first) = if grows(a) && same(b) { (a, b, true) } else { (b, a, false) };
+                if d == cond && grows(index) && same(limit) {
+                    let Some(compare) = ops.pop() else { unreachable!("looked at above") };
+                    how.guard = Some(Box::new(Guard { compare, f, index, limit, index_first }));
                 }
-                let f = *f;
-                let Some(compare) = ops.pop() else { unreachable!("looked at above") };
-                how.guard = Some(Box::new(Guard { compare, f, index, limit, index_first }));
             }
-            Node::Loop { body, continuing, .. } => {
-                guard(body, shapes, by_one, uses);
-                guard(continuing, shapes, by_one, uses);
-            }
-            Node::Scope(body) => guard(body, shapes, by_one, uses),
             _ => {}
         }
     }

@@ -2,24 +2,25 @@
 
 use std::rc::Rc;
 
-use naga::{Expression, Function, Handle, Span, Statement};
+use naga::{Expression, Function, Handle, Span, Statement, valid::FunctionInfo};
 use rustc_hash::FxHashSet;
 use smallvec::{SmallVec, smallvec};
 
 use super::{
-    Lower, Result, Value,
-    types::{Kind, Layout, Leaf, Ty},
+    Located, Lower, Result, Value,
+    types::{Kind, Leaf, MemoryLayout, Ty},
 };
 use crate::{
     Unsupported,
     code::{Address, Binary, Limit, Op, Part, Parts, Reg, Root, Term, Unary},
 };
 
-/// Words of arrays up to which no two calls share one, and beyond which there are none.
-const FEW_WORDS: u32 = 1 << 10;
-const MOST_WORDS: u32 = 1 << 20;
+/// Up to this many words of private arrays, calls do not share arrays.
+const MAX_UNSHARED_WORDS: u32 = 1 << 10;
+/// Words of private arrays per invocation, and of one value.
+const MAX_WORDS: u32 = 1 << 20;
 
-/// What an expression came to.
+/// The lowered form of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Lowered {
     Value(Value),
@@ -28,10 +29,10 @@ pub(super) enum Lowered {
 
 /// Where a variable lives.
 #[derive(Clone, Debug)]
-pub(super) enum Place {
+pub(super) enum VariableStorage {
     /// In registers, one for each scalar.
     Registers(Rc<[Reg]>),
-    /// In an array of the invocation's own, because it is indexed at run time.
+    /// In a private array, because it is indexed at run time.
     Local(u32),
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Pointer {
     pub(super) to: Target,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     /// Some of a variable's registers, from `first` on.
     Registers { registers: Rc<[Reg]>, first: usize },
@@ -52,31 +53,38 @@ pub(super) enum Target {
     Memory { root: Root, offset: u32, terms: SmallVec<[Term; 2]> },
 }
 
-/// What a shared function is specialised for, of one pointer that it is given.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    Registers(Vec<Reg>, usize),
-    Component(Vec<Reg>, usize),
-    Memory(Root, u32, Vec<(u32, Limit)>),
+impl Lowered {
+    /// The registers that say at run time what it is, or where it points.
+    pub(super) fn registers(&mut self) -> SmallVec<[&mut Reg; 4]> {
+        match self {
+            Self::Value(value) => value.iter_mut().collect(),
+            Self::Pointer(pointer) => pointer.to.indices(),
+        }
+    }
 }
 
 impl Pointer {
-    pub(super) fn key(&self) -> Key {
-        match &self.to {
-            Target::Registers { registers, first } => Key::Registers(registers.to_vec(), *first),
-            Target::Component { registers, first, .. } => Key::Component(registers.to_vec(), *first),
-            Target::Memory { root, offset, terms } => {
-                Key::Memory(*root, *offset, terms.iter().map(|term| (term.stride, term.limit)).collect())
-            }
-        }
+    /// What a shared function is specialised for: where the pointer points, without the indices that are known only at
+    /// run time.
+    pub(super) fn key(&self) -> Target {
+        let mut to = self.to.clone();
+        to.indices().into_iter().for_each(|index| *index = Reg(0));
+        to
+    }
+}
+
+impl Target {
+    /// The start of some memory.
+    pub(super) fn start(root: Root) -> Self {
+        Self::Memory { root, offset: 0, terms: smallvec![] }
     }
 
     /// The registers that say where it points at run time.
-    pub(super) fn indices(&mut self) -> SmallVec<[&mut Reg; 2]> {
-        match &mut self.to {
-            Target::Registers { .. } => smallvec![],
-            Target::Component { index, .. } => smallvec![index],
-            Target::Memory { terms, .. } => terms.iter_mut().map(|term| &mut term.index).collect(),
+    fn indices(&mut self) -> SmallVec<[&mut Reg; 4]> {
+        match self {
+            Self::Registers { .. } => smallvec![],
+            Self::Component { index, .. } => smallvec![index],
+            Self::Memory { terms, .. } => terms.iter_mut().map(|term| &mut term.index).collect(),
         }
     }
 }
@@ -84,16 +92,12 @@ impl Pointer {
 /// Variables of a function that are indexed at run time, itself or by what it calls.
 #[derive(Debug, Default)]
 pub(super) struct Indexed {
-    locals: FxHashSet<Handle<naga::LocalVariable>>,
+    pub(super) locals: FxHashSet<Handle<naga::LocalVariable>>,
     pub(super) globals: FxHashSet<Handle<naga::GlobalVariable>>,
     arguments: FxHashSet<u32>,
 }
 
 impl Indexed {
-    pub(super) fn has_local(&self, handle: Handle<naga::LocalVariable>) -> bool {
-        self.locals.contains(&handle)
-    }
-
     fn mark(&mut self, function: &Function, mut pointer: Handle<Expression>) {
         loop {
             match function.expressions[pointer] {
@@ -118,21 +122,25 @@ impl Indexed {
 
 impl Lower<'_> {
     /// Looks through a function and what it calls, once.
-    pub(super) fn indexed_of(&mut self, handle: Option<Handle<Function>>, function: &Function) -> Rc<Indexed> {
+    pub(super) fn indexed_of(
+        &mut self,
+        handle: Option<Handle<Function>>,
+        function: &Function,
+        info: &FunctionInfo,
+    ) -> Rc<Indexed> {
         if let Some(known) = self.indexed.get(&handle) {
             return known.clone();
         }
         let mut indexed = Indexed::default();
+        let module = self.module;
         for (_, expression) in function.expressions.iter() {
-            if let Expression::Access { base, .. } = expression {
-                // The component of a vector is found by selects; all else needs memory.
-                let is_vector = self.points_to_vector(handle, function, *base);
-                if !is_vector {
-                    indexed.mark(function, *base);
-                }
+            // The component of a vector is found by selects; all else needs memory.
+            if let Expression::Access { base, .. } = expression
+                && !matches!(Ty::pointee(module, &info[*base].ty), Ok(Ty::Vector(..)))
+            {
+                indexed.mark(function, *base);
             }
         }
-        let module = self.module;
         let mut bodies = vec![&function.body];
         while let Some(body) = bodies.pop() {
             for statement in body.iter() {
@@ -142,7 +150,7 @@ impl Lower<'_> {
                     Statement::Switch { cases, .. } => bodies.extend(cases.iter().map(|case| &case.body)),
                     Statement::Loop { body, continuing, .. } => bodies.extend([body, continuing]),
                     Statement::Call { function: callee, arguments, .. } => {
-                        let inner = self.indexed_of(Some(*callee), &module.functions[*callee]);
+                        let inner = self.indexed_of(Some(*callee), &module.functions[*callee], &self.info[*callee]);
                         indexed.globals.extend(&inner.globals);
                         for (index, argument) in (0..).zip(arguments) {
                             if inner.arguments.contains(&index) {
@@ -159,26 +167,6 @@ impl Lower<'_> {
         indexed
     }
 
-    fn points_to_vector(
-        &self,
-        handle: Option<Handle<Function>>,
-        function: &Function,
-        base: Handle<Expression>,
-    ) -> bool {
-        let resolution = match handle {
-            Some(handle) => &self.info[handle][base].ty,
-            None => {
-                let found =
-                    self.module.entry_points.iter().position(|point| std::ptr::eq(&raw const point.function, function));
-                match found {
-                    Some(index) => &self.info.get_entry_point(index)[base].ty,
-                    None => return false,
-                }
-            }
-        };
-        matches!(Ty::pointee(self.module, resolution), Ok(Ty::Vector(..)))
-    }
-
     /// Makes a variable, and gives it its first value.
     pub(super) fn variable(
         &mut self,
@@ -186,24 +174,18 @@ impl Lower<'_> {
         indexed: bool,
         init: Option<Value>,
         span: Span,
-    ) -> Result<Place> {
-        let refuse = |what: String| Unsupported { what, span };
-        let ty = Ty::of_handle(self.module, ty).map_err(refuse)?;
-        let cells = ty.cells(self.module).map_err(refuse)?;
-        if cells > 1 << 20 {
-            return Err(refuse("a variable of more than 4 MiB".into()));
-        }
+    ) -> Result<VariableStorage> {
+        let ty = Ty::of_handle(self.module, ty).at(span)?;
+        let cells = self.cells(ty, "a variable", span)?;
         if indexed {
             let local = self.local(cells, span)?;
             let zero = self.build.constant(0);
             let zeroed = init.as_ref().is_none_or(|value| value.iter().all(|reg| *reg == zero));
-            self.build.op(Op::FillLocal { local, value: zero, region: crate::code::EVERY });
+            self.build.op(Op::FillLocal { local, value: zero, region: crate::code::ALL_LANES });
             if let Some(value) = init.filter(|_| !zeroed) {
-                let pointer =
-                    Pointer { ty, to: Target::Memory { root: Root::Local(local), offset: 0, terms: smallvec![] } };
-                self.write(&pointer, &value, span)?;
+                self.write(&Pointer { ty, to: Target::start(Root::Local(local)) }, &value, span)?;
             }
-            return Ok(Place::Local(local));
+            return Ok(VariableStorage::Local(local));
         }
         let registers: Rc<[Reg]> = (0..cells).map(|_| self.build.variable()).collect();
         let zero = self.build.constant(0);
@@ -211,30 +193,39 @@ impl Lower<'_> {
             let value = init.as_ref().map_or(zero, |value| value[index]);
             self.build.init(*register, value);
         }
-        Ok(Place::Registers(registers))
+        Ok(VariableStorage::Registers(registers))
     }
 
-    /// An array of the invocation's own. It may hold what another left there.
+    /// How many scalars a type has, if `what` may have that many.
+    pub(super) fn cells(&self, ty: Ty, what: &str, span: Span) -> Result<u32> {
+        let cells = ty.cells(self.module).at(span)?;
+        if cells > MAX_WORDS {
+            return Err(Unsupported { what: format!("{what} of more than 4 MiB"), span });
+        }
+        Ok(cells)
+    }
+
+    /// Allocates a private array. Its contents are undefined.
     pub(super) fn local(&mut self, cells: u32, span: Span) -> Result<u32> {
         let words: u32 = self.locals.iter().fold(cells, |sum, words| sum.saturating_add(*words));
-        // As long as there are few, each has the shape that its own uses ask for.
-        if words > FEW_WORDS
+        // Below this size each array gets the shape that its own uses need.
+        if words > MAX_UNSHARED_WORDS
             && let Some(local) = self.free_locals.get_mut(&cells).and_then(Vec::pop)
         {
             return Ok(local);
         }
-        if words > MOST_WORDS {
+        if words > MAX_WORDS {
             return Err(Unsupported { what: "more than 4 MiB of arrays for each invocation".into(), span });
         }
         self.locals.push(cells);
         Ok(u32::try_from(self.locals.len() - 1).unwrap_or_else(|_| unreachable!("bounded by the source")))
     }
 
-    pub(super) fn pointer_to(&self, place: &Place, ty: Handle<naga::Type>, span: Span) -> Result<Pointer> {
-        let ty = Ty::of_handle(self.module, ty).map_err(|what| Unsupported { what, span })?;
+    pub(super) fn pointer_to(&self, place: &VariableStorage, ty: Handle<naga::Type>, span: Span) -> Result<Pointer> {
+        let ty = Ty::of_handle(self.module, ty).at(span)?;
         let to = match place {
-            Place::Registers(registers) => Target::Registers { registers: registers.clone(), first: 0 },
-            Place::Local(local) => Target::Memory { root: Root::Local(*local), offset: 0, terms: smallvec![] },
+            VariableStorage::Registers(registers) => Target::Registers { registers: registers.clone(), first: 0 },
+            VariableStorage::Local(local) => Target::start(Root::Local(*local)),
         };
         Ok(Pointer { ty, to })
     }
@@ -250,23 +241,22 @@ impl Lower<'_> {
             },
             naga::AddressSpace::WorkGroup => (Root::Workgroup, self.workgroup_offsets[&handle]),
             naga::AddressSpace::Immediate => (Root::Immediate, 0),
-            _ => (Root::Slot(self.slot_of[&handle]), 0),
+            _ => (Root::Buffer(self.slot_of[&handle]), 0),
         };
-        let ty = Ty::of_handle(self.module, variable.ty).map_err(|what| Unsupported { what, span })?;
+        let ty = Ty::of_handle(self.module, variable.ty).at(span)?;
         Ok(Pointer { ty, to: Target::Memory { root, offset, terms: smallvec![] } })
     }
 
     /// `pointer[index]` or `pointer.member`, known now.
     pub(super) fn step(&self, pointer: &Pointer, index: u32, span: Span) -> Result<Pointer> {
-        let refuse = |what: String| Unsupported { what, span };
         let layout = match &pointer.to {
             Target::Memory { root, .. } => Self::layout_of(*root),
-            Target::Registers { .. } | Target::Component { .. } => Layout::Cells,
+            Target::Registers { .. } | Target::Component { .. } => MemoryLayout::Cells,
         };
         let (ty, step) = match pointer.ty {
-            Ty::Struct(_) => pointer.ty.member(self.module, layout, index as usize).map_err(refuse)?,
+            Ty::Struct(_) => pointer.ty.member(self.module, layout, index as usize).at(span)?,
             _ => {
-                let (element, _, stride) = pointer.ty.elements(self.module, layout).map_err(refuse)?;
+                let (element, _, stride) = pointer.ty.elements(self.module, layout).at(span)?;
                 (element, index.saturating_mul(stride))
             }
         };
@@ -292,7 +282,6 @@ impl Lower<'_> {
                 return self.step(pointer, known, span);
             }
         }
-        let refuse = |what: String| Unsupported { what, span };
         match &pointer.to {
             Target::Registers { registers, first } => {
                 let Ty::Vector(size, kind) = pointer.ty else {
@@ -303,10 +292,10 @@ impl Lower<'_> {
             }
             Target::Memory { root, offset, terms } => {
                 let layout = Self::layout_of(*root);
-                let (element, count, stride) = pointer.ty.elements(self.module, layout).map_err(refuse)?;
+                let (element, count, stride) = pointer.ty.elements(self.module, layout).at(span)?;
                 let limit = match (count, root) {
                     (Some(count), _) => Limit::Fixed(count),
-                    (None, Root::Slot(slot)) => Limit::Count(self.count_of(*slot, *offset, stride)),
+                    (None, Root::Buffer(slot)) => Limit::Count(self.count_of(*slot, *offset, stride)),
                     (None, _) => unreachable!("runtime-sized arrays are in buffers"),
                 };
                 let mut terms = terms.clone();
@@ -319,10 +308,7 @@ impl Lower<'_> {
 
     /// Reads what it points to.
     pub(super) fn read(&mut self, pointer: &Pointer, span: Span) -> Result<Value> {
-        let cells = pointer.ty.cells(self.module).map_err(|what| Unsupported { what, span })?;
-        if cells > 1 << 20 {
-            return Err(Unsupported { what: "a value of more than 4 MiB".into(), span });
-        }
+        let cells = self.cells(pointer.ty, "a value", span)?;
         match &pointer.to {
             Target::Registers { registers, first } => {
                 let registers = registers.clone();
@@ -338,9 +324,6 @@ impl Lower<'_> {
                 let mut value: Value = smallvec![Reg(0); cells as usize];
                 for half in [false, true] {
                     let (address, leaves) = self.address(pointer, half, span)?;
-                    if leaves.is_empty() {
-                        continue;
-                    }
                     let offsets: SmallVec<[u32; 4]> = leaves.iter().map(|(_, leaf)| leaf.offset).collect();
                     let registers = self.build.load(&address, &offsets, steady, span);
                     for ((index, _), register) in leaves.iter().zip(registers) {
@@ -388,27 +371,28 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// The address of a pointer into memory in words or half words, and the scalars there with their number in the value.
+    /// The address of a pointer into memory in words or half words, and the scalars there with their number in the
+    /// value.
     pub(super) fn address(&self, pointer: &Pointer, half: bool, span: Span) -> Result<(Address, Vec<(usize, Leaf)>)> {
         let Target::Memory { root, offset, terms } = &pointer.to else { unreachable!("not in memory") };
         let layout = Self::layout_of(*root);
         let unit = match layout {
-            Layout::Cells => 1,
-            Layout::Host if half => 2,
-            Layout::Host => 4,
+            MemoryLayout::Cells => 1,
+            MemoryLayout::Host if half => 2,
+            MemoryLayout::Host => 4,
         };
         let mut leaves = Vec::new();
         let mut index = 0;
         pointer
             .ty
             .leaves(self.module, layout, 0, &mut |leaf| {
-                let is_half = layout == Layout::Host && leaf.kind == Kind::Half;
+                let is_half = layout == MemoryLayout::Host && leaf.kind == Kind::Half;
                 if is_half == half {
                     leaves.push((index, Leaf { kind: leaf.kind, offset: leaf.offset / unit }));
                 }
                 index += 1;
             })
-            .map_err(|what| Unsupported { what, span })?;
+            .at(span)?;
         let terms = terms.iter().map(|term| Term { stride: term.stride / unit, ..*term }).collect();
         let address = Address { root: *root, half, offset: offset / unit, terms, base: None, linear: None, own: false };
         Ok((address, leaves))

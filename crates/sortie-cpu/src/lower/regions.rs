@@ -1,36 +1,36 @@
 //! Which lanes are active where, and how every register varies over them.
 //!
-//! A *region* is a stretch of code with one set of active lanes. All code starts in [`EVERY`]; an `if` whose condition varies opens a region
-//! for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on in a region without them. A condition that is the same for
-//! all lanes opens none.
+//! A *region* is a stretch of code with one set of active lanes. All code starts in [`ALL_LANES`]; an `if` whose
+//! condition varies opens a region for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on
+//! in a region without them. A condition that is the same for all lanes opens none.
 //!
-//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane: those that are
-//! not active never look. Set further inside, it is blended, and varies as the mask does. So a loop counter behind an early return stays
-//! uniform.
+//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane:
+//! those that are not active never look. Set further inside, it is blended, and varies as the mask does. So a loop
+//! counter behind an early return stays uniform.
 //!
 //! Shapes and regions depend on each other: both grow from nothing until they no longer change.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::Origin;
+use super::{Origin, build::register};
 use crate::{
-    code::{Body, Branch, EVERY, Join, Leave, Loop, Node, Op, Reg, Region, Root, Spin},
+    code::{ALL_LANES, Body, BranchPlan, DivergentLoop, Join, Loop, LoopExit, Node, Op, Reg, Region, Root},
     geometry::Geometry,
     shape::Shape,
 };
 
-/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on the next, set in an
-/// order that hides it, would take a round each.
-const ROUNDS: u32 = 64;
+/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on
+/// the next, set in an order that hides it, would take a round each.
+const MAX_ROUNDS: u32 = 64;
 
 /// A region under construction.
 #[derive(Clone, Debug)]
-pub(super) struct Area {
+pub(super) struct RegionDraft {
     parent: Option<Region>,
     /// How its mask varies.
     pub(super) total: Shape,
     in_loop: bool,
-    /// May take over the register of this region's mask, which nobody needs any more.
+    /// May reuse the mask register of this region, whose mask is no longer needed.
     pub(super) instead_of: Option<Region>,
     depth: u32,
 }
@@ -63,7 +63,7 @@ pub(super) struct Regions<'a> {
     /// Their results: set inside, and looked at just after the call.
     results: &'a FxHashSet<Reg>,
     pub(super) shapes: Vec<Shape>,
-    pub(super) areas: Vec<Area>,
+    pub(super) areas: Vec<RegionDraft>,
     uses: FxHashMap<Variable, Uses>,
     /// Where lanes of a loop are collected.
     collected: FxHashMap<(Loop, bool), Reg>,
@@ -123,16 +123,17 @@ impl<'a> Regions<'a> {
     pub(super) fn solve(&mut self, body: &mut Body, shared: &mut [Body]) {
         for round in 0.. {
             self.changed = false;
-            if round == ROUNDS {
+            if round == MAX_ROUNDS {
                 self.widen();
             }
-            self.areas = vec![Area { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
+            self.areas =
+                vec![RegionDraft { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
             self.rounds.clear();
             self.roots.clear();
             self.own_from = 1;
-            self.walk(body, EVERY);
+            self.walk(body, ALL_LANES);
             for (index, body) in shared.iter_mut().enumerate() {
                 let total = self.shared_shapes[index];
                 let root = self.area(None, total);
@@ -148,7 +149,8 @@ impl<'a> Regions<'a> {
         }
     }
 
-    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is then found in a few rounds.
+    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is
+    /// then found in a few rounds.
     fn widen(&mut self) {
         for (shape, origin) in self.shapes.iter_mut().zip(&*self.origins) {
             if *origin == Origin::Variable {
@@ -173,10 +175,8 @@ impl<'a> Regions<'a> {
 
     /// A register for a mask that is written more than once.
     pub(super) fn mask(&mut self, shape: Shape) -> Reg {
-        let reg = Reg(u32::try_from(self.origins.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
-        self.origins.push(Origin::Variable);
         self.shapes.push(shape);
-        reg
+        register(self.origins, Origin::Variable)
     }
 
     fn collector(&mut self, id: Loop, broke: bool, shape: Shape) -> Reg {
@@ -201,7 +201,7 @@ impl<'a> Regions<'a> {
             (parent.total | own, parent.depth + 1)
         });
         let in_loop = self.around.iter().any(Option::is_some);
-        self.areas.push(Area { parent, total, in_loop, instead_of: None, depth });
+        self.areas.push(RegionDraft { parent, total, in_loop, instead_of: None, depth });
         region
     }
 
@@ -265,7 +265,7 @@ impl<'a> Regions<'a> {
         } else if uses.several_trees {
             home = None;
         } else if uses.read.is_some_and(|read| self.rounds.get(&read).is_some_and(|end| self.holds(region, *end))) {
-            // Who is not active here has left the loop, and nobody looks at it outside.
+            // Lanes that are not active here have left the loop, and nothing reads it outside.
             return None;
         } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
             // Its lanes may change from one time round to the next, and the value outlives that.
@@ -277,7 +277,7 @@ impl<'a> Regions<'a> {
         let mut any = false;
         while at != home {
             let Some(inner) = at else { break };
-            any |= inner != EVERY;
+            any |= inner != ALL_LANES;
             at = self.parent(inner);
         }
         // As the whole mask does, not only what home does not know of it: that is what it is blended by.
@@ -354,14 +354,16 @@ impl<'a> Regions<'a> {
                         }
                         self.around.pop();
                         let total = self.total(inner);
-                        let continued = continues(body, *id).then(|| self.collector(*id, false, total));
+                        let next = |node: &Node| matches!(node, Node::Continue(leave) if leave.target == *id);
+                        let continues = body.iter().any(|node| node.any(&next));
+                        let continued = continues.then(|| self.collector(*id, false, total));
                         let broke = escapes_beyond(body, &mut vec![*id]).then(|| {
                             let reg = self.collector(*id, true, total);
                             (reg, self.area(Some(outer), how.shape))
                         });
-                        how.split = Some(Spin { outer, region: inner, end, continued, broke });
+                        how.split = Some(DivergentLoop { outer, region: inner, end, continued, broke });
                         // A function that is shared may be called in a loop.
-                        let alone = self.around.iter().all(Option::is_none) && self.holds(EVERY, inner);
+                        let alone = self.around.iter().all(Option::is_none) && self.holds(ALL_LANES, inner);
                         if let Some(end) = end.filter(|_| alone && continued.is_none()) {
                             self.rounds.insert(inner, end);
                         }
@@ -425,7 +427,7 @@ impl<'a> Regions<'a> {
         cond: Reg,
         accept: &mut Body,
         reject: &mut Body,
-        how: &mut Branch,
+        how: &mut BranchPlan,
         current: Region,
     ) -> [Option<Region>; 2] {
         how.outer = Some(current);
@@ -447,7 +449,7 @@ impl<'a> Regions<'a> {
         ends
     }
 
-    fn leave(&mut self, leave: &mut Leave, current: Region, breaks: bool) {
+    fn leave(&mut self, leave: &mut LoopExit, current: Region, breaks: bool) {
         let total = self.total(current);
         let found = self.around.iter().rposition(|around| around.is_some_and(|(id, _)| id == leave.target));
         let Some(found) = found else { unreachable!("leaves a loop around it") };
@@ -500,12 +502,8 @@ impl<'a> Regions<'a> {
 
     fn place(&mut self, op: &mut Op, current: Region) {
         match op {
-            Op::Set { init: true, region, .. } => {
-                *region = EVERY;
-                return;
-            }
-            Op::FillLocal { region, .. } => {
-                *region = EVERY;
+            Op::Set { init: true, region, .. } | Op::FillLocal { region, .. } => {
+                *region = ALL_LANES;
                 return;
             }
             Op::Set { region, .. } => *region = current,
@@ -519,11 +517,8 @@ impl<'a> Regions<'a> {
             Op::Atomic(atomic) => atomic.access.region = current,
             _ => {}
         }
-        let mut read = Vec::new();
-        let mut written = Vec::new();
-        op.registers(&mut |reg| read.push(*reg), &mut |reg| written.push(*reg));
-        read.into_iter().for_each(|reg| self.used(reg, current, false));
-        written.into_iter().for_each(|reg| self.used(reg, current, true));
+        op.operands().into_iter().for_each(|reg| self.used(reg, current, false));
+        op.results().into_iter().for_each(|reg| self.used(reg, current, true));
     }
 
     /// From operands to results.
@@ -532,49 +527,29 @@ impl<'a> Regions<'a> {
     }
 
     fn spread_op(&mut self, op: &mut Op) {
+        if let Some(access) = op.access() {
+            access.shape = self.access_shape(access);
+        }
         match op {
-            Op::Set { init: true, d, a, .. } => {
-                let shape = self.shape(*a);
-                self.grow(*d, shape);
+            Op::Set { d, a, region, init } => {
+                let blended = if *init { None } else { self.blended(Variable::Register(*d), *region) };
+                self.grow(*d, self.shape(*a) | blended.unwrap_or_default());
             }
-            Op::Set { d, a, region, .. } => {
-                let shape = self.shape(*a) | self.blended(Variable::Register(*d), *region).unwrap_or_default();
-                self.grow(*d, shape);
-            }
-            Op::Load(access) => {
-                let shape = self.access_shape(access);
-                access.shape = shape;
-                for part in access.parts.clone() {
-                    self.grow(part.reg, shape);
-                }
-            }
+            Op::Load(access) => access.parts.iter().for_each(|part| self.grow(part.reg, access.shape)),
             Op::Store(access) => {
-                let shape = self.access_shape(access);
-                access.shape = shape;
                 if let Root::Local(local) = access.address.root {
-                    let parts = access.parts.iter().fold(shape, |sum, part| sum | self.shape(part.reg));
+                    let parts = access.parts.iter().fold(access.shape, |sum, part| sum | self.shape(part.reg));
                     let shape = parts | self.blended(Variable::Array(local), access.region).unwrap_or_default();
                     self.grow_local(local, shape);
                 }
             }
-            Op::FillLocal { local, value, .. } => {
-                let shape = self.shape(*value);
-                self.grow_local(*local, shape);
-            }
-            Op::Atomic(atomic) => {
-                let shape = self.access_shape(&atomic.access);
-                atomic.access.shape = shape;
-                if let Some(old) = atomic.old {
-                    self.grow(old, Shape::LANE);
-                }
-            }
+            Op::FillLocal { local, value, .. } => self.grow_local(*local, self.shape(*value)),
+            Op::Atomic(atomic) => atomic.old.into_iter().for_each(|old| self.grow(old, Shape::LANE)),
             Op::Broadcast { d, .. } => self.grow(*d, self.geometry.workgroup_shape()),
             Op::Count { .. } => {}
             _ => {
-                let mut shape = Shape::UNIFORM;
-                let mut result = Vec::new();
-                op.registers(&mut |reg| shape |= self.shapes[reg.0 as usize], &mut |reg| result.push(*reg));
-                result.into_iter().for_each(|reg| self.grow(reg, shape));
+                let shape = op.operands().iter().fold(Shape::UNIFORM, |sum, reg| sum | self.shape(*reg));
+                op.results().into_iter().for_each(|reg| self.grow(reg, shape));
             }
         }
     }
@@ -593,7 +568,7 @@ impl<'a> Regions<'a> {
             | match access.address.root {
                 Root::Workgroup => self.geometry.workgroup_shape(),
                 Root::Local(local) => self.locals[local as usize],
-                Root::Slot(_) | Root::Immediate => Shape::UNIFORM,
+                Root::Buffer(_) | Root::Immediate => Shape::UNIFORM,
             }
     }
 }
@@ -619,17 +594,7 @@ fn escapes_beyond(body: &Body, inside: &mut Vec<Loop>) -> bool {
     })
 }
 
-fn continues(body: &Body, id: Loop) -> bool {
-    body.iter().any(|node| match node {
-        Node::Continue(leave) => leave.target == id,
-        Node::If { accept, reject, .. } => continues(accept, id) || continues(reject, id),
-        Node::Loop { body, continuing, .. } => continues(body, id) || continues(continuing, id),
-        Node::Scope(body) => continues(body, id),
-        Node::Ops(_) | Node::Break(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
-/// Whether a side does anything that needs its lanes: all but leaving where nobody counts.
+/// Whether a side needs to know its lanes: not if it only leaves and its lanes are not collected.
 fn runs(body: &Body) -> bool {
     match body.as_slice() {
         [] | [Node::Return] => false,

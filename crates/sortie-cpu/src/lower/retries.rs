@@ -1,29 +1,31 @@
-//! Which loops only try again: `loop { let old = atomicLoad(&x); if atomicCompareExchangeWeak(&x, old, f(old)).exchanged { break; } }`.
+//! Which loops only try again:
+//! `loop { let old = atomicLoad(&x); if atomicCompareExchangeWeak(&x, old, f(old)).exchanged { break; } }`.
 //!
-//! In each round the first invocation that reaches the exchange succeeds, unless another has changed the word since it was read, which has then
-//! succeeded itself. So in every round one invocation makes progress, and none waits for a workgroup that has not started.
+//! In each round the first invocation that reaches the exchange succeeds, unless another has changed the word since it
+//! was read, which has then succeeded itself. So in every round one invocation makes progress, and none waits for a
+//! workgroup that has not started.
 //!
-//! Invariant: said of a loop only if each round that does not leave it tries the exchange, with what was in the same word a moment ago, and leaves when
-//! it succeeds.
+//! Invariant: said of a loop only if each round that does not leave it tries the exchange, with what was in the same
+//! word a moment ago, and leaves when it succeeds.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::code::{Address, Atomic, Binary, Body, Loop, Node, Op, Reg, Rmw, Unary};
+use crate::code::{Address, Atomic, AtomicOp, Binary, Body, Loop, Node, Op, Reg, Unary};
 
 /// Instructions between a value and what it comes from.
-const DISTANCE: u32 = 16;
+const MAX_OP_DISTANCE: u32 = 16;
 
 /// Whether a loop is left as soon as one compare-and-exchange has succeeded, which each round tries.
 pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option<Reg>) -> bool {
-    let mut trunk = Trunk { id, ops: Vec::new(), exits: Vec::new(), whole: true };
+    let mut trunk = EveryRound { id, ops: Vec::new(), exits: Vec::new(), whole: true };
     trunk.walk(body);
     // What goes on with the next round comes through here.
     trunk.whole = true;
     trunk.walk(continuing);
     trunk.exits.extend(break_if.map(|cond| (cond, true)));
     let exchanges = trunk.ops.iter().filter_map(|op| match op {
-        Op::Atomic(atomic) if atomic.rmw == Rmw::CompareExchange => Some(&**atomic),
+        Op::Atomic(atomic) if atomic.atomic_op == AtomicOp::CompareExchange => Some(&**atomic),
         _ => None,
     });
     let exchanges: Vec<&Atomic> = exchanges.collect();
@@ -33,12 +35,12 @@ pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option
     let values = Values::new(body, continuing, &trunk.ops);
     exchanges.into_iter().any(|exchange| {
         values.is_fresh(exchange)
-            && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, DISTANCE))
+            && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, MAX_OP_DISTANCE))
     })
 }
 
 /// What every round runs that does not leave the loop.
-struct Trunk<'a> {
+struct EveryRound<'a> {
     id: Loop,
     ops: Vec<&'a Op>,
     /// Conditions, and what they are when the loop is left.
@@ -47,7 +49,7 @@ struct Trunk<'a> {
     whole: bool,
 }
 
-impl<'a> Trunk<'a> {
+impl<'a> EveryRound<'a> {
     fn walk(&mut self, body: &'a Body) {
         for node in body {
             if !self.whole {
@@ -86,17 +88,12 @@ impl<'a> Trunk<'a> {
 
     /// Goes on with the next round from the middle.
     fn goes_on(&self, body: &Body) -> bool {
-        body.iter().any(|node| match node {
-            Node::Continue(leave) => leave.target == self.id,
-            Node::If { accept, reject, .. } => self.goes_on(accept) || self.goes_on(reject),
-            Node::Loop { body, continuing, .. } => self.goes_on(body) || self.goes_on(continuing),
-            Node::Scope(body) => self.goes_on(body),
-            Node::Ops(_) | Node::Break(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-        })
+        body.iter().any(|node| node.any(&|node| matches!(node, Node::Continue(leave) if leave.target == self.id)))
     }
 }
 
 /// Where values of a loop come from.
+#[derive(Default)]
 struct Values<'a> {
     /// What the loop computes, by result.
     made: FxHashMap<Reg, &'a Op>,
@@ -110,8 +107,7 @@ struct Values<'a> {
 
 impl<'a> Values<'a> {
     fn new(body: &'a Body, continuing: &'a Body, trunk: &[&'a Op]) -> Self {
-        let mut values =
-            Self { made: FxHashMap::default(), set: FxHashMap::default(), trunk: FxHashSet::default(), calls: false };
+        let mut values = Self::default();
         let every: FxHashSet<*const Op> = trunk.iter().map(|op| std::ptr::from_ref(*op)).collect();
         values.collect(body, &every);
         values.collect(continuing, &every);
@@ -124,17 +120,8 @@ impl<'a> Values<'a> {
                 Node::Ops(ops) => {
                     ops.iter().for_each(|op| self.collect_op(op, every.contains(&std::ptr::from_ref(op))));
                 }
-                Node::If { accept, reject, .. } => {
-                    self.collect(accept, every);
-                    self.collect(reject, every);
-                }
-                Node::Loop { body, continuing, .. } => {
-                    self.collect(body, every);
-                    self.collect(continuing, every);
-                }
-                Node::Scope(body) => self.collect(body, every),
                 Node::Call { .. } => self.calls = true,
-                Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => {}
+                node => node.bodies().for_each(|body| self.collect(body, every)),
             }
         }
     }
@@ -144,17 +131,15 @@ impl<'a> Values<'a> {
             self.set.entry(*d).or_default().push((*a, every));
             return;
         }
-        op.clone().registers(&mut |_| {}, &mut |reg| {
-            self.made.insert(*reg, op);
-            if every {
-                self.trunk.insert(*reg);
-            }
-        });
+        for reg in op.clone().results() {
+            self.made.insert(reg, op);
+            self.trunk.extend(every.then_some(reg));
+        }
     }
 
     /// What a copy is a copy of.
     fn origin(&self, mut reg: Reg) -> Reg {
-        for _ in 0..DISTANCE {
+        for _ in 0..MAX_OP_DISTANCE {
             match self.made.get(&reg) {
                 Some(Op::Unary { f: Unary::Copy, a, .. }) => reg = *a,
                 _ => break,
@@ -191,7 +176,7 @@ impl<'a> Values<'a> {
 
     /// The same word in every round.
     fn stays(&self, address: &Address) -> bool {
-        address.terms.iter().all(|term| self.is_invariant(term.index, DISTANCE))
+        address.terms.iter().all(|term| self.is_invariant(term.index, MAX_OP_DISTANCE))
     }
 
     fn is_invariant(&self, reg: Reg, distance: u32) -> bool {
@@ -200,9 +185,7 @@ impl<'a> Values<'a> {
             return false;
         }
         let Some(op) = self.made.get(&reg) else { return true };
-        let mut same = op.is_pure();
-        (*op).clone().registers(&mut |reg| same = same && self.is_invariant(*reg, nearer), &mut |_| {});
-        same
+        op.is_pure() && (*op).clone().operands().iter().all(|reg| self.is_invariant(*reg, nearer))
     }
 
     /// The condition is `when` if the exchange has succeeded.

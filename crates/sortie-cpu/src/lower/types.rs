@@ -29,6 +29,15 @@ impl Kind {
         matches!(self, Self::Float | Self::Half)
     }
 
+    /// One of three, by how numbers of this kind are computed with.
+    pub(super) fn pick<T>(self, float: T, signed: T, unsigned: T) -> T {
+        match self {
+            Self::Float | Self::Half => float,
+            Self::Int => signed,
+            Self::Uint | Self::Bool => unsigned,
+        }
+    }
+
     /// Bytes in buffers.
     fn width(self) -> u32 {
         if self == Self::Half { 2 } else { 4 }
@@ -53,7 +62,7 @@ pub(super) enum Ty {
 
 /// How values lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Layout {
+pub(super) enum MemoryLayout {
     /// As in buffers: bytes, with WGSL's alignment.
     Host,
     /// One word for each scalar, in order.
@@ -132,7 +141,7 @@ impl Ty {
     pub(super) fn leaves(
         self,
         module: &Module,
-        layout: Layout,
+        layout: MemoryLayout,
         at: u32,
         leaf: &mut impl FnMut(Leaf),
     ) -> Result<(), String> {
@@ -175,8 +184,8 @@ impl Ty {
     }
 
     /// The element of an array, matrix or vector; how many; how far apart.
-    pub(super) fn elements(self, module: &Module, layout: Layout) -> Result<(Self, Option<u32>, u32), String> {
-        let host = layout == Layout::Host;
+    pub(super) fn elements(self, module: &Module, layout: MemoryLayout) -> Result<(Self, Option<u32>, u32), String> {
+        let host = layout == MemoryLayout::Host;
         Ok(match self {
             Self::Vector(size, kind) => (Self::Scalar(kind), Some(size), if host { kind.width() } else { 1 }),
             Self::Matrix(columns, rows, kind) => {
@@ -196,12 +205,12 @@ impl Ty {
     }
 
     /// A member of a struct, and its offset.
-    pub(super) fn member(self, module: &Module, layout: Layout, index: usize) -> Result<(Self, u32), String> {
+    pub(super) fn member(self, module: &Module, layout: MemoryLayout, index: usize) -> Result<(Self, u32), String> {
         let Self::Struct(handle) = self else { unreachable!("has no members") };
         let members = members(module, handle);
         let offset = match layout {
-            Layout::Host => members[index].offset,
-            Layout::Cells => {
+            MemoryLayout::Host => members[index].offset,
+            MemoryLayout::Cells => {
                 let mut sum = 0;
                 for member in &members[..index] {
                     sum += Self::of_handle(module, member.ty)?.cells(module)?;

@@ -1,68 +1,54 @@
 //! Which kernels wait for other workgroups.
 //!
-//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that another workgroup sets, a lock, a
-//! counter. Lanes of one rectangle go round together, so a workgroup that waits for another of its rectangle would never end. A kernel with such a
-//! loop runs its workgroups one at a time, started in order (see [`crate::geometry`]).
+//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that
+//! another workgroup sets, a lock, a counter. Lanes of one rectangle go round together, so a workgroup that waits for
+//! another of its rectangle would never end. A kernel with such a loop runs its workgroups one at a time, started in
+//! order (see [`crate::geometry`]).
 //!
-//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The exception is what is proved to retry
-//! ([`super::retries`]): a loop around a compare-and-exchange of the value that was there a moment ago, which succeeds unless another invocation did.
+//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The
+//! exception is what is proved to retry ([`super::retries`]): a loop around a compare-and-exchange of the value that
+//! was there a moment ago, which succeeds unless another invocation did.
 
 use rustc_hash::FxHashSet;
 
 use super::retries::retries;
 use crate::code::{Body, Loop, Node, Op, Reg, Root};
 
-/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics, is taken for one that waits.
-const PATIENCE: usize = 4 << 20;
+/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics,
+/// is taken for one that waits.
+const MAX_VISITED_OPS: usize = 4 << 20;
 
 /// Whether workgroups of this code may wait for each other.
 pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
-    if !std::iter::once(body).chain(shared).any(asks_atomics) {
+    let asks = |node: &Node| matches!(node, Node::Ops(ops) if ops.iter().any(is_asking));
+    if !std::iter::once(body).chain(shared).flatten().any(|node| node.any(&asks)) {
         return false;
     }
-    let mut patience = PATIENCE;
+    let mut patience = MAX_VISITED_OPS;
     std::iter::once(body).chain(shared).any(|body| has_waiting_loop(body, shared, &mut patience))
 }
 
 fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool {
-    body.iter().any(|node| match node {
-        Node::If { accept, reject, .. } => {
-            has_waiting_loop(accept, shared, patience) || has_waiting_loop(reject, shared, patience)
-        }
-        Node::Scope(body) => has_waiting_loop(body, shared, patience),
-        Node::Loop { id, body, continuing, break_if, .. } => {
-            has_waiting_loop(body, shared, patience)
-                || has_waiting_loop(continuing, shared, patience)
-                || (Trace::new(*id, shared, patience).waits(body, continuing, *break_if)
-                    && !retries(*id, body, continuing, *break_if))
-        }
-        Node::Ops(_) | Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => {
-            false
-        }
+    body.iter().any(|node| {
+        let inside = node.bodies().any(|body| has_waiting_loop(body, shared, patience));
+        let Node::Loop { id, body, continuing, break_if, .. } = node else { return inside };
+        inside
+            || AtomicTrace::new(*id, shared, patience).waits(body, continuing, *break_if)
+                && !retries(*id, body, continuing, *break_if)
     })
 }
 
 /// Whether something is learned from an atomic operation on a buffer.
-fn asks_atomics(body: &Body) -> bool {
-    body.iter().any(|node| match node {
-        Node::Ops(ops) => ops.iter().any(is_asking),
-        Node::If { accept, reject, .. } => asks_atomics(accept) || asks_atomics(reject),
-        Node::Loop { body, continuing, .. } => asks_atomics(body) || asks_atomics(continuing),
-        Node::Scope(body) => asks_atomics(body),
-        Node::Break(_) | Node::Continue(_) | Node::Return | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
-}
-
 fn is_asking(op: &Op) -> bool {
     match op {
-        Op::Load(load) => load.atomic && matches!(load.address.root, Root::Slot(_)),
-        Op::Atomic(atomic) => atomic.old.is_some() && matches!(atomic.access.address.root, Root::Slot(_)),
+        Op::Load(load) => load.atomic && matches!(load.address.root, Root::Buffer(_)),
+        Op::Atomic(atomic) => atomic.old.is_some() && matches!(atomic.access.address.root, Root::Buffer(_)),
         _ => false,
     }
 }
 
 /// What depends on atomics within one loop. Grows until nothing is added: where things stand does not matter.
-struct Trace<'a> {
+struct AtomicTrace<'a> {
     id: Loop,
     shared: &'a [Body],
     patience: &'a mut usize,
@@ -78,12 +64,12 @@ struct Trace<'a> {
 
 /// What lanes leave when an atomic says so: what follows there depends on it.
 #[derive(Default)]
-struct Left {
+struct EarlyExits {
     loops: FxHashSet<Loop>,
     function: bool,
 }
 
-impl Left {
+impl EarlyExits {
     fn any(&self) -> bool {
         self.function || !self.loops.is_empty()
     }
@@ -94,7 +80,7 @@ impl Left {
     }
 }
 
-impl<'a> Trace<'a> {
+impl<'a> AtomicTrace<'a> {
     fn new(id: Loop, shared: &'a [Body], patience: &'a mut usize) -> Self {
         Self {
             id,
@@ -128,8 +114,8 @@ impl<'a> Trace<'a> {
     }
 
     /// `decided`: an atomic decides whether this is reached.
-    fn body(&mut self, body: &Body, decided: bool) -> Left {
-        let mut left = Left::default();
+    fn body(&mut self, body: &Body, decided: bool) -> EarlyExits {
+        let mut left = EarlyExits::default();
         for node in body {
             let decided = decided || left.any();
             match node {
@@ -149,16 +135,9 @@ impl<'a> Trace<'a> {
                     }
                     left.add(inside);
                 }
-                Node::Break(leave) => {
-                    self.found |= decided && leave.target == self.id;
-                    if decided {
-                        left.loops.insert(leave.target);
-                    }
-                }
-                Node::Continue(leave) => {
-                    if decided {
-                        left.loops.insert(leave.target);
-                    }
+                Node::Break(leave) | Node::Continue(leave) => {
+                    self.found |= decided && leave.target == self.id && matches!(node, Node::Break(_));
+                    left.loops.extend(decided.then_some(leave.target));
                 }
                 Node::Return => left.function |= decided,
                 Node::Scope(body) => drop(self.body(body, decided)),
@@ -186,10 +165,9 @@ impl<'a> Trace<'a> {
         };
         let asks = is_asking(&op);
         let mut depends = decided || from.is_some_and(|root| self.memory.contains(&root));
-        let mut written = Vec::new();
-        op.registers(&mut |reg| depends |= self.registers.contains(reg), &mut |reg| written.push(*reg));
+        depends |= op.operands().iter().any(|reg| self.registers.contains(reg));
         if depends || asks {
-            written.into_iter().for_each(|reg| self.grown |= self.registers.insert(reg));
+            op.results().into_iter().for_each(|reg| self.grown |= self.registers.insert(reg));
         }
         if depends {
             into.into_iter().for_each(|root| self.grown |= self.memory.insert(root));

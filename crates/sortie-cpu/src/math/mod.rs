@@ -490,12 +490,6 @@ pub(crate) fn quantize_to_f16(x: f32) -> f32 {
     flip(if a >= 65520.0 { INF } else { r }, x.to_bits())
 }
 
-/// Rounds the f32 result of an f16 operation to f16; see `quantize_to_f16`.
-#[inline(always)]
-pub(crate) fn round_f16(x: f32) -> f32 {
-    quantize_to_f16(x)
-}
-
 /// f32 to the bits of the nearest f16 (ties to even; inf from 65520; subnormals; NaN to 0x7e00).
 #[inline(always)]
 pub(crate) fn f32_to_f16_bits(x: f32) -> u32 {
@@ -658,18 +652,6 @@ pub(crate) fn idiv(a: i32, b: i32) -> i32 {
 pub(crate) fn irem(a: i32, b: i32) -> i32 {
     let b = if b == 0 { 1 } else { b };
     a.wrapping_sub(idiv(a, b).wrapping_mul(b))
-}
-
-/// Number of one bits.
-#[inline(always)]
-pub(crate) fn count_one_bits(x: u32) -> u32 {
-    x.count_ones()
-}
-
-/// Bits in reverse order.
-#[inline(always)]
-pub(crate) fn reverse_bits(x: u32) -> u32 {
-    x.reverse_bits()
 }
 
 /// Biased exponent of x converted to f32, 0 for 0: 127 + the index of its highest bit (158 where i32 is negative).

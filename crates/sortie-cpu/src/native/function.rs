@@ -1,119 +1,50 @@
 //! Functions of single elements, applied to a block at a time.
 //!
-//! A block is a slice of words, whatever they stand for: what lies between the steps of a chain then needs no types. Each function computes the
-//! same bits as the WGSL that a device without this crate would run, on this crate.
+//! A block is a slice of words of any element type, so intermediate results of a chain of functions need no types. Each
+//! function computes the same bits as the WGSL of the tensor operation does on this crate.
 
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
 
+use sortie_plan::{ElementType, Function};
+
 use crate::{
     math,
-    simd::{Simd, Work},
+    simd::{Simd, Vectorize},
 };
-
-/// What the words of an operand stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Number {
-    /// 32-bit floats.
-    F32,
-    /// 32-bit unsigned integers.
-    U32,
-    /// 32-bit signed integers.
-    I32,
-}
-
-/// A function of one element of each operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Function {
-    /// −x
-    Neg,
-    /// |x|
-    Abs,
-    /// eˣ
-    Exp,
-    /// ln x
-    Log,
-    /// √x
-    Sqrt,
-    /// 1 / √x
-    Rsqrt,
-    /// sin x
-    Sin,
-    /// cos x
-    Cos,
-    /// tanh x
-    Tanh,
-    /// 1 / (1 + e⁻ˣ)
-    Sigmoid,
-    /// x where it is not below 0
-    Relu,
-    /// x · sigmoid(x)
-    Swish,
-    /// x · Φ(x)
-    Gelu,
-    /// Its approximation by tanh
-    GeluTanh,
-    /// x · s₀
-    Scale,
-    /// x between s₀ and s₁
-    Clamp,
-    /// a + b
-    Add,
-    /// a − b
-    Sub,
-    /// a · b
-    Mul,
-    /// a / b; of integers, a / 0 = a
-    Div,
-    /// aᵇ; NaN for a negative a and a b that is not whole
-    Pow,
-    /// The smaller; NaN where one is
-    Minimum,
-    /// The larger; NaN where one is
-    Maximum,
-    /// a = b, as 0 and 1
-    Equal,
-    /// a ≠ b
-    NotEqual,
-    /// a < b
-    Less,
-    /// a ≤ b
-    LessEqual,
-    /// a > b
-    Greater,
-    /// a ≥ b
-    GreaterEqual,
-    /// The second where the first is not 0, else the third
-    Select,
-    /// To numbers of another kind
-    Cast(Number),
-    /// The nearest half, still as f32
-    Half,
-}
 
 /// Applies a function to blocks of equal length.
 ///
-/// Operands that the function does not take, and scalars, are not looked at. Should a block be shorter than `to`, so is what is computed.
+/// `operands` and `result` are element types. Halves are given as the floats of the same value; a result of halves is
+/// rounded to the nearest half, still as a float. Operands that the function does not take, and scalars, are not read.
+/// If a block is shorter than `to`, the rest of `to` is left.
 ///
 /// ```
-/// use sortie_cpu::native::{Function, Number, apply};
+/// use sortie_cpu::native::apply;
+/// use sortie_plan::{ElementType, Function};
 /// let (a, b) = ([1.5_f32, -2.0].map(f32::to_bits), [0.25_f32, 4.0].map(f32::to_bits));
 /// let mut sum = [0; 2];
-/// apply(Function::Add, Number::F32, [&a, &b, &[]], [0; 2], &mut sum);
+/// apply(Function::Add, ElementType::F32, ElementType::F32, [&a, &b, &[]], [0; 2], &mut sum);
 /// assert_eq!(sum.map(f32::from_bits), [1.75, 2.0]);
 /// ```
-pub fn apply(f: Function, of: Number, args: [&[u32]; 3], scalars: [u32; 2], to: &mut [u32]) {
-    Simd::new().run(Apply { f, of, args, scalars, to });
+pub fn apply(
+    f: Function,
+    operands: ElementType,
+    result: ElementType,
+    args: [&[u32]; 3],
+    scalars: [u32; 2],
+    to: &mut [u32],
+) {
+    Simd::new().run(Apply { f, operands, result, args, scalars, to });
 }
 
-/// Halves to floats: half `start` of `words`, and those after it.
+/// Converts halves to floats, from half number `start` of `words` on.
 pub fn widen(words: &[u32], start: usize, to: &mut [u32]) {
     for (at, to) in (start..).zip(to) {
         *to = math::f16_bits_to_f32(words[at / 2] >> (at % 2 * 16)).to_bits();
     }
 }
 
-/// Floats to halves, two to a word; what has no partner is put beside a zero.
+/// Converts floats to halves, two per word. An odd number of floats is padded with a zero.
 pub fn narrow(floats: &[u32], to: &mut [u32]) {
     for (pair, to) in floats.chunks(2).zip(to) {
         let half = |at: usize| pair.get(at).map_or(0, |bits| math::f32_to_f16_bits(f32::from_bits(*bits)));
@@ -121,13 +52,13 @@ pub fn narrow(floats: &[u32], to: &mut [u32]) {
     }
 }
 
-/// What a word stands for.
-trait Element: Copy {
+/// A type that a word can hold.
+trait Word: Copy {
     fn of(bits: u32) -> Self;
     fn bits(self) -> u32;
 }
 
-impl Element for f32 {
+impl Word for f32 {
     #[inline(always)]
     fn of(bits: u32) -> Self {
         Self::from_bits(bits)
@@ -138,7 +69,7 @@ impl Element for f32 {
     }
 }
 
-impl Element for u32 {
+impl Word for u32 {
     #[inline(always)]
     fn of(bits: u32) -> Self {
         bits
@@ -149,7 +80,7 @@ impl Element for u32 {
     }
 }
 
-impl Element for i32 {
+impl Word for i32 {
     #[inline(always)]
     fn of(bits: u32) -> Self {
         bits.cast_signed()
@@ -160,7 +91,7 @@ impl Element for i32 {
     }
 }
 
-impl Element for bool {
+impl Word for bool {
     #[inline(always)]
     fn of(bits: u32) -> Self {
         bits != 0
@@ -173,47 +104,51 @@ impl Element for bool {
 
 struct Apply<'a> {
     f: Function,
-    of: Number,
+    operands: ElementType,
+    result: ElementType,
     args: [&'a [u32]; 3],
     scalars: [u32; 2],
     to: &'a mut [u32],
 }
 
-impl Work for Apply<'_> {
+impl Vectorize for Apply<'_> {
     #[inline(always)]
-    fn work(self) {
-        match self.of {
-            Number::F32 => self.floats(),
-            Number::U32 => self.unsigned(),
-            Number::I32 => self.signed(),
+    fn work(mut self) {
+        match self.operands {
+            ElementType::F32 | ElementType::F16 => self.floats(),
+            ElementType::U32 => self.unsigned(),
+            ElementType::I32 => self.signed(),
+        }
+        if self.result == ElementType::F16 {
+            self.to.iter_mut().for_each(|word| *word = math::quantize_to_f16(f32::from_bits(*word)).to_bits());
         }
     }
 }
 
 impl Apply<'_> {
     #[inline(always)]
-    fn one<A: Element, R: Element>(self, f: impl Fn(A) -> R) {
+    fn one<A: Word, R: Word>(&mut self, f: impl Fn(A) -> R) {
         for (to, a) in self.to.iter_mut().zip(self.args[0]) {
             *to = f(A::of(*a)).bits();
         }
     }
 
     #[inline(always)]
-    fn two<A: Element, R: Element>(self, f: impl Fn(A, A) -> R) {
+    fn two<A: Word, R: Word>(&mut self, f: impl Fn(A, A) -> R) {
         for ((to, a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]) {
             *to = f(A::of(*a), A::of(*b)).bits();
         }
     }
 
     #[inline(always)]
-    fn select(self) {
+    fn select(&mut self) {
         for (((to, c), a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
             *to = if *c == 0 { *b } else { *a };
         }
     }
 
     #[inline(always)]
-    fn floats(self) {
+    fn floats(&mut self) {
         let [low, high] = self.scalars.map(f32::from_bits);
         match self.f {
             Function::Neg => self.one(|x: f32| -x),
@@ -255,16 +190,17 @@ impl Apply<'_> {
             Function::Greater => self.two(|a: f32, b: f32| a > b),
             Function::GreaterEqual => self.two(|a: f32, b: f32| a >= b),
             Function::Select => self.select(),
-            Function::Cast(Number::F32) => self.one(|x: u32| x),
-            // WGSL stops at the last float that fits.
-            Function::Cast(Number::U32) => self.one(|x| math::f32_to_u32(x).min(0xffff_ff00)),
-            Function::Cast(Number::I32) => self.one(|x| math::f32_to_i32(x).min(0x7fff_ff80)),
-            Function::Half => self.one(math::quantize_to_f16),
+            Function::Cast => match self.result {
+                ElementType::F32 | ElementType::F16 => self.one(|x: u32| x),
+                // WGSL stops at the last float that fits.
+                ElementType::U32 => self.one(|x| math::f32_to_u32(x).min(0xffff_ff00)),
+                ElementType::I32 => self.one(|x| math::f32_to_i32(x).min(0x7fff_ff80)),
+            },
         }
     }
 
     #[inline(always)]
-    fn unsigned(self) {
+    fn unsigned(&mut self) {
         let [low, high] = self.scalars;
         match self.f {
             Function::Scale => self.one(|x: u32| x.wrapping_mul(low)),
@@ -285,14 +221,14 @@ impl Apply<'_> {
             Function::Greater => self.two(|a: u32, b: u32| a > b),
             Function::GreaterEqual => self.two(|a: u32, b: u32| a >= b),
             Function::Select => self.select(),
-            Function::Cast(Number::F32) => self.one(math::u32_to_f32),
-            // Of unsigned numbers the rest changes nothing, or is not there.
+            Function::Cast if self.result.is_float() => self.one(math::u32_to_f32),
+            // The other functions are the identity for unsigned numbers, or are never applied to them.
             _ => self.one(|x: u32| x),
         }
     }
 
     #[inline(always)]
-    fn signed(self) {
+    fn signed(&mut self) {
         let [low, high] = self.scalars.map(u32::cast_signed);
         match self.f {
             Function::Neg => self.one(i32::wrapping_neg),
@@ -310,8 +246,8 @@ impl Apply<'_> {
             Function::LessEqual => self.two(|a: i32, b: i32| a <= b),
             Function::Greater => self.two(|a: i32, b: i32| a > b),
             Function::GreaterEqual => self.two(|a: i32, b: i32| a >= b),
-            Function::Cast(Number::F32) => self.one(math::i32_to_f32),
-            // The same bits as without a sign.
+            Function::Cast if self.result.is_float() => self.one(math::i32_to_f32),
+            // The same bits as for unsigned numbers.
             _ => self.unsigned(),
         }
     }
@@ -346,7 +282,7 @@ fn gelu_tanh(x: f32) -> f32 {
     0.5 * x * (1.0 + math::tanh(0.797_884_6 * (x + 0.044_715 * x * x * x)))
 }
 
-/// A negative base has powers that are whole numbers.
+/// A negative base has powers with integral exponents.
 #[inline(always)]
 fn pow(x: f32, y: f32) -> f32 {
     let size = if y == 0.0 { 1.0 } else { math::pow(x.abs(), y) };

@@ -1,9 +1,11 @@
-//! Products of matrices, by `gemm` or `matrixmultiply` (through `ndarray`, which gives it a safe face).
+//! Products of matrices, by `gemm` or `matrixmultiply` (through `ndarray`, which has a safe interface to it).
 //!
-//! `gemm` is the default for every shape: with two cores of an EPYC with AVX-512 it took 0.15 to 0.7 of `matrixmultiply`'s time where one side has fewer
-//! than 32 rows or columns, and 0.9 to 1.0 for larger ones. Which is faster for large products depends on the machine, by up to 1.5 times either way. A
-//! product never measures that: [`time_libraries`](super::time_libraries) does when it is called, and [`Threads::set_library`] has large products computed by
-//! another library. Until that is called, products of one shape are all computed alike.
+//! `gemm` is the default for every shape: with two cores of an EPYC with AVX-512 it took 0.15 to 0.7 of
+//! `matrixmultiply`'s time where one side has fewer than 32 rows or columns, and 0.9 to 1.0 for larger ones. Which is
+//! faster for large products depends on the machine, by up to 1.5 times either way. A product never measures that:
+//! [`time_matmul_algorithms`](super::time_matmul_algorithms) does, and
+//! [`Threads::set_matmul_algorithm`] sets the algorithm for large products. Until then, all products of one shape use the
+//! same algorithm.
 
 use std::sync::Mutex;
 
@@ -13,17 +15,18 @@ use super::{
     Mismatch,
     gemm::gemm,
     same,
-    vector::{self, Lies},
+    vector::{self, RowProduct},
 };
-use crate::{Library, Threads};
+use crate::{MatmulAlgorithm, Threads};
 
-/// Multiplications from which on columns are shared between threads: about 20 µs on one.
-const WORTH_SHARING: usize = 1 << 20;
+/// Products with at least this many multiplications are shared between threads: about 20 µs on one thread.
+const MIN_SHARED_WORK: usize = 1 << 20;
 
-/// Rows and columns of the product below which `gemm` is always taken: `matrixmultiply` packs both sides, which takes longer than a product of so few.
-const FEW: usize = 32;
+/// Products with fewer rows or columns always use `gemm`: `matrixmultiply` packs both operands, which takes longer than
+/// such a product.
+const MIN_ALGORITHM_SIDE: usize = 32;
 
-/// What to multiply: `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, each row after row.
+/// The product `c = a · b`, with `a` of `m × k`, `b` of `k × n`, `c` of `m × n`, all row-major.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
     /// Rows of `a` and `c`.
@@ -57,7 +60,7 @@ impl Matmul {
 /// ```
 ///
 /// # Errors
-/// When a length is not what the shape says.
+/// A slice does not have the length that the shape requires.
 pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Threads) -> Result<(), Mismatch> {
     let Matmul { m, k, n, .. } = shape;
     let size = usize::saturating_mul;
@@ -71,16 +74,16 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
         c.fill(0.0);
         return Ok(());
     }
-    // A vector that is given transposed lies the same.
+    // A transposed vector has the same memory layout.
     match (m, n) {
         (1, _) => {
-            let lies = if shape.transpose_b { Lies::Dotted } else { Lies::Weighted };
-            vector::multiply(lies, a, b, c, threads);
+            let product = if shape.transpose_b { RowProduct::DotProduct } else { RowProduct::WeightedSum };
+            vector::multiply(product, a, b, c, threads);
             return Ok(());
         }
         (_, 1) => {
-            let lies = if shape.transpose_a { Lies::Weighted } else { Lies::Dotted };
-            vector::multiply(lies, b, a, c, threads);
+            let product = if shape.transpose_a { RowProduct::WeightedSum } else { RowProduct::DotProduct };
+            vector::multiply(product, b, a, c, threads);
             return Ok(());
         }
         _ => {}
@@ -89,15 +92,16 @@ pub fn matmul(shape: Matmul, a: &[f32], b: &[f32], c: &mut [f32], threads: &Thre
     let right = if shape.transpose_b { view(n, k, b)?.reversed_axes() } else { view(k, n, b)? };
     let found = c.len();
     let mut whole = ArrayViewMut2::from_shape((m, n), c).map_err(|_| Mismatch { wanted: m * n, found })?;
-    let shared = size(size(m, k), n) >= WORTH_SHARING;
-    let library = if shared && m.min(n) >= FEW { threads.library() } else { Library::Gemm };
+    let shared = size(size(m, k), n) >= MIN_SHARED_WORK;
+    let library =
+        if shared && m.min(n) >= MIN_ALGORITHM_SIDE { threads.matmul_algorithm() } else { MatmulAlgorithm::Gemm };
     multiply(library, &left, &right, &mut whole, threads, shared);
     Ok(())
 }
 
-/// One product by a library, on all threads if it is shared, else on this one.
+/// Computes one product with an algorithm, on all threads if `shared`, else on the calling thread.
 pub(super) fn multiply(
-    library: Library,
+    library: MatmulAlgorithm,
     left: &ArrayView2<'_, f32>,
     right: &ArrayView2<'_, f32>,
     product: &mut ArrayViewMut2<'_, f32>,
@@ -107,16 +111,16 @@ pub(super) fn multiply(
     threads.count_product();
     let pool = threads.pool().filter(|_| shared).map(|pool| (pool, threads.count()));
     match (library, pool) {
-        (Library::Strips, Some((pool, count))) if right.ncols() > 1 => {
+        (MatmulAlgorithm::Strips, Some((pool, count))) if right.ncols() > 1 => {
             strips(left, right, product.view_mut(), pool, count);
         }
-        (Library::Strips | Library::Whole, _) => general_mat_mul(1.0, left, right, 0.0, product),
-        (Library::Gemm, Some((pool, count))) => pool.install(|| gemm(left, right, product, count)),
-        (Library::Gemm, None) => gemm(left, right, product, 1),
+        (MatmulAlgorithm::Strips | MatmulAlgorithm::Whole, _) => general_mat_mul(1.0, left, right, 0.0, product),
+        (MatmulAlgorithm::Gemm, Some((pool, count))) => pool.install(|| gemm(left, right, product, count)),
+        (MatmulAlgorithm::Gemm, None) => gemm(left, right, product, 1),
     }
 }
 
-/// Strips of columns: what is packed of the right side is large, and each thread packs only its own part of it.
+/// Strips of columns: the right operand is large, and each thread packs only its own part of it.
 fn strips(
     left: &ArrayView2<'_, f32>,
     right: &ArrayView2<'_, f32>,
@@ -134,7 +138,7 @@ fn strips(
         strips.push((mine, strip));
         (rest_of_right, rest) = (beside, others);
     }
-    // Whoever is ready takes the next: a thread that is slow to wake holds nobody up.
+    // Each thread takes the next strip when it is ready, so a thread that wakes late delays no other.
     let strips = Mutex::new(strips);
     let next = || strips.lock().ok().and_then(|mut strips| strips.pop());
     let work = || {
@@ -142,12 +146,7 @@ fn strips(
             general_mat_mul(1.0, left, &right, 0.0, &mut strip);
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..count {
-            scope.spawn(|_| work());
-        }
-        work();
-    });
+    Threads::share(pool, count, work);
 }
 
 fn view(rows: usize, columns: usize, data: &[f32]) -> Result<ArrayView2<'_, f32>, Mismatch> {
@@ -170,7 +169,7 @@ mod tests {
                 for (left, right) in
                     [(fit(m, k, &a), fit(k, n, &b)), (fit(k, m, &a).reversed_axes(), fit(n, k, &b).reversed_axes())]
                 {
-                    let results = Library::ALL.map(|library| {
+                    let results = MatmulAlgorithm::ALL.map(|library| {
                         // What was there before does not count, not even NaN.
                         let mut product = vec![f32::NAN; m * n];
                         let mut view = ArrayViewMut2::from_shape((m, n), &mut product).expect("as long as said");

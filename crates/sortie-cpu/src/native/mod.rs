@@ -1,18 +1,8 @@
-//! Built-in operations as native Rust: what a tensor operation runs on this device instead of WGSL.
+//! Built-in operations as plain Rust. Tensor operations run these on the CPU device instead of WGSL.
 //!
-//! Slices in, slices out; lengths that do not fit are a [`Mismatch`], never a panic. Small work runs on the calling thread; large work is
-//! shared with [`Threads`](crate::Threads).
-//!
-//! ```
-//! use sortie_cpu::{Threads, native};
-//! let threads = Threads::new(None)?;
-//! let mut sum = [0.0; 3];
-//! native::binary(native::Binary::Add, &[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0], &mut sum, &threads)?;
-//! assert_eq!(sum, [11.0, 22.0, 33.0]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Slices in, slices out; wrong lengths are a [`Mismatch`], never a panic. Small operations run on the calling thread,
+//! large ones on [`Threads`](crate::Threads).
 
-mod elementwise;
 mod function;
 mod gemm;
 mod matmul;
@@ -22,24 +12,23 @@ mod vector;
 use std::fmt;
 
 pub use self::{
-    elementwise::{Binary, Unary, binary, fill, scale, sum, unary},
-    function::{Function, Number, apply, narrow, widen},
+    function::{apply, narrow, widen},
     matmul::{Matmul, matmul},
-    timing::time_libraries,
+    timing::time_matmul_algorithms,
 };
 
-/// Lengths that do not fit together.
+/// A slice has the wrong length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// What the first operand, or the shape, asks for.
+    /// The required length.
     pub wanted: usize,
-    /// What there is.
+    /// The actual length.
     pub found: usize,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} elements wanted, {} found", self.wanted, self.found)
+        write!(f, "expected {} elements, found {}", self.wanted, self.found)
     }
 }
 

@@ -1,33 +1,34 @@
-//! Which library multiplies large matrices fastest here.
+//! Measures which algorithm is fastest for large matrix products.
 
 use std::time::{Duration, Instant};
 
 use ndarray::{ArrayView2, ArrayViewMut2};
 
 use super::matmul::multiply;
-use crate::{Library, Threads};
+use crate::{MatmulAlgorithm, Threads};
 
-/// Multiplies matrices of 256 × 256 by each library in turns, about 5 ms in all. Returns the median time of each; changes nothing.
+/// Multiplies 256 × 256 matrices with each algorithm in turn, about 5 ms in all. Returns the median time of each; does
+/// not set the algorithm.
 ///
 /// ```
 /// use sortie_cpu::{Threads, native};
 /// let threads = Threads::new(None)?;
-/// let times = native::time_libraries(&threads);
+/// let times = native::time_matmul_algorithms(&threads);
 /// if let Some((fastest, _)) = times.into_iter().min_by_key(|(_, time)| *time) {
-///     threads.set_library(fastest);
-///     assert_eq!(threads.library(), fastest);
+///     threads.set_matmul_algorithm(fastest);
+///     assert_eq!(threads.matmul_algorithm(), fastest);
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[must_use]
-pub fn time_libraries(threads: &Threads) -> [(Library, Duration); 3] {
+pub fn time_matmul_algorithms(threads: &Threads) -> [(MatmulAlgorithm, Duration); 3] {
     const SIDE: usize = 256;
     const ROUNDS: usize = 7;
     let ones = vec![1.0; SIDE * SIDE];
     let mut product = vec![0.0; SIDE * SIDE];
     let mut times = [[Duration::ZERO; ROUNDS]; 3];
     for round in 0..ROUNDS {
-        for (library, times) in Library::ALL.into_iter().zip(&mut times) {
+        for (library, times) in MatmulAlgorithm::ALL.into_iter().zip(&mut times) {
             let operand = ArrayView2::from_shape((SIDE, SIDE), &ones);
             let result = ArrayViewMut2::from_shape((SIDE, SIDE), &mut product);
             let (Ok(operand), Ok(mut result)) = (operand, result) else { unreachable!("as long as said") };
@@ -37,5 +38,5 @@ pub fn time_libraries(threads: &Threads) -> [(Library, Duration); 3] {
         }
     }
     times.iter_mut().for_each(|times| times.sort());
-    [0, 1, 2].map(|at| (Library::ALL[at], times[at][ROUNDS / 2]))
+    [0, 1, 2].map(|at| (MatmulAlgorithm::ALL[at], times[at][ROUNDS / 2]))
 }

@@ -1,4 +1,4 @@
-//! Products of a vector and a matrix: every element of the matrix is used once, so nothing is worth packing.
+//! Products of a vector and a matrix. Every element of the matrix is used once, so packing does not pay.
 
 #![expect(clippy::inline_always, reason = "the code must land in the caller's target-feature context")]
 
@@ -6,26 +6,26 @@ use std::sync::Mutex;
 
 use crate::{
     Threads,
-    simd::{Simd, Work},
+    simd::{Simd, Vectorize},
 };
 
-/// Elements of the matrix from which on threads share them: about 20 µs on one.
-const WORTH_SHARING: usize = 1 << 17;
+/// Matrices with at least this many elements are shared between threads: about 20 µs on one thread.
+const MIN_SHARED_WORK: usize = 1 << 17;
 
-/// How the matrix lies.
+/// How a row of the matrix enters the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lies {
-    /// Each row is multiplied by one element of the vector, and all are added.
-    Weighted,
-    /// Each row gives one element of the result, its product with the vector.
-    Dotted,
+pub(super) enum RowProduct {
+    /// The result is the sum of all rows, each times one element of the vector.
+    WeightedSum,
+    /// Each element of the result is the dot product of one row with the vector.
+    DotProduct,
 }
 
-/// `result = vector · matrix`, of rows that are as long as the result, or as the vector.
-pub(super) fn multiply(lies: Lies, vector: &[f32], matrix: &[f32], result: &mut [f32], threads: &Threads) {
+/// `result = vector · matrix`. Rows are as long as the result, or as the vector.
+pub(super) fn multiply(product: RowProduct, vector: &[f32], matrix: &[f32], result: &mut [f32], threads: &Threads) {
     let simd = Simd::new();
-    let Some(pool) = threads.pool().filter(|_| matrix.len() >= WORTH_SHARING && result.len() > 1) else {
-        return simd.run(Part { lies, vector, matrix, start: 0, columns: result.len(), result });
+    let Some(pool) = threads.pool().filter(|_| matrix.len() >= MIN_SHARED_WORK && result.len() > 1) else {
+        return simd.run(ResultRange { product, vector, matrix, start: 0, columns: result.len(), result });
     };
     // Whole cache lines.
     let each = result.len().div_ceil(2 * threads.count()).next_multiple_of(16);
@@ -35,20 +35,15 @@ pub(super) fn multiply(lies: Lies, vector: &[f32], matrix: &[f32], result: &mut 
     let next = || parts.lock().ok().and_then(|mut parts| parts.next());
     let work = || {
         while let Some((start, result)) = next() {
-            simd.run(Part { lies, vector, matrix, start, columns, result });
+            simd.run(ResultRange { product, vector, matrix, start, columns, result });
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..threads.count() {
-            scope.spawn(|_| work());
-        }
-        work();
-    });
+    Threads::share(pool, threads.count(), work);
 }
 
 /// Elements of the result from `start` on.
-struct Part<'a> {
-    lies: Lies,
+struct ResultRange<'a> {
+    product: RowProduct,
     vector: &'a [f32],
     matrix: &'a [f32],
     start: usize,
@@ -57,20 +52,20 @@ struct Part<'a> {
     result: &'a mut [f32],
 }
 
-impl Work for Part<'_> {
+impl Vectorize for ResultRange<'_> {
     #[inline(always)]
     fn work(self) {
-        match self.lies {
-            Lies::Weighted => self.weighted(),
-            Lies::Dotted => self.dotted(),
+        match self.product {
+            RowProduct::WeightedSum => self.weighted(),
+            RowProduct::DotProduct => self.dotted(),
         }
     }
 }
 
-impl Part<'_> {
+impl ResultRange<'_> {
     #[inline(always)]
     fn weighted(self) {
-        let Part { vector, matrix, start, columns, result, .. } = self;
+        let ResultRange { vector, matrix, start, columns, result, .. } = self;
         let len = result.len();
         result.fill(0.0);
         let row = |at: usize| &matrix[at * columns + start..][..len];

@@ -1,11 +1,11 @@
-//! Looks for mistakes that lockstep execution hides.
+//! Finds mistakes that lockstep execution hides.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use naga::Span;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Checks, Finding, straight::Lanes};
+use super::{Checks, RaceReport, straight::Lanes};
 use crate::{
     code::{Access, Root},
     compiled::Compiled,
@@ -22,30 +22,30 @@ pub(crate) struct Checker {
 
 #[derive(Debug, Default)]
 struct State {
-    workgroup: FxHashMap<usize, Word>,
-    storage: FxHashMap<(u32, usize), Word>,
-    /// The workgroup at hand, and how many barriers it has passed, for workgroup memory and for buffers.
+    workgroup: FxHashMap<usize, WordHistory>,
+    storage: FxHashMap<(u32, usize), WordHistory>,
+    /// The current workgroup, and the barriers it has passed, for workgroup memory and for buffers.
     group: u64,
     barriers: [u32; 2],
-    seen: FxHashSet<(Kind, Option<std::ops::Range<usize>>)>,
-    findings: Vec<Finding>,
+    seen: FxHashSet<(ReportKind, Option<std::ops::Range<usize>>)>,
+    findings: Vec<RaceReport>,
 }
 
-/// What has happened to a word.
+/// The last accesses to a word.
 #[derive(Clone, Copy, Debug, Default)]
-struct Word {
-    written: Option<Touch>,
-    read: Option<Touch>,
-    /// Somebody else read it too, in the same stretch.
+struct WordHistory {
+    written: Option<AccessRecord>,
+    read: Option<AccessRecord>,
+    /// Several invocations read it since the last barrier.
     read_by_many: bool,
-    /// Who last did so in an earlier workgroup.
-    written_before: Option<Touch>,
-    read_before: Option<Touch>,
+    /// The last accesses of an earlier workgroup.
+    written_before: Option<AccessRecord>,
+    read_before: Option<AccessRecord>,
 }
 
-/// Who touched it, and when.
+/// Which invocation accessed a word, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Touch {
+struct AccessRecord {
     group: u64,
     lane: u32,
     barriers: u32,
@@ -53,15 +53,16 @@ struct Touch {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+enum ReportKind {
     Race,
     OutOfBounds,
     Unwritten,
     Barrier,
 }
 
+/// What is done to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Act {
+pub(super) enum AccessKind {
     Read,
     Write,
 }
@@ -73,7 +74,7 @@ impl Checker {
         Self { state: Mutex::default(), names, checks }
     }
 
-    pub(crate) fn findings(self) -> Vec<Finding> {
+    pub(crate) fn findings(self) -> Vec<RaceReport> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).findings
     }
 
@@ -93,7 +94,7 @@ impl Checker {
         let mut state = self.state();
         if !all {
             let group = state.group - 1;
-            state.find(Kind::Barrier, span, || {
+            state.find(ReportKind::Barrier, span, || {
                 format!("workgroup {group} reaches a barrier with only some of its invocations")
             });
         }
@@ -101,25 +102,13 @@ impl Checker {
         state.barriers[1] += u32::from(flags.contains(naga::Barrier::STORAGE));
     }
 
-    pub(super) fn load(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Read, access.atomic);
-    }
-
-    pub(super) fn store(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Write, access.atomic);
-    }
-
-    pub(super) fn atomic(&self, lanes: &Lanes<'_, '_>, access: &Access) {
-        self.access(lanes, access, Act::Write, true);
-    }
-
-    fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: Act, atomic: bool) {
+    pub(super) fn access(&self, lanes: &Lanes<'_, '_>, access: &Access, act: AccessKind, atomic: bool) {
         let root = access.address.root;
         let units = match root {
-            Root::Slot(slot) => lanes.views[slot as usize].len() as usize,
-            Root::Workgroup => lanes.workgroup_words as usize,
+            Root::Buffer(slot) => lanes.views[slot as usize].len() as usize,
+            Root::Workgroup => lanes.code.workgroup_words as usize,
             Root::Immediate => lanes.immediates.len(),
-            Root::Local(local) => lanes.local_words[local as usize] as usize,
+            Root::Local(local) => lanes.code.locals[local as usize].words as usize,
         };
         let half = usize::from(access.address.half);
         let mut state = self.state();
@@ -131,17 +120,17 @@ impl Checker {
             for offset in offsets {
                 let word = at.map(|at| (at + offset) >> half).filter(|word| *word < units);
                 let Some(word) = word else {
-                    let verb = if act == Act::Read { "reads" } else { "writes" };
+                    let verb = if act == AccessKind::Read { "reads" } else { "writes" };
                     let place = self.place(root);
                     let group = state.group - 1;
-                    state.find(Kind::OutOfBounds, access.span, || {
+                    state.find(ReportKind::OutOfBounds, access.span, || {
                         format!("invocation {lane} of workgroup {group} {verb} past the end of {place}, which has {units} words")
                     });
                     continue;
                 };
-                if matches!(root, Root::Workgroup | Root::Slot(_)) {
-                    let touch = Touch { group: state.group - 1, lane, barriers: 0, atomic };
-                    if self.checks.unwritten && act == Act::Read {
+                if matches!(root, Root::Workgroup | Root::Buffer(_)) {
+                    let touch = AccessRecord { group: state.group - 1, lane, barriers: 0, atomic };
+                    if self.checks.unwritten && act == AccessKind::Read {
                         state.unwritten(root, word, touch, access.span);
                     }
                     state.touch(root, word, act, touch, access.span, &|| self.place(root));
@@ -152,7 +141,7 @@ impl Checker {
 
     fn place(&self, root: Root) -> String {
         match root {
-            Root::Slot(slot) => self.names[slot as usize].clone(),
+            Root::Buffer(slot) => self.names[slot as usize].clone(),
             Root::Immediate => "the immediates".into(),
             Root::Workgroup => "workgroup memory".into(),
             Root::Local(_) => "an array".into(),
@@ -161,35 +150,43 @@ impl Checker {
 }
 
 impl State {
-    fn find(&mut self, kind: Kind, span: Span, message: impl FnOnce() -> String) {
+    fn find(&mut self, kind: ReportKind, span: Span, message: impl FnOnce() -> String) {
         if self.seen.insert((kind, span.to_range())) {
-            self.findings.push(Finding { message: message(), span });
+            self.findings.push(RaceReport { message: message(), span });
         }
     }
 
-    /// Finds a read of workgroup memory that still has the zeros that it starts with.
-    fn unwritten(&mut self, root: Root, at: usize, touch: Touch, span: Span) {
-        let Touch { group, lane, .. } = touch;
+    /// Reports a read of workgroup memory that no invocation has written.
+    fn unwritten(&mut self, root: Root, at: usize, touch: AccessRecord, span: Span) {
+        let AccessRecord { group, lane, .. } = touch;
         if root == Root::Workgroup && self.workgroup.get(&at).is_none_or(|word| word.written.is_none()) {
-            self.find(Kind::Unwritten, span, || {
+            self.find(ReportKind::Unwritten, span, || {
                 format!("invocation {lane} of workgroup {group} reads word {at} of workgroup memory, which no invocation has written")
             });
         }
     }
 
-    fn touch(&mut self, root: Root, at: usize, act: Act, touch: Touch, span: Span, place: &dyn Fn() -> String) {
-        let Touch { group, lane, .. } = touch;
+    fn touch(
+        &mut self,
+        root: Root,
+        at: usize,
+        act: AccessKind,
+        touch: AccessRecord,
+        span: Span,
+        place: &dyn Fn() -> String,
+    ) {
+        let AccessRecord { group, lane, .. } = touch;
         let (mut word, barriers) = match root {
             Root::Workgroup => (self.workgroup.get(&at).copied().unwrap_or_default(), self.barriers[0]),
-            Root::Slot(slot) => (self.storage.get(&(slot, at)).copied().unwrap_or_default(), self.barriers[1]),
+            Root::Buffer(slot) => (self.storage.get(&(slot, at)).copied().unwrap_or_default(), self.barriers[1]),
             Root::Immediate | Root::Local(_) => return,
         };
-        let touch = Touch { barriers, ..touch };
-        let earlier = |other: Option<Touch>| other.filter(|other| other.group != group);
+        let touch = AccessRecord { barriers, ..touch };
+        let earlier = |other: Option<AccessRecord>| other.filter(|other| other.group != group);
         word.written_before = earlier(word.written).or(word.written_before);
         word.read_before = earlier(word.read).or(word.read_before);
-        // Within a workgroup a barrier separates; between workgroups nothing does.
-        let conflicts = |other: Touch| {
+        // A barrier orders accesses within a workgroup; nothing orders those of different workgroups.
+        let conflicts = |other: AccessRecord| {
             let apart = other.group == group && (other.lane == lane || other.barriers != barriers);
             !(apart || other.atomic && touch.atomic)
         };
@@ -199,11 +196,11 @@ impl State {
             .read
             .filter(|other| conflicts(*other) || word.read_by_many && other.barriers == barriers && !touch.atomic)
             .or(word.read_before.filter(|other| conflicts(*other)))
-            .filter(|_| act == Act::Write);
+            .filter(|_| act == AccessKind::Write);
         if let Some(other) = writer.or(reader) {
             let did = if writer.is_some() { "wrote" } else { "read" };
-            let does = if act == Act::Read { "reads" } else { "writes" };
-            self.find(Kind::Race, span, || {
+            let does = if act == AccessKind::Read { "reads" } else { "writes" };
+            self.find(ReportKind::Race, span, || {
                 let place = place();
                 let between = if other.group == group { "with no barrier between" } else { "in another workgroup" };
                 format!(
@@ -213,16 +210,16 @@ impl State {
             });
         }
         match act {
-            Act::Read => {
+            AccessKind::Read => {
                 let same = word.read.is_some_and(|other| other.group == group && other.barriers == barriers);
                 word.read_by_many = same && (word.read_by_many || word.read.is_some_and(|other| other.lane != lane));
                 word.read = Some(touch);
             }
-            Act::Write => word.written = Some(touch),
+            AccessKind::Write => word.written = Some(touch),
         }
         match root {
             Root::Workgroup => drop(self.workgroup.insert(at, word)),
-            Root::Slot(slot) => drop(self.storage.insert((slot, at), word)),
+            Root::Buffer(slot) => drop(self.storage.insert((slot, at), word)),
             Root::Immediate | Root::Local(_) => {}
         }
     }

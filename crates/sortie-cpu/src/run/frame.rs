@@ -2,28 +2,26 @@
 
 use std::cell::RefCell;
 
-use super::straight::Summary;
+use super::straight::ActiveBlocks;
 use crate::{
     code::Builtin,
     compiled::Compiled,
-    geometry::{Geometry, Layout, Set},
-    lanes::{BLOCK, Block, Place, Stretch},
+    geometry::{Geometry, Rectangle, RectangleLayout},
+    lanes::{BLOCK, Block, BlockLayout, BlockRange},
     shape::Shape,
 };
 
-/// Registers and what they need, kept by a thread from one run to the next.
+/// The registers of a rectangle and their layout. A thread keeps frames from one dispatch to the next.
 #[derive(Debug)]
 pub(crate) struct Frame {
     program: u64,
     layout: (u32, u32),
     pub(crate) blocks: Vec<Block>,
-    pub(crate) places: Vec<Place>,
-    pub(crate) locals: Vec<(Place, u32)>,
-    pub(crate) local_words: Vec<u32>,
-    pub(crate) local_shapes: Vec<Shape>,
-    pub(crate) full: [[Stretch; 1]; 4],
-    pub(crate) each_row: Vec<Stretch>,
-    pub(crate) summaries: Vec<Summary>,
+    pub(crate) places: Vec<BlockLayout>,
+    pub(crate) locals: Vec<(BlockLayout, u32)>,
+    pub(crate) full: [[BlockRange; 1]; 4],
+    pub(crate) each_row: Vec<BlockRange>,
+    pub(crate) summaries: Vec<ActiveBlocks>,
     pub(crate) workgroup: Vec<u32>,
     /// Blocks of a row, and rows.
     pub(crate) columns: u32,
@@ -32,9 +30,9 @@ pub(crate) struct Frame {
     exist: Option<(u32, u32)>,
 }
 
-/// Frames that a thread keeps, and the blocks they may have together: 8 MiB.
-const KEPT: usize = 16;
-const KEPT_BLOCKS: usize = 8 << 20 >> 6;
+/// Frames that a thread keeps, and their blocks in total: 8 MiB.
+const MAX_KEPT_FRAMES: usize = 16;
+const MAX_KEPT_BLOCKS: usize = 8 << 20 >> 6;
 
 thread_local! {
     static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
@@ -42,7 +40,7 @@ thread_local! {
 
 impl Frame {
     /// The frame of a program, kept from last time or new.
-    pub(crate) fn take(code: &Compiled, layout: &Layout) -> Self {
+    pub(crate) fn take(code: &Compiled, layout: &RectangleLayout) -> Self {
         let kept = FRAMES.with_borrow_mut(|frames| {
             let found = frames
                 .iter()
@@ -57,13 +55,13 @@ impl Frame {
         FRAMES.with_borrow_mut(|frames| {
             frames.push(self);
             let mut blocks: usize = frames.iter().map(|frame| frame.blocks.len()).sum();
-            while frames.len() > KEPT || (blocks > KEPT_BLOCKS && !frames.is_empty()) {
+            while frames.len() > MAX_KEPT_FRAMES || (blocks > MAX_KEPT_BLOCKS && !frames.is_empty()) {
                 blocks -= frames.remove(0).blocks.len();
             }
         });
     }
 
-    pub(crate) fn new(code: &Compiled, layout: &Layout) -> Self {
+    pub(crate) fn new(code: &Compiled, layout: &RectangleLayout) -> Self {
         let columns = layout.width.div_ceil(BLOCK as u32);
         let rows = layout.rows;
         let sizes = [1, columns, rows, columns * rows];
@@ -78,7 +76,7 @@ impl Frame {
             let (step, across, down) = [(0, 0, 0), (1, 1, 0), (1, 0, 1), (1, 1, columns)][class];
             #[expect(clippy::cast_possible_truncation, reason = "0 to 3")]
             let kind = class as u8;
-            Place { base: bases[class] + slot * sizes[class], step, across, down, class: kind }
+            BlockLayout { base: bases[class] + slot * sizes[class], step, across, down, class: kind }
         };
         let mut frame = Self {
             program: code.id,
@@ -90,11 +88,9 @@ impl Frame {
                 .iter()
                 .map(|local| (place(local.shape, local.first), sizes[local.shape.class()]))
                 .collect(),
-            local_words: code.locals.iter().map(|local| local.words).collect(),
-            local_shapes: code.locals.iter().map(|local| local.shape).collect(),
-            full: sizes.map(|len| [Stretch { y: 0, x: 0, len }]),
-            each_row: (0..rows).map(|y| Stretch { y, x: 0, len: 1 }).collect(),
-            summaries: vec![Summary::default(); code.zones.len()],
+            full: sizes.map(|len| [BlockRange { y: 0, x: 0, len }]),
+            each_row: (0..rows).map(|y| BlockRange { y, x: 0, len: 1 }).collect(),
+            summaries: vec![ActiveBlocks::default(); code.zones.len()],
             workgroup: Vec::new(),
             columns,
             rows,
@@ -112,13 +108,13 @@ impl Frame {
     }
 
     /// Fills in what depends on the rectangle.
-    pub(crate) fn start(&mut self, code: &Compiled, set: &Set, groups: [u32; 3]) {
+    pub(crate) fn start(&mut self, code: &Compiled, set: &Rectangle, groups: [u32; 3]) {
         let fresh = self.exist.is_none();
         let changed = self.exist != Some((set.width, set.rows));
         for (reg, builtin) in &code.builtins {
             let again = match builtin {
                 Builtin::Entry => changed,
-                // Registers are reused within a rectangle, so only what lives all the time stays.
+                // Other registers are reused within a rectangle; only the entry mask stays allocated.
                 _ => true,
             };
             if again || fresh {
@@ -139,7 +135,7 @@ impl Frame {
         self.workgroup.fill(0);
     }
 
-    fn fill(&mut self, geometry: &Geometry, builtin: Builtin, place: Place, set: &Set, groups: [u32; 3]) {
+    fn fill(&mut self, geometry: &Geometry, builtin: Builtin, place: BlockLayout, set: &Rectangle, groups: [u32; 3]) {
         let step = geometry.linear(builtin).and_then(|(lane, group)| geometry.step(lane, group));
         let ramp: [u32; BLOCK] = std::array::from_fn(|lane| step.unwrap_or(0).wrapping_mul(lane as u32));
         let rows = if place.down == 0 { 1 } else { self.rows };

@@ -7,17 +7,17 @@ use super::{
     view::{Cells, View, Words},
 };
 use crate::{
-    code::{Access, Atomic, Limit, Rmw, Root},
+    code::{Access, Atomic, AtomicOp, Limit, Root},
     geometry::Mode,
-    lanes::{BLOCK, Block, First, Place, Stretch},
+    lanes::{BLOCK, Block, BlockLayout, BlockRange, First},
     shape::Shape,
 };
 
 /// An index that is out of bounds whatever the limit.
-const NOWHERE: u32 = u32::MAX;
+const OUT_OF_BOUNDS: u32 = u32::MAX;
 
 /// The indices and bases of one block of lanes.
-struct Spot {
+struct Indices {
     /// What the folded indices come to, per lane.
     base: Option<[u32; BLOCK]>,
     index: Index,
@@ -42,36 +42,32 @@ impl Index {
     }
 }
 
-/// What is known about an access before any lane is looked at.
-struct Reach {
+/// Bounds of an access, the same for all lanes.
+struct Bounds {
     limit: u32,
     stride: u32,
     offset: u32,
 }
 
 impl Lanes<'_, '_> {
-    fn reach(&self, access: &Access) -> Reach {
+    fn bounds(&self, access: &Access) -> Bounds {
         let term = access.address.terms.first();
-        let limit = match term.map(|term| term.limit) {
-            None | Some(Limit::None) => u32::MAX,
-            Some(Limit::Fixed(limit)) => limit,
-            Some(Limit::Count(count)) => self.counts[count as usize],
-        };
-        Reach { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
+        let limit = self.limit(term.map_or(Limit::None, |term| term.limit));
+        Bounds { limit, stride: term.map_or(0, |term| term.stride), offset: access.address.offset }
     }
 
     #[inline(always)]
-    fn spot(&self, access: &Access, y: u32, x: u32) -> Spot {
-        let block = |place: Place| self.file[place.at(y, x)].get().0;
+    fn indices(&self, access: &Access, y: u32, x: u32) -> Indices {
+        let block = |place: BlockLayout| self.file[place.at(y, x)].get().0;
         let index = match (access.address.terms.first(), access.address.linear.filter(|_| !self.packed)) {
             (None, _) => Index::None,
             (Some(term), Some(step)) => {
-                // Of this very block: others are not computed where none of their lanes is active.
+                // From this block: blocks without an active lane are not computed.
                 Index::Linear(self.file[self.place(term.index).at(y, x)].first(), step)
             }
             (Some(term), None) => Index::Each(block(self.place(term.index))),
         };
-        Spot { base: access.address.base.map(|base| block(self.place(base))), index }
+        Indices { base: access.address.base.map(|base| block(self.place(base))), index }
     }
 
     /// The lanes that take part, one bit each.
@@ -87,7 +83,7 @@ impl Lanes<'_, '_> {
 
     /// Blocks of a result of this shape.
     #[inline(always)]
-    fn blocks_of(&self, shape: Shape) -> &[Stretch] {
+    fn blocks_of(&self, shape: Shape) -> &[BlockRange] {
         match shape {
             Shape::LANE => &self.summary.grid,
             Shape::COLUMN => &self.full[1],
@@ -96,25 +92,35 @@ impl Lanes<'_, '_> {
         }
     }
 
+    /// Performs an action on the memory of a root.
     #[inline(always)]
-    fn with_words<R>(&self, root: Root, visit: impl WordsVisitor<R>) -> R {
+    fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
-            Root::Slot(slot) => match self.views[slot as usize] {
-                View::Read(words) => visit.visit(words),
-                View::Own { words, start, .. } => visit.visit(Cells { words, start: start as usize }),
-                View::Shared(words) => visit.visit(words),
+            Root::Buffer(slot) => match self.views[slot as usize] {
+                View::Read(words) => self.act(action, words),
+                View::Own { words, start, .. } => self.act(action, Cells { words, start: start as usize }),
+                View::Shared(words) => self.act(action, words),
             },
-            Root::Immediate => visit.visit(self.immediates),
-            Root::Workgroup => visit.visit(Cells { words: self.workgroup, start: 0 }),
+            Root::Immediate => self.act(action, self.immediates),
+            Root::Workgroup => self.act(action, Cells { words: self.workgroup, start: 0 }),
             Root::Local(_) => unreachable!("local arrays are registers"),
+        }
+    }
+
+    #[inline(always)]
+    fn act<W: Words>(&self, action: Action<'_>, words: W) {
+        match action {
+            Action::Load(access) => self.load_words(access, words),
+            Action::Store(access) => self.store_words(access, words),
+            Action::Update(atomic) => self.atomic_words(atomic, words),
         }
     }
 
     /// Where the workgroup memory of a row starts.
     #[inline(always)]
     fn row_offset(&self, root: Root, y: u32) -> u32 {
-        match (root, self.mode) {
-            (Root::Workgroup, Mode::Groups { .. }) => y * self.workgroup_words,
+        match (root, self.code.geometry.mode) {
+            (Root::Workgroup, Mode::Groups { .. }) => y * self.code.workgroup_words,
             _ => 0,
         }
     }
@@ -124,42 +130,35 @@ impl Lanes<'_, '_> {
         if let Root::Local(local) = access.address.root {
             return self.load_local(access, local);
         }
-        struct Load<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
-        impl WordsVisitor<()> for Load<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.load_words(self.1, words);
-            }
-        }
-        self.with_words(access.address.root, Load(self, access));
+        self.with_memory(access.address.root, Action::Load(access));
     }
 
     #[inline(always)]
     fn load_words<W: Words>(&self, access: &Access, words: W) {
-        let reach = self.reach(access);
+        let bounds = self.bounds(access);
         let root = access.address.root;
         if !access.shape.has_x() {
             let rows = if access.shape.is_uniform() { 1 } else { self.rows };
-            return self.load_rows(access, words, &reach, rows);
+            return self.load_rows(access, words, &bounds, rows);
         }
         for stretch in self.blocks_of(access.shape) {
             let row = self.row_offset(root, stretch.y);
-            if self.load_stretch(access, words, &reach, row, *stretch) {
+            if self.load_stretch(access, words, &bounds, row, *stretch) {
                 continue;
             }
             for x in stretch.x..stretch.x + stretch.len {
-                let spot = self.spot(access, stretch.y, x);
-                self.load_block(access, words, &reach, &spot, row, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
+                self.load_block(access, words, &bounds, &indices, row, stretch.y, x);
             }
         }
     }
 
-    /// Where the elements of a stretch follow each other without a gap, one word each: the first, if all are in bounds.
+    /// The address of the first element of a range of blocks, if its elements are adjacent words and all in bounds.
     #[inline(always)]
-    fn run_of_words(&self, access: &Access, reach: &Reach, row: u32, stretch: Stretch) -> Option<usize> {
+    fn run_of_words(&self, access: &Access, bounds: &Bounds, row: u32, stretch: BlockRange) -> Option<usize> {
         if self.packed
             || access.address.linear != Some(1)
-            || reach.stride != 1
+            || bounds.stride != 1
             || access.address.half
             || access.parts.len() != 1
         {
@@ -173,13 +172,21 @@ impl Lanes<'_, '_> {
             base => base.map_or(0, start),
         };
         let end = u64::from(first) + u64::from(stretch.len) * BLOCK as u64;
-        let at = u64::from(first) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
-        (base != NOWHERE && end <= u64::from(reach.limit)).then_some(at as usize + access.parts[0].offset as usize)
+        let at = u64::from(first) + u64::from(base) + u64::from(bounds.offset) + u64::from(row);
+        (base != OUT_OF_BOUNDS && end <= u64::from(bounds.limit))
+            .then_some(at as usize + access.parts[0].offset as usize)
     }
 
     #[inline(always)]
-    fn load_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> bool {
-        let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return false };
+    fn load_stretch<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        bounds: &Bounds,
+        row: u32,
+        stretch: BlockRange,
+    ) -> bool {
+        let Some(mut at) = self.run_of_words(access, bounds, row, stretch) else { return false };
         let to = self.place(access.parts[0].reg).at(stretch.y, stretch.x);
         for block in &self.file[to..to + stretch.len as usize] {
             let Some(values) = words.array::<BLOCK>(at) else { return false };
@@ -189,15 +196,22 @@ impl Lanes<'_, '_> {
         true
     }
 
-    /// Stores the blocks of a stretch of which all lanes take part. Returns how many that were.
+    /// Stores the leading blocks of a range whose lanes are all active. Returns how many.
     #[inline(always)]
-    fn store_stretch<W: Words>(&self, access: &Access, words: W, reach: &Reach, row: u32, stretch: Stretch) -> u32 {
+    fn store_stretch<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        bounds: &Bounds,
+        row: u32,
+        stretch: BlockRange,
+    ) -> u32 {
         if !(self.summary.all || access.mask.is_none()) {
             return 0;
         }
         let whole = (self.width / BLOCK as u32).saturating_sub(stretch.x).min(stretch.len);
-        let stretch = Stretch { len: whole, ..stretch };
-        let Some(mut at) = self.run_of_words(access, reach, row, stretch) else { return 0 };
+        let stretch = BlockRange { len: whole, ..stretch };
+        let Some(mut at) = self.run_of_words(access, bounds, row, stretch) else { return 0 };
         let place = self.place(access.parts[0].reg);
         for x in 0..whole {
             let values = self.file[place.at(stretch.y, stretch.x + x)].get();
@@ -211,31 +225,31 @@ impl Lanes<'_, '_> {
 
     /// What is the same for all lanes of a row, or for all.
     #[inline(always)]
-    fn load_rows<W: Words>(&self, access: &Access, words: W, reach: &Reach, rows: u32) {
+    fn load_rows<W: Words>(&self, access: &Access, words: W, bounds: &Bounds, rows: u32) {
         let index = access.address.terms.first().map(|term| self.place(term.index));
         let base = access.address.base.map(|base| self.place(base));
-        let first = |place: Option<Place>, y: u32| match place {
+        let first = |place: Option<BlockLayout>, y: u32| match place {
             Some(place) => self.file[(place.base + y * place.down) as usize].first(),
             None => 0,
         };
         let (half, root) = (access.address.half, access.address.root);
         if let ([part], false) = (access.parts.as_slice(), half) {
             let to = self.place(part.reg);
-            let offset = u64::from(reach.offset) + u64::from(part.offset);
+            let offset = u64::from(bounds.offset) + u64::from(part.offset);
             for y in 0..rows {
                 let (index, base) = (first(index, y), first(base, y));
-                let at = u64::from(index) * u64::from(reach.stride)
+                let at = u64::from(index) * u64::from(bounds.stride)
                     + u64::from(base)
                     + offset
                     + u64::from(self.row_offset(root, y));
-                let fits = (index < reach.limit) & (base != NOWHERE);
+                let fits = (index < bounds.limit) & (base != OUT_OF_BOUNDS);
                 let value = if fits { words.get(at as usize).unwrap_or(0) } else { 0 };
                 self.file[(to.base + y * to.down) as usize].set(Block::splat(value));
             }
             return;
         }
         for y in 0..rows {
-            let address = place_of(reach, first(index, y), first(base, y), self.row_offset(root, y));
+            let address = place_of(bounds, first(index, y), first(base, y), self.row_offset(root, y));
             for part in &access.parts {
                 let value = address.and_then(|at| fetch(words, half, at + part.offset as usize)).unwrap_or(0);
                 self.file[self.place(part.reg).at(y, 0)].set(Block::splat(value));
@@ -244,9 +258,19 @@ impl Lanes<'_, '_> {
     }
 
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "all of one spot")]
-    fn load_block<W: Words>(&self, access: &Access, words: W, reach: &Reach, spot: &Spot, row: u32, y: u32, x: u32) {
-        if let (Some(first), [part]) = (contiguous(reach, spot, access.address.half, 1, row), access.parts.as_slice())
+    #[expect(clippy::too_many_arguments, reason = "all of one indices")]
+    fn load_block<W: Words>(
+        &self,
+        access: &Access,
+        words: W,
+        bounds: &Bounds,
+        indices: &Indices,
+        row: u32,
+        y: u32,
+        x: u32,
+    ) {
+        if let (Some(first), [part]) =
+            (contiguous(bounds, indices, access.address.half, 1, row), access.parts.as_slice())
             && let Some(values) = words.array::<BLOCK>(first + part.offset as usize)
         {
             self.file[self.place(part.reg).at(y, x)].set(Block(values));
@@ -254,9 +278,9 @@ impl Lanes<'_, '_> {
         }
         if consecutive(access) {
             let done = match access.parts.len() {
-                2 => self.load_records::<W, 2, 32>(access, words, contiguous(reach, spot, false, 2, row), y, x),
-                3 => self.load_records::<W, 3, 48>(access, words, contiguous(reach, spot, false, 3, row), y, x),
-                4 => self.load_records::<W, 4, 64>(access, words, contiguous(reach, spot, false, 4, row), y, x),
+                2 => self.load_records::<W, 2, 32>(access, words, contiguous(bounds, indices, false, 2, row), y, x),
+                3 => self.load_records::<W, 3, 48>(access, words, contiguous(bounds, indices, false, 3, row), y, x),
+                4 => self.load_records::<W, 4, 64>(access, words, contiguous(bounds, indices, false, 4, row), y, x),
                 _ => false,
             };
             if done {
@@ -265,7 +289,7 @@ impl Lanes<'_, '_> {
         }
         let mut addresses = [None; BLOCK];
         for (lane, at) in addresses.iter_mut().enumerate() {
-            *at = address(reach, spot, lane, row);
+            *at = address(bounds, indices, lane, row);
         }
         for part in &access.parts {
             let mut block = Block::ZERO;
@@ -276,7 +300,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Sixteen records of `N` words that follow each other; `M` is sixteen times `N`.
+    /// Loads sixteen adjacent records of `N` words; `M` is sixteen times `N`.
     #[inline(always)]
     fn load_records<W: Words, const N: usize, const M: usize>(
         &self,
@@ -302,42 +326,35 @@ impl Lanes<'_, '_> {
         if let Root::Local(local) = access.address.root {
             return self.store_local(access, local);
         }
-        struct Store<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Access);
-        impl WordsVisitor<()> for Store<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.store_words(self.1, words);
-            }
-        }
-        self.with_words(access.address.root, Store(self, access));
+        self.with_memory(access.address.root, Action::Store(access));
     }
 
     #[inline(always)]
     fn store_words<W: Words>(&self, access: &Access, words: W) {
-        let reach = self.reach(access);
+        let bounds = self.bounds(access);
         let root = access.address.root;
         for stretch in &self.summary.grid {
             let row = self.row_offset(root, stretch.y);
-            let done = self.store_stretch(access, words, &reach, row, *stretch);
+            let done = self.store_stretch(access, words, &bounds, row, *stretch);
             for x in stretch.x + done..stretch.x + stretch.len {
                 let active = self.active(access, stretch.y, x);
                 if active == 0 {
                     continue;
                 }
-                let spot = self.spot(access, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
                 let value = |number: usize| self.file[self.place(access.parts[number].reg).at(stretch.y, x)].get();
                 if active == 0xffff {
                     if let (Some(first), [part]) =
-                        (contiguous(&reach, &spot, access.address.half, 1, row), access.parts.as_slice())
+                        (contiguous(&bounds, &indices, access.address.half, 1, row), access.parts.as_slice())
                         && words.put_array(first + part.offset as usize, &value(0).0)
                     {
                         continue;
                     }
                     if consecutive(access) {
                         let done = match access.parts.len() {
-                            2 => store_records::<W, 2, 32>(words, contiguous(&reach, &spot, false, 2, row), value),
-                            3 => store_records::<W, 3, 48>(words, contiguous(&reach, &spot, false, 3, row), value),
-                            4 => store_records::<W, 4, 64>(words, contiguous(&reach, &spot, false, 4, row), value),
+                            2 => store_records::<W, 2, 32>(words, contiguous(&bounds, &indices, false, 2, row), value),
+                            3 => store_records::<W, 3, 48>(words, contiguous(&bounds, &indices, false, 3, row), value),
+                            4 => store_records::<W, 4, 64>(words, contiguous(&bounds, &indices, false, 4, row), value),
                             _ => false,
                         };
                         if done {
@@ -345,9 +362,9 @@ impl Lanes<'_, '_> {
                         }
                     }
                 }
-                // Lane by lane, so that of several that write one place the last wins with all its parts.
+                // Lane by lane, so that if several lanes write the same address, the last one wins with all parts.
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
-                    let Some(at) = address(&reach, &spot, lane, row) else { continue };
+                    let Some(at) = address(&bounds, &indices, lane, row) else { continue };
                     for (number, part) in access.parts.iter().enumerate() {
                         keep(words, access.address.half, at + part.offset as usize, value(number).0[lane]);
                     }
@@ -358,32 +375,25 @@ impl Lanes<'_, '_> {
 
     #[inline(always)]
     pub(super) fn atomic(&self, atomic: &Atomic) {
-        struct Update<'l, 'a, 'b>(&'l Lanes<'a, 'b>, &'l Atomic);
-        impl WordsVisitor<()> for Update<'_, '_, '_> {
-            #[inline(always)]
-            fn visit<W: Words>(self, words: W) {
-                self.0.atomic_words(self.1, words);
-            }
-        }
-        self.with_words(atomic.access.address.root, Update(self, atomic));
+        self.with_memory(atomic.access.address.root, Action::Update(atomic));
     }
 
     fn atomic_words<W: Words>(&self, atomic: &Atomic, words: W) {
         let access = &atomic.access;
-        let reach = self.reach(access);
+        let bounds = self.bounds(access);
         for stretch in &self.summary.grid {
             let row = self.row_offset(access.address.root, stretch.y);
             for x in stretch.x..stretch.x + stretch.len {
                 let active = self.active(access, stretch.y, x);
-                let spot = self.spot(access, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
                 let values = self.file[self.place(atomic.value).at(stretch.y, x)].get();
                 let compare = atomic.compare.map(|reg| self.file[self.place(reg).at(stretch.y, x)].get());
                 let mut old = Block::ZERO;
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
-                    let Some(at) = address(&reach, &spot, lane, row) else { continue };
+                    let Some(at) = address(&bounds, &indices, lane, row) else { continue };
                     let value = values.0[lane];
                     let expected = compare.map_or(0, |compare| compare.0[lane]);
-                    old.0[lane] = rmw(words, atomic.rmw, at, value, expected).unwrap_or(0);
+                    old.0[lane] = atomic_op(words, atomic.atomic_op, at, value, expected).unwrap_or(0);
                 }
                 if let Some(reg) = atomic.old {
                     self.file[self.place(reg).at(stretch.y, x)].set(old);
@@ -400,15 +410,15 @@ impl Lanes<'_, '_> {
     }
 
     fn load_local(&self, access: &Access, local: u32) {
-        let reach = self.reach(access);
-        let words = self.local_words[local as usize];
+        let bounds = self.bounds(access);
+        let words = self.code.locals[local as usize].words;
         let whole = !self.varies(access);
         for stretch in self.blocks_of(access.shape) {
             for x in stretch.x..stretch.x + stretch.len {
-                let spot = self.spot(access, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
                 for part in &access.parts {
                     let word = |lane| {
-                        address(&reach, &spot, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
+                        address(&bounds, &indices, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
                     };
                     let block = if whole {
                         word(0).map_or(Block::ZERO, |word| self.local_block(local, word, stretch.y, x).get())
@@ -428,20 +438,20 @@ impl Lanes<'_, '_> {
     }
 
     fn store_local(&self, access: &Access, local: u32) {
-        let reach = self.reach(access);
-        let words = self.local_words[local as usize];
-        let shape = self.local_shapes[local as usize];
+        let bounds = self.bounds(access);
+        let words = self.code.locals[local as usize].words;
+        let shape = self.code.locals[local as usize].shape;
         let whole = !self.varies(access);
         for stretch in self.blocks_of(shape) {
             for x in stretch.x..stretch.x + stretch.len {
-                let spot = self.spot(access, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
                 let mask = match access.mask.filter(|_| !self.summary.all) {
                     Some(mask) => self.file[self.place(mask).at(stretch.y, x)].get(),
                     None => Block::splat(u32::MAX),
                 };
                 for part in &access.parts {
                     let word = |lane| {
-                        address(&reach, &spot, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
+                        address(&bounds, &indices, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
                     };
                     let value = self.file[self.place(part.reg).at(stretch.y, x)].get();
                     if whole {
@@ -472,52 +482,57 @@ impl Lanes<'_, '_> {
         access.address.terms.iter().any(|term| lanes(term.index)) || access.address.base.is_some_and(lanes)
     }
 
-    /// The addresses of all active lanes, with the lane: slow, for those who check.
+    /// Visits the addresses of all active lanes; slow, used for checks only.
     pub(super) fn addresses(&self, access: &Access, mut visit: impl FnMut(u32, u32, Option<usize>)) {
-        let reach = self.reach(access);
+        let bounds = self.bounds(access);
         for stretch in &self.summary.grid {
             let row = self.row_offset(access.address.root, stretch.y);
             for x in stretch.x..stretch.x + stretch.len {
                 let active = self.active(access, stretch.y, x);
-                let spot = self.spot(access, stretch.y, x);
+                let indices = self.indices(access, stretch.y, x);
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
-                    visit(stretch.y, x * BLOCK as u32 + lane as u32, address(&reach, &spot, lane, row));
+                    visit(stretch.y, x * BLOCK as u32 + lane as u32, address(&bounds, &indices, lane, row));
                 }
             }
         }
     }
 }
 
-/// Code for any kind of memory.
-trait WordsVisitor<R> {
-    fn visit<W: Words>(self, words: W) -> R;
+/// What an instruction does to memory.
+#[derive(Clone, Copy)]
+enum Action<'l> {
+    Load(&'l Access),
+    Store(&'l Access),
+    Update(&'l Atomic),
 }
 
 /// The address of a lane, in units; `None` out of bounds.
 #[inline(always)]
-fn address(reach: &Reach, spot: &Spot, lane: usize, row: u32) -> Option<usize> {
-    place_of(reach, spot.index.of(lane), spot.base.as_ref().map_or(0, |base| base[lane]), row)
+fn address(bounds: &Bounds, indices: &Indices, lane: usize, row: u32) -> Option<usize> {
+    place_of(bounds, indices.index.of(lane), indices.base.as_ref().map_or(0, |base| base[lane]), row)
 }
 
 #[inline(always)]
-fn place_of(reach: &Reach, index: u32, base: u32, row: u32) -> Option<usize> {
-    let fits = index < reach.limit && base != NOWHERE;
-    let at = u64::from(index) * u64::from(reach.stride) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
+fn place_of(bounds: &Bounds, index: u32, base: u32, row: u32) -> Option<usize> {
+    let fits = index < bounds.limit && base != OUT_OF_BOUNDS;
+    let at = u64::from(index) * u64::from(bounds.stride) + u64::from(base) + u64::from(bounds.offset) + u64::from(row);
     fits.then_some(at as usize)
 }
 
-/// Where sixteen elements of so many words follow each other without a gap, all in bounds: the first.
+/// The address of the first of sixteen adjacent elements of `words` words, if all are in bounds.
 #[inline(always)]
-fn contiguous(reach: &Reach, spot: &Spot, half: bool, words: u32, row: u32) -> Option<usize> {
-    let Index::Linear(first, 1) = spot.index else { return None };
-    let base = match &spot.base {
+fn contiguous(bounds: &Bounds, indices: &Indices, half: bool, words: u32, row: u32) -> Option<usize> {
+    let Index::Linear(first, 1) = indices.index else { return None };
+    let base = match &indices.base {
         None => 0,
         Some(base) if base.iter().all(|other| *other == base[0]) => base[0],
         Some(_) => return None,
     };
-    let fits =
-        !half && reach.stride == words && base != NOWHERE && u64::from(first) + BLOCK as u64 <= u64::from(reach.limit);
-    let at = u64::from(first) * u64::from(words) + u64::from(base) + u64::from(reach.offset) + u64::from(row);
+    let fits = !half
+        && bounds.stride == words
+        && base != OUT_OF_BOUNDS
+        && u64::from(first) + BLOCK as u64 <= u64::from(bounds.limit);
+    let at = u64::from(first) * u64::from(words) + u64::from(base) + u64::from(bounds.offset) + u64::from(row);
     fits.then_some(at as usize)
 }
 
@@ -561,19 +576,19 @@ fn keep<W: Words>(words: W, half: bool, at: usize, value: u32) {
 }
 
 #[inline(always)]
-fn rmw<W: Words>(words: W, rmw: Rmw, at: usize, value: u32, expected: u32) -> Option<u32> {
+fn atomic_op<W: Words>(words: W, atomic_op: AtomicOp, at: usize, value: u32, expected: u32) -> Option<u32> {
     let signed = |word: u32| word.cast_signed();
-    match rmw {
-        Rmw::Add => words.update(at, |old| old.wrapping_add(value)),
-        Rmw::Sub => words.update(at, |old| old.wrapping_sub(value)),
-        Rmw::And => words.update(at, |old| old & value),
-        Rmw::Or => words.update(at, |old| old | value),
-        Rmw::Xor => words.update(at, |old| old ^ value),
-        Rmw::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
-        Rmw::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
-        Rmw::MinU => words.update(at, |old| old.min(value)),
-        Rmw::MaxU => words.update(at, |old| old.max(value)),
-        Rmw::Exchange => words.update(at, |_| value),
-        Rmw::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
+    match atomic_op {
+        AtomicOp::Add => words.update(at, |old| old.wrapping_add(value)),
+        AtomicOp::Sub => words.update(at, |old| old.wrapping_sub(value)),
+        AtomicOp::And => words.update(at, |old| old & value),
+        AtomicOp::Or => words.update(at, |old| old | value),
+        AtomicOp::Xor => words.update(at, |old| old ^ value),
+        AtomicOp::MinI => words.update(at, |old| signed(old).min(signed(value)).cast_unsigned()),
+        AtomicOp::MaxI => words.update(at, |old| signed(old).max(signed(value)).cast_unsigned()),
+        AtomicOp::MinU => words.update(at, |old| old.min(value)),
+        AtomicOp::MaxU => words.update(at, |old| old.max(value)),
+        AtomicOp::Exchange => words.update(at, |_| value),
+        AtomicOp::CompareExchange => words.update(at, |old| if old == expected { value } else { old }),
     }
 }

@@ -1,10 +1,12 @@
 //! A dispatch: rectangles of lanes, one after the other or spread over threads.
 //!
-//! On one thread all memory is plain. On several, a buffer of which every invocation touches only its own element is cut into slices, one for
-//! each stretch of rectangles; every other buffer that is written is accessed by relaxed atomics.
+//! On one thread all memory is plain. On several threads, a buffer of which every invocation accesses only its own
+//! element is divided into slices, one for each range of rectangles; every other buffer that is written is accessed by
+//! relaxed atomics.
 //!
-//! Workgroups that may wait for each other start in the order of their numbers: each thread takes the next when it is done with its own, and none is
-//! taken by a thread that does not run it at once. So what a workgroup waits for has been started, and its thread never waits for a later one.
+//! Workgroups that may wait for each other start in the order of their numbers: each thread takes the next when it has
+//! finished its own, and runs it at once. So a workgroup only waits for workgroups that have started, and no thread
+//! waits for a later workgroup.
 
 mod check;
 mod frame;
@@ -25,58 +27,60 @@ use std::{
 use smallvec::SmallVec;
 use zerocopy::{FromBytes, IntoBytes};
 
-use self::{check::Checker, frame::Frame, straight::Ground, view::View, walk::Walk};
+use self::{check::Checker, frame::Frame, straight::RectangleState, view::View, walk::Walker};
 use crate::{
-    Bound, Halt, Stop, Threads,
-    compiled::{Compiled, Owned},
-    geometry::{Layout, Mode},
+    BoundMemory, Halted, Stop, Threads,
+    compiled::{Compiled, ElementOwnership},
+    geometry::{Mode, RectangleLayout},
     simd::Simd,
 };
 
-/// Loop iterations between two looks at the clock.
-const PATIENCE: u32 = 64;
+/// Loop iterations between two checks of [`Stop`].
+const CHECK_INTERVAL: u32 = 64;
 
-/// Loop iterations between two looks at how many lanes are left.
-const PACK: u32 = 8;
+/// Loop iterations between two attempts to pack lanes.
+const PACK_INTERVAL: u32 = 8;
 
-/// Work that is worth waking other threads for, in blocks times instructions: about 20 µs.
-const WORTH_SHARING: u64 = 6_000;
+/// Dispatches with at least this much work (blocks times instructions) wake other threads: about 20 µs.
+const MIN_SHARED_WORK: u64 = 6_000;
 
-/// Bytes of registers of one rectangle: they should stay in the first-level cache.
-const CACHE: u32 = 24 << 10;
+/// Bytes of registers per rectangle: they should stay in the first-level cache.
+const MAX_REGISTER_BYTES: u32 = 24 << 10;
 
 type Views<'a> = SmallVec<[View<'a>; 8]>;
 
-/// One use of a program.
+/// Arguments of one dispatch.
 #[derive(Debug)]
-pub struct Run<'a, 'b> {
-    /// Workgroups in each dimension; any number.
+pub struct DispatchArgs<'a, 'b> {
+    /// Workgroups in each dimension; there is no limit.
     pub groups: [u32; 3],
-    /// One for each of [`Program::slots`](crate::Program::slots).
-    pub bound: &'b mut [Bound<'a>],
+    /// Memory for each of [`Program::bindings`](crate::Program::bindings).
+    pub bound: &'b mut [BoundMemory<'a>],
     /// The words of its `var<immediate>`.
     pub immediates: &'b [u32],
 }
 
-/// What [`Program::check`](crate::Program::check) reports beyond conflicting access, divergent barriers and out-of-bounds access, which it always does.
+/// Optional checks of [`Program::check`](crate::Program::check). Conflicting access, divergent barriers and
+/// out-of-bounds access are always reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checks {
-    /// Reads of workgroup memory that no invocation has written. It starts as zeros, so that is no mistake in WGSL.
+    /// Report reads of workgroup memory that no invocation has written. WGSL allows them: workgroup memory starts as
+    /// zeros.
     pub unwritten: bool,
 }
 
-/// Something that [`Program::check`](crate::Program::check) found.
+/// A mistake found by [`Program::check`](crate::Program::check).
 #[derive(Clone, Debug)]
-pub struct Finding {
-    /// What, with the invocations that took part.
+pub struct RaceReport {
+    /// Description, with the invocations involved.
     pub message: String,
-    /// Where in the source.
+    /// Location in the source.
     pub span: naga::Span,
 }
 
-pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
+pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads, stop: Stop<'_>) -> Result<(), Halted> {
     stop.check()?;
-    let Run { groups, bound, immediates } = run;
+    let DispatchArgs { groups, bound, immediates } = run;
     if groups.contains(&0) {
         return Ok(());
     }
@@ -84,20 +88,20 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
     let [width, height] = code.geometry.extent();
     let invocations = u128::from(width * height) * groups.iter().map(|count| u128::from(*count)).product::<u128>();
     let work = u64::try_from(invocations / 16 * u128::from(code.weight) + u128::from(code.weight)).unwrap_or(u64::MAX);
-    let pool = threads.pool().filter(|_| work >= WORTH_SHARING);
+    let pool = threads.pool().filter(|_| work >= MIN_SHARED_WORK);
     let Some(pool) = pool else {
         let layout = code.geometry.layout(groups, lanes);
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
-        let sets = Sets { code, layout, groups, immediates, stop, check: None, yields: false };
+        let sets = Rectangles { code, layout, groups, immediates, stop, check: None, yields: false };
         return sets.run(&views, 0..layout_sets(&layout));
     };
-    // Enough rectangles for all threads to be busy to the end, large enough to be worth it.
+    // Enough rectangles to keep all threads busy, each large enough to pay.
     let share = u32::try_from(invocations / (threads.count() as u128 * 4)).unwrap_or(u32::MAX);
     let layout = code.geometry.layout(groups, lanes.min(share.max(256)));
     let in_order = code.geometry.alone;
-    let sets = Sets { code, layout, groups, immediates, stop, check: None, yields: in_order };
+    let sets = Rectangles { code, layout, groups, immediates, stop, check: None, yields: in_order };
     let total = layout_sets(&layout);
-    // In order, a part is a thread's views alone: which rectangles it runs is found out as they are taken.
+    // In order, a part holds only a thread's views: rectangles are assigned as threads take them.
     let chunks = total.min(threads.count() as u64 * if in_order { 1 } else { 4 });
     if chunks < 2 {
         let views: Views<'_> = bound.iter_mut().map(alone).collect();
@@ -105,17 +109,19 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
     }
 
     let in_line = layout.rows == 1 && matches!(code.geometry.mode, Mode::Columns { .. }) && groups[1..] == [1, 1];
-    let mut parts: Vec<(std::ops::Range<u64>, SmallVec<[Part<'_>; 8]>)> =
+    let mut parts: Vec<(std::ops::Range<u64>, SmallVec<[ThreadPart<'_>; 8]>)> =
         (0..chunks).map(|chunk| (total * chunk / chunks..total * (chunk + 1) / chunks, SmallVec::new())).collect();
     for (bound, owned) in bound.iter_mut().zip(&code.owned) {
         // Two threads must not share a word: with half words, pieces have to have an even number of them.
         let cuts_words =
-            matches!(owned, Owned::Elements { stride, half: true } if layout.width % 2 * (stride % 2) != 0);
-        let own = if in_line && !cuts_words { *owned } else { Owned::No };
+            matches!(owned, ElementOwnership::Elements { stride, half: true } if layout.width % 2 * (stride % 2) != 0);
+        let own = if in_line && !cuts_words { *owned } else { ElementOwnership::No };
         match (bound, own) {
-            (Bound::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(Part::Read(words))),
-            (Bound::Shared(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(Part::Shared(words))),
-            (Bound::Write(words), Owned::Elements { stride, half }) => {
+            (BoundMemory::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Read(words))),
+            (BoundMemory::Shared(words), _) => {
+                parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)))
+            }
+            (BoundMemory::Write(words), ElementOwnership::Elements { stride, half }) => {
                 let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
                 let mut rest: &mut [u32] = words;
                 let mut start = 0_usize;
@@ -124,14 +130,14 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
                     let end = lanes * u64::from(stride) / if half { 2 } else { 1 };
                     let len = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(start).min(rest.len());
                     let (mine, others) = std::mem::take(&mut rest).split_at_mut(len);
-                    part.push(Part::Own { words: mine, start: u32::try_from(start).unwrap_or(u32::MAX), total });
+                    part.push(ThreadPart::Own { words: mine, start: u32::try_from(start).unwrap_or(u32::MAX), total });
                     rest = others;
                     start += len;
                 }
             }
-            (Bound::Write(words), Owned::No | Owned::Unused) => {
+            (BoundMemory::Write(words), ElementOwnership::No | ElementOwnership::Unused) => {
                 let words = share_words(words);
-                parts.iter_mut().for_each(|(_, part)| part.push(Part::Shared(words)));
+                parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)));
             }
         }
     }
@@ -145,7 +151,7 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = usize::try_from(number).ok().and_then(|number| parts.get(number)) else { return };
             let Some((range, mut part)) = part.lock().ok().and_then(|mut part| part.take()) else { return };
-            let views: Views<'_> = part.iter_mut().map(Part::view).collect();
+            let views: Views<'_> = part.iter_mut().map(ThreadPart::view).collect();
             let ran = match in_order {
                 true => sets.run(&views, std::iter::from_fn(start_next)),
                 false => sets.run(&views, range),
@@ -158,12 +164,7 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
             }
         }
     };
-    pool.in_place_scope(|scope| {
-        for _ in 1..threads.count().min(parts.len()) {
-            scope.spawn(|_| worker());
-        }
-        worker();
-    });
+    Threads::share(pool, threads.count().min(parts.len()), worker);
     match halted.into_inner() {
         Ok(None) => Ok(()),
         Ok(Some(halt)) => Err(halt),
@@ -171,16 +172,21 @@ pub(crate) fn run(code: &Compiled, run: Run<'_, '_>, threads: &Threads, stop: St
     }
 }
 
-/// Runs with all that can be checked, one workgroup at a time.
-pub(crate) fn check(code: &Compiled, run: Run<'_, '_>, checks: Checks, stop: Stop<'_>) -> Result<Vec<Finding>, Halt> {
-    let Run { groups, bound, immediates } = run;
+/// Runs with all checks, one workgroup at a time.
+pub(crate) fn check(
+    code: &Compiled,
+    run: DispatchArgs<'_, '_>,
+    checks: Checks,
+    stop: Stop<'_>,
+) -> Result<Vec<RaceReport>, Halted> {
+    let DispatchArgs { groups, bound, immediates } = run;
     if groups.contains(&0) {
         return Ok(Vec::new());
     }
     let layout = code.geometry.layout(groups, 1);
     let views: Views<'_> = bound.iter_mut().map(alone).collect();
     let checker = Checker::new(code, checks);
-    let sets = Sets { code, layout, groups, immediates, stop, check: Some(&checker), yields: false };
+    let sets = Rectangles { code, layout, groups, immediates, stop, check: Some(&checker), yields: false };
     sets.run(&views, 0..layout_sets(&layout))?;
     Ok(checker.findings())
 }
@@ -191,22 +197,22 @@ fn lanes(code: &Compiled) -> u32 {
     let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
     // Lanes that are packed take less and less of it.
-    let cache = if code.packs { 4 * CACHE } else { CACHE };
+    let cache = if code.packs { 4 * MAX_REGISTER_BYTES } else { MAX_REGISTER_BYTES };
     let lanes = (cache / wide).min((4 << 20) / (words.max(1) * 4));
     lanes.clamp(64, 4096)
 }
 
-fn layout_sets(layout: &Layout) -> u64 {
-    // The third axis of 2³² each does not fit, and would never end.
+fn layout_sets(layout: &RectangleLayout) -> u64 {
+    // Three axes of 2³² each do not fit, and would never end.
     layout.sets.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
 }
 
 /// A buffer on one thread.
-fn alone<'v>(bound: &'v mut Bound<'_>) -> View<'v> {
+fn alone<'v>(bound: &'v mut BoundMemory<'_>) -> View<'v> {
     match bound {
-        Bound::Read(words) => View::Read(words),
-        Bound::Shared(words) => View::Shared(words),
-        Bound::Write(words) => {
+        BoundMemory::Read(words) => View::Read(words),
+        BoundMemory::Shared(words) => View::Shared(words),
+        BoundMemory::Write(words) => {
             let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
             View::Own { words: Cell::from_mut(&mut **words).as_slice_of_cells(), start: 0, total }
         }
@@ -222,13 +228,13 @@ fn share_words(words: &mut [u32]) -> &[AtomicU32] {
 }
 
 /// A thread's part of a buffer.
-enum Part<'v> {
+enum ThreadPart<'v> {
     Read(&'v [u32]),
     Own { words: &'v mut [u32], start: u32, total: u32 },
     Shared(&'v [AtomicU32]),
 }
 
-impl Part<'_> {
+impl ThreadPart<'_> {
     fn view(&mut self) -> View<'_> {
         match self {
             Self::Read(words) => View::Read(words),
@@ -242,19 +248,19 @@ impl Part<'_> {
 
 /// The rectangles of a dispatch.
 #[derive(Clone, Copy)]
-struct Sets<'a> {
+struct Rectangles<'a> {
     code: &'a Compiled,
-    layout: Layout,
+    layout: RectangleLayout,
     groups: [u32; 3],
     immediates: &'a [u32],
     stop: Stop<'a>,
     check: Option<&'a Checker>,
-    /// Another thread may have to get on for a loop to end.
+    /// A loop may wait for another thread, so yield now and then.
     yields: bool,
 }
 
-impl Sets<'_> {
-    fn run(&self, views: &[View<'_>], numbers: impl Iterator<Item = u64>) -> Result<(), Halt> {
+impl Rectangles<'_> {
+    fn run(&self, views: &[View<'_>], numbers: impl Iterator<Item = u64>) -> Result<(), Halted> {
         let code = self.code;
         let counts: SmallVec<[u32; 8]> = code
             .counts
@@ -280,43 +286,32 @@ impl Sets<'_> {
             if let Some(check) = self.check {
                 check.workgroup();
             }
-            let mut blocks = std::mem::take(&mut frame.blocks);
-            let mut workgroup = std::mem::take(&mut frame.workgroup);
-            let mut summaries = std::mem::take(&mut frame.summaries);
-            let ground = Ground {
-                file: Cell::from_mut(&mut blocks[..]).as_slice_of_cells(),
+            let ground = RectangleState {
+                code,
+                file: Cell::from_mut(&mut frame.blocks[..]).as_slice_of_cells(),
                 places: &frame.places,
                 locals: &frame.locals,
-                local_words: &frame.local_words,
-                local_shapes: &frame.local_shapes,
                 full: &frame.full,
                 each_row: &frame.each_row,
                 views,
                 counts: &counts,
                 immediates: self.immediates,
-                workgroup: Cell::from_mut(&mut workgroup[..]).as_slice_of_cells(),
-                workgroup_words: code.workgroup_words,
-                mode: code.geometry.mode,
+                workgroup: Cell::from_mut(&mut frame.workgroup[..]).as_slice_of_cells(),
                 width: set.width,
                 columns: frame.columns,
                 rows: frame.rows,
                 check: self.check,
-                ones: code.ones,
             };
-            let walk = Walk {
-                code,
+            let walk = Walker {
                 ground: &ground,
-                summaries: &mut summaries,
+                summaries: &mut frame.summaries,
                 simd,
                 stop: self.stop,
-                patience: PATIENCE,
+                patience: CHECK_INTERVAL,
                 yields: self.yields,
                 packed: false,
             };
             result = walk.run();
-            frame.blocks = blocks;
-            frame.workgroup = workgroup;
-            frame.summaries = summaries;
             if result.is_err() {
                 break;
             }

@@ -1,33 +1,34 @@
-//! Lanes of a loop that many others have left, moved together.
+//! Packs the lanes that remain in a loop into fewer blocks.
 
-use super::walk::Walk;
+use super::walk::Walker;
 use crate::{
-    code::{Pack, Reg, Region},
+    code::{PackPlan, Reg, Region},
     lanes::{BLOCK, Block},
 };
 
-/// Where lanes of a loop are while they are not where they belong.
+/// Where the lanes of a packed loop came from.
 pub(super) struct Packing<'c> {
-    plan: &'c Pack,
+    plan: &'c PackPlan,
     /// The blocks that had a lane in the loop when it was first packed: their numbers in a register.
     blocks: Vec<u32>,
     /// Where the lanes belong, counted in lanes of those blocks.
     homes: Vec<u32>,
-    /// What each carried register holds for all of them. Right for lanes that have left, and for registers that are not written.
+    /// The value of each carried register for all of them. Valid for lanes that have left, and for registers that are
+    /// not written.
     saved: Vec<Vec<u32>>,
     /// Whether an outer loop was packed already.
     before: bool,
 }
 
-/// Packs, compiled for the widest instruction set at hand.
-struct Together<'w, 'b, 'c> {
-    walk: &'w mut Walk<'b>,
-    plan: &'c Pack,
+/// Packs lanes with the widest instruction set.
+struct PackLanes<'w, 'b, 'c> {
+    walk: &'w mut Walker<'b>,
+    plan: &'c PackPlan,
     region: Region,
     packing: &'w mut Option<Packing<'c>>,
 }
 
-impl crate::simd::Work for Together<'_, '_, '_> {
+impl crate::simd::Vectorize for PackLanes<'_, '_, '_> {
     #[inline(always)]
     fn work(self) {
         self.walk.pack_lanes(self.plan, self.region, self.packing);
@@ -36,7 +37,7 @@ impl crate::simd::Work for Together<'_, '_, '_> {
 
 /// The words of some blocks of a register.
 #[inline(always)]
-fn words(walk: &Walk<'_>, reg: Reg, blocks: &[u32], into: &mut Vec<u32>) {
+fn words(walk: &Walker<'_>, reg: Reg, blocks: &[u32], into: &mut Vec<u32>) {
     let base = walk.ground.place(reg).base;
     into.clear();
     for block in blocks {
@@ -54,15 +55,15 @@ fn set_bits(bits: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-impl Walk<'_> {
+impl Walker<'_> {
     /// Packs the lanes of a region, if a quarter of those in its blocks have left.
-    pub(super) fn pack<'c>(&mut self, plan: &'c Pack, region: Region, packing: &mut Option<Packing<'c>>) {
-        self.simd.run(Together { walk: self, plan, region, packing });
+    pub(super) fn pack<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
+        self.simd.run(PackLanes { walk: self, plan, region, packing });
     }
 
     #[inline(always)]
-    fn pack_lanes<'c>(&mut self, plan: &'c Pack, region: Region, packing: &mut Option<Packing<'c>>) {
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+    fn pack_lanes<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         let ground = self.ground;
         let base = ground.place(mask).base;
         let mut lanes = 0;
@@ -73,7 +74,7 @@ impl Walk<'_> {
                 lanes += ground.file[(base + block) as usize].get().bits().count_ones();
             }
         }
-        let worth = match self.code.pack_always {
+        let worth = match self.ground.code.pack_always {
             true => lanes < count * BLOCK as u32,
             false => count > 1 && lanes * 4 <= count * 3 * BLOCK as u32,
         };
@@ -89,7 +90,7 @@ impl Walk<'_> {
             let homes = (0..count * BLOCK as u32).collect();
             Packing { plan, blocks, homes, saved: Vec::new(), before: self.packed }
         });
-        // Blocks that have none left are not in the summary, and their masks may hold anything.
+        // Blocks without active lanes are not in the list, and their masks are undefined.
         let used = at.homes.len();
         let mut stay = Vec::with_capacity(count as usize * BLOCK);
         let mut left = Vec::with_capacity(used);

@@ -5,27 +5,29 @@ use std::{
     sync::atomic::{Ordering, fence},
 };
 
-use super::{check::Checker, view::View};
+use super::{
+    check::{AccessKind, Checker},
+    view::View,
+};
 use crate::{
-    code::{Limit, Op, Reg, Sum},
-    eval::{self, Apply1, Apply2, Apply3, One},
-    geometry::Mode,
-    lanes::{Along, BLOCK, Block, First, Operand, Place, Span, Stretch},
-    shape::Shape,
+    code::{Access, Limit, Op, Reg, Sum},
+    compiled::Compiled,
+    eval::{self, Apply, One},
+    lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
 };
 
 /// Which blocks of lanes have an active one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Summary {
+pub(crate) struct ActiveBlocks {
     /// All lanes that exist are active.
     pub(crate) all: bool,
     /// By row.
-    pub(crate) grid: Vec<Stretch>,
+    pub(crate) grid: Vec<BlockRange>,
     /// The same, all rows in one line.
-    pub(crate) flat: Vec<Stretch>,
+    pub(crate) flat: Vec<BlockRange>,
 }
 
-impl Summary {
+impl ActiveBlocks {
     pub(crate) fn clear(&mut self) {
         self.grid.clear();
         self.flat.clear();
@@ -47,116 +49,116 @@ impl Summary {
     pub(crate) fn push(&mut self, y: u32, x: u32, columns: u32) {
         match self.grid.last_mut() {
             Some(last) if last.y == y && last.x + last.len == x => last.len += 1,
-            _ => self.grid.push(Stretch { y, x, len: 1 }),
+            _ => self.grid.push(BlockRange { y, x, len: 1 }),
         }
         let number = y * columns + x;
         match self.flat.last_mut() {
             Some(last) if last.x + last.len == number => last.len += 1,
-            _ => self.flat.push(Stretch { y: 0, x: number, len: 1 }),
+            _ => self.flat.push(BlockRange { y: 0, x: number, len: 1 }),
         }
     }
 }
 
-/// All that straight-line code needs, the same for a whole rectangle.
-pub(crate) struct Ground<'a, 'b> {
+/// The state that straight-line code uses, the same for a whole rectangle.
+pub(crate) struct RectangleState<'a, 'b> {
+    pub(crate) code: &'b Compiled,
     pub(crate) file: &'b [Cell<Block>],
-    pub(crate) places: &'b [Place],
-    pub(crate) locals: &'b [(Place, u32)],
-    pub(crate) local_words: &'b [u32],
-    pub(crate) local_shapes: &'b [Shape],
+    pub(crate) places: &'b [BlockLayout],
+    pub(crate) locals: &'b [(BlockLayout, u32)],
     /// All blocks of a register, by shape.
-    pub(crate) full: &'b [[Stretch; 1]; 4],
+    pub(crate) full: &'b [[BlockRange; 1]; 4],
     /// The first block of every row.
-    pub(crate) each_row: &'b [Stretch],
+    pub(crate) each_row: &'b [BlockRange],
     pub(crate) views: &'b [View<'a>],
     pub(crate) counts: &'b [u32],
     pub(crate) immediates: &'b [u32],
     pub(crate) workgroup: &'b [Cell<u32>],
-    pub(crate) workgroup_words: u32,
-    pub(crate) mode: Mode,
     /// Lanes of a row that exist; blocks of a row; rows.
     pub(crate) width: u32,
     pub(crate) columns: u32,
     pub(crate) rows: u32,
     pub(crate) check: Option<&'b Checker>,
-    /// A register of all ones.
-    pub(crate) ones: Reg,
 }
 
 /// The ground, and which lanes are active.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<'a, 'b> {
-    pub(crate) ground: &'b Ground<'a, 'b>,
-    pub(crate) summary: &'b Summary,
-    /// Lanes are not where they belong: neighbours need not be neighbours.
+    pub(crate) ground: &'b RectangleState<'a, 'b>,
+    pub(crate) summary: &'b ActiveBlocks,
+    /// Lanes are packed: adjacent lanes need not be adjacent invocations.
     pub(crate) packed: bool,
 }
 
 impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
-    type Target = Ground<'a, 'b>;
+    type Target = RectangleState<'a, 'b>;
 
     #[inline(always)]
-    fn deref(&self) -> &Ground<'a, 'b> {
+    fn deref(&self) -> &RectangleState<'a, 'b> {
         self.ground
     }
 }
 
 /// One instruction, waiting for its function.
-struct Apply<'l, 'a, 'b, const N: usize> {
+struct Instruction<'l, 'a, 'b> {
     lanes: &'l Lanes<'a, 'b>,
     to: Reg,
-    from: [Reg; N],
+    from: [Reg; 3],
     grid: bool,
 }
 
-impl<'l, const N: usize> Apply<'l, '_, '_, N> {
+impl<'l> Instruction<'l, '_, '_> {
     #[inline(always)]
-    fn span(&self) -> Span<'l> {
+    fn span(&self) -> BlockLoop<'l> {
         let lanes = self.lanes;
         let to = lanes.place(self.to);
         let (stretches, along) = match (self.grid, to.class == 3) {
-            (false, false) => (&lanes.full[usize::from(to.class)][..], Along::Line),
-            (false, true) => (&lanes.summary.flat[..], Along::Line),
-            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], Along::Column),
-            (true, _) => (&lanes.summary.grid[..], Along::Rows),
+            (false, false) => (&lanes.full[usize::from(to.class)][..], BlockOrder::Line),
+            (false, true) => (&lanes.summary.flat[..], BlockOrder::Line),
+            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], BlockOrder::Column),
+            (true, _) => (&lanes.summary.grid[..], BlockOrder::Rows),
         };
-        Span { file: lanes.file, stretches, along, to }
+        BlockLoop { file: lanes.file, stretches, along, to }
     }
 
     #[inline(always)]
-    fn place(&self, operand: usize) -> Place {
+    fn place(&self, operand: usize) -> BlockLayout {
         self.lanes.place(self.from[operand])
     }
 }
 
-impl Apply1 for Apply<'_, '_, '_, 1> {
+impl Apply for Instruction<'_, '_, '_> {
     type Out = ();
+
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32) -> u32 + Copy) {
+    fn one(self, f: impl Fn(u32) -> u32 + Copy) {
         self.span().map1(self.place(0), f);
     }
-}
 
-impl Apply2 for Apply<'_, '_, '_, 2> {
-    type Out = ();
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32, u32) -> u32 + Copy) {
+    fn two(self, f: impl Fn(u32, u32) -> u32 + Copy) {
         self.span().map2(self.place(0), self.place(1), f);
     }
-}
 
-impl Apply3 for Apply<'_, '_, '_, 3> {
-    type Out = ();
     #[inline(always)]
-    fn apply(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
+    fn three(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
         self.span().map3(self.place(0), self.place(1), self.place(2), f);
     }
 }
 
-impl Ground<'_, '_> {
+impl RectangleState<'_, '_> {
     #[inline(always)]
-    pub(crate) fn place(&self, reg: Reg) -> Place {
+    pub(crate) fn place(&self, reg: Reg) -> BlockLayout {
         self.places[reg.0 as usize]
+    }
+
+    /// How many elements an index may reach, in this run.
+    #[inline(always)]
+    pub(super) fn limit(&self, limit: Limit) -> u32 {
+        match limit {
+            Limit::None => u32::MAX,
+            Limit::Fixed(limit) => limit,
+            Limit::Count(count) => self.counts[count as usize],
+        }
     }
 }
 
@@ -166,55 +168,46 @@ impl Lanes<'_, '_> {
         self.file[self.place(reg).base as usize].first()
     }
 
-    /// Runs instructions one after the other, each for all lanes. Who sees what an atomic stored sees all that was written before it, which is more
-    /// than WGSL promises: flags and locks guard plain memory. On x86-64 that costs nothing.
+    /// Runs instructions one after the other, each for all lanes. An atomic load that sees a stored value also sees
+    /// everything written before it, which is more than WGSL promises: flags and locks protect plain memory. On x86-64
+    /// that costs nothing.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
+        let into = |to: Reg, from: [Reg; 3], grid: bool| Instruction { lanes: self, to, from, grid };
         for op in ops {
             match op {
-                Op::Unary { f, d, a, grid } => eval::unary(*f, Apply { lanes: self, to: *d, from: [*a], grid: *grid }),
-                // What is the same for all lanes is computed once: loops count that way, and addresses.
+                Op::Unary { f, d, a, grid } => eval::unary(*f, into(*d, [*a; 3], *grid)),
+                // Uniform values (loop counters, addresses) are computed once.
                 Op::Binary { f, d, a, b, .. } if self.place(*d).class == 0 => {
                     let operands = [self.uniform(*a), self.uniform(*b), 0];
                     self.file[self.place(*d).base as usize].set(Block::splat(eval::binary(*f, One(operands))));
                 }
-                Op::Binary { f, d, a, b, grid } => {
-                    eval::binary(*f, Apply { lanes: self, to: *d, from: [*a, *b], grid: *grid });
-                }
-                Op::Ternary { f, d, a, b, c, grid } => {
-                    eval::ternary(*f, Apply { lanes: self, to: *d, from: [*a, *b, *c], grid: *grid });
-                }
+                Op::Binary { f, d, a, b, grid } => eval::binary(*f, into(*d, [*a, *b, *b], *grid)),
+                Op::Ternary { f, d, a, b, c, grid } => eval::ternary(*f, into(*d, [*a, *b, *c], *grid)),
                 // Where all lanes are active, the mask may hold anything.
-                Op::Blend { d, a, grid, .. } if self.summary.all => {
-                    Apply { lanes: self, to: *d, from: [*a], grid: *grid }.apply(|new| new);
-                }
+                Op::Blend { d, a, grid, .. } if self.summary.all => into(*d, [*a; 3], *grid).one(|new| new),
                 Op::Blend { d, a, mask, grid } => {
-                    Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid }
-                        .apply(|old, new, mask| (new & mask) | (old & !mask));
+                    into(*d, [*d, *a, *mask], *grid).three(|old, new, mask| (new & mask) | (old & !mask));
                 }
-                Op::Add { f, d, a, grid, .. } if self.summary.all => {
-                    let apply = Apply { lanes: self, to: *d, from: [*d, *a], grid: *grid };
+                Op::Add { f, d, a, mask, grid } if self.summary.all => {
+                    let sum = into(*d, [*d, *a, *mask], *grid);
                     match f {
-                        Sum::Integer => apply.apply(u32::wrapping_add),
-                        Sum::Float => apply.apply(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
+                        Sum::Integer => sum.two(u32::wrapping_add),
+                        Sum::Float => sum.two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
                     }
                 }
                 Op::Add { f, d, a, mask, grid } => {
-                    let apply = Apply { lanes: self, to: *d, from: [*d, *a, *mask], grid: *grid };
+                    let sum = into(*d, [*d, *a, *mask], *grid);
                     match f {
-                        Sum::Integer => apply.apply(|old, new, mask| old.wrapping_add(new & mask)),
-                        Sum::Float => apply.apply(|old, new, mask| {
+                        Sum::Integer => sum.three(|old, new, mask| old.wrapping_add(new & mask)),
+                        Sum::Float => sum.three(|old, new, mask| {
                             let sum = (f32::from_bits(old) + f32::from_bits(new)).to_bits();
                             (sum & mask) | (old & !mask)
                         }),
                     }
                 }
                 Op::Address { d, base, index, stride, limit, grid } => {
-                    let limit = match limit {
-                        Limit::None => u32::MAX,
-                        Limit::Fixed(limit) => *limit,
-                        Limit::Count(count) => self.counts[*count as usize],
-                    };
+                    let limit = self.limit(*limit);
                     let stride = *stride;
                     // In bounds, it is less than the size of the memory: nothing wraps.
                     let place = |index: u32, base: u32| {
@@ -223,37 +216,29 @@ impl Lanes<'_, '_> {
                         if out { u32::MAX } else { at }
                     };
                     match base {
-                        Some(base) => Apply { lanes: self, to: *d, from: [*index, *base], grid: *grid }.apply(place),
-                        None => {
-                            Apply { lanes: self, to: *d, from: [*index], grid: *grid }.apply(|index| place(index, 0));
-                        }
+                        Some(base) => into(*d, [*index, *base, *base], *grid).two(place),
+                        None => into(*d, [*index; 3], *grid).one(|index| place(index, 0)),
                     }
                 }
                 Op::Count { d, count } => {
                     self.file[self.place(*d).base as usize].set(Block::splat(self.counts[*count as usize]));
                 }
                 Op::Load(access) => {
-                    if let Some(check) = self.check {
-                        check.load(self, access);
-                    }
+                    self.check_access(access, AccessKind::Read, access.atomic);
                     self.load(access);
                     if access.atomic {
                         fence(Ordering::Acquire);
                     }
                 }
                 Op::Store(access) => {
-                    if let Some(check) = self.check {
-                        check.store(self, access);
-                    }
+                    self.check_access(access, AccessKind::Write, access.atomic);
                     if access.atomic {
                         fence(Ordering::Release);
                     }
                     self.store(access);
                 }
                 Op::Atomic(atomic) => {
-                    if let Some(check) = self.check {
-                        check.atomic(self, &atomic.access);
-                    }
+                    self.check_access(&atomic.access, AccessKind::Write, true);
                     fence(Ordering::Release);
                     self.atomic(atomic);
                     fence(Ordering::Acquire);
@@ -271,14 +256,22 @@ impl Lanes<'_, '_> {
         }
     }
 
+    #[inline(always)]
+    fn check_access(&self, access: &Access, act: AccessKind, atomic: bool) {
+        if let Some(check) = self.check {
+            check.access(self, access, act, atomic);
+        }
+    }
+
     fn fill_local(&self, local: u32, value: Reg) {
         let (place, size) = self.locals[local as usize];
         let value = self.file[self.place(value).base as usize].get();
-        let blocks = self.local_words[local as usize] * size;
+        let blocks = self.code.locals[local as usize].words * size;
         self.file[place.base as usize..][..blocks as usize].iter().for_each(|block| block.set(value));
     }
 
-    /// The lanes of `outer` for which a condition holds, or does not: their mask into a register, their blocks into a summary.
+    /// Selects the lanes of `outer` for which a condition holds, or does not: writes their mask to a register and their
+    /// blocks to `into`.
     #[inline(always)]
     pub(crate) fn narrow(
         &self,
@@ -287,29 +280,29 @@ impl Lanes<'_, '_> {
         entry: Option<Reg>,
         cond: Reg,
         wanted: u32,
-        into: &mut Summary,
+        into: &mut ActiveBlocks,
     ) {
         let to = self.place(to);
         let cond = self.place(cond);
-        // One of them stands in for the other where there is only one, or none: all lanes of a row that varies by row exist.
-        let ones = self.place(self.ones);
+        // A missing mask is all ones: all lanes of a mask that varies by row exist.
+        let ones = self.place(self.code.ones);
         let outer = outer.map_or(ones, |reg| self.place(reg));
         let entry = entry.map_or(ones, |reg| self.place(reg));
-        // What is per row or column is blended as a whole, so its mask has to be right where no lane is active, too.
+        // Values per row or column are blended as a whole, so their mask must be valid where no lane is active, too.
         let wide = to.class == 3;
-        let partial = |place: Place| place.class == 1 || place.class == 2;
+        let partial = |place: BlockLayout| place.class == 1 || place.class == 2;
         let (blocks, along) = match wide {
-            false => (&self.full[usize::from(to.class)][..], Along::Line),
-            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], Along::Line),
-            true if self.columns == 1 => (&self.summary.flat[..], Along::Column),
-            true => (&self.summary.grid[..], Along::Rows),
+            false => (&self.full[usize::from(to.class)][..], BlockOrder::Line),
+            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], BlockOrder::Line),
+            true if self.columns == 1 => (&self.summary.flat[..], BlockOrder::Column),
+            true => (&self.summary.grid[..], BlockOrder::Rows),
         };
         let mut lost = Block::ZERO;
         let mut emptied = false;
         for stretch in blocks {
             let operand = |place| Operand::new(self.file, place, *stretch, along);
             let (outer, entry, cond) = (operand(outer), operand(entry), operand(cond));
-            let Operand::Many(to) = operand(Place { step: 1, ..to }) else { unreachable!("a mask varies") };
+            let Operand::Many(to) = operand(BlockLayout { step: 1, ..to }) else { unreachable!("a mask varies") };
             let mut keep = |to: &Cell<Block>, outer: [u32; BLOCK], entry: [u32; BLOCK], cond: [u32; BLOCK]| {
                 std::hint::black_box(());
                 let mut block = Block::ZERO;
@@ -356,14 +349,14 @@ impl Lanes<'_, '_> {
 
     /// All blocks of a shape, as rows and columns.
     #[inline(always)]
-    fn all_of(&self, class: u8) -> &[Stretch] {
+    fn all_of(&self, class: u8) -> &[BlockRange] {
         match class {
             2 => self.each_row,
             class => &self.full[usize::from(class)],
         }
     }
 
-    /// No lanes, in the blocks of the summary at hand.
+    /// Clears a mask in the current active blocks.
     pub(crate) fn none(&self, to: Reg) {
         let to = self.place(to);
         let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
@@ -374,7 +367,7 @@ impl Lanes<'_, '_> {
         }
     }
 
-    /// Adds the lanes of one mask to another, in the blocks of the summary at hand. `None` is all lanes that exist.
+    /// Adds the lanes of one mask to another, in the current active blocks. `None`: all lanes that exist.
     pub(crate) fn join(&self, to: Reg, from: Option<Reg>, entry: Reg) {
         let to = self.place(to);
         let entry = self.place(entry);
@@ -393,7 +386,7 @@ impl Lanes<'_, '_> {
     }
 
     /// The blocks of a mask that have an active lane.
-    pub(crate) fn summarise(&self, mask: Reg, entry: Reg, into: &mut Summary) {
+    pub(crate) fn summarise(&self, mask: Reg, entry: Reg, into: &mut ActiveBlocks) {
         let mask = self.place(mask);
         let entry = self.place(entry);
         into.clear();

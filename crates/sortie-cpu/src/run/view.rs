@@ -8,11 +8,11 @@ use std::{
 /// A buffer during a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum View<'a> {
-    /// Nobody writes it.
+    /// Read-only.
     Read(&'a [u32]),
-    /// Only this thread touches it: the words from `start` on.
+    /// Accessed only by this thread: the words from `start` on.
     Own { words: &'a [Cell<u32>], start: u32, total: u32 },
-    /// Other threads touch it too.
+    /// Accessed by other threads, too.
     Shared(&'a [AtomicU32]),
 }
 
@@ -28,7 +28,7 @@ impl View<'_> {
     }
 }
 
-/// Words that can be read and written one by one. Out of bounds, reads give nothing and writes do nothing.
+/// Words that can be read and written. Out of bounds, reads return `None` and writes do nothing.
 pub(crate) trait Words: Copy {
     fn get(self, at: usize) -> Option<u32>;
     fn put(self, at: usize, value: u32);

@@ -1,10 +1,9 @@
 //! Control flow: which lanes go where.
 
-use super::straight::{Ground, Lanes, Summary};
+use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
-    Halt, Stop,
-    code::{Binary, Body, Branch, EVERY, Guard, Leave, Node, Op, Pack, Reg, Region, Spin},
-    compiled::Compiled,
+    Halted, Stop,
+    code::{ALL_LANES, Binary, Body, BranchPlan, DivergentLoop, Guard, LoopExit, Node, Op, PackPlan, Reg, Region},
     lanes::First,
     simd::Simd,
 };
@@ -14,7 +13,7 @@ use crate::{
 enum Flow {
     /// By its end: lanes go on in this region.
     On(Region),
-    /// All lanes left for the end of this loop, or for its next time round.
+    /// All lanes left for the end of this loop, or for its next iteration.
     Break(u32),
     Continue(u32),
     /// No lane goes on here: all have left, one by one or by returning.
@@ -22,32 +21,31 @@ enum Flow {
 }
 
 /// One thread's walk through the code for one rectangle.
-pub(crate) struct Walk<'b> {
-    pub(crate) code: &'b Compiled,
-    pub(crate) ground: &'b Ground<'b, 'b>,
+pub(crate) struct Walker<'b> {
+    pub(crate) ground: &'b RectangleState<'b, 'b>,
     /// By region.
-    pub(crate) summaries: &'b mut [Summary],
+    pub(crate) summaries: &'b mut [ActiveBlocks],
     pub(crate) simd: Simd,
     pub(crate) stop: Stop<'b>,
-    /// Loop iterations until the clock is looked at again.
+    /// Loop iterations until the next check of `stop`.
     pub(crate) patience: u32,
-    /// Another thread may have to get on for a loop to end.
+    /// A loop may wait for another thread, so yield now and then.
     pub(crate) yields: bool,
-    /// Lanes are not where they belong.
+    /// Lanes are packed.
     pub(crate) packed: bool,
 }
 
-impl Walk<'_> {
-    pub(crate) fn run(mut self) -> Result<(), Halt> {
-        let code = self.code;
-        self.body(&code.body, EVERY).map(drop)
+impl Walker<'_> {
+    pub(crate) fn run(mut self) -> Result<(), Halted> {
+        let code = self.ground.code;
+        self.body(&code.body, ALL_LANES).map(drop)
     }
 
-    fn lanes<'s>(&'s self, summary: &'s Summary) -> Lanes<'s, 's> {
+    fn lanes<'s>(&'s self, summary: &'s ActiveBlocks) -> Lanes<'s, 's> {
         Lanes { ground: self.ground, summary, packed: self.packed }
     }
 
-    pub(super) fn summary(&self, region: Region) -> &Summary {
+    pub(super) fn summary(&self, region: Region) -> &ActiveBlocks {
         &self.summaries[region.0 as usize]
     }
 
@@ -57,9 +55,9 @@ impl Walk<'_> {
         self.summaries[to.0 as usize] = summary;
     }
 
-    /// The register of a region's mask. Where all lanes are active it may hold anything.
+    /// The mask register of a region. Undefined where all lanes are active.
     pub(super) fn mask(&self, region: Region) -> Option<Reg> {
-        self.code.zones[region.0 as usize].mask
+        self.ground.code.zones[region.0 as usize].mask
     }
 
     /// The mask of a region; `None` where all lanes that exist are active.
@@ -69,10 +67,10 @@ impl Walk<'_> {
 
     fn straight(&self, ops: &[Op], region: Region) {
         let lanes = self.lanes(self.summary(region));
-        self.simd.run(Straight { lanes: &lanes, ops });
+        self.simd.run(RunOps { lanes: &lanes, ops });
     }
 
-    fn body(&mut self, body: &Body, region: Region) -> Result<Flow, Halt> {
+    fn body(&mut self, body: &Body, region: Region) -> Result<Flow, Halted> {
         let mut region = region;
         for node in body {
             let flow = match node {
@@ -115,7 +113,14 @@ impl Walk<'_> {
     }
 
     /// All lanes go one way.
-    fn branch(&mut self, cond: Reg, accept: &Body, reject: &Body, how: &Branch, region: Region) -> Result<Flow, Halt> {
+    fn branch(
+        &mut self,
+        cond: Reg,
+        accept: &Body,
+        reject: &Body,
+        how: &BranchPlan,
+        region: Region,
+    ) -> Result<Flow, Halted> {
         let taken = self.ground.file[self.ground.place(cond).base as usize].first() != 0;
         let flow = self.body(if taken { accept } else { reject }, region)?;
         let Some(join) = how.join else { return Ok(flow) };
@@ -132,7 +137,7 @@ impl Walk<'_> {
             && from_mask != Some(to_mask)
         {
             self.lanes(self.summary(outer)).none(to_mask);
-            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.code.entry);
+            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.ground.code.entry);
         }
         self.copy_summary(from, to);
     }
@@ -140,11 +145,11 @@ impl Walk<'_> {
     /// Computes which lanes of `outer` go into a region.
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
         let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
-        let Some(mask) = self.mask(to) else { unreachable!("only EVERY has none") };
+        let Some(mask) = self.mask(to) else { unreachable!("only ALL_LANES has none") };
         let before = self.active(outer);
-        // Lanes that do not exist must not keep a loop going. Masks that vary along the row know them already.
-        let knows = before.is_some() && self.code.zones[outer.0 as usize].shape.has_x();
-        let entry = (!knows && self.code.zones[to.0 as usize].shape.has_x()).then_some(self.code.entry);
+        // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
+        let knows = before.is_some() && self.ground.code.zones[outer.0 as usize].shape.has_x();
+        let entry = (!knows && self.ground.code.zones[to.0 as usize].shape.has_x()).then_some(self.ground.code.entry);
         let wanted = if wanted { 0 } else { u32::MAX };
         let lanes = self.lanes(self.summary(outer));
         self.simd.run(Narrow { lanes: &lanes, to: mask, outer: before, entry, cond, wanted, into: &mut summary });
@@ -157,17 +162,17 @@ impl Walk<'_> {
         cond: Reg,
         accept: &Body,
         reject: &Body,
-        how: &Branch,
+        how: &BranchPlan,
         sides: [Region; 2],
         outer: Region,
-    ) -> Result<Flow, Halt> {
+    ) -> Result<Flow, Halted> {
         let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
         let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
-        // A side that takes over the mask of the region around comes last: the other still needs it.
+        // A side that reuses the mask register of the outer region comes last: the other side still reads it.
         let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
         let order = if takes(0) { [1, 0] } else { [0, 1] };
         if let Some(side) = how.guard.as_ref().and_then(|guard| self.decide(guard)) {
-            // All lanes go one way, and nobody else.
+            // All lanes take one side, none the other.
             let other = sides[1 - side];
             self.summaries[other.0 as usize].clear();
             self.summaries[other.0 as usize].all = false;
@@ -197,10 +202,10 @@ impl Walk<'_> {
             [None, None] => return Ok(Flow::Gone),
             [Some(end), None] | [None, Some(end)] if end == join.into => {}
             _ => {
-                let Some(into) = self.mask(join.into) else { unreachable!("only EVERY has none") };
+                let Some(into) = self.mask(join.into) else { unreachable!("only ALL_LANES has none") };
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
-                    self.lanes(self.summary(end)).join(into, self.active(end), self.code.entry);
+                    self.lanes(self.summary(end)).join(into, self.active(end), self.ground.code.entry);
                 }
                 self.resummarise(join.into, outer);
             }
@@ -220,7 +225,7 @@ impl Walk<'_> {
             (_, false) => limit <= index,
         };
         let mut decided = None;
-        let rows = if place.down == 0 { 1 } else { self.summary(EVERY).grid.last()?.y + 1 };
+        let rows = if place.down == 0 { 1 } else { self.summary(ALL_LANES).grid.last()?.y + 1 };
         for y in 0..rows {
             let first = ground.file[place.at(y, 0)].first();
             let last = first.checked_add(ground.width - 1)?;
@@ -233,31 +238,31 @@ impl Walk<'_> {
         decided.map(|holds| usize::from(!holds))
     }
 
-    /// Finds the active blocks of a region whose mask was put together.
+    /// Recomputes the active blocks of a region from its mask.
     fn resummarise(&mut self, region: Region, outer: Region) {
         let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
         if region == outer {
             let before = summary.clone();
-            self.lanes(&before).summarise(mask, self.code.entry, &mut summary);
+            self.lanes(&before).summarise(mask, self.ground.code.entry, &mut summary);
         } else {
-            self.lanes(self.summary(outer)).summarise(mask, self.code.entry, &mut summary);
+            self.lanes(self.summary(outer)).summarise(mask, self.ground.code.entry, &mut summary);
         }
         self.summaries[region.0 as usize] = summary;
     }
 
-    fn leave(&mut self, leave: Leave, together: Flow) -> Flow {
+    fn leave(&mut self, leave: LoopExit, together: Flow) -> Flow {
         let Some((region, collector)) = leave.split else { return together };
         if let Some(collector) = collector {
-            self.lanes(self.summary(region)).join(collector, self.active(region), self.code.entry);
+            self.lanes(self.summary(region)).join(collector, self.active(region), self.ground.code.entry);
         }
         Flow::Gone
     }
 
-    fn tick(&mut self) -> Result<(), Halt> {
+    fn tick(&mut self) -> Result<(), Halted> {
         self.patience -= 1;
         if self.patience == 0 {
-            self.patience = super::PATIENCE;
+            self.patience = super::CHECK_INTERVAL;
             self.stop.check()?;
             if self.yields {
                 std::thread::yield_now();
@@ -274,7 +279,7 @@ impl Walk<'_> {
         continuing: &Body,
         break_if: Option<Reg>,
         region: Region,
-    ) -> Result<Flow, Halt> {
+    ) -> Result<Flow, Halted> {
         loop {
             self.tick()?;
             match self.body(body, region)? {
@@ -298,12 +303,12 @@ impl Walk<'_> {
         body: &Body,
         continuing: &Body,
         break_if: Option<Reg>,
-        spin: Spin,
-        pack: Option<&Pack>,
-    ) -> Result<Flow, Halt> {
-        let Spin { outer, region, end, continued, broke } = spin;
-        let Some(mask) = self.mask(region) else { unreachable!("only EVERY has none") };
-        let entry = self.code.entry;
+        spin: DivergentLoop,
+        pack: Option<&PackPlan>,
+    ) -> Result<Flow, Halted> {
+        let DivergentLoop { outer, region, end, continued, broke } = spin;
+        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
+        let entry = self.ground.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
         self.copy_summary(outer, region);
@@ -317,7 +322,7 @@ impl Walk<'_> {
         while !self.summary(region).is_empty() {
             self.tick()?;
             rounds = rounds.wrapping_add(1);
-            let look = rounds.is_multiple_of(super::PACK) || self.code.pack_always;
+            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.ground.code.pack_always;
             // Findings name lanes by where they are.
             if let Some(plan) = pack.filter(|_| look && self.ground.check.is_none()) {
                 self.pack(plan, region, &mut packing);
@@ -379,7 +384,7 @@ impl Walk<'_> {
             self.unpack(packing);
         }
         let Some((collector, after)) = broke else { return Ok(Flow::On(outer)) };
-        let Some(into) = self.mask(after) else { unreachable!("only EVERY has none") };
+        let Some(into) = self.mask(after) else { unreachable!("only ALL_LANES has none") };
         self.lanes(self.summary(outer)).none(into);
         self.lanes(self.summary(outer)).join(into, Some(collector), entry);
         self.resummarise(after, outer);
@@ -405,10 +410,10 @@ impl Walk<'_> {
         }
     }
 
-    fn call(&mut self, function: usize, region: Region) -> Result<(), Halt> {
-        // Functions that call each other twice take for ever without a loop.
+    fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
+        // Functions that call each other twice can run practically endlessly without a loop.
         self.tick()?;
-        let code = self.code;
+        let code = self.ground.code;
         let root = code.roots[function];
         if let Some(to) = self.mask(root) {
             self.lanes(self.summary(region)).none(to);
@@ -419,13 +424,13 @@ impl Walk<'_> {
     }
 }
 
-/// Instructions to run, compiled for the widest instruction set at hand.
-struct Straight<'l> {
+/// Runs instructions with the widest instruction set.
+struct RunOps<'l> {
     lanes: &'l Lanes<'l, 'l>,
     ops: &'l [Op],
 }
 
-impl crate::simd::Work for Straight<'_> {
+impl crate::simd::Vectorize for RunOps<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.execute(self.ops);
@@ -439,10 +444,10 @@ struct Narrow<'l> {
     entry: Option<Reg>,
     cond: Reg,
     wanted: u32,
-    into: &'l mut Summary,
+    into: &'l mut ActiveBlocks,
 }
 
-impl crate::simd::Work for Narrow<'_> {
+impl crate::simd::Vectorize for Narrow<'_> {
     #[inline(always)]
     fn work(self) {
         self.lanes.narrow(self.to, self.outer, self.entry, self.cond, self.wanted, self.into);

@@ -84,7 +84,7 @@ pub(crate) fn kernel(tapes: &Tapes) -> Kernel {
         let mut scope = Scope::new(&mut tape, &functions, true);
         scope.visible = visible;
         scope.variables = variables;
-        // Where others wait at a barrier, nobody may be gone.
+        // No invocation may have returned where others wait at a barrier.
         scope.returns = !tile || number + 1 == count;
         let what = if tile { scope.tape.pick(4) } else { 0 };
         main.push(match (what, scope.any()) {

@@ -1,10 +1,12 @@
 //! Random control flow, compared with an interpreter of trees that runs one invocation at a time.
 //!
-//! Kernels compute with integers, so every bit is known. They have loops of all forms with `break`, `continue` and `return` anywhere,
-//! `switch`, functions with pointers, arrays that are indexed out of bounds, and workgroups of many shapes with and without workgroup
-//! memory. Each runs as it is, with functions shared between calls, with lanes packed in loops, on one thread and on several, and under the checker.
+//! Kernels compute with integers, so every bit is known. They have loops of all forms with `break`, `continue` and
+//! `return` anywhere, `switch`, functions with pointers, arrays that are indexed out of bounds, and workgroups of many
+//! shapes with and without workgroup memory. Each runs as it is, with functions shared between calls, with lanes packed
+//! in loops, on one thread and on several, and under the checker.
 //!
-//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases, `SORTIE_SEED` others.
+//! The seed is fixed, so a run is the same every time. `SORTIE_CASES=full` runs ten times as many cases, `SORTIE_SEED`
+//! others.
 
 mod generate;
 mod interpret;
@@ -15,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 use proptest::{collection::vec, prelude::*, test_runner::RngSeed};
-use sortie_cpu::{Bound, Checks, Program, Run, Stop, Threads, Tuning};
+use sortie_cpu::{BoundMemory, Checks, DispatchArgs, LoweringOptions, Program, Stop, Threads};
 
 use crate::{generate::Tapes, interpret::Memory, tree::Kernel};
 
@@ -48,20 +50,24 @@ fn input() -> Vec<u32> {
 fn run(
     kernel: &Kernel,
     program: &Program,
-    go: impl FnOnce(&Program, Run<'_, '_>, Stop<'_>) -> Result<(), TestCaseError>,
+    go: impl FnOnce(&Program, DispatchArgs<'_, '_>, Stop<'_>) -> Result<(), TestCaseError>,
 ) -> Result<Memory, TestCaseError> {
     let words = kernel.invocations() as usize * tree::OWN;
     let (mut own, mut counts) = (vec![0; words], vec![0; words]);
     let input = input();
     {
-        let mut all =
-            [Bound::Read(&kernel.params), Bound::Read(&input), Bound::Write(&mut own), Bound::Write(&mut counts)];
-        let mut all: Vec<Option<Bound<'_>>> =
-            all.iter_mut().map(|bound| Some(std::mem::replace(bound, Bound::Read(&[])))).collect();
-        let mut bound: Vec<Bound<'_>> =
-            program.slots().iter().filter_map(|slot| all[slot.binding as usize].take()).collect();
+        let mut all = [
+            BoundMemory::Read(&kernel.params),
+            BoundMemory::Read(&input),
+            BoundMemory::Write(&mut own),
+            BoundMemory::Write(&mut counts),
+        ];
+        let mut all: Vec<Option<BoundMemory<'_>>> =
+            all.iter_mut().map(|bound| Some(std::mem::replace(bound, BoundMemory::Read(&[])))).collect();
+        let mut bound: Vec<BoundMemory<'_>> =
+            program.bindings().iter().filter_map(|slot| all[slot.binding as usize].take()).collect();
         let canceled = AtomicBool::new(false);
-        let run = Run { groups: kernel.groups, bound: &mut bound, immediates: &[] };
+        let run = DispatchArgs { groups: kernel.groups, bound: &mut bound, immediates: &[] };
         go(program, run, Stop { canceled: &canceled, deadline: None })?;
     }
     Ok(Memory { own, counts })
@@ -95,10 +101,10 @@ fn agree(tapes: &Tapes) -> Result<(), TestCaseError> {
         }
         Ok(())
     };
-    for (share_from, pack_always) in [(usize::MAX, false), (usize::MAX, true), (0, false), (60, true)] {
-        let tuning = Tuning { share_from, pack_always };
+    for (min_shared_callee_size, pack_always) in [(usize::MAX, false), (usize::MAX, true), (0, false), (60, true)] {
+        let tuning = LoweringOptions { min_shared_callee_size, pack_always };
         let program =
-            Program::new_tuned(&module, &info, "main", tuning).map_err(|error| fail(&format!("{error:?}")))?;
+            Program::with_options(&module, &info, "main", tuning).map_err(|error| fail(&format!("{error:?}")))?;
         for count in [1, 3] {
             let threads = Threads::new(Some(count)).map_err(|error| fail(&error.to_string()))?;
             let found = run(&kernel, &program, |program, run, stop| {

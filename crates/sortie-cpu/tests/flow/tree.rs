@@ -65,9 +65,9 @@ pub(crate) enum Statement {
     If(Cond, Block, Block),
     /// `for (var i = 0u; i < limit % 7u; i++)`.
     For(usize, Expr, Block),
-    /// `while`, at most so many times; the variable counts.
+    /// `while`, at most this many times; the variable counts.
     While(usize, u32, Cond, Block),
-    /// `loop` with a `continuing`, at most so many times; the variable counts.
+    /// `loop` with a `continuing`, at most this many times; the variable counts.
     Loop(usize, u32, Block, Block, Option<Cond>),
     /// Cases: selectors, whether it is the default too, body.
     Switch(Expr, Vec<(Vec<u32>, bool, Block)>),
@@ -130,7 +130,7 @@ pub(crate) enum Top {
     Code(Block),
     /// A variable goes through workgroup memory to another invocation.
     Exchange(usize, u32),
-    /// Everybody takes the first invocation's value.
+    /// All invocations take the first invocation's value.
     Share(usize),
     Repeat(usize, Vec<Top>),
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use naga::valid::{Capabilities, ValidationFlags, Validator};
-use sortie_cpu::{Bound, Checks, Finding, Program, Run, Stop, Threads};
+use sortie_cpu::{BoundMemory, Checks, DispatchArgs, Program, RaceReport, Stop, Threads};
 
 pub(crate) fn program(source: &str) -> Program {
     let module =
@@ -22,23 +22,23 @@ pub(crate) fn run_on(threads: usize, source: &str, groups: [u32; 3], buffers: &m
     let threads = Threads::new(Some(threads)).expect("threads");
     let canceled = AtomicBool::new(false);
     let mut bound = bind(&program, buffers);
-    let run = Run { groups, bound: &mut bound, immediates: &[] };
+    let run = DispatchArgs { groups, bound: &mut bound, immediates: &[] };
     program.run(run, &threads, Stop { canceled: &canceled, deadline: None }).expect("not stopped");
 }
 
-fn bind<'a>(program: &Program, buffers: &'a mut [Vec<u32>]) -> Vec<Bound<'a>> {
-    let slot_of = |binding| program.slots().iter().find(|slot| slot.binding == binding);
+fn bind<'a>(program: &Program, buffers: &'a mut [Vec<u32>]) -> Vec<BoundMemory<'a>> {
+    let slot_of = |binding| program.bindings().iter().find(|slot| slot.binding == binding);
     let bound = (0..).zip(buffers).filter_map(|(binding, words)| match slot_of(binding)?.writes {
-        true => Some(Bound::Write(words)),
-        false => Some(Bound::Read(words)),
+        true => Some(BoundMemory::Write(words)),
+        false => Some(BoundMemory::Read(words)),
     });
     bound.collect()
 }
 
-pub(crate) fn check(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) -> Vec<Finding> {
+pub(crate) fn check(source: &str, groups: [u32; 3], buffers: &mut [Vec<u32>]) -> Vec<RaceReport> {
     let program = program(source);
     let canceled = AtomicBool::new(false);
     let mut bound = bind(&program, buffers);
-    let run = Run { groups, bound: &mut bound, immediates: &[] };
+    let run = DispatchArgs { groups, bound: &mut bound, immediates: &[] };
     program.check(run, Checks { unwritten: true }, Stop { canceled: &canceled, deadline: None }).expect("not stopped")
 }

@@ -1,7 +1,7 @@
-//! Kernels that race, by intention: what comes out is one of the values that somebody wrote, and nothing else happens.
+//! Kernels that race on purpose: the result is one of the values that an invocation wrote, and nothing else happens.
 //!
-//! `scripts/tsan` runs this under ThreadSanitizer, which sees data races in Rust's sense. There must be none: threads share buffers by
-//! relaxed atomics, or have slices of their own.
+//! `scripts/tsan` runs this under ThreadSanitizer, which sees data races in Rust's sense. There must be none: threads
+//! share buffers by relaxed atomics, or have slices of their own.
 
 use crate::harness::run_on;
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use sortie_cpu::{Bound, Halt, Run, Stop, Threads};
+use sortie_cpu::{BoundMemory, DispatchArgs, Halted, Stop, Threads};
 
 use crate::harness::{program, run_on};
 
@@ -33,7 +33,8 @@ fn kernel(size: &str, body: &str) -> String {
     )
 }
 
-/// Group n leaves the sum of the numbers up to n + 1 in `flags[n]`, which it can only know from the one before: every way to wait for it.
+/// Group n leaves the sum of the numbers up to n + 1 in `flags[n]`, which it can only know from the one before: every
+/// way to wait for it.
 const CHAINS: [(&str, &str); 9] = [
     (
         "one invocation asks for a flag",
@@ -188,7 +189,7 @@ fn a_lock_that_one_invocation_of_each_workgroup_takes_guards_plain_memory() {
     }
 }
 
-/// What learns something from atomics and waits for nobody.
+/// Kernels that depend on atomics and do not wait.
 const OTHERS: [(&str, &str); 12] = [
     ("a histogram", "for (var i = 0u; i < limit[0]; i++) { atomicAdd(&flags[i % 8u], 1u); }"),
     ("places in a list", "for (var i = 0u; i < limit[0]; i++) { out[atomicAdd(&flags[0], 1u) % 64u] = i; }"),
@@ -316,7 +317,7 @@ const FOR_EVER: &str = "if local == 0u {
         while atomicLoad(&flags[1]) == 0u {}
     }";
 
-fn wait_for_the_host(threads: usize, answer: impl Fn(&[AtomicU32], &AtomicBool) + Sync) -> Result<(), Halt> {
+fn wait_for_the_host(threads: usize, answer: impl Fn(&[AtomicU32], &AtomicBool) + Sync) -> Result<(), Halted> {
     let program = program(&kernel("64", FOR_EVER));
     let threads = Threads::new(Some(threads)).expect("threads");
     let flags: [AtomicU32; 2] = Default::default();
@@ -328,7 +329,7 @@ fn wait_for_the_host(threads: usize, answer: impl Fn(&[AtomicU32], &AtomicBool) 
             }
             answer(&flags, &canceled);
         });
-        let run = Run { groups: [GROUPS, 1, 1], bound: &mut [Bound::Shared(&flags)], immediates: &[] };
+        let run = DispatchArgs { groups: [GROUPS, 1, 1], bound: &mut [BoundMemory::Shared(&flags)], immediates: &[] };
         program.run(run, &threads, Stop { canceled: &canceled, deadline: None })
     })
 }
@@ -337,7 +338,7 @@ fn wait_for_the_host(threads: usize, answer: impl Fn(&[AtomicU32], &AtomicBool) 
 fn a_kernel_that_waits_for_ever_is_canceled_on_any_number_of_threads() {
     for threads in [1, 2, 4] {
         let halted = wait_for_the_host(threads, |_, canceled| canceled.store(true, Ordering::Relaxed));
-        assert_eq!(halted, Err(Halt::Canceled), "{threads} threads");
+        assert_eq!(halted, Err(Halted::Canceled), "{threads} threads");
         let ended = wait_for_the_host(threads, |flags, _| flags[1].store(1, Ordering::Relaxed));
         assert_eq!(ended, Ok(()), "{threads} threads");
     }
@@ -350,6 +351,6 @@ fn functions_that_are_shared_are_looked_into() {
     let mut validator =
         naga::valid::Validator::new(naga::valid::ValidationFlags::all(), naga::valid::Capabilities::all());
     let info = validator.validate(&module).expect("valid");
-    let tuning = sortie_cpu::Tuning { share_from: 0, pack_always: false };
-    assert!(sortie_cpu::Program::new_tuned(&module, &info, "main", tuning).expect("supported").waits());
+    let tuning = sortie_cpu::LoweringOptions { min_shared_callee_size: 0, pack_always: false };
+    assert!(sortie_cpu::Program::with_options(&module, &info, "main", tuning).expect("supported").waits());
 }

@@ -7,7 +7,7 @@
 
 use std::{panic::Location, sync::Arc, time::Duration};
 
-use sortie_cpu::{Library, native::time_libraries};
+use sortie_cpu::{MatmulAlgorithm, native::time_matmul_algorithms};
 use sortie_plan::{Caps, Cut, fuse::Program};
 
 use super::{
@@ -192,16 +192,16 @@ impl Backend for CpuBackend {
 
 impl ProductLibraries for CpuBackend {
     fn time_all(&self) -> Vec<(&'static str, Duration)> {
-        time_libraries(&self.threads.threads).map(|(library, time)| (library.name(), time)).into()
+        time_matmul_algorithms(&self.threads.threads).map(|(library, time)| (library.name(), time)).into()
     }
 
     fn current(&self) -> &'static str {
-        self.threads.threads.library().name()
+        self.threads.threads.matmul_algorithm().name()
     }
 
     fn select(&self, name: &str) {
-        if let Some(library) = Library::named(name) {
-            self.threads.threads.set_library(library);
+        if let Some(library) = MatmulAlgorithm::named(name) {
+            self.threads.threads.set_matmul_algorithm(library);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One dispatch on the host.
 
 use smallvec::SmallVec;
-use sortie_cpu::{Finding, Halt, Run, Stop};
+use sortie_cpu::{DispatchArgs, Halted, RaceReport, Stop};
 use sortie_plan::{Access, Dispatch, Groups};
 
 use super::{
@@ -57,7 +57,7 @@ impl Runner<'_> {
                 return outcome.map_err(|halt| halted(halt, "of a tensor operation", threads));
             }
         };
-        let run = Run { groups, bound: &mut bound, immediates };
+        let run = DispatchArgs { groups, bound: &mut bound, immediates };
         let outcome = match threads.checks {
             Some(checks) => match program.program.check(run, checks, stop) {
                 Ok(findings) if !findings.is_empty() => return Err(race(kernel, program, &findings)),
@@ -70,10 +70,10 @@ impl Runner<'_> {
 }
 
 /// Why a kernel ended early.
-fn halted(halt: Halt, name: &str, threads: &CpuThreads) -> Error {
+fn halted(halt: Halted, name: &str, threads: &CpuThreads) -> Error {
     match halt {
-        Halt::Canceled => canceled_here(),
-        Halt::OverBudget => {
+        Halted::Canceled => canceled_here(),
+        Halted::OverBudget => {
             let budget = threads.budget();
             Error::new(ErrorKind::Timeout, format!("kernel {name} ran longer than its budget of {budget:?}"))
         }
@@ -92,7 +92,7 @@ fn read_groups(memory: &mut LockedMemory<'_>, counts: &Access) -> [u32; 3] {
     }
 }
 
-fn race(kernel: &Kernel, program: &CpuProgram, findings: &[Finding]) -> Error {
+fn race(kernel: &Kernel, program: &CpuProgram, findings: &[RaceReport]) -> Error {
     let lines = findings.iter().map(|finding| format!("kernel {:?}: {}", kernel.entry(), program.describe(finding)));
     Error::new(ErrorKind::Race, lines.collect::<Vec<_>>().join("\n"))
 }

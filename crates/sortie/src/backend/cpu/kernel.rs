@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use sortie_cpu::{Finding, Program};
+use sortie_cpu::{Program, RaceReport};
 
 use super::native::Native;
 use crate::{
@@ -66,7 +66,7 @@ impl CpuProgram {
             let message = format!("{}{at} is not supported on the built-in CPU", unsupported.what);
             Error::new(ErrorKind::Unsupported, message)
         })?;
-        let slots = program.slots().iter().map(|slot| {
+        let slots = program.bindings().iter().map(|slot| {
             let mut bindings = interface.bindings.iter().enumerate();
             let found = bindings.find(|(_, one)| (one.group, one.binding) == (slot.group, slot.binding));
             let take = found.map(|(binding, one)| SlotBinding {
@@ -80,7 +80,7 @@ impl CpuProgram {
     }
 
     /// What was found, with its line.
-    pub(crate) fn describe(&self, finding: &Finding) -> String {
+    pub(crate) fn describe(&self, finding: &RaceReport) -> String {
         match line(&self.source, finding.span) {
             Some(line) => format!("{} at line {line}", finding.message),
             None => finding.message.clone(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
-use sortie_cpu::Bound;
+use sortie_cpu::BoundMemory;
 use sortie_plan::{Access, MemoryId};
 
 use super::{HostMemory, host_memory};
@@ -96,14 +96,14 @@ impl<'a> LockedMemory<'a> {
 
     /// Lends a dispatch its memory. Of one block it either only reads, or writes places that lie apart: that was checked while recording.
     #[inline]
-    pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[Bound<'_>; 8]> {
+    pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[BoundMemory<'_>; 8]> {
         for range in &*loans {
             self.lock(range.place.block);
         }
         // By block, then place: each is split off what lies behind the last one.
         loans.sort_unstable_by_key(|range| (range.place.block, range.place.start));
         let mut bound = SmallVec::new();
-        bound.resize_with(loans.len(), || Bound::Read(&[]));
+        bound.resize_with(loans.len(), || BoundMemory::Read(&[]));
         let (mut rest, mut passed) = (&mut self.locked[..], 0);
         for loans in loans.chunk_by(|one, other| one.place.block == other.place.block) {
             let [first, ..] = loans else { continue };
@@ -115,9 +115,9 @@ impl<'a> LockedMemory<'a> {
                 lend_parts(words, loans, &mut bound);
             } else {
                 let words: &[u32] = words;
-                loans
-                    .iter()
-                    .for_each(|range| bound[range.slot] = Bound::Read(&words[range.place.start..range.place.end]));
+                loans.iter().for_each(|range| {
+                    bound[range.slot] = BoundMemory::Read(&words[range.place.start..range.place.end])
+                });
             }
         }
         bound
@@ -130,13 +130,13 @@ impl<'a> LockedMemory<'a> {
 }
 
 /// Lends places of one block that lie apart, in order.
-fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[BindingRange], bound: &mut [Bound<'m>]) {
+fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[BindingRange], bound: &mut [BoundMemory<'m>]) {
     let mut passed = 0;
     for BindingRange { place, slot, .. } in loans {
         let behind = std::mem::take(&mut words).split_at_mut(place.start - passed).1;
         let (own, behind) = behind.split_at_mut(place.end - place.start);
         (words, passed) = (behind, place.end);
-        bound[*slot] = Bound::Write(own);
+        bound[*slot] = BoundMemory::Write(own);
     }
 }
 

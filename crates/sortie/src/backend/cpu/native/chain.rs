@@ -7,12 +7,9 @@ use std::{cell::RefCell, sync::OnceLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use sortie_cpu::{
-    Bound, Halt, Stop, Threads,
-    native::{self, Number},
-};
+use sortie_cpu::{BoundMemory, Halted, Stop, Threads, native};
 use sortie_plan::{
-    ElementType,
+    ElementType, Function,
     fuse::{Indexing, Program},
 };
 
@@ -71,8 +68,9 @@ pub(super) enum ChainOp {
         to: usize,
     },
     Apply {
-        f: native::Function,
-        of: Number,
+        f: Function,
+        of: ElementType,
+        result: ElementType,
         args: [Operand; 3],
         scalars: usize,
         to: usize,
@@ -103,11 +101,11 @@ impl Chain {
     /// Computes all outputs. `bound`: the inputs, then the outputs.
     pub(super) fn run(
         &self,
-        bound: &mut [Bound<'_>],
+        bound: &mut [BoundMemory<'_>],
         scalars: &[u32],
         threads: &Threads,
         stop: Stop<'_>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Halted> {
         let (read, written) = bound.split_at_mut(self.inputs);
         let inputs: SmallVec<[&[u32]; 8]> = read.iter().map(|input| words(input)).collect();
         let pieces = self.pieces(written);
@@ -131,22 +129,17 @@ impl Chain {
                 self.piece(&inputs, scalars, piece);
             }
         };
-        pool.in_place_scope(|scope| {
-            for _ in 1..threads.count() {
-                scope.spawn(|_| work());
-            }
-            work();
-        });
+        Threads::share(pool, threads.count(), work);
         halted.into_inner().map_or(Ok(()), Err)
     }
 
     /// The outputs, cut into what a thread computes at a time.
-    fn pieces<'m>(&self, outputs: &'m mut [Bound<'_>]) -> SmallVec<[Piece<'m>; 2]> {
+    fn pieces<'m>(&self, outputs: &'m mut [BoundMemory<'_>]) -> SmallVec<[Piece<'m>; 2]> {
         let starts = (0..self.len).step_by(PIECE);
         let mut pieces: SmallVec<[Piece<'m>; 2]> =
             starts.map(|start| Piece { start, outputs: SmallVec::new() }).collect();
         for (output, element) in outputs.iter_mut().zip(&self.outputs) {
-            let Bound::Write(words) = output else { unreachable!("outputs are written") };
+            let BoundMemory::Write(words) = output else { unreachable!("outputs are written") };
             let size = if *element == ElementType::F16 { PIECE / 2 } else { PIECE };
             for (piece, words) in pieces.iter_mut().zip(words.chunks_mut(size)) {
                 piece.outputs.push(words);
@@ -197,10 +190,10 @@ fn next<'m>(pieces: &Mutex<impl Iterator<Item = Piece<'m>>>) -> Option<Piece<'m>
     pieces.lock().next()
 }
 
-fn words<'m>(bound: &'m Bound<'_>) -> &'m [u32] {
+fn words<'m>(bound: &'m BoundMemory<'_>) -> &'m [u32] {
     match bound {
-        Bound::Read(words) => words,
-        Bound::Write(_) | Bound::Shared(_) => unreachable!("inputs are only read"),
+        BoundMemory::Read(words) => words,
+        BoundMemory::Write(_) | BoundMemory::Shared(_) => unreachable!("inputs are only read"),
     }
 }
 
@@ -231,9 +224,10 @@ impl<'a> Block<'a> {
                 gather(inputs, *table, get(index), [*rows, *row], start, to);
             }
             ChainOp::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
-            ChainOp::Apply { f, of, args, scalars: first, .. } => {
+            ChainOp::Apply { f, of, result, args, scalars: first, .. } => {
                 let scalar = |at: usize| scalars.get(at).copied().unwrap_or_default();
-                native::apply(*f, *of, args.each_ref().map(get), [scalar(*first), scalar(first + 1)], to);
+                let scalars = [scalar(*first), scalar(first + 1)];
+                native::apply(*f, *of, *result, args.each_ref().map(get), scalars, to);
             }
             ChainOp::Copy { from, .. } => to.copy_from_slice(get(from)),
             ChainOp::Narrow { from, .. } => native::narrow(get(from), to),

@@ -5,7 +5,7 @@ mod loads;
 mod product;
 mod registers;
 
-use sortie_cpu::{Bound, Halt, Stop, Threads};
+use sortie_cpu::{BoundMemory, Halted, Stop, Threads};
 use sortie_plan::fuse::{Head, Product, Program};
 
 use self::{chain::Chain, product::multiply};
@@ -69,11 +69,11 @@ impl Native {
     /// Computes all outputs. `bound`: the inputs, then the outputs.
     pub(crate) fn run(
         &self,
-        bound: &mut [Bound<'_>],
+        bound: &mut [BoundMemory<'_>],
         scalars: &[u32],
         threads: &Threads,
         stop: Stop<'_>,
-    ) -> Result<(), Halt> {
+    ) -> Result<(), Halted> {
         match &self.code {
             Code::Product(of) => multiply(of, bound, threads, stop),
             Code::Chain(chain) => chain.run(bound, scalars, threads, stop),

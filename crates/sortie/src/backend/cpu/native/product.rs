@@ -1,14 +1,19 @@
 //! Products of matrices, by the crates that do it best.
 
 use sortie_cpu::{
-    Bound, Halt, Stop, Threads,
+    BoundMemory, Halted, Stop, Threads,
     native::{Matmul, matmul},
 };
 use sortie_plan::fuse::Product;
 
 /// Multiplies. `bound`: the sides, then the product.
-pub(super) fn multiply(of: &Product, bound: &mut [Bound<'_>], threads: &Threads, stop: Stop<'_>) -> Result<(), Halt> {
-    let [Bound::Read(left), Bound::Read(right), Bound::Write(product)] = bound else {
+pub(super) fn multiply(
+    of: &Product,
+    bound: &mut [BoundMemory<'_>],
+    threads: &Threads,
+    stop: Stop<'_>,
+) -> Result<(), Halted> {
+    let [BoundMemory::Read(left), BoundMemory::Read(right), BoundMemory::Write(product)] = bound else {
         unreachable!("two sides are read, the product is written")
     };
     let Product { m, k, n, batch, .. } = *of;

@@ -1,9 +1,8 @@
 //! Where each step of a chain keeps what it computes.
 
 use smallvec::SmallVec;
-use sortie_cpu::native::{self, Number};
 use sortie_plan::{
-    ElementType, Function,
+    ElementType,
     fuse::{Expr, Program},
 };
 
@@ -120,23 +119,7 @@ impl<'p> RegisterAssignment<'p> {
                 let of = args.first().map_or(*element, |arg| program.element(&program.tail, *arg));
                 let mut operands = [known; 3];
                 operands.iter_mut().zip(args).for_each(|(operand, arg)| *operand = self.known[*arg]);
-                let apply = |f, args, to| ChainOp::Apply { f, of: number_of(of), args, scalars: *scalars, to };
-                if *element == ElementType::F16 {
-                    let exact = self.register();
-                    self.tasks.push(apply(function(*f, *element), operands, exact));
-                    let exact_value = Operand { place: exact, load: None };
-                    let half = ChainOp::Apply {
-                        f: native::Function::Half,
-                        of: Number::F32,
-                        args: [exact_value; 3],
-                        scalars: *scalars,
-                        to,
-                    };
-                    self.tasks.push(half);
-                    self.free.push(exact);
-                } else {
-                    self.tasks.push(apply(function(*f, *element), operands, to));
-                }
+                self.tasks.push(ChainOp::Apply { f: *f, of, result: *element, args: operands, scalars: *scalars, to });
             }
             Expr::Head(_) => unreachable!("a chain has no head"),
         }
@@ -149,50 +132,5 @@ impl<'p> RegisterAssignment<'p> {
                 ChainOp::Narrow { from: known, to }
             });
         }
-    }
-}
-
-fn number_of(element: ElementType) -> Number {
-    match element {
-        ElementType::F32 | ElementType::F16 => Number::F32,
-        ElementType::U32 => Number::U32,
-        ElementType::I32 => Number::I32,
-    }
-}
-
-fn function(f: Function, to: ElementType) -> native::Function {
-    use native::Function as Native;
-    match f {
-        Function::Neg => Native::Neg,
-        Function::Abs => Native::Abs,
-        Function::Exp => Native::Exp,
-        Function::Log => Native::Log,
-        Function::Sqrt => Native::Sqrt,
-        Function::Rsqrt => Native::Rsqrt,
-        Function::Sin => Native::Sin,
-        Function::Cos => Native::Cos,
-        Function::Tanh => Native::Tanh,
-        Function::Sigmoid => Native::Sigmoid,
-        Function::Relu => Native::Relu,
-        Function::Swish => Native::Swish,
-        Function::Gelu => Native::Gelu,
-        Function::GeluTanh => Native::GeluTanh,
-        Function::Scale => Native::Scale,
-        Function::Clamp => Native::Clamp,
-        Function::Add => Native::Add,
-        Function::Sub => Native::Sub,
-        Function::Mul => Native::Mul,
-        Function::Div => Native::Div,
-        Function::Pow => Native::Pow,
-        Function::Minimum => Native::Minimum,
-        Function::Maximum => Native::Maximum,
-        Function::Equal => Native::Equal,
-        Function::NotEqual => Native::NotEqual,
-        Function::Less => Native::Less,
-        Function::LessEqual => Native::LessEqual,
-        Function::Greater => Native::Greater,
-        Function::GreaterEqual => Native::GreaterEqual,
-        Function::Select => Native::Select,
-        Function::Cast => Native::Cast(number_of(to)),
     }
 }

@@ -1,21 +1,21 @@
-//! The libraries that multiply large matrices.
+//! Algorithms for large matrix products.
 
-/// What computes a large product.
+/// How large matrix products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
-    /// `gemm`.
+pub enum MatmulAlgorithm {
+    /// The crate `gemm`.
     Gemm,
-    /// `matrixmultiply`, strips of columns shared between threads.
+    /// The crate `matrixmultiply`, with strips of columns shared between threads.
     Strips,
-    /// `matrixmultiply`, in one piece: built with its feature `threading` it shares the work itself.
+    /// The crate `matrixmultiply`, called once: with its feature `threading` it uses several threads itself.
     Whole,
 }
 
-impl Library {
-    /// All of them.
+impl MatmulAlgorithm {
+    /// All algorithms.
     pub const ALL: [Self; 3] = [Self::Gemm, Self::Strips, Self::Whole];
 
-    /// What it is called.
+    /// Its name, as in the tuning file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -25,7 +25,7 @@ impl Library {
         }
     }
 
-    /// The one of this name.
+    /// The algorithm with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|library| library.name() == name)
