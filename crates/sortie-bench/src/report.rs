@@ -40,7 +40,7 @@ impl Contender {
     }
 }
 
-/// One line of JSON.
+/// One value, as a line of JSON has it.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields of the line, in its order")]
 pub struct Line<'a> {
@@ -102,18 +102,22 @@ impl Report {
         }
     }
 
-    /// Prints one line of JSON, unless its value is not a number.
+    /// Prints one value that has no row, unless it is not a number.
     pub fn line(&self, line: &Line<'_>) {
         let Line { device, case, n, contender, metric, value, baseline, ratio } = *line;
+        if !value.is_finite() {
+            return;
+        }
+        if !self.json {
+            return println!("{case:<15} {n:>8}  {contender:<20} {} {metric}", figure(value, 19));
+        }
         let [device, case, contender, baseline] = [device, case, contender, baseline].map(serde_json::Value::from);
         let ratio = if ratio.is_finite() { format!("{ratio:.4}") } else { "null".into() };
-        if value.is_finite() {
-            println!(
-                "{{\"bench\":\"{}\",\"device\":{device},\"case\":{case},\"n\":{n},\"contender\":{contender},\
-                 \"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":{baseline},\"ratio\":{ratio}}}",
-                self.bench
-            );
-        }
+        println!(
+            "{{\"bench\":\"{}\",\"device\":{device},\"case\":{case},\"n\":{n},\"contender\":{contender},\
+             \"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":{baseline},\"ratio\":{ratio}}}",
+            self.bench
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! A safe face for the crate `gemm`.
 //!
 //! The only unsafe code of this crate. What it buys: on two hardware threads of an AVX2 core a product of 512³ takes 0.85 of the time that
-//! `matrixmultiply` needs (`cargo bench -p sortie --bench cpu -- native`), and one of 8×384×1536 on a core with AVX-512 0.4 of it.
+//! `matrixmultiply` needs (`cargo bench -p sortie --bench tensor`), and one of 8×384×1536 on a core with AVX-512 0.4 of it.
 
 #![expect(unsafe_code, reason = "gemm takes pointers and strides; views of matrices have nothing else")]
 
