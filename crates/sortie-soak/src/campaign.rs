@@ -19,10 +19,10 @@ pub enum Until {
 }
 
 /// Failures that are described; more are only counted.
-const DESCRIBED: usize = 12;
+const MAX_DESCRIBED: usize = 12;
 
 /// Seconds that a process gets at least.
-const LEAST: f64 = 1.0;
+const MIN_SECONDS: f64 = 1.0;
 
 /// Runs one part on one device. `task` is the first; the seed of each following one is one more.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn run(part: &Part, task: &Task, until: Until) -> Outcome {
         if let Until::Elapsed(time) = until {
             let left = time.saturating_sub(begin.elapsed()).as_secs_f64();
             let cases = part.cases.saturating_sub(outcome.runs).max(1);
-            task.time = Some((left / cases as f64).max(LEAST));
+            task.time = Some((left / cases as f64).max(MIN_SECONDS));
         }
         let ended = child::run(part, &task);
         outcome.add(part, &task, ended);
@@ -70,7 +70,7 @@ impl Outcome {
             return;
         }
         self.failed += 1;
-        if self.failures.len() >= DESCRIBED {
+        if self.failures.len() >= MAX_DESCRIBED {
             return;
         }
         let repeat = repeat(part, task);

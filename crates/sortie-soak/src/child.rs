@@ -30,10 +30,10 @@ pub struct Ended {
 }
 
 /// Bytes of standard error that are kept.
-const KEPT: usize = 4096;
+const MAX_STDERR_BYTES: usize = 4096;
 
 /// An exit that takes longer is a failure.
-const LONGEST_EXIT: Duration = Duration::from_secs(2);
+const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
 
 /// Runs one task of a part in a process of its own.
 #[must_use]
@@ -71,7 +71,7 @@ fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
         let lines = BufReader::new(stdout).lines().map_while(Result::ok);
         lines.filter_map(|line| Event::parse(&line)).try_for_each(|event| send.send(event))
     });
-    let errors = thread::spawn(move || tail(&mut stderr, KEPT));
+    let errors = thread::spawn(move || tail(&mut stderr, MAX_STDERR_BYTES));
 
     let deadline = Instant::now() + part.patience;
     let status = wait(&mut child, deadline);
@@ -98,7 +98,7 @@ fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
         let took = Duration::from_nanos(end.saturating_sub(exiting));
         ended.figures.push(("longest exit ms".into(), took.as_secs_f64() * 1e3));
         // Times are never checked in `scripts/test`.
-        if took > LONGEST_EXIT && !task.quick {
+        if took > MAX_EXIT_TIME && !task.quick {
             ended.failures.push(format!("the exit took {:.1} s{at}", took.as_secs_f64()));
         }
     }

@@ -12,7 +12,7 @@
 //! | [`campaign`] | parts run on devices for a given time |
 //! | [`summary`] | the table at the end |
 //! | [`memory`], [`panics`], [`devices`] | resident memory, a panic counter, opening devices |
-//! | [`program`] | a random program and what it must result in, for the part `programs` and for `fuzz/` |
+//! | [`program`] | a random program and its expected results, for the part `programs` and for `fuzz/` |
 //! | [`parts`] | one file per part, and the list of all of them |
 
 // Whether a device may cross threads follows from wgpu's types, which nest deep.

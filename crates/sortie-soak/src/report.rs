@@ -33,7 +33,7 @@ pub enum Event {
 }
 
 /// Faults that one child reports; more are only counted.
-const MOST_FAULTS: u64 = 20;
+const MAX_FAULTS: u64 = 20;
 
 impl Report {
     /// Names what comes next.
@@ -50,7 +50,7 @@ impl Report {
     /// Reports something that must not happen.
     pub fn fault(&mut self, what: impl Display) {
         self.faults += 1;
-        if self.faults <= MOST_FAULTS {
+        if self.faults <= MAX_FAULTS {
             send(&Event::Fault(what.to_string()));
         }
     }
@@ -94,8 +94,8 @@ impl Report {
     pub fn finish(mut self) -> bool {
         let panics = crate::panics::count();
         self.check(panics == 0, || format!("{panics} panics"));
-        if self.faults > MOST_FAULTS {
-            send(&Event::Fault(format!("… {} faults more", self.faults - MOST_FAULTS)));
+        if self.faults > MAX_FAULTS {
+            send(&Event::Fault(format!("… {} faults more", self.faults - MAX_FAULTS)));
         }
         send(&Event::Operations(self.operations));
         self.faults == 0
@@ -147,8 +147,8 @@ impl Event {
 }
 
 fn one_line(text: &str) -> String {
-    const MOST: usize = 2000;
-    let line: String = text.chars().take(MOST).collect();
+    const MAX_CHARS: usize = 2000;
+    let line: String = text.chars().take(MAX_CHARS).collect();
     line.replace(['\n', '\r'], " ⏎ ")
 }
 

@@ -1,15 +1,17 @@
-//! What batching does for many small requests: gradients of one state each, on every device there is.
+//! What batching does for many small requests: gradients of one state each, on every device.
 //!
-//! First 10,000 states (1,000 with `--quick`): `one-each` is a submission for each, waited for before the next; `one-each-ahead` has up to 64 of them under way; `batcher`
-//! is a request for each, from four threads through a `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×. All
-//! take turns, the last three seven times a round. A ratio is that of rates, to `one-each`, the median over all.
+//! First 10,000 states (1,000 with `--quick`): `one-each` is a submission for each, waited for before the next;
+//! `one-each-ahead` has up to 64 of them in flight; `batcher` is a request for each, from four threads through a
+//! `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×.
+//! All take turns. A ratio is the median ratio of rates to `one-each` within a round.
 //!
-//! Then tables of requests a second (in brackets: times `one-each`) through a `BatchedStates`: most rows of a batch (16 to 4,096, the rest as by default) by submitting
-//! threads (1 to 16), and the three presets by submitting threads. Threads are pipelined: together they keep three batches' worth of requests under way (two in flight, one to
-//! come), each its share, and ask for another whenever the oldest has been answered. `one at a time` are threads that wait for each answer before they ask again. How soon 99 % of
-//! the answers came, and how full batches were, is of four threads. The control is a cell that is run twice, and must read 1.0×.
+//! Then tables of requests a second (in brackets: times `one-each`) through a `BatchedStates`: rows of a batch (16 to
+//! 4,096) by submitting threads (1 to 16), and the three presets by submitting threads. Threads are pipelined: together
+//! they keep three batches of requests in flight, each thread its share, and send another when the oldest is answered.
+//! `one at a time` are threads that wait for each answer. The 99th percentile of latency, and how full batches were, are
+//! those of four threads. The control is a cell that is run twice, and must read 1.0×.
 //!
-//! It prints Markdown, or with `--json` one object a line.
+//! It prints Markdown, or with `--json` one object per line.
 //!
 //! `cargo bench -p sortie-states --bench batching [-- --quick] [--json] [--device NAME]`
 
@@ -22,36 +24,31 @@ use std::{
 };
 
 use sortie::{BatchConfig, Device, DeviceKind, DeviceOptions, Reading};
-use sortie_states::{Asking, BatchedStates, Gradient, Result, State, States, reference};
+use sortie_bench::{Args, Line, Outcome, Report, Rounds, quantile};
+use sortie_states::{BatchedStates, Gradient, Result, State, States, StatesFuture, reference};
 
 const SIZES: [usize; 5] = [16, 64, 256, 1024, 4096];
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// Threads of the contender `batcher`, of the control, and of what only one column is shown of.
+/// Threads of the contender `batcher`, of the control, and of the last two columns.
 const CALLERS: usize = 4;
-/// Times that a round has what takes milliseconds, and not seconds.
-const LAPS: usize = 7;
-/// Submissions under way of `one-each-ahead`.
-const AHEAD: usize = 64;
-/// Batches' worth of requests that threads keep under way together: as many as fit into the queue without waiting for room.
-const UNDER_WAY: usize = 3;
+/// Calls in a turn of those that take milliseconds instead of seconds.
+const CALLS_PER_TURN: u32 = 7;
+/// Submissions of `one-each-ahead` in flight.
+const MAX_IN_FLIGHT: usize = 64;
+/// Batches of requests that all threads together keep in flight: as many as fit into the queue without waiting for room.
+const BATCHES_IN_FLIGHT: usize = 3;
 
-fn main() -> Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
-    let effort = if has("--quick") { Effort::QUICK } else { Effort::FULL };
-    let list = Device::list();
-    let devices: Vec<(String, String)> = list
-        .iter()
-        .enumerate()
-        .filter(|(_, info)| info.kind != DeviceKind::Noop && info.backend != "gl")
-        .map(|(index, info)| (index.to_string(), info.name.clone()))
-        .filter(|(_, name)| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase())))
-        .collect();
-    for (index, name) in devices {
-        let options = DeviceOptions { device: Some(index), ..DeviceOptions::default() };
+fn main() -> Outcome<()> {
+    let args = Args::read(&["--device="]);
+    let effort = if args.quick { Effort::QUICK } else { Effort::FULL };
+    for (index, info) in Device::list().into_iter().enumerate() {
+        if info.kind == DeviceKind::Noop || info.backend == "gl" || !args.matches("--device", &info.name) {
+            continue;
+        }
+        let options = DeviceOptions { device: Some(index.to_string()), ..DeviceOptions::default() };
         let device = Device::open_with(options)?;
-        let bench = Bench { states: States::new(&device)?, device, name, effort, json: has("--json") };
+        let (states, report) = (States::new(&device)?, Report::new("states", args.json));
+        let bench = Bench { device, states, name: info.name, effort, json: args.json, report };
         bench.ways()?;
         bench.sizes()?;
         bench.presets()?;
@@ -63,19 +60,26 @@ fn main() -> Result<()> {
 #[derive(Clone, Copy)]
 struct Effort {
     states: u32,
-    /// Rounds of ways, at least, and for how long more are begun.
-    rounds: usize,
-    time: Duration,
-    /// Rounds of a table, and how long each of its cells is run in one.
+    /// Rounds of the first table.
+    rounds: Rounds,
+    /// Rounds of the other tables, and how long a cell is run in each.
     sweeps: usize,
     cell: Duration,
 }
 
 impl Effort {
-    const FULL: Self =
-        Self { states: 10_000, rounds: 2, time: Duration::from_secs(6), sweeps: 5, cell: Duration::from_millis(50) };
-    const QUICK: Self =
-        Self { states: 1000, rounds: 1, time: Duration::from_secs(1), sweeps: 1, cell: Duration::from_millis(20) };
+    const FULL: Self = Self {
+        states: 10_000,
+        rounds: Rounds { min: 2, max: 100, budget: Duration::from_secs(6) },
+        sweeps: 5,
+        cell: Duration::from_millis(50),
+    };
+    const QUICK: Self = Self {
+        states: 1000,
+        rounds: Rounds { min: 1, max: 100, budget: Duration::from_secs(1) },
+        sweeps: 1,
+        cell: Duration::from_millis(20),
+    };
 }
 
 struct Bench {
@@ -84,18 +88,11 @@ struct Bench {
     name: String,
     effort: Effort,
     json: bool,
+    report: Report,
 }
 
-/// A way to answer for all states.
+/// One way to compute the gradients of all states.
 type Way<'a> = &'a dyn Fn() -> Result<Vec<Gradient>>;
-
-/// What pipelined threads have got.
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    requests_per_s: f64,
-    p99_us: f64,
-    fill: f64,
-}
 
 /// A row of a table.
 struct Row {
@@ -103,92 +100,67 @@ struct Row {
     case: String,
     config: BatchConfig,
     /// Requests of all threads together; at least one each.
-    under_way: usize,
+    in_flight: usize,
 }
+
+/// What pipelined threads are measured by.
+const METRICS: [&str; 3] = ["requests_per_s", "p99_us", "fill"];
 
 struct Cell {
     row: usize,
     threads: usize,
-    /// The same as the one before: a control.
+    /// Whether it repeats the one before: the control.
     again: bool,
     batched: BatchedStates,
-    outcomes: Vec<Outcome>,
-}
-
-impl Cell {
-    fn median(&self, figure: fn(&Outcome) -> f64) -> f64 {
-        median(self.outcomes.iter().map(figure))
-    }
-
-    /// Ratio to these rates, sweep by sweep.
-    fn times(&self, rates: &[f64]) -> f64 {
-        median(self.outcomes.iter().zip(rates).map(|(own, rate)| own.requests_per_s / rate))
-    }
-
-    fn against(&self, other: &Self) -> f64 {
-        self.times(&other.outcomes.iter().map(|outcome| outcome.requests_per_s).collect::<Vec<_>>())
-    }
 }
 
 impl Bench {
-    /// 10,000 states, each way.
-    fn ways(&self) -> Result<()> {
+    /// All states, each way.
+    fn ways(&self) -> Outcome<()> {
         let (states, batched) = (&self.states, BatchedStates::new(&self.device, BatchConfig::default())?);
         let many: Vec<State> = (0..self.effort.states).map(scrambled).collect();
         let expected = reference::compute_gradients(&many);
         let whole: Way = &|| states.gradients(&many);
-        let ways: [(&str, &str, Way); 5] = [
-            ("one-each", "one-each", &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect()),
-            ("one-each-ahead", "one-each", &|| self.ahead(&many)),
-            ("batcher", "one-each", &|| from_callers(&batched, &many)),
-            ("one-batch", "one-each", whole),
-            ("one-batch-again", "one-batch", whole),
+        let ways: [(&str, usize, Way); 5] = [
+            ("one-each", 0, &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect()),
+            ("one-each-ahead", 0, &|| self.ahead(&many)),
+            ("batcher", 0, &|| from_callers(&batched, &many)),
+            ("one-batch", 0, whole),
+            ("one-batch-again", 3, whole),
         ];
-        // Of each round, of each way, of each lap.
-        let mut rates = Vec::new();
-        let begin = Instant::now();
-        let mut round = 0;
-        // The first round is not counted: there kernels are compiled and memory is made.
-        while round <= self.effort.rounds || begin.elapsed() < self.effort.time {
-            let mut laps = ways.map(|_| Vec::new());
-            for turn in 0..LAPS * ways.len() {
-                let at = (turn + round) % ways.len();
-                let (name, _, way) = ways[at];
-                let long = name.starts_with("one-each");
-                if long && (round == 0 || turn >= ways.len()) {
-                    continue;
-                }
+        let turn = |at: usize| -> Outcome<[f64; 1]> {
+            let (name, _, way) = ways[at];
+            let calls = if name.starts_with("one-each") { 1 } else { CALLS_PER_TURN };
+            let mut time = Duration::ZERO;
+            for _ in 0..calls {
                 let start = Instant::now();
                 let gradients = way()?;
-                laps[at].push(many.len() as f64 / start.elapsed().as_secs_f64());
-                assert!(agree(&gradients, &expected), "{name}: not what the reference says");
+                time += start.elapsed();
+                assert!(agree(&gradients, &expected), "{name}: not the gradients of the reference");
             }
-            rates.extend((round > 0).then_some(laps));
-            round += 1;
-        }
+            Ok([many.len() as f64 / (time / calls).as_secs_f64()])
+        };
+        // Kernels are compiled and memory is allocated in the first calls.
+        (2..ways.len()).try_for_each(|at| turn(at).map(drop))?;
+        let samples = self.effort.rounds.run(ways.len(), |at, _| turn(at))?;
         if !self.json {
             println!("\n### {}\n", self.name);
             println!("| gradients of {} states | µs a state | states a second | ratio |", many.len());
             println!("|---|---:|---:|---:|");
         }
-        for (at, (name, baseline, _)) in ways.iter().enumerate() {
-            let base = ways.iter().position(|(other, _, _)| other == baseline).unwrap_or(at);
-            let ratios = |round: &[Vec<f64>; 5]| -> Vec<f64> {
-                round[at].iter().zip(round[base].iter().cycle()).map(|(own, base)| own / base).collect()
-            };
-            let ratio = median(rates.iter().flat_map(ratios));
-            let rate = median(rates.iter().flat_map(|round| round[at].iter().copied()));
+        for (at, (name, base, _)) in ways.iter().enumerate() {
+            let (rate, ratio, baseline) = (samples.median(at, 0), samples.ratio(at, *base, 0), ways[*base].0);
             if self.json {
                 self.line("ways", many.len(), name, "states_per_s", rate, baseline, ratio);
             } else {
-                let of = if *baseline == "one-each" { String::new() } else { format!(" of `{baseline}`") };
+                let of = if *base == 0 { String::new() } else { format!(" of `{baseline}`") };
                 println!("| `{name}` | {:.2} | {} | {ratio:.2}×{of} |", 1e6 / rate, thousands(rate));
             }
         }
         Ok(())
     }
 
-    /// How many states a second are answered by a submission each.
+    /// States a second with a submission for each.
     fn one_each(&self, time: Duration) -> Result<f64> {
         let (start, mut count) = (Instant::now(), 0);
         while start.elapsed() < time {
@@ -200,34 +172,39 @@ impl Bench {
 
     /// A submission for each state, without waiting for it before the next.
     fn ahead(&self, many: &[State]) -> Result<Vec<Gradient>> {
-        let mut under_way: VecDeque<Reading<Gradient>> = VecDeque::with_capacity(AHEAD);
+        let mut in_flight: VecDeque<Reading<Gradient>> = VecDeque::with_capacity(MAX_IN_FLIGHT);
         let mut gradients = Vec::with_capacity(many.len());
         for state in many {
-            if under_way.len() == AHEAD {
-                gradients.extend(under_way.pop_front().map(Reading::wait).transpose()?.into_iter().flatten());
+            if in_flight.len() == MAX_IN_FLIGHT {
+                gradients.extend(in_flight.pop_front().map(Reading::wait).transpose()?.into_iter().flatten());
             }
             let mut batch = self.device.batch();
-            under_way.push_back(self.states.record_gradients(&mut batch, &[*state]));
-            // The reading hears what the ticket would.
+            in_flight.push_back(self.states.record_gradients(&mut batch, &[*state]));
+            // The reading waits for the batch, so the ticket is not needed.
             drop(batch.submit_async()?);
         }
-        for reading in under_way {
+        for reading in in_flight {
             gradients.extend(reading.wait()?);
         }
         Ok(gradients)
     }
 
     /// Batch sizes by threads.
-    fn sizes(&self) -> Result<()> {
+    fn sizes(&self) -> Outcome<()> {
         let rows = SIZES.map(|size| {
             let config = BatchConfig { max_batch_size: size, ..BatchConfig::default() };
-            Row { label: thousands(size as f64), case: format!("size={size}"), config, under_way: UNDER_WAY * size }
+            Row {
+                label: thousands(size as f64),
+                case: format!("size={size}"),
+                config,
+                in_flight: BATCHES_IN_FLIGHT * size,
+            }
         });
         self.table("most rows of a batch", &rows, Some(2))
     }
 
     /// Presets by threads, and how long it takes when each thread waits for its answer.
-    fn presets(&self) -> Result<()> {
+    fn presets(&self) -> Outcome<()> {
         let presets = [
             ("default", BatchConfig::default()),
             ("latency", BatchConfig::latency()),
@@ -240,104 +217,99 @@ impl Bench {
                     label: format!("{label}, one at a time"),
                     case: format!("{case} one-at-a-time"),
                     config,
-                    under_way: 0,
+                    in_flight: 0,
                 }
             } else {
-                Row { label, case, config, under_way: UNDER_WAY * config.max_batch_size }
+                Row { label, case, config, in_flight: BATCHES_IN_FLIGHT * config.max_batch_size }
             }
         };
         let rows: Vec<Row> = [false, true].iter().flat_map(|alone| presets.map(|preset| row(preset, *alone))).collect();
         self.table("preset", &rows, None)
     }
 
-    /// Rows by threads; perhaps with a cell, of this row, that is run twice.
-    fn table(&self, what: &str, rows: &[Row], control: Option<usize>) -> Result<()> {
+    /// Rows by threads; `control` is the row of the cell that is run twice.
+    fn table(&self, title: &str, rows: &[Row], control: Option<usize>) -> Outcome<()> {
         let mut cells: Vec<Cell> = Vec::new();
         for (row, Row { config, .. }) in rows.iter().enumerate() {
             let batched = BatchedStates::new(&self.device, *config)?;
             for threads in THREADS {
-                let cell = |again| Cell { row, threads, again, batched: batched.clone(), outcomes: Vec::new() };
+                let cell = |again| Cell { row, threads, again, batched: batched.clone() };
                 cells.push(cell(false));
                 cells.extend((control == Some(row) && threads == CALLERS).then(|| cell(true)));
             }
         }
-        // The first sweep is short and not counted: there kernels are compiled and memory is made.
-        let count = cells.len();
-        let mut singles = Vec::new();
-        for sweep in 0..=self.effort.sweeps {
-            let single = self.one_each(self.effort.cell)?;
-            singles.extend((sweep > 0).then_some(single));
-            for turn in 0..count {
-                let Cell { row, threads, batched, outcomes, .. } = &mut cells[(turn + sweep) % count];
-                let window = rows[*row].under_way.div_ceil(*threads).max(1);
-                let time = if sweep == 0 { Effort::QUICK.cell } else { self.effort.cell };
-                let outcome = pipelined(batched, *threads, window, time)?;
-                outcomes.extend((sweep > 0).then_some(outcome));
-            }
-        }
-        let find = |row: usize, threads: usize, again: bool| {
-            cells.iter().find(|cell| (cell.row, cell.threads, cell.again) == (row, threads, again))
+        // The last contender is `one-each`, the baseline of all cells.
+        let one_each = cells.len();
+        let turn = |at: usize, time: Duration| -> Outcome<[f64; 3]> {
+            let Some(Cell { row, threads, batched, .. }) = cells.get(at) else {
+                return Ok([self.one_each(time)?, f64::NAN, f64::NAN]);
+            };
+            Ok(pipelined(batched, *threads, rows[*row].in_flight.div_ceil(*threads).max(1), time)?)
         };
-        let noise = control.and_then(|row| Some(find(row, CALLERS, true)?.against(find(row, CALLERS, false)?)));
+        // Kernels are compiled and memory is allocated in a first, short sweep.
+        (0..=one_each).try_for_each(|at| turn(at, Effort::QUICK.cell).map(drop))?;
+        let samples = Rounds::new(self.effort.sweeps).run(one_each + 1, |at, _| turn(at, self.effort.cell))?;
+        let find = |row: usize, threads: usize, again: bool| {
+            cells.iter().position(|cell| (cell.row, cell.threads, cell.again) == (row, threads, again))
+        };
+        let of_callers = |row: usize| find(row, CALLERS, false).unwrap_or(one_each);
         if self.json {
-            for cell in &cells {
+            for (at, cell) in cells.iter().enumerate() {
                 let Row { case, config, .. } = &rows[cell.row];
                 let (case, n) = (format!("threads={} {case}", cell.threads), config.max_batch_size);
-                let rate = cell.median(|outcome| outcome.requests_per_s);
-                match noise.filter(|_| cell.again) {
-                    Some(noise) => self.line(&case, n, "batched-again", "requests_per_s", rate, "batched", noise),
-                    None => self.line(&case, n, "batched", "requests_per_s", rate, "one-each", cell.times(&singles)),
-                }
-                if !cell.again {
-                    self.line(&case, n, "batched", "p99_us", cell.median(|outcome| outcome.p99_us), "batched", 1.0);
-                    self.line(&case, n, "batched", "fill", cell.median(|outcome| outcome.fill), "batched", 1.0);
+                let [rate, p99, fill] = [0, 1, 2].map(|metric| samples.median(at, metric));
+                if cell.again {
+                    let ratio = samples.ratio(at, of_callers(cell.row), 0);
+                    self.line(&case, n, "batched-again", METRICS[0], rate, "batched", ratio);
+                } else {
+                    self.line(&case, n, "batched", METRICS[0], rate, "one-each", samples.ratio(at, one_each, 0));
+                    self.line(&case, n, "batched", METRICS[1], p99, "batched", 1.0);
+                    self.line(&case, n, "batched", METRICS[2], fill, "batched", 1.0);
                 }
             }
             return Ok(());
         }
         let heads =
             THREADS.map(|threads| format!(" {threads} thread{} |", if threads == 1 { "" } else { "s" })).concat();
-        println!("\n| {what} |{heads} 99 % within | full |\n|---|{}", "---:|".repeat(THREADS.len() + 2));
+        println!("\n| {title} |{heads} 99 % within | full |\n|---|{}", "---:|".repeat(THREADS.len() + 2));
         for (row, Row { label, .. }) in rows.iter().enumerate() {
-            let shown = |cell: &Cell| {
-                let rate = cell.median(|outcome| outcome.requests_per_s);
-                format!(" {} k ({}×) |", digits(rate / 1e3), digits(cell.times(&singles)))
+            let shown = |at: usize| {
+                let (rate, ratio) = (samples.median(at, 0) / 1e3, samples.ratio(at, one_each, 0));
+                format!(" {} k ({}×) |", digits(rate), digits(ratio))
             };
             let rates: String = THREADS.iter().filter_map(|threads| find(row, *threads, false)).map(shown).collect();
-            let middle =
-                |figure: fn(&Outcome) -> f64| find(row, CALLERS, false).map_or(f64::NAN, |cell| cell.median(figure));
-            let (p99, fill) = (middle(|outcome| outcome.p99_us) / 1e3, middle(|outcome| outcome.fill));
-            println!("| {label} |{rates} {p99:.2} ms | {:.0} % |", 100.0 * fill);
+            let [p99, fill] = [1, 2].map(|metric| samples.median(of_callers(row), metric));
+            println!("| {label} |{rates} {:.2} ms | {:.0} % |", p99 / 1e3, 100.0 * fill);
         }
-        if let (Some(row), Some(noise)) = (control, noise) {
-            println!("\nControl: {} with {CALLERS} threads again is {noise:.2}× of itself.", rows[row].label);
+        if let Some(row) = control
+            && let Some(again) = find(row, CALLERS, true)
+        {
+            let ratio = samples.ratio(again, of_callers(row), 0);
+            println!("\nControl: {} with {CALLERS} threads again is {ratio:.2}× of itself.", rows[row].label);
         }
         Ok(())
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of a line")]
     fn line(&self, case: &str, n: usize, contender: &str, metric: &str, value: f64, baseline: &str, ratio: f64) {
-        let device = &self.name;
-        println!(
-            "{{\"bench\":\"states\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{contender}\",\"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":\"{baseline}\",\"ratio\":{ratio:.3}}}"
-        );
+        self.report.line(&Line { device: &self.name, case, n, contender, metric, value, baseline, ratio });
     }
 }
 
 /// A request for each state, from a few threads.
 fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>> {
-    let window = (UNDER_WAY * batched.batcher().config().max_batch_size).div_ceil(CALLERS);
+    let window = (BATCHES_IN_FLIGHT * batched.batcher().config().max_batch_size).div_ceil(CALLERS);
     let call = |own: &[State]| -> sortie::Result<Vec<Gradient>> {
-        let mut under_way = VecDeque::with_capacity(window);
+        let mut in_flight = VecDeque::with_capacity(window);
         let mut gradients = Vec::with_capacity(own.len());
         for state in own {
-            if under_way.len() == window {
-                gradients.extend(under_way.pop_front().map(Asking::wait).transpose()?.into_iter().flatten());
+            if in_flight.len() == window {
+                gradients.extend(in_flight.pop_front().map(StatesFuture::wait).transpose()?.into_iter().flatten());
             }
-            under_way.push_back(batched.gradients(vec![*state]).begin());
+            in_flight.push_back(batched.gradients(vec![*state]).send());
         }
-        for asking in under_way {
-            gradients.extend(asking.wait()?);
+        for future in in_flight {
+            gradients.extend(future.wait()?);
         }
         Ok(gradients)
     };
@@ -349,26 +321,26 @@ fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>
     Ok(answers?.concat())
 }
 
-/// Threads that keep so many requests under way each, for so long.
-fn pipelined(batched: &BatchedStates, threads: usize, window: usize, time: Duration) -> Result<Outcome> {
+/// Threads that each keep `window` requests in flight for `time`: the values of [`METRICS`].
+fn pipelined(batched: &BatchedStates, threads: usize, window: usize, time: Duration) -> Result<[f64; 3]> {
     let before = batched.metrics();
     let start = Instant::now();
     let end = start + time;
     let call = |thread: usize| -> sortie::Result<Vec<f64>> {
         let state = scrambled(thread as u32);
-        let mut under_way: VecDeque<(Instant, Asking<Vec<Gradient>>)> = VecDeque::with_capacity(window);
+        let mut in_flight: VecDeque<(Instant, StatesFuture<Vec<Gradient>>)> = VecDeque::with_capacity(window);
         let mut latencies = Vec::new();
         loop {
             let now = Instant::now();
             if now < end {
-                under_way.push_back((now, batched.gradients(vec![state]).begin()));
-                if under_way.len() < window {
+                in_flight.push_back((now, batched.gradients(vec![state]).send()));
+                if in_flight.len() < window {
                     continue;
                 }
             }
-            let Some((asked, asking)) = under_way.pop_front() else { return Ok(latencies) };
-            asking.wait()?;
-            latencies.push(1e6 * asked.elapsed().as_secs_f64());
+            let Some((sent, future)) = in_flight.pop_front() else { return Ok(latencies) };
+            future.wait()?;
+            latencies.push(1e6 * sent.elapsed().as_secs_f64());
         }
     };
     let latencies: sortie::Result<Vec<_>> = thread::scope(|scope| {
@@ -376,18 +348,14 @@ fn pipelined(batched: &BatchedStates, threads: usize, window: usize, time: Durat
         callers.into_iter().map(|caller| caller.join().unwrap_or_else(|_| unreachable!("a caller panicked"))).collect()
     });
     let taken = start.elapsed().as_secs_f64();
-    let mut latencies = latencies?.concat();
-    latencies.sort_by(f64::total_cmp);
-    let (after, most) = (batched.metrics(), batched.batcher().config().max_batch_size);
-    let flown = (after.rows - before.rows) as f64 / (after.batches - before.batches).max(1) as f64;
-    Ok(Outcome {
-        requests_per_s: latencies.len() as f64 / taken,
-        p99_us: latencies.get(latencies.len() * 99 / 100).copied().unwrap_or(f64::NAN),
-        fill: flown / most as f64,
-    })
+    let latencies = latencies?.concat();
+    let (after, capacity) = (batched.metrics(), batched.batcher().config().max_batch_size);
+    let rows_per_batch = (after.rows - before.rows) as f64 / (after.batches - before.batches).max(1) as f64;
+    let rate = latencies.len() as f64 / taken;
+    Ok([rate, quantile(latencies, 0.99), rows_per_batch / capacity as f64])
 }
 
-/// A state of which no two layers need be alike.
+/// A state with a pseudo-random byte in each layer.
 fn scrambled(seed: u32) -> State {
     let byte = |layer: u32| (16 * seed + layer).wrapping_mul(0x9e37_79b1).to_be_bytes()[0];
     State::from_bytes(std::array::from_fn(|layer| byte(layer as u32)))
@@ -401,12 +369,6 @@ fn agree(answers: &[Gradient], expected: &[Gradient]) -> bool {
             .all(|(one, other)| (one.rho - other.rho).abs() < 1e-3 && one.theta == other.theta)
     };
     answers.len() == expected.len() && answers.iter().zip(expected).all(near)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Three digits or so.

@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     };
     let points: Vec<_> = (0..FRAMES).map(point).collect();
 
-    // All frames of all three fly together.
+    // All frames of all three are one submission.
     let before = device.metrics();
     let mut batch = device.batch();
     let frames = states.record_sequence(&mut batch, &[straight, shorter])?;

@@ -13,7 +13,7 @@ const CALLERS: usize = 16;
 fn main() -> Result<()> {
     let device = Device::open()?;
     let states = States::new(&device)?;
-    // With room for all, so that nobody waits to be let in.
+    // With room for all requests, so that no caller waits for the queue.
     let config = BatchConfig { queue_capacity: Some(STATES), ..BatchConfig::default() };
     let batched = BatchedStates::new(&device, config)?;
     let many: Vec<_> = (0..STATES as u32).map(scrambled).collect();
@@ -42,10 +42,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Each caller asks for its own states, one by one, without waiting for an answer before it asks for the next.
+/// Each caller sends a request for each of its states, without waiting for the answer before the next.
 fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>> {
     let call = |own: &[State]| -> sortie::Result<Vec<Gradient>> {
-        let asked: Vec<_> = own.iter().map(|state| batched.gradients(vec![*state]).begin()).collect();
+        let asked: Vec<_> = own.iter().map(|state| batched.gradients(vec![*state]).send()).collect();
         asked.into_iter().map(|asking| Ok(asking.wait()?[0])).collect()
     };
     let answers: sortie::Result<Vec<_>> = thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn from_callers(batched: &BatchedStates, many: &[State]) -> Result<Vec<Gradient>
     Ok(answers?.concat())
 }
 
-/// A state of which no two layers need be alike.
+/// A state with a pseudo-random byte in each layer.
 fn scrambled(seed: u32) -> State {
     let byte = |layer: u32| (16 * seed + layer).wrapping_mul(0x9e37_79b1).to_be_bytes()[0];
     State::from_bytes(std::array::from_fn(|layer| byte(layer as u32)))

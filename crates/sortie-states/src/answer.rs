@@ -1,32 +1,32 @@
-//! What one caller of a batcher gets.
+//! The answer to one request.
 
 use crate::{gradient::Gradient, state::State};
 
-/// The answer to an [`Ask`](crate::Ask).
+/// The answer to an [`StatesRequest`](crate::StatesRequest).
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device};
-/// use sortie_states::{Answer, Ask, State, StatesJob};
+/// use sortie_states::{Answer, StatesRequest, State, StatesJob};
 ///
 /// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::default())?;
-/// match batcher.call_blocking(Ask::gradients(vec![State::from_byte(0x40)]))? {
+/// match batcher.call_blocking(StatesRequest::gradients(vec![State::from_byte(0x40)]))? {
 ///     Answer::Gradients(gradients) => assert_eq!(gradients.len(), 1),
-///     other => panic!("gradients were asked for: {other:?}"),
+///     other => panic!("not gradients: {other:?}"),
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To one for gradients: as many as states.
+    /// Gradients: one for each state.
     Gradients(Vec<Gradient>),
-    /// To an interpolation or a curve: a state for each. To a sequence: all states of the first frame, then those of the next.
+    /// States: of an interpolation or a curve, or all frames of a sequence in order.
     States(Vec<State>),
-    /// To one for distances: as many as pairs.
+    /// Distances: one for each pair.
     Distances(Vec<f32>),
 }
 
 impl Answer {
-    /// Of parts of one request, in their order.
+    /// Concatenates the answers to the parts of one request.
     pub(crate) fn join(parts: Vec<Self>) -> Self {
         let mut parts = parts.into_iter();
         let first = parts.next().unwrap_or_else(|| unreachable!("a request has parts"));
@@ -42,14 +42,14 @@ impl Answer {
     }
 
     pub(crate) fn into_gradients(self) -> Vec<Gradient> {
-        if let Self::Gradients(gradients) = self { gradients } else { unreachable!("gradients were asked for") }
+        if let Self::Gradients(gradients) = self { gradients } else { unreachable!("the request was for gradients") }
     }
 
     pub(crate) fn into_states(self) -> Vec<State> {
-        if let Self::States(states) = self { states } else { unreachable!("states were asked for") }
+        if let Self::States(states) = self { states } else { unreachable!("the request was for states") }
     }
 
     pub(crate) fn into_distances(self) -> Vec<f32> {
-        if let Self::Distances(distances) = self { distances } else { unreachable!("distances were asked for") }
+        if let Self::Distances(distances) = self { distances } else { unreachable!("the request was for distances") }
     }
 }

@@ -1,4 +1,4 @@
-//! A front for any number of callers, whose requests share batches.
+//! The operations for many callers, whose requests share batches.
 
 use std::{
     fmt,
@@ -11,21 +11,21 @@ use sortie::{BatchConfig, BatchMetrics, Batcher, CallOptions, Fleet, OnDevice, R
 
 use crate::{
     answer::Answer,
-    ask::Ask,
     gradient::Gradient,
     job::StatesJob,
     request::{Bezier, Interpolation, Sequence},
     state::State,
+    states_request::StatesRequest,
 };
 
-/// The operations of [`States`](crate::States), for thousands of callers that ask for a little each. Cheap to clone, usable from any thread and with
-/// any executor.
+/// The operations of [`States`](crate::States), for thousands of callers with small requests. Cheap to clone, usable from
+/// any thread and with any executor.
 ///
-/// What callers ask for at about the same time shares a batch, whatever its kind: one upload, one submission, one read. Each caller gets
-/// its own answer, with the same bits as if it had asked alone; a mistake is nobody else's. [`BatchConfig`] says how many rows a batch
-/// may have, which are states of answers, and how long a request waits for others.
+/// Requests that arrive at about the same time share a batch, whatever their kind: one upload, one submission, one read.
+/// Each caller gets its own answer, with the same bits as if it were alone; an invalid request fails only itself.
+/// [`BatchConfig`] says how many rows (states of answers) a batch may have, and how long a request waits for others.
 ///
-/// Every method returns an [`Asking`], which can be awaited or [waited for](Asking::wait).
+/// Every method returns an [`StatesFuture`], which can be awaited or [waited for](StatesFuture::wait).
 ///
 /// ```
 /// use sortie::{BatchConfig, Device};
@@ -62,7 +62,7 @@ impl BatchedStates {
         Ok(Self { batcher: Batcher::new(devices.into(), StatesJob, config)?, call: CallOptions::default() })
     }
 
-    /// The same, but that what is asked of it has this deadline or priority.
+    /// The same batcher, with a deadline or priority for the requests made through this handle.
     ///
     /// ```
     /// use std::time::Instant;
@@ -82,47 +82,48 @@ impl BatchedStates {
     }
 
     /// How |z| of every layer changes: see [`Slope`](crate::Slope).
-    pub fn gradients(&self, states: Vec<State>) -> Asking<Vec<Gradient>> {
-        self.ask(Ask::gradients(states), |answer, _| answer.into_gradients())
+    pub fn gradients(&self, states: Vec<State>) -> StatesFuture<Vec<Gradient>> {
+        self.request(StatesRequest::gradients(states), |answer, _| answer.into_gradients())
     }
 
     /// States between two: see [`Interpolation`].
-    pub fn interpolate(&self, request: Interpolation) -> Asking<Vec<State>> {
-        self.ask(request.into(), |answer, _| answer.into_states())
+    pub fn interpolate(&self, request: Interpolation) -> StatesFuture<Vec<State>> {
+        self.request(request.into(), |answer, _| answer.into_states())
     }
 
     /// Frames of an animation, for each its states: see [`Sequence`].
-    pub fn sequence(&self, request: Sequence) -> Asking<Vec<Vec<State>>> {
+    pub fn sequence(&self, request: Sequence) -> StatesFuture<Vec<Vec<State>>> {
         let frames = Frames { count: request.frames, len: request.a.len() };
-        Asking { frames, ..self.ask(request.into(), |answer, frames| frames.cut(&answer.into_states())) }
+        StatesFuture { frames, ..self.request(request.into(), |answer, frames| frames.split(&answer.into_states())) }
     }
 
     /// Points of a quadratic curve: see [`Bezier`].
-    pub fn quadratic_bezier(&self, request: Bezier<3>) -> Asking<Vec<State>> {
-        self.ask(request.into(), |answer, _| answer.into_states())
+    pub fn quadratic_bezier(&self, request: Bezier<3>) -> StatesFuture<Vec<State>> {
+        self.request(request.into(), |answer, _| answer.into_states())
     }
 
     /// Points of a cubic curve: see [`Bezier`].
-    pub fn cubic_bezier(&self, request: Bezier<4>) -> Asking<Vec<State>> {
-        self.ask(request.into(), |answer, _| answer.into_states())
+    pub fn cubic_bezier(&self, request: Bezier<4>) -> StatesFuture<Vec<State>> {
+        self.request(request.into(), |answer, _| answer.into_states())
     }
 
-    /// How far apart the two states of each pair are as complex numbers: see [`state_distance`](crate::reference::state_distance).
-    pub fn state_distance(&self, pairs: Vec<[State; 2]>) -> Asking<Vec<f32>> {
-        self.ask(Ask::state_distance(pairs), |answer, _| answer.into_distances())
+    /// Distances of pairs of states as complex numbers: see [`state_distance`](crate::reference::state_distance).
+    pub fn state_distance(&self, pairs: Vec<[State; 2]>) -> StatesFuture<Vec<f32>> {
+        self.request(StatesRequest::state_distance(pairs), |answer, _| answer.into_distances())
     }
 
-    /// How long the way between the two states of each pair is: see [`geodesic_distance`](crate::reference::geodesic_distance).
-    pub fn geodesic_distance(&self, pairs: Vec<[State; 2]>) -> Asking<Vec<f32>> {
-        self.ask(Ask::geodesic_distance(pairs), |answer, _| answer.into_distances())
+    /// Distances of pairs of states in log-polar coordinates: see
+    /// [`geodesic_distance`](crate::reference::geodesic_distance).
+    pub fn geodesic_distance(&self, pairs: Vec<[State; 2]>) -> StatesFuture<Vec<f32>> {
+        self.request(StatesRequest::geodesic_distance(pairs), |answer, _| answer.into_distances())
     }
 
-    /// Lets no more requests in. Those that are in are answered.
+    /// Accepts no more requests. Those that are queued are answered.
     pub fn close(&self) {
         self.batcher.close();
     }
 
-    /// What it has done so far.
+    /// Counts and times so far.
     #[must_use]
     pub fn metrics(&self) -> BatchMetrics {
         self.batcher.metrics()
@@ -134,36 +135,36 @@ impl BatchedStates {
         &self.batcher
     }
 
-    fn ask<T>(&self, ask: Ask, take: fn(Answer, Frames) -> T) -> Asking<T> {
-        Asking { calling: self.batcher.call_with(ask, self.call), frames: Frames::default(), take }
+    fn request<T>(&self, request: StatesRequest, take: fn(Answer, Frames) -> T) -> StatesFuture<T> {
+        StatesFuture { response: self.batcher.call_with(request, self.call), frames: Frames::default(), take }
     }
 }
 
-/// An answer to come: a future, or something to [wait](Asking::wait) for.
+/// The answer to a request: a future, or something to [wait](StatesFuture::wait) for.
 ///
-/// Nothing happens until it is polled. Dropped before its batch flies, it takes no part in it.
+/// The request is sent when it is first polled. If it is dropped before its batch is submitted, it is left out.
 ///
 /// ```
 /// use sortie::{BatchConfig, Device};
 /// use sortie_states::{BatchedStates, State};
 ///
 /// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;
-/// let asking = states.state_distance(vec![[State::from_byte(0x00), State::from_byte(0x40)]]);
-/// assert_eq!(asking.wait()?.len(), 1); // or `asking.await?`
+/// let distances = states.state_distance(vec![[State::from_byte(0x00), State::from_byte(0x40)]]);
+/// assert_eq!(distances.wait()?.len(), 1); // or `distances.await?`
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[must_use = "nothing is asked until it is awaited"]
-pub struct Asking<T> {
-    calling: ResponseFuture<OnDevice<StatesJob>>,
+#[must_use = "the request is sent when this is awaited"]
+pub struct StatesFuture<T> {
+    response: ResponseFuture<OnDevice<StatesJob>>,
     frames: Frames,
-    /// How the answer of the job becomes the caller's.
+    /// Turns the answer of the job into that of the caller.
     take: fn(Answer, Frames) -> T,
 }
 
-// Nothing of it is pinned.
-impl<T> Unpin for Asking<T> {}
+// No field is pinned.
+impl<T> Unpin for StatesFuture<T> {}
 
-/// Of a sequence.
+/// The shape of a sequence.
 #[derive(Clone, Copy, Debug, Default)]
 struct Frames {
     count: usize,
@@ -171,51 +172,52 @@ struct Frames {
     len: usize,
 }
 
-impl<T> Asking<T> {
-    /// Asks now, and leaves the answer for later: so that one thread can have several requests under way.
+impl<T> StatesFuture<T> {
+    /// Sends the request now, so that one thread can have several requests in flight.
     ///
     /// ```
     /// use sortie::{BatchConfig, Device};
     /// use sortie_states::{BatchedStates, State};
     ///
     /// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;
-    /// let under_way: Vec<_> = (0..100).map(|byte| states.gradients(vec![State::from_byte(byte)]).begin()).collect();
-    /// for gradients in under_way {
+    /// let in_flight: Vec<_> = (0..100).map(|byte| states.gradients(vec![State::from_byte(byte)]).send()).collect();
+    /// for gradients in in_flight {
     ///     assert_eq!(gradients.wait()?.len(), 1);
     /// }
     /// # Ok::<(), sortie::Error>(())
     /// ```
-    pub fn begin(self) -> Self {
-        Self { calling: self.calling.send(), ..self }
+    pub fn send(self) -> Self {
+        Self { response: self.response.send(), ..self }
     }
 
     /// Waits for the answer.
     ///
     /// # Errors
-    /// [`Input`](sortie::ErrorKind::Input) when the request makes no sense, [`Overloaded`](sortie::ErrorKind::Overloaded) when there is no room and the
-    /// batcher does not wait for it, [`Expired`](sortie::ErrorKind::Expired), [`Canceled`](sortie::ErrorKind::Canceled) when it has been closed, and whatever the device fails with.
+    /// [`Input`](sortie::ErrorKind::Input) for an invalid request, [`Overloaded`](sortie::ErrorKind::Overloaded) when the
+    /// queue is full and the batcher rejects, [`Expired`](sortie::ErrorKind::Expired),
+    /// [`Canceled`](sortie::ErrorKind::Canceled) when the batcher has been closed, and errors of the device.
     pub fn wait(self) -> sortie::Result<T> {
-        self.calling.wait().map(|answer| (self.take)(answer, self.frames))
+        self.response.wait().map(|answer| (self.take)(answer, self.frames))
     }
 }
 
-impl<T> Future for Asking<T> {
+impl<T> Future for StatesFuture<T> {
     type Output = sortie::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = Pin::new(&mut self.calling).poll(cx);
+        let answer = Pin::new(&mut self.response).poll(cx);
         answer.map_ok(|answer| (self.take)(answer, self.frames))
     }
 }
 
-impl<T> fmt::Debug for Asking<T> {
+impl<T> fmt::Debug for StatesFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asking").field("calling", &self.calling).finish_non_exhaustive()
+        f.debug_struct("StatesFuture").field("response", &self.response).finish_non_exhaustive()
     }
 }
 
 impl Frames {
-    fn cut(self, states: &[State]) -> Vec<Vec<State>> {
+    fn split(self, states: &[State]) -> Vec<Vec<State>> {
         (0..self.count).map(|frame| states[frame * self.len..][..self.len].to_vec()).collect()
     }
 }

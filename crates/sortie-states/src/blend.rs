@@ -1,4 +1,5 @@
-//! Requests laid out for the device: control points once, and for every state of an answer where its own lie and how they pull.
+//! Requests laid out for the device: control points once, and for each state of an answer the index of its control points
+//! and their weights.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -8,8 +9,8 @@ use crate::{
     weights::Weights,
 };
 
-/// A batch brings at most 4 GiB, and an entry is 32 bytes.
-pub(crate) const MOST: usize = 1 << 27;
+/// A batch uploads at most 4 GiB, and an entry is 32 bytes.
+pub(crate) const MAX_ENTRIES: usize = 1 << 27;
 
 /// One state of an answer, as `kernels/blend.wgsl` has it.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -40,14 +41,14 @@ impl Blends {
         arc: bool,
     ) -> Result<()> {
         let len = points[0].len();
-        let too_many = StatesError::TooMany { request, limit: MOST };
-        let room = |used: usize, times: usize| len.checked_mul(times).is_some_and(|more| more <= MOST - used);
+        let too_many = StatesError::TooMany { request, limit: MAX_ENTRIES };
+        let room = |used: usize, times: usize| len.checked_mul(times).is_some_and(|more| more <= MAX_ENTRIES - used);
         if !room(self.points.len(), N) || !room(self.blends.len(), frames.len()) {
             return Err(too_many);
         }
-        let first = small(self.points.len());
+        let first = to_u32(self.points.len());
         points.iter().for_each(|point| self.points.extend_from_slice(point));
-        let (stride, degree) = (small(len), small(N - 1));
+        let (stride, degree) = (to_u32(len), to_u32(N - 1));
         for Weights { weights, whole } in frames {
             let states = first..first + stride;
             self.blends.extend(states.map(|first| Blend { weights, whole, first, stride, degree, arc: arc.into() }));
@@ -56,8 +57,8 @@ impl Blends {
     }
 }
 
-pub(crate) fn small(count: usize) -> u32 {
-    u32::try_from(count).unwrap_or_else(|_| unreachable!("counts are at most {MOST}"))
+pub(crate) fn to_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or_else(|_| unreachable!("counts are at most {MAX_ENTRIES}"))
 }
 
 #[cfg(test)]
@@ -65,12 +66,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_batch_holds_is_refused_before_it_is_laid_out() {
+    fn a_request_that_no_batch_can_hold_is_refused_before_it_is_laid_out() {
         let mut all = Blends::default();
         let states = [State::default(); 1 << 10];
         let frames = (0..1 << 20_u32).map(|frame| Weights::frame(frame, 1 << 20));
         let error = all.add(7, [&states, &states], frames, true);
-        assert!(matches!(error, Err(StatesError::TooMany { request: 7, limit: MOST })), "{error:?}");
+        assert!(matches!(error, Err(StatesError::TooMany { request: 7, limit: MAX_ENTRIES })), "{error:?}");
         assert!(all.points.is_empty() && all.blends.is_empty());
     }
 }

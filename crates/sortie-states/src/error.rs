@@ -5,7 +5,7 @@ use std::fmt;
 /// What every fallible call of this crate returns.
 pub type Result<T, E = StatesError> = std::result::Result<T, E>;
 
-/// A request that makes no sense, by its index among those of the call, or a device that failed.
+/// An invalid request, named by its index in the call, or a failed device.
 ///
 /// ```
 /// use sortie_states::{Interpolation, State, States, StatesError};
@@ -49,7 +49,7 @@ pub enum StatesError {
 }
 
 impl StatesError {
-    /// What is wrong, for someone who has made one request only.
+    /// The reason, without the index of the request.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Lengths { first, other, which, .. } => {

@@ -2,24 +2,28 @@
 
 use sortie::{Answers, Batch, Device, DeviceJob};
 
-use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::States};
+use crate::{
+    answer::Answer, error::StatesError, staged_inputs::StagedInputs, states::States, states_request::StatesRequest,
+};
 
-/// What a [`Batcher`](sortie::Batcher) runs to answer requests of every kind; [`BatchedStates`](crate::BatchedStates) is one with typed methods.
+/// The job that answers requests of every kind; [`BatchedStates`](crate::BatchedStates) is its
+/// [`Batcher`](sortie::Batcher) with typed methods.
 ///
-/// Kinds do not matter to who shares a batch: it is one upload and one read (a staging buffer each), and one submission of at most four dispatches side
-/// by side: gradients, all that lies between states, and the two distances. A row is a state of the answer, or a distance; a request with more rows than a batch
-/// may have is cut, and its answer put together again. One without rows needs no device. One that makes no sense fails, by itself, with
-/// [`Input`](sortie::ErrorKind::Input).
+/// Requests of all kinds share a batch: one upload and one read (a staging buffer each), and one submission of at most
+/// four independent dispatches: gradients, states between others, and the two distances. A row is a state of the answer,
+/// or a distance. A request with more rows than a batch may have is split, and its answer joined again. A request without
+/// rows needs no device. An invalid request fails with [`Input`](sortie::ErrorKind::Input); the others of its batch do
+/// not.
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device};
-/// use sortie_states::{Ask, State, StatesJob};
+/// use sortie_states::{StatesRequest, State, StatesJob};
 ///
 /// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::latency())?;
 /// let (a, b) = (State::from_byte(0x00), State::from_byte(0x40));
-/// // Requests of two kinds, in one batch if they come together.
-/// let gradients = batcher.call(Ask::gradients(vec![a, b])).send();
-/// let distances = batcher.call(Ask::state_distance(vec![[a, b]])).send();
+/// // Requests of two kinds, which may share a batch.
+/// let gradients = batcher.call(StatesRequest::gradients(vec![a, b])).send();
+/// let distances = batcher.call(StatesRequest::state_distance(vec![[a, b]])).send();
 /// gradients.wait()?;
 /// distances.wait()?;
 /// # Ok::<(), sortie::Error>(())
@@ -27,49 +31,53 @@ use crate::{answer::Answer, ask::Ask, error::StatesError, load::Load, states::St
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StatesJob;
 
-/// What the job keeps on a device: kernels, and room for what a batch brings.
+/// Worker state of the job on one device: kernels, and memory for the inputs of a batch.
 #[derive(Debug)]
-pub struct Ready {
+pub struct StatesWorker {
     states: States,
-    load: Load,
+    inputs: StagedInputs,
 }
 
 impl DeviceJob for StatesJob {
-    type Input = Ask;
+    type Input = StatesRequest;
     type Output = Answer;
-    type Ready = Ready;
+    type Ready = StatesWorker;
 
-    fn prepare(&self, device: &Device) -> sortie::Result<Ready> {
+    fn prepare(&self, device: &Device) -> sortie::Result<StatesWorker> {
         match States::new(device) {
-            Ok(states) => Ok(Ready { states, load: Load::default() }),
+            Ok(states) => Ok(StatesWorker { states, inputs: StagedInputs::default() }),
             Err(StatesError::Device(error)) => Err(error),
-            Err(error) => unreachable!("nothing was asked for: {error}"),
+            Err(error) => unreachable!("no request was made: {error}"),
         }
     }
 
-    fn rows(&self, ask: &Ask) -> usize {
-        ask.rows()
+    fn rows(&self, request: &StatesRequest) -> usize {
+        request.rows()
     }
 
-    fn check(&self, ask: &Ask) -> sortie::Result<()> {
-        ask.check()
+    fn check(&self, request: &StatesRequest) -> sortie::Result<()> {
+        request.check()
     }
 
-    fn answer_immediately(&self, ask: &Ask) -> Option<Answer> {
-        (ask.rows() == 0).then(|| ask.nothing())
+    fn answer_immediately(&self, request: &StatesRequest) -> Option<Answer> {
+        (request.rows() == 0).then(|| request.empty_answer())
     }
 
-    fn split(&self, ask: Ask, rows: usize) -> Vec<Ask> {
-        ask.split(rows)
+    fn split(&self, request: StatesRequest, rows: usize) -> Vec<StatesRequest> {
+        request.split(rows)
     }
 
     fn join(&self, parts: Vec<Answer>) -> Answer {
         Answer::join(parts)
     }
 
-    fn record(&self, ready: &mut Ready, batch: &mut Batch, asks: &[Ask]) -> sortie::Result<Answers<Answer>> {
-        let Ready { states, load } = ready;
-        let landing = load.record(states, batch, asks)?;
-        Ok(Box::new(move || landing.answers()))
+    fn record(
+        &self,
+        worker: &mut StatesWorker,
+        batch: &mut Batch,
+        requests: &[StatesRequest],
+    ) -> sortie::Result<Answers<Answer>> {
+        let pending = worker.inputs.record(&worker.states, batch, requests)?;
+        Ok(Box::new(move || pending.answers()))
     }
 }

@@ -1,10 +1,10 @@
-//! Log-polar states: sixteen complex numbers in sixteen bytes, and what is done with thousands of them at once.
+//! Log-polar states, sixteen complex numbers in sixteen bytes, and operations on thousands of them at once.
 //!
-//! A [`State`] has one byte for each of its 16 layers. The high nibble is ρ (signed, −8…7), the low nibble θ (0…15), and the layer stands for
-//! z = 2^(ρ/4)·e^(iθ·2π/16); at ρ = −8 it is 0.
+//! A [`State`] has one byte for each of its 16 layers. The high nibble is ρ (signed, −8…7), the low nibble θ (0…15), and
+//! the layer stands for z = 2^(ρ/4)·e^(iθ·2π/16); at ρ = −8 it is 0.
 //!
-//! [`States`] does the work on a [`sortie::Device`]: every call takes many requests and answers them with one submission and one dispatch,
-//! whatever each of them asks for. [`reference`](mod@reference) says what the answers are, in plain Rust.
+//! [`States`] runs the operations on a [`sortie::Device`]: every call takes many requests and answers them with one
+//! submission and one dispatch. [`reference`](mod@reference) defines the answers, in plain Rust.
 //!
 //! ```
 //! use sortie_states::{Interpolation, State, States};
@@ -19,7 +19,7 @@
 //! # Ok::<(), sortie_states::StatesError>(())
 //! ```
 //!
-//! Callers that have a little each, and do not know of each other, ask [`BatchedStates`]: their requests share batches.
+//! Independent callers with small requests use [`BatchedStates`]: their requests share batches.
 //!
 //! # Layout
 //!
@@ -27,39 +27,39 @@
 //! |---|---|
 //! | `state` | [`State`], [`Layer`] |
 //! | `gradient` | [`Gradient`], [`Slope`] |
-//! | `request` | [`Interpolation`], [`Sequence`], [`Bezier`]: what can be asked for |
-//! | `weights` | how far along each control point pulls, in integers |
+//! | `request` | [`Interpolation`], [`Sequence`], [`Bezier`]: the operations that take parameters |
+//! | `weights` | weights of control points, in integers |
 //! | [`reference`](mod@reference) | every operation in plain Rust |
 //! | `blend` | requests laid out for the device |
 //! | `states` | [`States`]: every operation on a device |
-//! | `batched` | [`BatchedStates`], [`Asking`]: the same for any number of callers, who share batches |
-//! | `job` | [`StatesJob`]: what their [`Batcher`](sortie::Batcher) runs |
-//! | `ask`, `answer` | [`Ask`], [`Answer`]: a request of any kind, and what it gets |
-//! | `load` | what one batch brings and takes home |
+//! | `batched` | [`BatchedStates`], [`StatesFuture`]: the same for many callers, who share batches |
+//! | `job` | [`StatesJob`]: the job of their [`Batcher`](sortie::Batcher) |
+//! | `states_request`, `answer` | [`StatesRequest`], [`Answer`]: a request of any kind, and its answer |
+//! | `staged_inputs` | the inputs of one batch, sorted by operation, and its pending answers |
 //! | `error` | [`StatesError`] |
 
 mod answer;
-mod ask;
 mod batched;
 mod blend;
 mod error;
 mod gradient;
 mod job;
-mod load;
 pub mod reference;
 mod request;
+mod staged_inputs;
 mod state;
 mod states;
+mod states_request;
 mod weights;
 
 pub use self::{
     answer::Answer,
-    ask::Ask,
-    batched::{Asking, BatchedStates},
+    batched::{BatchedStates, StatesFuture},
     error::{Result, StatesError},
     gradient::{EPSILON, Gradient, Slope},
     job::StatesJob,
     request::{Bezier, Interpolation, Sequence},
     state::{LAYERS, Layer, State},
     states::States,
+    states_request::StatesRequest,
 };

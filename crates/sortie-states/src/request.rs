@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The operations that take parameters.
 
 use crate::{
     error::{Result, StatesError},
@@ -44,7 +44,7 @@ pub struct Interpolation {
     pub slerp: bool,
 }
 
-/// An animation from `a` to `b`: so many frames, evenly apart, the ends included.
+/// An animation from `a` to `b`: evenly spaced frames, both ends included.
 ///
 /// Frame k of n is the [`Interpolation`] at t = k/(n − 1), as a fraction, which no `f32` need be. One frame is `a`; no frames are none.
 ///
@@ -140,7 +140,7 @@ fn check_length(request: usize, first: &[State], other: &[State], which: &'stati
 }
 
 pub(crate) fn check_frames(request: usize, frames: usize) -> Result<u32> {
-    let limit = Weights::MOST_FRAMES;
+    let limit = Weights::MAX_FRAMES;
     let too_many = StatesError::TooMany { request, limit };
     u32::try_from(frames).ok().filter(|_| frames <= limit).ok_or(too_many)
 }

@@ -155,7 +155,7 @@ impl Layer {
     }
 }
 
-/// The cosine of so many sixteenths of a turn; zero where it is.
+/// The cosine of an angle in sixteenths of a turn; exactly zero at a quarter.
 fn cosine(theta: i32) -> f64 {
     if theta.rem_euclid(8) == 4 { 0.0 } else { (f64::from(theta) * TAU / 16.0).cos() }
 }

@@ -23,7 +23,7 @@ const WORDS: usize = size_of::<State>() / 4;
 ///
 /// Every operation takes any number of requests. The plain methods answer them with one submission of one dispatch, and none at
 /// all where nothing was asked for. The `record_` methods append the same to a batch of the caller's, among other work, and give back
-/// what will hold the answers of all requests, one after the other; a request that makes no sense is refused before anything is recorded.
+/// what will hold the answers of all requests, one after the other; an invalid request is refused before anything is recorded.
 ///
 /// Interpolations, sequences and curves have the same bits on every device as in the [`reference`](mod@crate::reference). Gradients and distances
 /// are within 10⁻⁵ of it, relative to their size.
@@ -56,7 +56,7 @@ impl States {
     /// Compiles the kernels.
     ///
     /// # Errors
-    /// [`Device`](crate::StatesError::Device) when the device refuses them, as one does that is lost.
+    /// [`Device`](crate::StatesError::Device) when the device refuses them, for example because it is lost.
     pub fn new(device: &Device) -> Result<Self> {
         let constants = vec![("factor".into(), factor())];
         let distance = |entry: &str| {
@@ -130,7 +130,7 @@ impl States {
         Ok(cut(&states, requests.iter().map(|request| request.points[0].len())))
     }
 
-    /// How far apart the two states of each pair are as complex numbers: see [`state_distance`](crate::reference::state_distance).
+    /// Distances of pairs of states as complex numbers: see [`state_distance`](crate::reference::state_distance).
     ///
     /// # Errors
     /// [`Device`](crate::StatesError::Device).
@@ -138,7 +138,7 @@ impl States {
         self.answer(pairs.len(), |batch| self.record_state_distance(batch, pairs))
     }
 
-    /// How long the way between the two states of each pair is: see [`geodesic_distance`](crate::reference::geodesic_distance).
+    /// Distances of pairs of states in log-polar coordinates: see [`geodesic_distance`](crate::reference::geodesic_distance).
     ///
     /// # Errors
     /// [`Device`](crate::StatesError::Device).
@@ -215,7 +215,7 @@ impl States {
         self.load_geodesic_distance(batch, pairs, pairs.len())
     }
 
-    /// Gradients of the first so many; behind them lies padding, in the answer too.
+    /// Gradients of the first `count` states; the rest is padding, in the answer too.
     #[track_caller]
     pub(crate) fn load_gradients(&self, batch: &mut Batch, states: &[State], count: usize) -> Reading<Gradient> {
         record(batch, &self.gradient, "gradients", states, WORDS * count)
@@ -268,7 +268,7 @@ impl States {
     }
 }
 
-/// Records one dispatch of so many invocations, with room for an answer to each item.
+/// Records one dispatch, with room for one answer per item.
 #[track_caller]
 fn record<T: Pod, R: Pod>(
     batch: &mut Batch,

@@ -20,15 +20,15 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    /// Most frames of a sequence: beyond them its fractions would be too fine.
-    pub(crate) const MOST_FRAMES: usize = LINEAR as usize;
+    /// Frames of a sequence, at most: with more of them fractions would be too fine.
+    pub(crate) const MAX_FRAMES: usize = LINEAR as usize;
 
     /// Of an interpolation at t.
     pub(crate) fn linear(t: f32) -> Self {
         Self { weights: [fixed(f64::from(t.clamp(0.0, 1.0)), LINEAR), 0, 0], whole: LINEAR }
     }
 
-    /// Of one of so many frames, which are at most [`Weights::MOST_FRAMES`].
+    /// Of one of `frames` frames, at most [`Weights::MAX_FRAMES`].
     pub(crate) fn frame(frame: u32, frames: u32) -> Self {
         Self { weights: [frame, 0, 0], whole: frames.saturating_sub(1).max(1) }
     }

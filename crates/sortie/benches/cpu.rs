@@ -1,21 +1,18 @@
-//! The built-in CPU device against lavapipe, kernel by kernel, and its native operations against the crates they use.
+//! The built-in CPU device against lavapipe, kernel by kernel.
 //!
-//! Contenders take turns in one process, all on all cores; a value is a median, a ratio the median ratio to the baseline within a round, because
-//! load that comes and goes slows a whole round. `lavapipe-again` is lavapipe on a second device: a control that must read 1.0×. Answers are
-//! compared before anything is timed. Without lavapipe only the times of the CPU device are shown.
+//! Contenders take turns in one process, all on all cores. `lavapipe-again` is lavapipe on a second device: a control
+//! that must read 1.0×. Results are compared before anything is timed. Without lavapipe only the times of the CPU device
+//! are shown.
 //!
-//! `cargo bench -p sortie --bench cpu [-- --quick] [--json]`; what each case does stands next to its kernel.
+//! `cargo bench -p sortie --bench cpu [-- --quick] [--json] [--only CASE,…]`; what each case does stands next to its
+//! kernel. The tensor bench compares the native matrix product with the crates it uses.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
-#![expect(unsafe_code, reason = "the crates for products of matrices are called directly, for comparison")]
+#![expect(clippy::print_stderr, reason = "a missing driver is named on stderr")]
 
 use std::time::{Duration, Instant};
 
 use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel};
-use sortie_cpu::{
-    Threads,
-    native::{self, Matmul},
-};
+use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const MEGA: usize = 1 << 20;
 const SIDE: usize = 512;
@@ -115,8 +112,8 @@ const GATHER: &str = "
         y[id.x] = x[index[id.x]];
     }";
 
-/// A kernel with what it reads.
-struct Case {
+/// A kernel with its inputs.
+struct Work {
     name: &'static str,
     n: usize,
     source: &'static str,
@@ -125,7 +122,7 @@ struct Case {
     grid: Grid<'static>,
     /// Dispatches in a batch.
     repeat: usize,
-    /// How far apart answers may be, relative to 1; 0 for integers.
+    /// The allowed difference of results, relative to 1; 0 for integers.
     tolerance: f32,
 }
 
@@ -133,10 +130,10 @@ fn floats(len: usize) -> Vec<u32> {
     (0..len).map(|i| ((i * 7919 % 1999) as f32 / 1000.0 - 1.0).to_bits()).collect()
 }
 
-fn cases() -> Vec<Case> {
+fn cases() -> Vec<Work> {
     let size = [SIDE as u32, SIDE as u32, SIDE as u32, 0].to_vec();
     let matrices = || vec![size.clone(), floats(SIDE * SIDE), floats(SIDE * SIDE + 1)[1..].to_vec()];
-    let case = |name, n, source, inputs, output, grid| Case {
+    let case = |name, n, source, inputs, output, grid| Work {
         name,
         n,
         source,
@@ -151,11 +148,11 @@ fn cases() -> Vec<Case> {
     vec![
         case("chain", MEGA, CHAIN, vec![floats(MEGA)], MEGA, Grid::items(MEGA)),
         case("relu", MEGA, RELU, vec![floats(MEGA)], MEGA, Grid::items(MEGA)),
-        Case { repeat: 1000, ..case("small", 1024, RELU, vec![floats(1024)], 1024, Grid::items(1024)) },
-        Case { tolerance: 1e-3, ..case("naive", SIDE, NAIVE, matrices(), SIDE * SIDE, square()) },
-        Case { tolerance: 1e-3, ..case("tiled", SIDE, TILED, matrices(), SIDE * SIDE, square()) },
-        Case { tolerance: 1e-3, ..case("reduce", MEGA, REDUCE, vec![floats(MEGA)], MEGA / 256, Grid::items(MEGA)) },
-        Case {
+        Work { repeat: 1000, ..case("small", 1024, RELU, vec![floats(1024)], 1024, Grid::items(1024)) },
+        Work { tolerance: 1e-3, ..case("naive", SIDE, NAIVE, matrices(), SIDE * SIDE, square()) },
+        Work { tolerance: 1e-3, ..case("tiled", SIDE, TILED, matrices(), SIDE * SIDE, square()) },
+        Work { tolerance: 1e-3, ..case("reduce", MEGA, REDUCE, vec![floats(MEGA)], MEGA / 256, Grid::items(MEGA)) },
+        Work {
             tolerance: 0.0,
             ..case("divergent", 1 << 18, COLLATZ, vec![(1..=1 << 18).collect()], 1 << 18, Grid::items(1 << 18))
         },
@@ -163,20 +160,20 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A case made ready on one device.
-struct Ready<'a> {
+/// A kernel with its buffers on one device.
+struct OnDevice<'a> {
     device: &'a Device,
-    case: &'a Case,
+    work: &'a Work,
     kernel: Kernel,
     inputs: Vec<Buffer<u32>>,
     output: Buffer<u32>,
 }
 
-impl<'a> Ready<'a> {
-    fn new(device: &'a Device, case: &'a Case) -> sortie::Result<Self> {
-        let inputs = case.inputs.iter().map(|data| device.upload(data)).collect::<sortie::Result<_>>()?;
-        let output = device.zeros(case.output)?;
-        Ok(Self { device, case, kernel: device.kernel(case.source)?, inputs, output })
+impl<'a> OnDevice<'a> {
+    fn new(device: &'a Device, work: &'a Work) -> sortie::Result<Self> {
+        let inputs = work.inputs.iter().map(|data| device.upload(data)).collect::<sortie::Result<_>>()?;
+        let output = device.zeros(work.output)?;
+        Ok(Self { device, work, kernel: device.kernel(work.source)?, inputs, output })
     }
 
     /// Time per dispatch, from recording to completion.
@@ -185,199 +182,68 @@ impl<'a> Ready<'a> {
         let mut batch = self.device.batch();
         let mut bindings: Vec<&dyn sortie::Bind> = self.inputs.iter().map(|input| input as &dyn sortie::Bind).collect();
         bindings.push(&self.output);
-        for _ in 0..self.case.repeat {
-            batch.dispatch(&self.kernel, &bindings, self.case.grid);
+        for _ in 0..self.work.repeat {
+            batch.dispatch(&self.kernel, &bindings, self.work.grid);
         }
         batch.submit()?;
-        Ok(start.elapsed() / u32::try_from(self.case.repeat).unwrap_or(1))
+        Ok(start.elapsed() / u32::try_from(self.work.repeat).unwrap_or(1))
     }
-}
-
-struct Table {
-    json: bool,
-}
-
-impl Table {
-    #[expect(clippy::too_many_arguments, reason = "one row")]
-    fn row(&self, device: &str, case: &str, n: usize, contender: &str, value: f64, baseline: &str, ratio: Option<f64>) {
-        if self.json {
-            let ratio = ratio.map_or_else(|| "null".to_owned(), |ratio| format!("{ratio:.4}"));
-            println!(
-                "{{\"bench\":\"cpu\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{contender}\",\
-                 \"metric\":\"us_per_op\",\"value\":{value:.4},\"baseline\":\"{baseline}\",\"ratio\":{ratio}}}"
-            );
-        } else {
-            let ratio = ratio.map_or_else(|| "n/a".to_owned(), |ratio| format!("{ratio:.3}×"));
-            println!("{case:<14} {n:>8} {contender:<16} {value:>12.3} µs {ratio:>9} of {baseline}");
-        }
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn open(name: &str) -> Option<Device> {
     Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() }).ok()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let only = arguments.iter().skip(1).find(|argument| !argument.starts_with("--"));
-    let budget = if has("--quick") { Duration::from_millis(900) } else { Duration::from_secs(8) };
-    let table = Table { json: has("--json") };
-    let cpu = Device::cpu()?;
-    let drivers = [open("llvmpipe"), open("llvmpipe")];
-    if drivers[0].is_none() {
+fn main() -> Outcome<()> {
+    let args = Args::read(&[]);
+    let mut devices = vec![("cpu", Device::cpu()?)];
+    for name in ["lavapipe", "lavapipe-again"] {
+        devices.extend(open("llvmpipe").map(|device| (name, device)));
+    }
+    if devices.len() == 1 {
         eprintln!("there is no lavapipe here: only the CPU device is timed");
     }
-    if !table.json {
-        println!(
-            "{} against {}",
-            cpu.info(),
-            drivers[0].as_ref().map_or("nothing".into(), |device| device.info().to_string())
-        );
-    }
-    for case in cases().iter().filter(|case| only.is_none_or(|only| case.name.contains(only.as_str()))) {
-        kernels(case, &cpu, &drivers, budget, &table)?;
-    }
-    if only.is_none_or(|only| only.starts_with("native")) {
-        native_matmul(budget, &table)?;
+    let mut report = Report::new("cpu", args.json);
+    for work in cases().iter().filter(|work| args.selects(work.name)) {
+        compare(work, &devices, args.quick, &mut report)?;
     }
     Ok(())
 }
 
-fn kernels(
-    case: &Case,
-    cpu: &Device,
-    drivers: &[Option<Device>],
-    budget: Duration,
-    table: &Table,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let mut contenders = vec![("cpu", Ready::new(cpu, case)?)];
-    for (name, device) in ["lavapipe", "lavapipe-again"].into_iter().zip(drivers) {
-        if let Some(device) = device {
-            contenders.push((name, Ready::new(device, case)?));
-        }
+fn compare(work: &Work, devices: &[(&str, Device)], quick: bool, report: &mut Report) -> Outcome<()> {
+    let mut contenders = Vec::new();
+    for (name, device) in devices {
+        contenders.push((*name, OnDevice::new(device, work)?));
     }
     let mut slowest = Duration::ZERO;
-    for (_, ready) in &contenders {
-        slowest = slowest.max(ready.run()?);
+    for (_, contender) in &contenders {
+        slowest = slowest.max(contender.run()?);
     }
-    let answer = contenders[0].1.output.download()?;
-    for (name, ready) in &contenders[1..] {
-        let other = ready.output.download()?;
-        let near = |a: &u32, b: &u32| match case.tolerance {
+    let expected = contenders[0].1.output.download()?;
+    for (name, contender) in &contenders[1..] {
+        let found = contender.output.download()?;
+        let near = |a: &u32, b: &u32| match work.tolerance {
             0.0 => a == b,
             tolerance => {
                 (f32::from_bits(*a) - f32::from_bits(*b)).abs() <= tolerance * f32::from_bits(*b).abs().max(1.0)
             }
         };
-        if let Some(at) = answer.iter().zip(&other).position(|(a, b)| !near(a, b)) {
-            return Err(format!(
-                "{}: cpu and {name} differ at {at}: {:#x} and {:#x}",
-                case.name, answer[at], other[at]
-            )
-            .into());
+        if let Some(at) = expected.iter().zip(&found).position(|(a, b)| !near(a, b)) {
+            let [one, other] = [expected[at], found[at]];
+            return Err(format!("{}: cpu and {name} differ at {at}: {one:#x} and {other:#x}", work.name).into());
         }
     }
-    // In a hurry, the control is left out where a round takes seconds.
-    let hurry = budget < Duration::from_secs(1);
-    if hurry && slowest > Duration::from_millis(300) {
+    // With `--quick`, the control is left out where a round takes seconds.
+    if quick && slowest > Duration::from_millis(300) {
         contenders.truncate(2);
     }
-    let rounds = if hurry { 3 } else { 5 };
-    let mut times = vec![Vec::new(); contenders.len()];
-    let start = Instant::now();
-    while times[0].len() < rounds || (start.elapsed() < budget && times[0].len() < 400) {
-        for ((_, ready), times) in contenders.iter().zip(&mut times) {
-            times.push(ready.run()?.as_secs_f64() * 1e6);
-        }
-    }
-    let baseline = times.get(1).cloned();
-    for ((name, ready), times) in contenders.iter().zip(times) {
-        let ratio = baseline.as_ref().map(|baseline| median(times.iter().zip(baseline).map(|(a, b)| a / b).collect()));
-        table.row(&ready.device.info().name, case.name, case.n, name, median(times), "lavapipe", ratio);
-    }
-    Ok(())
-}
-
-fn native_matmul(budget: Duration, table: &Table) -> Result<(), Box<dyn std::error::Error>> {
-    let threads = Threads::new(None)?;
-    let count = threads.count();
-    let n = SIDE;
-    let a: Vec<f32> = floats(n * n).into_iter().map(f32::from_bits).collect();
-    let b: Vec<f32> = a.iter().rev().copied().collect();
-    let mut c = vec![0.0_f32; n * n];
-    let (size, stride) = (n, n.cast_signed());
-    let mut run = |contender: usize| -> Result<f64, Box<dyn std::error::Error>> {
-        let start = Instant::now();
-        match contender {
-            0 => native::matmul(Matmul::new(n, n, n), &a, &b, &mut c, &threads)?,
-            // SAFETY: the pointers are to n × n elements, row after row.
-            1 => unsafe {
-                matrixmultiply::sgemm(
-                    size,
-                    size,
-                    size,
-                    1.0,
-                    a.as_ptr(),
-                    stride,
-                    1,
-                    b.as_ptr(),
-                    stride,
-                    1,
-                    0.0,
-                    c.as_mut_ptr(),
-                    stride,
-                    1,
-                );
-            },
-            // SAFETY: the same.
-            _ => unsafe {
-                gemm::gemm(
-                    size,
-                    size,
-                    size,
-                    c.as_mut_ptr(),
-                    1,
-                    stride,
-                    false,
-                    a.as_ptr(),
-                    1,
-                    stride,
-                    b.as_ptr(),
-                    1,
-                    stride,
-                    0.0,
-                    1.0,
-                    false,
-                    false,
-                    false,
-                    gemm::Parallelism::Rayon(count),
-                );
-            },
-        }
-        Ok(start.elapsed().as_secs_f64() * 1e6)
-    };
-    let mut times = [Vec::new(), Vec::new(), Vec::new()];
-    let start = Instant::now();
-    while times[0].len() < 20 || (start.elapsed() < budget && times[0].len() < 500) {
-        // Threads of one may still be busy when the next begins: nobody always comes after the same one.
-        let first = times[0].len();
-        for turn in 0..3 {
-            let contender = if first.is_multiple_of(2) { (first + turn) % 3 } else { (first + 3 - turn) % 3 };
-            times[contender].push(run(contender)?);
-        }
-    }
-    let fastest = if median(times[1].clone()) <= median(times[2].clone()) { 1 } else { 2 };
-    let names = ["cpu", "matrixmultiply", "gemm"];
-    let baseline = times[fastest].clone();
-    for (name, times) in names.iter().zip(times) {
-        let ratio = median(times.iter().zip(&baseline).map(|(a, b)| a / b).collect());
-        table.row("cpu", "native-matmul", n, name, median(times), names[fastest], Some(ratio));
-    }
+    let (min, budget) = if quick { (3, Duration::from_millis(900)) } else { (5, Duration::from_secs(8)) };
+    let rounds = Rounds { min, max: 400, budget };
+    let samples = rounds.run(contenders.len(), |at, _| Ok([contenders[at].1.run()?.as_secs_f64() * 1e6]))?;
+    let baseline = usize::from(contenders.len() > 1);
+    let names: Vec<_> = contenders.iter().map(|(name, _)| Contender::new(*name, baseline)).collect();
+    let device = devices.iter().take(2).map(|(_, device)| device.info().name.as_str()).collect::<Vec<_>>().join(", ");
+    let case = Case { device: &device, case: work.name, n: work.n, metrics: ["us_per_op"] };
+    report.rows(&case, &names, &samples);
     Ok(())
 }

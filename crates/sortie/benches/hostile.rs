@@ -1,4 +1,4 @@
-//! What kernel sources that are made to hurt a compiler cost, and how they end.
+//! What hostile kernel sources cost a compiler, and how they end.
 //!
 //! ```sh
 //! cargo bench -p sortie --bench hostile                             # the table, for every device there is
@@ -6,11 +6,12 @@
 //! cargo bench -p sortie --bench hostile -- --only ifs --size 5000   # one family at another size
 //! ```
 //!
-//! Each source is compiled in a process of its own, which is charged for its CPU time and peak memory, the opening of the device included
-//! (the row `nothing`). A process that takes more than 60 s of CPU time or 8 GiB of addresses is ended by the system.
+//! Each source is compiled in a process of its own. CPU time and peak memory are those of the process, and include
+//! opening the device (the row `nothing`). The system ends a process that takes more than 60 s of CPU time or 8 GiB of
+//! address space.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
-#![expect(unsafe_code, reason = "the standard library neither tells what a child process took nor limits it")]
+#![expect(unsafe_code, reason = "the standard library cannot measure or limit a child process")]
 
 #[path = "../tests/hostile/sources.rs"]
 mod sources;
@@ -23,16 +24,18 @@ use std::{
 
 use sortie::{Bind, BindingInfo, CacheDir, Device, DeviceKind, DeviceOptions, Grid, Kernel, KernelOptions};
 
+use sortie_bench::Args;
+
 use sources::{FAMILIES, Family, START};
 
-/// Longest CPU time of one process, in seconds.
-const CPU_SECONDS: u64 = 60;
-/// Most address space of one process.
-const ADDRESSES: u64 = 8 << 30;
+/// CPU time of one process, in seconds.
+const MAX_CPU_SECONDS: u64 = 60;
+/// Address space of one process, in bytes.
+const MAX_ADDRESS_SPACE: u64 = 8 << 30;
 
 const DEVICES: [&str; 3] = ["cpu", "llvmpipe", "swiftshader"];
 
-/// The cases that were known before there were limits.
+/// The cases of `--quick`: those that were known before there were limits.
 const KNOWN: [&str; 9] = [
     "doubling_constants",
     "doubling_structs",
@@ -46,44 +49,35 @@ const KNOWN: [&str; 9] = [
 ];
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    let value = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
-    };
-    if let Some(device) = value("--child") {
-        let (Some(family), Some(size)) = (value("--only"), value("--size")) else { return ExitCode::FAILURE };
-        child(&device, &family, size.parse().unwrap_or(0));
+    let args = Args::read(&["--size=", "--device=", "--child="]);
+    let only = args.value("--only");
+    if let Some(device) = args.value("--child") {
+        let (Some(family), Some(size)) = (only, args.value("--size")) else { return ExitCode::FAILURE };
+        child(device, family, size.parse().unwrap_or(0));
         return ExitCode::SUCCESS;
     }
-    let json = arguments.iter().any(|argument| argument == "--json");
-    let quick = arguments.iter().any(|argument| argument == "--quick");
-    let (only, size, on) = (value("--only"), value("--size"), value("--device"));
-    let families = FAMILIES.iter().filter(|family| match &only {
-        Some(only) => only.split(',').any(|name| name == family.name),
-        None => !quick || KNOWN.contains(&family.name),
-    });
-    let devices: Vec<&str> = DEVICES.into_iter().filter(|name| on.as_ref().is_none_or(|on| on == name)).collect();
-    if !json {
+    let families = FAMILIES
+        .iter()
+        .filter(|family| args.selects(family.name) && (only.is_some() || !args.quick || KNOWN.contains(&family.name)));
+    let devices: Vec<&str> = DEVICES.into_iter().filter(|name| args.matches("--device", name)).collect();
+    if !args.json {
         println!(
             "| source | size | bytes | device | CPU time | peak memory | outcome |\n|---|---:|---:|---|---:|---:|---|"
         );
     }
     let nothing = Family { name: "nothing", compiles: &[0], refused: &[], make: |_| String::new() };
     for family in std::iter::once(&nothing).filter(|_| only.is_none()).chain(families) {
-        let sizes: Vec<usize> = match &size {
-            Some(sizes) => sizes.split(',').filter_map(|size| size.parse().ok()).collect(),
-            None => family.compiles.iter().chain(family.refused).copied().collect(),
-        };
-        for size in sizes {
+        let sizes = args.list("--size");
+        for size in sizes.unwrap_or_else(|| family.compiles.iter().chain(family.refused).copied().collect()) {
             for device in &devices {
                 let bytes = (family.make)(size).len();
                 let Some(run) = Run::of(device, family.name, size) else { continue };
                 let (name, seconds, mib, outcome) = (family.name, run.cpu.as_secs_f64(), run.kib >> 10, &run.outcome);
-                if json {
-                    let outcome = outcome.replace('\\', "\\\\").replace('"', "\\\"");
+                if args.json {
+                    let outcome = serde_json::Value::from(outcome.as_str());
                     println!(
-                        "{{\"source\":\"{name}\",\"size\":{size},\"bytes\":{bytes},\"device\":\"{device}\",\"cpu_s\":{seconds:.3},\"peak_kib\":{},\"outcome\":\"{outcome}\"}}",
+                        "{{\"source\":\"{name}\",\"size\":{size},\"bytes\":{bytes},\"device\":\"{device}\",\
+                         \"cpu_s\":{seconds:.3},\"peak_kib\":{},\"outcome\":{outcome}}}",
                         run.kib
                     );
                 } else {
@@ -95,10 +89,10 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Compiles one source and says how that ended.
+/// Compiles one source and prints how that ended.
 fn child(device: &str, family: &str, size: usize) {
     limit();
-    // The limits are measured, not the budget.
+    // The limits are tested here, not the budget.
     let options = DeviceOptions {
         device: Some(device.into()),
         cache: CacheDir::Off,
@@ -110,15 +104,15 @@ fn child(device: &str, family: &str, size: usize) {
         Err(error) => return println!("no device: {error}"),
     };
     let Some(family) = FAMILIES.iter().find(|other| other.name == family) else { return println!("compiled") };
-    let said = |error: &sortie::Error| {
+    let first_line = |error: &sortie::Error| {
         let message = error.to_string();
         message.lines().next().unwrap_or_default().chars().take(160).collect::<String>()
     };
     match compile(&device, family, size) {
-        Err(error) => println!("refused: {}", said(&error)),
+        Err(error) => println!("refused: {}", first_line(&error)),
         Ok(kernel) => match run(&device, &kernel) {
             Ok(()) => println!("compiled"),
-            Err(error) => println!("compiled, but not run: {}", said(&error)),
+            Err(error) => println!("compiled, but not run: {}", first_line(&error)),
         },
     }
 }
@@ -133,7 +127,7 @@ fn compile(device: &Device, family: &Family, size: usize) -> sortie::Result<Kern
     device.kernel_with(&source, &KernelOptions { entry, ..Default::default() })
 }
 
-/// One workgroup, which returns at once.
+/// Runs one workgroup, which returns at once.
 fn run(device: &Device, kernel: &Kernel) -> sortie::Result<()> {
     if device.info().kind == DeviceKind::Cpu {
         return Ok(());
@@ -170,7 +164,7 @@ impl Run {
             let _ = std::io::Read::read_to_string(&mut pipe, &mut output);
         }
         let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
-        // SAFETY: the child is ours and nobody else waits for it; both pointers are to locals that live through the call.
+        // SAFETY: no other code waits for this child; both pointers are to locals that outlive the call.
         let waited = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
         if waited != pid || output.starts_with("no device") {
             return None;
@@ -194,9 +188,9 @@ impl Run {
 }
 
 fn limit() {
-    for (resource, limit) in [(libc::RLIMIT_CPU, CPU_SECONDS), (libc::RLIMIT_AS, ADDRESSES)] {
+    for (resource, limit) in [(libc::RLIMIT_CPU, MAX_CPU_SECONDS), (libc::RLIMIT_AS, MAX_ADDRESS_SPACE)] {
         let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-        // SAFETY: the pointer is to a local that lives through the call.
+        // SAFETY: the pointer is to a local that outlives the call.
         unsafe { libc::setrlimit(resource, &raw const limit) };
     }
 }

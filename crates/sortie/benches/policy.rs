@@ -1,20 +1,22 @@
-//! What cutting batches into submissions does to how long they take, on each device there is: the same question as `sortie tune` asks, asked by other
-//! code, so that its verdict can be checked.
+//! What splitting batches into submissions does to their time, on each device. `sortie tune` measures the same with other
+//! code; this bench checks its verdict.
 //!
-//! `never` is one submission; `every-8` and so on cut after so many ops, `adaptive` after 100 ms by estimate. They record, submit and wait for one
-//! batch of `n` dispatches, each of which needs what the last one wrote. `stream-1`, `stream-2` and `stream-3` submit the same as eight whole batches without waiting, with at
-//! most so many in flight. `never-again` and `stream-2-again` are controls that must read 1.0×. All take turns; a ratio is the median ratio within a round.
+//! `never` is one submission; `every-8` and so on split after that number of ops; `adaptive` splits after 100 ms by
+//! estimate. They record, submit and wait for one batch of `n` dispatches, each of which reads what the previous one
+//! wrote. `stream-1`, `stream-2` and `stream-3` submit the same as eight whole batches without waiting, with at most that
+//! number in flight. `never-again` and `stream-2-again` are controls that must read 1.0×.
 //!
-//! `long`: 100,000 dispatches (10,000 with `--quick`) under `Adaptive` with a budget of 20 ms. How many submissions that makes, what the longest is estimated to take (never more
-//! than the budget), how many of them took longer all the same, and by how much.
+//! `long`: 100,000 dispatches (10,000 with `--quick`) under `Adaptive` with a budget of 20 ms: the number of submissions,
+//! the longest estimate (never above the budget), how many submissions took longer, and by how much.
 //!
 //! `cargo bench -p sortie --bench policy [-- --quick] [--json] [--device NAME]`
 
-#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+#![expect(clippy::print_stdout, reason = "a bench prints its verdict")]
 
 use std::time::{Duration, Instant};
 
 use sortie::{Batch, Buffer, Device, DeviceKind, DeviceOptions, Grid, Kernel, Split, SubmitPolicy, Ticket};
+use sortie_bench::{Args, Case, Contender, Line, Outcome, Report, Rounds};
 
 const MIX: &str = "
     var<immediate> by: u32;
@@ -27,46 +29,39 @@ const MIX: &str = "
 /// Name, elements of a dispatch, dispatches.
 const CASES: [(&str, usize, usize); 3] = [("small", 1000, 2000), ("medium", 50_000, 320), ("large", 1_000_000, 16)];
 const BATCHES: usize = 8;
-/// A gain below this, or below twice what the controls are off, is none.
-const WORTHWHILE: f64 = 0.05;
+/// A smaller gain, or one below twice the error of the controls, does not count.
+const MIN_GAIN: f64 = 0.05;
 const BUDGET: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, PartialEq)]
-enum Strategy {
-    Cut(Split),
-    Stream(usize),
+enum Submission {
+    Whole(Split),
+    Stream { in_flight: usize },
 }
 
-struct Contender {
-    name: String,
-    way: Strategy,
-    baseline: &'static str,
-    times: Vec<f64>,
-}
-
-impl Contender {
-    fn all(n: usize) -> Vec<Self> {
-        let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < n);
-        let cut = |name: String, split| Self { name, way: Strategy::Cut(split), baseline: "never", times: Vec::new() };
-        let mut all = vec![cut("never".into(), Split::Never)];
-        all.extend(every.map(|ops| cut(format!("every-{ops}"), Split::Every(ops))));
-        all.push(cut("adaptive".into(), Split::default()));
-        all.push(cut("never-again".into(), Split::Never));
-        for (name, depth) in [("stream-2", 2), ("stream-1", 1), ("stream-3", 3), ("stream-2-again", 2)] {
-            all.push(Self { name: name.into(), way: Strategy::Stream(depth), baseline: "stream-2", times: Vec::new() });
-        }
-        all
+/// All contenders; those that stream are compared with `stream-2`, the others with `never`.
+fn contenders(n: usize) -> (Vec<Contender>, Vec<Submission>) {
+    let mut all = vec![("never".to_owned(), Submission::Whole(Split::Never))];
+    let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < n);
+    all.extend(every.map(|ops| (format!("every-{ops}"), Submission::Whole(Split::Every(ops)))));
+    all.push(("adaptive".into(), Submission::Whole(Split::default())));
+    all.push(("never-again".into(), Submission::Whole(Split::Never)));
+    let stream = all.len();
+    for (name, in_flight) in [("stream-2", 2), ("stream-1", 1), ("stream-3", 3), ("stream-2-again", 2)] {
+        all.push((name.into(), Submission::Stream { in_flight }));
     }
+    let contender = |(at, (name, submission))| (Contender::new(name, if at < stream { 0 } else { stream }), submission);
+    all.into_iter().enumerate().map(contender).unzip()
 }
 
-/// A device with at most so many submissions in flight.
-struct Lane {
+/// A device with a limit for submissions in flight.
+struct Runner {
     device: Device,
     mix: Kernel,
     buffers: [Buffer<u32>; 2],
 }
 
-impl Lane {
+impl Runner {
     fn new(name: &str, in_flight: usize, items: usize) -> sortie::Result<Self> {
         let policy = Some(SubmitPolicy { split: Split::Never, in_flight });
         let device = Device::open_with(DeviceOptions { device: Some(name.into()), policy, ..Default::default() })?;
@@ -83,15 +78,15 @@ impl Lane {
         batch
     }
 
-    fn run(&self, way: Strategy, n: usize) -> sortie::Result<f64> {
+    fn run(&self, submission: Submission, n: usize) -> sortie::Result<f64> {
         let start = Instant::now();
-        match way {
-            Strategy::Cut(split) => {
+        match submission {
+            Submission::Whole(split) => {
                 let mut batch = self.record(n);
                 batch.split_by(split);
                 batch.submit()?;
             }
-            Strategy::Stream(_) => {
+            Submission::Stream { .. } => {
                 let tickets = (0..BATCHES).map(|_| self.record(n / BATCHES).submit_async());
                 tickets.collect::<sortie::Result<Vec<_>>>()?.iter().try_for_each(Ticket::wait)?;
             }
@@ -100,79 +95,54 @@ impl Lane {
     }
 }
 
-fn main() -> sortie::Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let (quick, json) = (has("--quick"), has("--json"));
-    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
-    let list = Device::list();
-    let devices: Vec<(String, String)> = list
-        .iter()
-        .enumerate()
-        .filter(|(_, info)| info.kind != DeviceKind::Noop && info.backend != "gl")
-        .map(|(index, info)| (index.to_string(), info.name.clone()))
-        .filter(|(_, name)| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase())))
+fn main() -> Outcome<()> {
+    let args = Args::read(&["--device="]);
+    let list = Device::list().into_iter().enumerate();
+    let devices: Vec<_> = list
+        .filter(|(_, info)| {
+            info.kind != DeviceKind::Noop && info.backend != "gl" && args.matches("--device", &info.name)
+        })
         .collect();
-    let budget = Duration::from_secs_f64(if quick { 4.0 } else { 70.0 }) / (devices.len().max(1) * CASES.len()) as u32;
-    for (index, name) in &devices {
-        bench(index, name, budget, quick, json)?;
+    let budget = Duration::from_secs(if args.quick { 4 } else { 70 }) / (devices.len().max(1) * CASES.len()) as u32;
+    let mut report = Report::new("policy", args.json);
+    for (index, info) in devices {
+        bench(&index.to_string(), &info.name, budget, &args, &mut report)?;
     }
     Ok(())
 }
 
-fn bench(index: &str, device: &str, budget: Duration, quick: bool, json: bool) -> sortie::Result<()> {
-    if !json {
-        println!("\n{device}\n{:<8} {:>6}  {:<16} {:>12} {:>8}", "case", "n", "contender", "µs/op", "ratio");
-    }
-    let mut rated: Vec<(String, f64)> = Vec::new();
+fn bench(index: &str, device: &str, budget: Duration, args: &Args, report: &mut Report) -> Outcome<()> {
+    let mut ratios: Vec<(String, f64)> = Vec::new();
     for (case, items, n) in CASES {
-        let n = if quick { n / 4 } else { n };
-        let lanes = [Lane::new(index, 1, items)?, Lane::new(index, 2, items)?, Lane::new(index, 3, items)?];
-        let lane = |way: Strategy| &lanes[if let Strategy::Stream(depth) = way { depth - 1 } else { 1 }];
-        let mut contenders = Contender::all(n);
-        // The first run of all compiles and plans.
-        for contender in &contenders {
-            lane(contender.way).run(contender.way, n)?;
-        }
-        let (begin, count) = (Instant::now(), contenders.len());
-        let mut round = 0;
-        while round < if quick { 1 } else { 3 } || begin.elapsed() < budget {
-            for turn in 0..count {
-                let contender = &mut contenders[(turn + round) % count];
-                contender.times.push(lane(contender.way).run(contender.way, n)?);
-            }
-            round += 1;
-        }
-        for contender in &contenders {
-            let base = contenders.iter().find(|other| other.name == contender.baseline);
-            let base = &base.unwrap_or(contender).times;
-            let ratio = median(contender.times.iter().zip(base).map(|(own, base)| own / base));
-            let micros = median(contender.times.iter().copied()) * 1e6 / n as f64;
-            let (name, baseline) = (&contender.name, contender.baseline);
-            if json {
-                println!(
-                    "{{\"bench\":\"policy\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{name}\",\"metric\":\"total_us_per_op\",\"value\":{micros:.4},\"baseline\":\"{baseline}\",\"ratio\":{ratio:.3}}}"
-                );
-            } else {
-                println!("{case:<8} {n:>6}  {name:<16} {micros:>12.3} {ratio:>7.2}x");
-            }
-            rated.push((name.clone(), ratio));
-        }
+        let n = if args.quick { n / 4 } else { n };
+        let runners = [Runner::new(index, 1, items)?, Runner::new(index, 2, items)?, Runner::new(index, 3, items)?];
+        let (contenders, submissions) = contenders(n);
+        let run = |at: usize| match submissions[at] {
+            Submission::Stream { in_flight } => runners[in_flight - 1].run(submissions[at], n),
+            Submission::Whole(_) => runners[1].run(submissions[at], n),
+        };
+        // The first run compiles and plans.
+        (0..contenders.len()).try_for_each(|at| run(at).map(drop))?;
+        let rounds = Rounds::within(budget, if args.quick { 1 } else { 3 });
+        let samples = rounds.run(contenders.len(), |at, _| Ok([run(at)? * 1e6 / n as f64]))?;
+        report.rows(&Case { device, case, n, metrics: ["total_us_per_op"] }, &contenders, &samples);
+        let rated = contenders.into_iter().enumerate();
+        ratios.extend(rated.map(|(at, contender)| (contender.name, samples.ratio(at, contender.baseline, 0))));
     }
-    let verdict = verdict(&rated);
+    let verdict = verdict(&ratios);
     let tuned = Device::open_with(DeviceOptions { device: Some(index.into()), ..Default::default() })?.policy();
-    if !json {
+    if !args.json {
         println!("verdict: {verdict}; the tuning file, or the default, says {tuned}");
     }
-    long(index, device, if quick { 10_000 } else { 100_000 }, json)
+    long(index, device, if args.quick { 10_000 } else { 100_000 }, report)
 }
 
-/// What gains in the mean over all cases, and loses in none.
+/// What gains in the geometric mean of all cases and loses in none.
 fn verdict(rated: &[(String, f64)]) -> String {
     let of = |name: &str| rated.iter().filter(|(other, _)| other == name).map(|(_, ratio)| *ratio).collect::<Vec<_>>();
     let controls = rated.iter().filter(|(name, _)| name.ends_with("-again"));
     let noise = controls.map(|(_, ratio)| (ratio - 1.0).abs()).fold(0.0, f64::max);
-    let margin = WORTHWHILE.max(2.0 * noise);
+    let margin = MIN_GAIN.max(2.0 * noise);
     let best = |prefixes: &[&str]| {
         let mut names: Vec<&str> = rated.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
@@ -184,52 +154,36 @@ fn verdict(rated: &[(String, f64)]) -> String {
         best.map(|name| format!("{name} takes {:.2} of the time", mean(name)))
     };
     let split = best(&["every", "adaptive"]).unwrap_or_else(|| "no benefit from splitting".into());
-    let depth = best(&["stream"]).unwrap_or_else(|| "2 in flight will do".into());
+    let depth = best(&["stream"]).unwrap_or_else(|| "2 in flight are enough".into());
     format!("{split}; {depth} (margin {:.0} %)", margin * 100.0)
 }
 
 /// How well a budget is kept.
-fn long(index: &str, device: &str, ops: usize, json: bool) -> sortie::Result<()> {
-    let lane = Lane::new(index, 2, 256)?;
+fn long(index: &str, device: &str, ops: usize, report: &Report) -> Outcome<()> {
+    let runner = Runner::new(index, 2, 256)?;
     // Estimates are learned from these.
     for _ in 0..2 {
-        lane.record(ops / 10).submit()?;
+        runner.record(ops / 10).submit()?;
     }
-    let mut batch = lane.record(ops);
+    let mut batch = runner.record(ops);
     batch.split_by(Split::Adaptive { budget: BUDGET });
     let plan = batch.plan()?;
     assert!(plan.longest() <= BUDGET, "{plan:?}");
-    let (before, start) = (lane.device.metrics(), Instant::now());
+    let (before, start) = (runner.device.metrics(), Instant::now());
     batch.submit()?;
-    let (made, time) = (lane.device.metrics() - before, start.elapsed());
+    let (made, time) = (runner.device.metrics() - before, start.elapsed());
     assert_eq!(made.submissions, plan.submissions() as u64);
-    let over = made.overrun_us as f64 / 1e3 / made.overruns.max(1) as f64;
-    if json {
-        for (metric, value) in [
-            ("submissions", made.submissions as f64),
-            ("longest_estimate_ms", plan.longest().as_secs_f64() * 1e3),
-            ("overruns", made.overruns as f64),
-            ("mean_overrun_ms", over),
-        ] {
-            println!(
-                "{{\"bench\":\"policy\",\"device\":\"{device}\",\"case\":\"long\",\"n\":{ops},\"contender\":\"adaptive\",\"metric\":\"{metric}\",\"value\":{value:.3},\"baseline\":\"adaptive\",\"ratio\":1.0}}"
-            );
-        }
-    } else {
-        println!(
-            "long     {ops}  {} submissions, at most {:.1} ms by estimate ({BUDGET:?} allowed), {:.0} ms in all where {:.0} ms were estimated; {} took longer, by {over:.1} ms on average",
-            made.submissions,
-            plan.longest().as_secs_f64() * 1e3,
-            time.as_secs_f64() * 1e3,
-            plan.estimate().as_secs_f64() * 1e3,
-            made.overruns
-        );
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    for (metric, value) in [
+        ("submissions", made.submissions as f64),
+        ("longest_estimate_ms", ms(plan.longest())),
+        ("total_estimate_ms", ms(plan.estimate())),
+        ("total_ms", ms(time)),
+        ("overruns", made.overruns as f64),
+        ("mean_overrun_ms", made.overrun_us as f64 / 1e3 / made.overruns.max(1) as f64),
+    ] {
+        let (case, n, contender) = ("long", ops, "adaptive");
+        report.line(&Line { device, case, n, contender, metric, value, baseline: contender, ratio: 1.0 });
     }
     Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,16 +1,16 @@
-//! What a profile costs: the same batch with one and without, taking turns.
+//! What a profile costs: the same batch with and without one.
 //!
-//! `plain` records, submits and waits for one batch of `n` dispatches, each of which needs what the last one wrote; `profiled` asks for its profile first, and waits for the batch only;
-//! `profiled-read` also has the profile worked out; `traced` is a device whose every batch goes into a trace. `plain-again` is a control that must read 1.0×. A ratio is the median
-//! ratio within a round. `large` is dispatches of a million elements, `small` of 1,024, where a timestamp costs as much as what it times.
+//! `plain` records, submits and waits for one batch of `n` dispatches, each of which reads what the previous one wrote.
+//! `profiled` asks for a profile and waits only for the batch; `profiled-read` also waits for the profile; `traced` is a
+//! device that writes every batch into a trace. `plain-again` is a control that must read 1.0×. `large` has dispatches of
+//! a million elements, `small` of 1,024, where a timestamp costs as much as the dispatch.
 //!
 //! `cargo bench -p sortie --bench profile [-- --quick] [--json] [--device NAME]`
-
-#![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
 use std::time::{Duration, Instant};
 
 use sortie::{Buffer, Device, DeviceKind, DeviceOptions, Grid, Kernel, Split, SubmitPolicy};
+use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const MIX: &str = "
     @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -23,51 +23,48 @@ const MIX: &str = "
 const CASES: [(&str, usize, usize); 2] = [("large", 1 << 20, 16), ("small", 1024, 1000)];
 
 #[derive(Clone, Copy, PartialEq)]
-enum Strategy {
+enum Profiling {
     Plain,
     Profiled,
     Read,
     Traced,
 }
 
-const CONTENDERS: [(&str, Strategy); 5] = [
-    ("plain", Strategy::Plain),
-    ("profiled", Strategy::Profiled),
-    ("profiled-read", Strategy::Read),
-    ("traced", Strategy::Traced),
-    ("plain-again", Strategy::Plain),
-];
+const NAMES: [&str; 5] = ["plain", "profiled", "profiled-read", "traced", "plain-again"];
+const PROFILING: [Profiling; 5] =
+    [Profiling::Plain, Profiling::Profiled, Profiling::Read, Profiling::Traced, Profiling::Plain];
 
-/// A device of one's own: what one contender leaves behind is not in another's way.
-struct Lane {
+/// A contender, with a device that no other contender uses.
+struct Runner {
+    profiling: Profiling,
     device: Device,
     mix: Kernel,
     buffers: [Buffer<f32>; 2],
     trace: Option<sortie::Trace>,
 }
 
-impl Lane {
-    fn new(index: &str, items: usize, way: Strategy) -> sortie::Result<Self> {
-        // Whole batches: what a device learns would cut one contender's and not another's.
+impl Runner {
+    fn new(index: &str, items: usize, profiling: Profiling) -> sortie::Result<Self> {
+        // Whole batches: learned estimates could split one contender's batches and not those of another.
         let policy = Some(SubmitPolicy { split: Split::Never, ..Default::default() });
         let device = Device::open_with(DeviceOptions { device: Some(index.into()), policy, ..Default::default() })?;
         let path = std::env::temp_dir().join(format!("sortie-bench-{}.json", std::process::id()));
-        let trace = if way == Strategy::Traced { Some(device.trace(path)?) } else { None };
+        let trace = if profiling == Profiling::Traced { Some(device.trace(path)?) } else { None };
         let buffers = [device.zeros(items)?, device.zeros(items)?];
-        Ok(Self { mix: device.kernel(MIX)?, device, buffers, trace })
+        Ok(Self { profiling, mix: device.kernel(MIX)?, device, buffers, trace })
     }
 
-    fn run(&self, way: Strategy, n: usize) -> sortie::Result<f64> {
+    fn run(&self, n: usize) -> sortie::Result<f64> {
         let start = Instant::now();
         let mut batch = self.device.batch();
-        let profile = matches!(way, Strategy::Profiled | Strategy::Read).then(|| batch.profile());
+        let profile = matches!(self.profiling, Profiling::Profiled | Profiling::Read).then(|| batch.profile());
         for op in 0..n {
             let (x, y) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);
             batch.dispatch(&self.mix, &[x, y], Grid::items(x.len()));
         }
         batch.submit()?;
         let profile = match profile {
-            Some(profile) if way == Strategy::Read => Some(profile.wait()?),
+            Some(profile) if self.profiling == Profiling::Read => Some(profile.wait()?),
             _ => None,
         };
         let time = start.elapsed().as_secs_f64();
@@ -78,74 +75,32 @@ impl Lane {
     }
 }
 
-fn main() -> sortie::Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let (quick, json) = (has("--quick"), has("--json"));
-    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
-    let devices: Vec<(String, String)> = Device::list()
-        .iter()
-        .enumerate()
-        .filter(|(_, info)| info.kind != DeviceKind::Noop && info.backend != "gl")
-        .map(|(index, info)| (index.to_string(), info.name.clone()))
-        .filter(|(_, name)| only.is_none_or(|only| name.to_lowercase().contains(&only.to_lowercase())))
+fn main() -> Outcome<()> {
+    let args = Args::read(&["--device="]);
+    let list = Device::list().into_iter().enumerate();
+    let devices: Vec<_> = list
+        .filter(|(_, info)| {
+            info.kind != DeviceKind::Noop && info.backend != "gl" && args.matches("--device", &info.name)
+        })
         .collect();
-    let budget = Duration::from_secs_f64(if quick { 6.0 } else { 70.0 }) / (devices.len().max(1) * CASES.len()) as u32;
-    for (index, name) in &devices {
-        if !json {
-            println!("\n{name}\n{:<8} {:>6}  {:<16} {:>12} {:>8}", "case", "n", "contender", "µs/op", "ratio");
-        }
+    let budget = Duration::from_secs(if args.quick { 6 } else { 70 }) / (devices.len().max(1) * CASES.len()) as u32;
+    let mut report = Report::new("profile", args.json);
+    for (index, info) in &devices {
         for (case, items, n) in CASES {
-            bench((index, name), case, items, n, budget, json)?;
+            let open = |profiling| Runner::new(&index.to_string(), items, profiling);
+            let runners = PROFILING.into_iter().map(open).collect::<sortie::Result<Vec<_>>>()?;
+            // The first run compiles and plans.
+            runners.iter().try_for_each(|runner| runner.run(n).map(drop))?;
+            let rounds = Rounds::within(budget, 3);
+            let samples = rounds.run(NAMES.len(), |at, _| Ok([runners[at].run(n)? * 1e6 / n as f64]))?;
+            let case = Case { device: &info.name, case, n, metrics: ["total_us_per_op"] };
+            report.rows(&case, &Contender::all(&NAMES), &samples);
+            for trace in runners.into_iter().filter_map(|runner| runner.trace) {
+                let path = trace.path().to_owned();
+                trace.finish()?;
+                drop(std::fs::remove_file(path));
+            }
         }
     }
     Ok(())
-}
-
-fn bench(
-    (index, device): (&str, &str),
-    case: &str,
-    items: usize,
-    n: usize,
-    budget: Duration,
-    json: bool,
-) -> sortie::Result<()> {
-    let lanes = CONTENDERS.iter().map(|(_, way)| Lane::new(index, items, *way)).collect::<sortie::Result<Vec<_>>>()?;
-    let mut times = vec![Vec::new(); CONTENDERS.len()];
-    // The first run of all compiles and plans.
-    for ((_, way), lane) in CONTENDERS.iter().zip(&lanes) {
-        lane.run(*way, n)?;
-    }
-    let begin = Instant::now();
-    let mut round = 0;
-    while round < 3 || begin.elapsed() < budget {
-        for turn in 0..CONTENDERS.len() {
-            let turn = (turn + round) % CONTENDERS.len();
-            times[turn].push(lanes[turn].run(CONTENDERS[turn].1, n)?);
-        }
-        round += 1;
-    }
-    for ((name, _), own) in CONTENDERS.iter().zip(&times) {
-        let ratio = median(own.iter().zip(&times[0]).map(|(own, base)| own / base));
-        let micros = median(own.iter().copied()) * 1e6 / n as f64;
-        if json {
-            println!(
-                "{{\"bench\":\"profile\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{name}\",\"metric\":\"total_us_per_op\",\"value\":{micros:.4},\"baseline\":\"plain\",\"ratio\":{ratio:.3}}}"
-            );
-        } else {
-            println!("{case:<8} {n:>6}  {name:<16} {micros:>12.3} {ratio:>7.2}x");
-        }
-    }
-    for trace in lanes.into_iter().filter_map(|lane| lane.trace) {
-        let path = trace.path().to_owned();
-        trace.finish()?;
-        drop(std::fs::remove_file(path));
-    }
-    Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

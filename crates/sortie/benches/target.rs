@@ -1,10 +1,14 @@
-//! Whether a target for the time of answers is kept under load: a batcher with [`BatchSizing::Target`] and [`Overload::Reject`], offered half of what the device can do, all of it, and twice as much.
+//! Whether a latency target is kept under load: a batcher with [`BatchSizing::Target`] and [`Overload::Reject`] is
+//! offered half of the device's capacity, all of it, and twice as much.
 //!
-//! The load is open: requests of one row arrive at random (Poisson) from two threads, on a schedule that does not depend on the answers. A latency is the time from the scheduled arrival
-//! until the caller has the answer, of every request that was answered, from the first one on: batchers start without any estimate. `capacity` is what the device does in full batches for callers
-//! that wait for room; a row is made to take so much work that it is about 20,000 rows a second, so that offering twice as much takes little of the machine. `late` is how long after its schedule a
-//! request was made, at the 99th percentile: it is part of the latency, and no batcher can do anything about it. Where it is more than half of the target, the machine did not offer the load that was to be measured; it is
-//! offered again, up to three times in all. `alone` is the time of a request that no other is beside, at the 99th percentile, measured before and after the loads of a device, the shorter of both: a target below cannot be met.
+//! The load is open: requests of one row arrive at random (Poisson) from two threads, on a schedule that does not depend
+//! on the answers. A latency is the time from the scheduled arrival until the caller has the answer, for every request
+//! that was answered, from the first one on: batchers start without an estimate. `capacity` is the rate of full batches
+//! for callers that wait for room; the work of a row is chosen so that it is about 20,000 rows a second, so that offering
+//! twice as much takes little of the machine. `late` is how long after its schedule a request was made, at the 99th
+//! percentile; it is part of the latency. Where it is more than half of the target, the machine did not offer the load,
+//! which is offered again, up to three times in all. `alone` is the 99th percentile of a request that runs alone,
+//! measured before and after the loads of a device, the shorter of both: a lower target cannot be met.
 //!
 //! `cargo bench -p sortie --bench target [-- --quick] [--json] [--device NAME]`
 
@@ -20,8 +24,9 @@ use sortie::{
     BatchConfig, BatchSizing, Batcher, Device, DeviceKind, DeviceOptions, ErrorKind, OnDevice, Overload,
     ResponseFuture, Rows,
 };
+use sortie_bench::{Args, quantile};
 
-/// As many steps for each row as it says, and as long for a row that is alone: workgroups of one.
+/// Each row takes as many steps as its input says. Workgroups of one: a row alone takes as long as one among many.
 const WORK: &str = "
     @group(0) @binding(0) var<storage, read> x: array<f32>;
     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
@@ -37,37 +42,34 @@ const TARGETS: [u64; 3] = [5, 20, 50];
 /// Parts of the capacity.
 const LOADS: [f64; 3] = [0.5, 1.0, 2.0];
 const GENERATORS: u64 = 2;
-/// Steps of a row when the capacity is measured first, and the most. lavapipe cuts a loop short at 65,535.
+/// Steps of a row when the capacity is measured first, and the maximum. lavapipe ends a loop after 65,535.
 const STEPS: f64 = 5_000.0;
-const MOST_STEPS: f64 = 10_000.0;
+const MAX_STEPS: f64 = 10_000.0;
 /// Rows a second that are aimed at.
 const RATE: f64 = 20_000.0;
-/// The part of a target that requests may be made late by, at the 99th percentile, and how often a load that was not offered on time is offered again.
-const ON_TIME: f64 = 0.5;
-const OFFERS: usize = 3;
-/// How much longer than its target a percentile may be.
-const TOLERANCE: f64 = 1.5;
+/// The share of a target that requests may be late by, at the 99th percentile.
+const MAX_LATE_SHARE: f64 = 0.5;
+/// How often a load is offered until it is on time.
+const MAX_OFFERS: usize = 3;
+/// The allowed ratio of a percentile to its target.
+const MAX_RATIO: f64 = 1.5;
 
 type Work = Rows<f32, f32>;
 
 fn main() -> sortie::Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let (quick, json) = (has("--quick"), has("--json"));
-    let only = args.iter().position(|arg| arg == "--device").and_then(|at| args.get(at + 1));
+    let args = Args::read(&["--device="]);
     let devices = Device::list().into_iter().enumerate();
     let wanted = devices.filter(|(_, info)| {
-        let named = only.is_none_or(|only| info.name.to_lowercase().contains(&only.to_lowercase()));
-        info.kind != DeviceKind::Noop && info.backend != "gl" && named
+        info.kind != DeviceKind::Noop && info.backend != "gl" && args.matches("--device", &info.name)
     });
     for (index, info) in wanted {
         let device = Device::open_with(DeviceOptions { device: Some(index.to_string()), ..Default::default() })?;
-        bench(&device, &info.name, Duration::from_secs(if quick { 1 } else { 5 }), json)?;
+        bench(&device, &info.name, Duration::from_secs(if args.quick { 1 } else { 5 }), args.json)?;
     }
     Ok(())
 }
 
-/// What came of one load.
+/// The result of one load.
 struct Outcome {
     target: Duration,
     load: f64,
@@ -77,18 +79,19 @@ struct Outcome {
 
 fn bench(device: &Device, name: &str, time: Duration, json: bool) -> sortie::Result<()> {
     let measured = time.min(Duration::from_secs(2));
-    let steps = (STEPS * capacity(device, STEPS, measured)? / RATE).min(MOST_STEPS).round();
+    let steps = (STEPS * capacity(device, STEPS, measured)? / RATE).min(MAX_STEPS).round();
     let capacity = capacity(device, steps, measured)?;
     let before = alone(device, steps)?;
     let mut outcomes = Vec::new();
     for target in TARGETS.map(Duration::from_millis) {
         for load in LOADS {
-            let mut outcome = bear(device, target, load, [capacity, steps], time)?;
-            for _ in 1..OFFERS {
+            let offer = || Load { target, load, capacity, steps, time }.offer(device);
+            let mut outcome = offer()?;
+            for _ in 1..MAX_OFFERS {
                 if outcome.is_on_time() {
                     break;
                 }
-                outcome = bear(device, target, load, [capacity, steps], time)?;
+                outcome = offer()?;
             }
             outcomes.push(outcome);
         }
@@ -109,9 +112,9 @@ fn bench(device: &Device, name: &str, time: Duration, json: bool) -> sortie::Res
 }
 
 impl Outcome {
-    /// Whether the load was the one that it was to be.
+    /// Whether the load was offered on schedule.
     fn is_on_time(&self) -> bool {
-        percentile(&self.late, 0.99) <= self.target.mul_f64(ON_TIME)
+        percentile(&self.late, 0.99) <= self.target.mul_f64(MAX_LATE_SHARE)
     }
 
     fn print(&self, name: &str, alone: Duration, time: Duration, json: bool) {
@@ -119,7 +122,7 @@ impl Outcome {
         let [p50, p99] = [0.5, 0.99].map(|part| percentile(latencies, part));
         let ratio = p99.as_secs_f64() / target.as_secs_f64();
         let verdict = match () {
-            () if ratio <= TOLERANCE => "kept",
+            () if ratio <= MAX_RATIO => "kept",
             () if alone > *target => "cannot be met by one row",
             () if !self.is_on_time() => "was not offered on time",
             () => "missed",
@@ -152,19 +155,19 @@ fn work() -> Work {
     Rows::new([1, 1], WORK)
 }
 
-/// Rows a second in full batches, for callers that have three batches under way.
+/// Rows a second in full batches, for callers that keep three batches in flight.
 fn capacity(device: &Device, steps: f64, time: Duration) -> sortie::Result<f64> {
     let batcher = Batcher::new(device, work(), BatchConfig { max_batch_size: 256, ..BatchConfig::default() })?;
-    // The first batches pay for what is made once.
+    // The first batches compile and allocate.
     for rows in [1, 16, 256] {
         batcher.call_blocking(vec![steps as f32; rows])?;
     }
-    let (begin, mut under_way, mut answered) = (Instant::now(), std::collections::VecDeque::new(), 0);
+    let (begin, mut in_flight, mut answered) = (Instant::now(), std::collections::VecDeque::new(), 0);
     while begin.elapsed() < time {
-        while under_way.len() < 768 {
-            under_way.push_back(batcher.call(vec![steps as f32]).send());
+        while in_flight.len() < 768 {
+            in_flight.push_back(batcher.call(vec![steps as f32]).send());
         }
-        for call in under_way.drain(..256) {
+        for call in in_flight.drain(..256) {
             call.wait()?;
             answered += 1;
         }
@@ -172,7 +175,7 @@ fn capacity(device: &Device, steps: f64, time: Duration) -> sortie::Result<f64> 
     Ok(f64::from(answered) / begin.elapsed().as_secs_f64())
 }
 
-/// The time of a request that no other is beside, at the 99th percentile.
+/// The 99th percentile of the time of a request that runs alone.
 fn alone(device: &Device, steps: f64) -> sortie::Result<Duration> {
     let batcher = Batcher::new(device, work(), BatchConfig::latency())?;
     let mut times = Vec::new();
@@ -180,7 +183,7 @@ fn alone(device: &Device, steps: f64) -> sortie::Result<Duration> {
         thread::sleep(Duration::from_millis(1));
         let begin = Instant::now();
         batcher.call(vec![steps as f32]).wait()?;
-        // The first ones pay for what is made once.
+        // The first ones compile and allocate.
         if request >= 20 {
             times.push(begin.elapsed());
         }
@@ -188,41 +191,47 @@ fn alone(device: &Device, steps: f64) -> sortie::Result<Duration> {
     Ok(percentile(&times, 0.99))
 }
 
-/// Offers a load for some time.
-fn bear(
-    device: &Device,
+/// A load, and how long it is offered.
+struct Load {
     target: Duration,
+    /// Of the capacity.
     load: f64,
-    [capacity, steps]: [f64; 2],
+    capacity: f64,
+    steps: f64,
     time: Duration,
-) -> sortie::Result<Outcome> {
-    let (sizing, overload) = (BatchSizing::Target { p99: target }, Overload::Reject);
-    let batcher = Batcher::new(device, work(), BatchConfig { sizing, overload, ..BatchConfig::default() })?;
-    let each = load * capacity / GENERATORS as f64;
-    let begin = Instant::now() + Duration::from_millis(10);
-    let heard = thread::scope(|scope| {
-        let generate = |seed: u64| {
-            let (sender, receiver) = mpsc::channel();
-            let batcher = batcher.clone();
-            let schedule = Schedule { begin, time, rate: each, steps: steps as f32 };
-            scope.spawn(move || schedule.offer(&batcher, seed, &sender));
-            scope.spawn(move || hear(&receiver))
-        };
-        let heard: Vec<_> = (1..=GENERATORS).map(generate).collect();
-        heard.into_iter().map(|heard| heard.join().expect("no panic")).collect::<sortie::Result<Vec<_>>>()
-    })?;
-    let mut outcome = Outcome { target, load, late: Vec::new(), latencies: Vec::new() };
-    for (late, latencies) in heard {
-        outcome.late.extend(late);
-        outcome.latencies.extend(latencies);
-    }
-    Ok(outcome)
 }
 
-/// A request, when it was to arrive, and how much later it was made.
+impl Load {
+    fn offer(self, device: &Device) -> sortie::Result<Outcome> {
+        let Self { target, load, capacity, steps, time } = self;
+        let (sizing, overload) = (BatchSizing::Target { p99: target }, Overload::Reject);
+        let batcher = Batcher::new(device, work(), BatchConfig { sizing, overload, ..BatchConfig::default() })?;
+        let each = load * capacity / GENERATORS as f64;
+        let begin = Instant::now() + Duration::from_millis(10);
+        let collected = thread::scope(|scope| {
+            let generate = |seed: u64| {
+                let (sender, receiver) = mpsc::channel();
+                let batcher = batcher.clone();
+                let schedule = Schedule { begin, time, rate: each, steps: steps as f32 };
+                scope.spawn(move || schedule.offer(&batcher, seed, &sender));
+                scope.spawn(move || collect(&receiver))
+            };
+            let threads: Vec<_> = (1..=GENERATORS).map(generate).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<sortie::Result<Vec<_>>>()
+        })?;
+        let mut outcome = Outcome { target, load, late: Vec::new(), latencies: Vec::new() };
+        for (late, latencies) in collected {
+            outcome.late.extend(late);
+            outcome.latencies.extend(latencies);
+        }
+        Ok(outcome)
+    }
+}
+
+/// When a request was scheduled, how much later it was made, and its response.
 type Offered = (Instant, Duration, ResponseFuture<OnDevice<Work>>);
 
-/// So many requests a second on average, at random.
+/// Requests at random times, `rate` per second on average.
 struct Schedule {
     begin: Instant,
     time: Duration,
@@ -248,8 +257,8 @@ impl Schedule {
     }
 }
 
-/// How late each request was made, and how long each answer took.
-fn hear(from: &mpsc::Receiver<Offered>) -> sortie::Result<(Vec<Duration>, Vec<Duration>)> {
+/// The lateness of each request, and the latency of each answer.
+fn collect(from: &mpsc::Receiver<Offered>) -> sortie::Result<(Vec<Duration>, Vec<Duration>)> {
     let (mut lateness, mut latencies) = (Vec::new(), Vec::new());
     for (arrival, late, call) in from {
         lateness.push(late);
@@ -262,10 +271,9 @@ fn hear(from: &mpsc::Receiver<Offered>) -> sortie::Result<(Vec<Duration>, Vec<Du
     Ok((lateness, latencies))
 }
 
-fn percentile(times: &[Duration], part: f64) -> Duration {
-    let mut times = times.to_vec();
-    times.sort_unstable();
-    times.get((times.len() as f64 * part) as usize).or(times.last()).copied().unwrap_or_default()
+fn percentile(times: &[Duration], share: f64) -> Duration {
+    let seconds = quantile(times.iter().map(Duration::as_secs_f64), share);
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
 fn ms(time: Duration) -> String {

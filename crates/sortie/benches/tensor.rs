@@ -1,21 +1,18 @@
-//! Tensor operations: fused against unfused and written by hand, and products of matrices against the textbook kernel.
+//! Tensor operations: fused against unfused and against hand-written kernels, and matrix products against the textbook
+//! kernel.
 //!
-//! Contenders take turns in one process; a value is a median, a ratio the median ratio to the baseline within a round. Weights are resident; a time is from
-//! recording to completion. Answers are compared before anything is timed. On the built-in CPU the crates `gemm` and `matrixmultiply`, called
-//! directly, multiply too.
+//! Weights are resident; a time is from recording to completion. Results are compared before anything is timed. On the
+//! built-in CPU the crates `gemm` and `matrixmultiply`, called directly, multiply too. `across` compares devices.
 //!
 //! `cargo bench -p sortie --bench tensor [-- --quick] [--json]`
 
 #![expect(unsafe_code, reason = "the crates that multiply matrices take pointers")]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
+#![expect(clippy::print_stderr, reason = "a missing device is named on stderr")]
 
 use std::time::{Duration, Instant};
 
-use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel, Planning};
-
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-/// Microseconds, and the answer.
-type Run = Outcome<(f64, Vec<f32>)>;
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning};
+use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
@@ -65,134 +62,125 @@ fn floats(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| ((i * 7919 + seed) % 1999) as f32 / 1000.0 - 1.0).collect()
 }
 
-/// One way to compute something: a run gives its time, and if asked its answer.
-struct Contender<'a> {
-    device: String,
-    name: &'static str,
-    run: Box<dyn FnMut(bool) -> Run + 'a>,
+/// One way to compute something.
+trait Work {
+    /// Runs once: the time in µs.
+    fn run(&mut self) -> Outcome<f64>;
+    /// The result of the last run.
+    fn result(&self) -> Outcome<Vec<f32>>;
 }
 
-/// Operands on a device.
-struct Chain {
+/// Operands on a device, and what is recorded in each run.
+#[derive(Clone)]
+struct OnDevice {
     device: Device,
-    x: Buffer<f32>,
-    w: Buffer<f32>,
-    b: Buffer<f32>,
-    y: Buffer<f32>,
     kernel: Option<Kernel>,
+    operands: Vec<Buffer<f32>>,
+    output: Buffer<f32>,
+    record: fn(&Self, &mut Batch),
 }
 
-impl Chain {
-    fn new(device: &Device, by_hand: bool) -> Outcome<Self> {
+impl OnDevice {
+    fn new(device: &Device, source: Option<&str>, lens: &[usize], output: usize) -> Outcome<Self> {
+        let upload = |(seed, len): (usize, &usize)| device.upload(&floats(*len, seed + 1));
         Ok(Self {
             device: device.clone(),
-            x: device.upload(&floats(ROWS * COLUMNS, 1))?,
-            w: device.upload(&floats(COLUMNS, 2))?,
-            b: device.upload(&floats(COLUMNS, 3))?,
-            y: device.zeros(ROWS * COLUMNS)?,
-            kernel: if by_hand { Some(device.kernel(BY_HAND)?) } else { None },
+            kernel: source.map(|source| device.kernel(source)).transpose()?,
+            operands: lens.iter().enumerate().map(upload).collect::<sortie::Result<_>>()?,
+            output: device.zeros(output)?,
+            record: |_, _| {},
         })
     }
 
-    fn run(&self, wanted: bool) -> Run {
-        let start = Instant::now();
-        let mut batch = self.device.batch();
-        if let Some(kernel) = &self.kernel {
-            batch.dispatch(kernel, &[&self.x, &self.w, &self.b, &self.y], Grid::items(ROWS * COLUMNS / 4));
-        } else {
-            let x = batch.tensor(&self.x, [ROWS, COLUMNS]);
-            let (w, b) = (batch.tensor(&self.w, [COLUMNS]), batch.tensor(&self.b, [COLUMNS]));
+    fn chain(device: &Device, source: Option<&str>) -> Outcome<Self> {
+        let record = |work: &Self, batch: &mut Batch| {
+            let ([x, w, b], y) = (&work.operands[..], &work.output) else { unreachable!("three operands") };
+            if let Some(kernel) = &work.kernel {
+                batch.dispatch(kernel, &[x, w, b, y], Grid::items(ROWS * COLUMNS / 4));
+                return;
+            }
+            let x = batch.tensor(x, [ROWS, COLUMNS]);
+            let (w, b) = (batch.tensor(w, [COLUMNS]), batch.tensor(b, [COLUMNS]));
             let v = batch.mul(x, w);
             let v = batch.add(v, b);
             let g = batch.gelu(v);
             let s = batch.sigmoid(g);
-            let y = batch.mul(g, s);
-            let y = batch.add(y, x);
-            batch.store(y, &self.y);
-        }
-        batch.submit()?;
-        let time = start.elapsed().as_secs_f64() * 1e6;
-        Ok((time, if wanted { self.y.download()? } else { Vec::new() }))
+            let product = batch.mul(g, s);
+            let sum = batch.add(product, x);
+            batch.store(sum, y);
+        };
+        let lens = [ROWS * COLUMNS, COLUMNS, COLUMNS];
+        Ok(Self { record, ..Self::new(device, source, &lens, ROWS * COLUMNS)? })
+    }
+
+    fn product(device: &Device, source: Option<&str>) -> Outcome<Self> {
+        let record = |work: &Self, batch: &mut Batch| {
+            let ([a, b], c) = (&work.operands[..], &work.output) else { unreachable!("two operands") };
+            if let Some(kernel) = &work.kernel {
+                let groups = (SIDE / 16) as u32;
+                batch.dispatch(kernel, &[a, b, c], Grid::groups([groups, groups, 1]));
+                return;
+            }
+            let (a, b) = (batch.tensor(a, [SIDE, SIDE]), batch.tensor(b, [SIDE, SIDE]));
+            let product = batch.matmul(a, b);
+            batch.store(product, c);
+        };
+        Ok(Self { record, ..Self::new(device, source, &[SIDE * SIDE; 2], SIDE * SIDE)? })
     }
 }
 
-struct Product {
-    device: Device,
-    a: Buffer<f32>,
-    b: Buffer<f32>,
-    c: Buffer<f32>,
-    kernel: Option<Kernel>,
-}
-
-impl Product {
-    fn new(device: &Device, by_hand: bool) -> Outcome<Self> {
-        Ok(Self {
-            device: device.clone(),
-            a: device.upload(&floats(SIDE * SIDE, 1))?,
-            b: device.upload(&floats(SIDE * SIDE, 2))?,
-            c: device.zeros(SIDE * SIDE)?,
-            kernel: if by_hand { Some(device.kernel(NAIVE)?) } else { None },
-        })
-    }
-
-    fn run(&self, wanted: bool) -> Run {
+impl Work for OnDevice {
+    fn run(&mut self) -> Outcome<f64> {
         let start = Instant::now();
         let mut batch = self.device.batch();
-        if let Some(kernel) = &self.kernel {
-            let groups = (SIDE / 16) as u32;
-            batch.dispatch(kernel, &[&self.a, &self.b, &self.c], Grid::groups([groups, groups, 1]));
-        } else {
-            let (a, b) = (batch.tensor(&self.a, [SIDE, SIDE]), batch.tensor(&self.b, [SIDE, SIDE]));
-            let c = batch.matmul(a, b);
-            batch.store(c, &self.c);
-        }
+        (self.record)(self, &mut batch);
         batch.submit()?;
-        let time = start.elapsed().as_secs_f64() * 1e6;
-        Ok((time, if wanted { self.c.download()? } else { Vec::new() }))
+        Ok(start.elapsed().as_secs_f64() * 1e6)
+    }
+
+    fn result(&self) -> Outcome<Vec<f32>> {
+        Ok(self.output.download()?)
     }
 }
 
 /// A crate that multiplies matrices, called directly.
-#[derive(Clone, Copy)]
-enum Crate {
-    Gemm,
-    Matrixmultiply,
+struct ByCrate {
+    multiply: fn(*const f32, *const f32, *mut f32),
+    a: Vec<f32>,
+    b: Vec<f32>,
+    c: Vec<f32>,
 }
 
-impl Crate {
-    fn run(self, a: &[f32], b: &[f32], c: &mut [f32]) -> f64 {
-        let (n, stride) = (SIDE, SIDE.cast_signed());
-        assert!([a.len(), b.len(), c.len()] == [n * n; 3]);
-        let threads = std::thread::available_parallelism().map_or(1, Into::into);
-        let (a, b, c) = (a.as_ptr(), b.as_ptr(), c.as_mut_ptr());
+impl ByCrate {
+    fn new(multiply: fn(*const f32, *const f32, *mut f32)) -> Self {
+        let (a, b) = (floats(SIDE * SIDE, 1), floats(SIDE * SIDE, 2));
+        Self { multiply, a, b, c: vec![0.0; SIDE * SIDE] }
+    }
+}
+
+impl Work for ByCrate {
+    fn run(&mut self) -> Outcome<f64> {
         let start = Instant::now();
-        match self {
-            // SAFETY: the pointers are to n × n elements, row after row.
-            Self::Gemm => unsafe {
-                let by = gemm::Parallelism::Rayon(threads);
-                gemm::gemm(n, n, n, c, 1, stride, false, a, 1, stride, b, 1, stride, 0.0, 1.0, false, false, false, by);
-            },
-            // SAFETY: the same.
-            Self::Matrixmultiply => unsafe {
-                matrixmultiply::sgemm(n, n, n, 1.0, a, stride, 1, b, stride, 1, 0.0, c, stride, 1);
-            },
-        }
-        start.elapsed().as_secs_f64() * 1e6
+        (self.multiply)(self.a.as_ptr(), self.b.as_ptr(), self.c.as_mut_ptr());
+        Ok(start.elapsed().as_secs_f64() * 1e6)
     }
 
-    fn contender(self) -> Contender<'static> {
-        let (a, b) = (floats(SIDE * SIDE, 1), floats(SIDE * SIDE, 2));
-        let mut c = vec![0.0; SIDE * SIDE];
-        let name = match self {
-            Self::Gemm => "gemm",
-            Self::Matrixmultiply => "matrixmultiply",
-        };
-        let run = move |wanted: bool| {
-            let time = self.run(&a, &b, &mut c);
-            Ok((time, if wanted { c.clone() } else { Vec::new() }))
-        };
-        Contender { device: "cpu".into(), name, run: Box::new(run) }
+    fn result(&self) -> Outcome<Vec<f32>> {
+        Ok(self.c.clone())
     }
+}
+
+fn by_gemm(a: *const f32, b: *const f32, c: *mut f32) {
+    let (n, stride) = (SIDE, SIDE.cast_signed());
+    let by = gemm::Parallelism::Rayon(std::thread::available_parallelism().map_or(1, Into::into));
+    // SAFETY: `ByCrate` passes pointers to n × n elements, row after row.
+    unsafe { gemm::gemm(n, n, n, c, 1, stride, false, a, 1, stride, b, 1, stride, 0.0, 1.0, false, false, false, by) };
+}
+
+fn by_matrixmultiply(a: *const f32, b: *const f32, c: *mut f32) {
+    let (n, stride) = (SIDE, SIDE.cast_signed());
+    // SAFETY: `ByCrate` passes pointers to n × n elements, row after row.
+    unsafe { matrixmultiply::sgemm(n, n, n, 1.0, a, stride, 1, b, stride, 1, 0.0, c, stride, 1) };
 }
 
 fn open(name: &str, fuse: bool) -> Option<Device> {
@@ -200,112 +188,69 @@ fn open(name: &str, fuse: bool) -> Option<Device> {
     Device::open_with(DeviceOptions { device: Some(name.into()), planning, ..DeviceOptions::default() }).ok()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
+type Contenders = Vec<(&'static str, Box<dyn Work>)>;
 
 /// Times all contenders by turns; the first is the baseline.
-fn compare(case: &str, n: usize, mut contenders: Vec<Contender<'_>>, budget: Duration, json: bool) -> Outcome<()> {
-    let mut answer: Option<Vec<f32>> = None;
-    for contender in &mut contenders {
-        let (_, found) = (contender.run)(true)?;
+fn compare(
+    device: &str,
+    case: &str,
+    n: usize,
+    mut contenders: Contenders,
+    budget: Duration,
+    report: &mut Report,
+) -> Outcome<()> {
+    let mut expected: Option<Vec<f32>> = None;
+    for (name, work) in &mut contenders {
+        work.run()?;
+        let found = work.result()?;
         let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-3 * b.abs().max(1.0);
-        if let Some(answer) = &answer
-            && !found.iter().zip(answer).all(near)
-        {
-            return Err(format!("{case}: {} on {} has another answer", contender.name, contender.device).into());
+        if expected.as_ref().is_some_and(|expected| !found.iter().zip(expected).all(near)) {
+            return Err(format!("{case}: {name} on {device} has another result").into());
         }
-        answer.get_or_insert(found);
+        expected.get_or_insert(found);
     }
-    let mut times = vec![Vec::new(); contenders.len()];
-    let start = Instant::now();
-    while times[0].len() < 5 || (start.elapsed() < budget && times[0].len() < 200) {
-        // Threads of one may still be busy when the next begins: nobody always comes after the same one.
-        let (round, count) = (times[0].len(), contenders.len());
-        for turn in 0..count {
-            let at = if round.is_multiple_of(2) { (round + turn) % count } else { (round + count - turn) % count };
-            times[at].push((contenders[at].run)(false)?.0);
-        }
-    }
-    let baseline = times[0].clone();
-    for (contender, times) in contenders.iter().zip(times) {
-        let ratio = median(times.iter().zip(&baseline).map(|(a, b)| a / b).collect());
-        let (device, name, value) = (&contender.device, contender.name, median(times));
-        let first = contenders[0].name;
-        if json {
-            println!(
-                "{{\"bench\":\"tensor\",\"device\":\"{device}\",\"case\":\"{case}\",\"n\":{n},\"contender\":\"{name}\",\"metric\":\"us_per_run\",\"value\":{value:.2},\"baseline\":\"{first}\",\"ratio\":{ratio:.4}}}"
-            );
-        } else {
-            println!("{case:<8} {n:>8} {name:<16} {value:>12.1} µs {ratio:>8.3}× of {first}, {device}");
-        }
-    }
+    let rounds = Rounds { min: 5, max: 200, budget };
+    let samples = rounds.run(contenders.len(), |at, _| Ok([contenders[at].1.run()?]))?;
+    let names: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
+    report.rows(&Case { device, case, n, metrics: ["us_per_run"] }, &Contender::all(&names), &samples);
     Ok(())
 }
 
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let (json, budget) = (has("--json"), if has("--quick") { 900 } else { 10_000 });
-    let budget = Duration::from_millis(budget);
-    let mut chains: Vec<(&str, &str, Chain)> = Vec::new();
-    let mut products: Vec<(&str, &str, Product)> = Vec::new();
-    for (device, fused, plain) in
-        [("llvmpipe", open("llvmpipe", true), open("llvmpipe", false)), ("cpu", open("cpu", true), open("cpu", false))]
-    {
-        let (Some(fused), Some(plain)) = (fused, plain) else {
+    let args = Args::read(&[]);
+    let budget = Duration::from_millis(if args.quick { 900 } else { 10_000 });
+    let mut report = Report::new("tensor", args.json);
+    let mut across: Contenders = Vec::new();
+    for device in ["llvmpipe", "cpu"] {
+        let (Some(fused), Some(plain)) = (open(device, true), open(device, false)) else {
             eprintln!("there is no {device} here");
             continue;
         };
-        chains.push((device, "sortie-fused", Chain::new(&fused, false)?));
-        chains.push((device, "sortie-unfused", Chain::new(&plain, false)?));
-        chains.push((device, "hand-fused", Chain::new(&fused, true)?));
-        products.push((device, "sortie", Product::new(&fused, false)?));
-        products.push((device, "naive", Product::new(&fused, true)?));
-    }
-    for device in ["llvmpipe", "cpu"] {
-        let chain: Vec<_> = chains
-            .iter()
-            .filter(|(on, ..)| *on == device)
-            .map(|(on, name, chain)| Contender {
-                device: (*on).into(),
-                name,
-                run: Box::new(|wanted| chain.run(wanted)),
-            })
-            .collect();
-        let mut product: Vec<_> = products
-            .iter()
-            .filter(|(on, ..)| *on == device)
-            .map(|(on, name, product)| Contender {
-                device: (*on).into(),
-                name,
-                run: Box::new(|wanted| product.run(wanted)),
-            })
-            .collect();
+        let (chain, unfused) = (OnDevice::chain(&fused, None)?, OnDevice::chain(&plain, None)?);
         if device == "cpu" {
-            product.extend([Crate::Gemm, Crate::Matrixmultiply].map(Crate::contender));
+            across.insert(0, ("cpu-fused", Box::new(chain.clone())));
+        } else {
+            across.push(("lavapipe-fused", Box::new(chain.clone())));
+            across.push(("lavapipe-unfused", Box::new(unfused.clone())));
         }
-        if !chain.is_empty() {
-            compare("chain", ROWS * COLUMNS, chain, budget, json)?;
-            compare("matmul", SIDE, product, budget, json)?;
+        let chains: Contenders = vec![
+            ("sortie-fused", Box::new(chain)),
+            ("sortie-unfused", Box::new(unfused)),
+            ("hand-fused", Box::new(OnDevice::chain(&fused, Some(BY_HAND))?)),
+        ];
+        compare(device, "chain", ROWS * COLUMNS, chains, budget, &mut report)?;
+        let mut products: Contenders = vec![
+            ("sortie", Box::new(OnDevice::product(&fused, None)?)),
+            ("naive", Box::new(OnDevice::product(&fused, Some(NAIVE))?)),
+        ];
+        if device == "cpu" {
+            products.push(("gemm", Box::new(ByCrate::new(by_gemm))));
+            products.push(("matrixmultiply", Box::new(ByCrate::new(by_matrixmultiply))));
         }
+        compare(device, "matmul", SIDE, products, budget, &mut report)?;
     }
-    // Across devices: what the built-in CPU is to lavapipe.
-    let order = [
-        ("cpu", "sortie-fused", "cpu-fused"),
-        ("llvmpipe", "sortie-fused", "lavapipe-fused"),
-        ("llvmpipe", "sortie-unfused", "lavapipe-unfused"),
-    ];
-    let across: Vec<_> = order
-        .into_iter()
-        .filter_map(|(device, name, shown)| {
-            let (_, _, chain) = chains.iter().find(|(on, own, _)| *on == device && *own == name)?;
-            Some(Contender { device: device.into(), name: shown, run: Box::new(|wanted| chain.run(wanted)) })
-        })
-        .collect();
     if across.len() == 3 {
-        compare("across", ROWS * COLUMNS, across, budget, json)?;
+        compare("cpu, llvmpipe", "across", ROWS * COLUMNS, across, budget, &mut report)?;
     }
     Ok(())
 }

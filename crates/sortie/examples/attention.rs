@@ -29,7 +29,7 @@ fn attention(batch: &mut Batch, x: Tensor<f32>, weights: [Tensor<f32>; 3], mask:
     batch.reshape(mixed, [TOKENS, WIDTH])
 }
 
-/// The same, one number after the other.
+/// The same in plain Rust.
 fn reference(x: &[f32], weights: &[Vec<f32>; 3]) -> Vec<f64> {
     let product = |weights: &[f32]| -> Vec<f64> {
         (0..TOKENS * WIDTH)
@@ -65,7 +65,7 @@ fn main() -> sortie::Result<()> {
     };
     let input: Vec<f32> = some(TOKENS * WIDTH, 9).iter().map(|x| x * 8.0).collect();
     let weights = [some(WIDTH * WIDTH, 1), some(WIDTH * WIDTH, 2), some(WIDTH * WIDTH, 3)];
-    // Nobody looks ahead.
+    // Causal mask: no token sees later ones.
     let mask: Vec<f32> =
         (0..TOKENS * TOKENS).map(|at| if at % TOKENS > at / TOKENS { f32::NEG_INFINITY } else { 0.0 }).collect();
 

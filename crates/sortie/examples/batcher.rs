@@ -1,6 +1,6 @@
-//! A thousand tasks ask one by one; the device is asked by the hundred.
+//! A thousand tasks make single requests; the batcher runs them on the device in batches.
 //!
-//! `cargo run --release -p sortie --example batcher [ROWS]`, with at most so many rows to a batch
+//! `cargo run --release -p sortie --example batcher [ROWS]`: at most `ROWS` rows per batch
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 

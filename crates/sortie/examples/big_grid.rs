@@ -1,11 +1,11 @@
-//! A grid of more workgroups than a device takes in one dimension (65,535) is folded, and the kernel sees the ids it would have seen.
+//! A grid of more workgroups than a device takes in one dimension (65,535) is folded; the kernel sees unfolded ids.
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 
 use sortie::{Device, Grid, Result};
 
 const GROUPS: usize = 100_000;
 
-/// Every id in it must be right for the answer to be.
+/// The result is right only if every id is.
 const IDS: &str = "
     @group(0) @binding(0) var<storage, read_write> seen: array<vec4<u32>>;
     @compute @workgroup_size(16)
@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     let device = Device::open()?;
     let ids = device.kernel(IDS)?;
     let [width, ..] = ids.workgroup_size().map(|size| size as usize);
-    // The last group is not full: the kernel guards for it, as always.
+    // The last workgroup is not full, so the kernel checks its bounds.
     let items = GROUPS * width - 5;
     let seen = device.zeros::<[u32; 4]>(items)?;
 

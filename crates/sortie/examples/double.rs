@@ -1,4 +1,4 @@
-//! Two dispatches, one submission. The second reads what the first writes, so it waits for it: nothing to annotate.
+//! Two dispatches, one submission. The second reads what the first writes; the dependency is found automatically.
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 
 use sortie::{Device, Grid};

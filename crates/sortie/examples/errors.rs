@@ -44,11 +44,11 @@ fn main() -> Result<()> {
     let second = &error.mistakes()[1];
     assert_eq!((second.op(), second.label()), (Some(2), Some("layer/reads what it writes")));
 
-    // A reading of a refused batch tells why, and nothing has run: not even the dispatch that was fine.
+    // A reading of a refused batch returns the error. Nothing has run, not even the valid dispatch.
     assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Bindings);
     assert_eq!(y.download()?, [0.0; 100]);
 
-    // WGSL that does not compile comes back as naga explains it.
+    // WGSL that does not compile returns naga's message.
     let error =
         device.kernel("@compute @workgroup_size(1) fn main() { let x = 1.0 + true; }").expect_err("no such sum");
     println!("{error}");

@@ -1,5 +1,5 @@
-//! A stack of feed-forward blocks as in a language model: norm, gate and up, swish, product, down, and what came in added. Thirty-six layers
-//! are one submission of four kernels; the runs after the first compile nothing.
+//! A stack of feed-forward blocks as in a language model: norm, gate and up, swish, product, down, residual. Thirty-six
+//! layers are one submission of four kernels; later runs compile nothing.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Instant;

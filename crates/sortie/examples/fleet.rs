@@ -1,4 +1,4 @@
-//! Every device of this machine behind one batcher: each takes what it is good for.
+//! Every device of this machine behind one batcher, which shares out work by measured throughput.
 //!
 //! `cargo run --release -p sortie --example fleet`
 
@@ -41,7 +41,7 @@ fn steps(mut n: u32) -> u32 {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut devices = Device::fleet()?.devices().to_vec();
-    // The same one may be there twice.
+    // The same device may be listed twice.
     devices.push(Device::cpu()?);
     let fleet = Fleet::new(devices)?;
     let batcher = Batcher::new(&fleet, Rows::<u32, u32>::new([1, 1], STEPS), BatchConfig::latency())?;
@@ -62,12 +62,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         caller.await??;
     }
     let (time, metrics) = (start.elapsed(), batcher.metrics());
-    println!("{} rows of {} requests in {time:.0?}, all of them right:", metrics.rows, metrics.requests);
+    println!("{} rows of {} requests in {time:.0?}, all correct:", metrics.rows, metrics.requests);
     for (device, share) in fleet.devices().iter().zip(batcher.worker_metrics()) {
         let part = 100.0 * share.rows as f64 / metrics.rows as f64;
         println!("{part:5.1} % in {:4} batches on {}", share.batches, device.info());
         if let Some(ServiceTime { fixed: batch, per_row: row }) = share.measured {
-            println!("        a batch takes it {batch:.1?} and {row:.1?} for each row");
+            println!("        {batch:.1?} per batch and {row:.1?} per row");
         }
     }
     Ok(())

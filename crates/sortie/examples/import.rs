@@ -1,4 +1,4 @@
-//! Working as a guest in a program that uses wgpu itself: its device, its queue, its buffers.
+//! sortie inside a program that uses wgpu itself: on its device, its queue and its buffers.
 #![expect(clippy::print_stdout, reason = "an example shows its answer")]
 
 use sortie::{Device, Grid};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Stands for a renderer that opened the device itself.
     let owner = Device::open()?;
     let Some((gpu, queue)) = owner.wgpu() else {
-        println!("{} is not wgpu's: name another device in SORTIE_DEVICE", owner.info());
+        println!("{} is not a wgpu device: name another one in SORTIE_DEVICE", owner.info());
         return Ok(());
     };
     let buffer = |label, usage| {

@@ -1,5 +1,5 @@
-//! A small network that reads drawn digits. Its first layer compares a picture with ones it has seen, its second asks which digit those were:
-//! weights without a gradient. The pictures to be read are moved and spotted; all of them go through in one submission.
+//! A small network that classifies drawn digits. Its first layer compares an image with known ones, its second maps those
+//! to digits, so no training is needed. The test images are shifted and noisy; all of them are one submission.
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use sortie::{Batch, Device, Tensor};
 const SIDE: usize = 8;
 const PIXELS: usize = SIDE * SIDE;
 
-/// Five by three, a row in each three bits.
+/// Five rows of three pixels, three bits per row.
 const DIGITS: [[u8; 5]; 10] = [
     [7, 5, 5, 5, 7],
     [2, 6, 2, 2, 7],
@@ -34,7 +34,7 @@ fn draw(digit: usize, x: usize, y: usize) -> Vec<f32> {
     picture
 }
 
-/// Without its mean, and of length one: the product of two is how alike they are.
+/// Mean zero and length one: the dot product of two images is their similarity.
 fn normal(picture: &[f32]) -> Vec<f32> {
     let mean = picture.iter().sum::<f32>() / picture.len() as f32;
     let length = picture.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>().sqrt();
@@ -53,7 +53,7 @@ impl Network<'_> {
         let alike = self.batch.matmul(pictures, self.seen);
         let alike = self.batch.sub(alike, self.threshold);
         let alike = self.batch.relu(alike);
-        // The most alike count for much more.
+        // The most similar count for much more.
         let alike = self.batch.mul(alike, alike);
         let votes = self.batch.matmul(alike, self.digits);
         self.batch.argmax(votes, 1)
@@ -70,7 +70,7 @@ fn main() -> sortie::Result<()> {
     let seen: Vec<f32> = (0..PIXELS * count).map(|at| known[at % count][at / count]).collect();
     let digits: Vec<f32> = (0..count * 10).map(|at| f32::from(u8::from(places[at / 10].0 == at % 10))).collect();
 
-    // Each with a spot where there was none, or one missing.
+    // Each with one pixel flipped.
     let pictures: Vec<Vec<f32>> = (0..)
         .zip(&places)
         .map(|(number, (digit, x, y)): (usize, _)| {

@@ -1,5 +1,5 @@
-//! A simulation whose state never leaves the device: heat spreads over a plate, from one buffer into another and back. Two steps are recorded once and
-//! replayed; only the last state is read.
+//! A simulation whose state stays on the device: heat spreads over a plate, from one buffer into another and back. Two
+//! steps are recorded once and replayed; only the last state is read.
 //!
 //! `cargo run --release -p sortie --example ping_pong`
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]

@@ -5,7 +5,7 @@
 
 use sortie::{Batch, Device, Record, Tensor};
 
-/// A feed-forward layer: its weights stay on the device.
+/// A feed-forward layer with resident weights.
 struct Layer {
     name: String,
     up: sortie::Buffer<f32>,

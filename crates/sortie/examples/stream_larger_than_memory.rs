@@ -1,4 +1,4 @@
-//! 128 MiB through a device that has 16: window by window, and checked.
+//! Streams 128 MiB through a device with a memory limit of 16 MiB, window by window, and checks the results.
 //!
 //! `cargo run --release -p sortie --example stream_larger_than_memory`
 
@@ -8,11 +8,11 @@ use std::convert::Infallible;
 
 use sortie::{Device, DeviceOptions, Sink, Source, Stream};
 
-/// Of the data, and of what the device may have.
+/// Sizes of the data and of the device's memory limit.
 const ELEMENTS: u32 = 32 << 20;
 const BUDGET: u64 = 16 << 20;
 
-/// What is to be computed: a step of a generator of random numbers.
+/// One step of a random number generator.
 const STEP: &str = "
     @group(0) @binding(0) var<storage, read> x: array<u32>;
     @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -24,7 +24,7 @@ fn main() -> sortie::Result<()> {
     let device = Device::open_with(DeviceOptions { memory_budget: Some(BUDGET), ..Default::default() })?;
     let step = device.kernel(STEP)?;
 
-    // Data that is nowhere in whole: made when it is asked for, and checked when it comes out.
+    // The data never exists as a whole: it is generated on demand and checked as it comes out.
     let mut expected = 0..ELEMENTS;
     let mut most = 0;
     let sink = Sink::each(|window: &[u32]| {

@@ -1,4 +1,4 @@
-//! A token loop: the same small network over and over, each step fed with what the last one chose. Recorded once, replayed for every token.
+//! A token loop: a small network whose output is the next input. Recorded once, replayed for every token.
 //!
 //! `cargo run --release -p sortie --example token_loop`
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
@@ -17,7 +17,7 @@ struct Network {
     head: Buffer<f32>,
 }
 
-/// Numbers that look random and are the same everywhere.
+/// Pseudo-random numbers, the same on every machine.
 fn weights(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|at| ((at * 7919 + seed * 104_729) % 1999) as f32 / 8000.0 - 0.125).collect()
 }
@@ -31,7 +31,7 @@ impl Network {
         })
     }
 
-    /// The word that follows: a memory of what came before is mixed with the last word.
+    /// The next word: the hidden state is mixed with the last word.
     fn step(&self, batch: &mut Batch, token: Tensor<u32>, memory: &Buffer<f32>) -> Tensor<u32> {
         let table = batch.tensor(&self.embedding, [WORDS, WIDTH]);
         let word = batch.gather(table, token);
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
     network.step(&mut batch, token, &device.zeros(WIDTH)?);
     batch.submit()?;
 
-    // Live: recorded anew for every token.
+    // Live: recorded again for every token.
     let memory = device.zeros::<f32>(WIDTH)?;
     let start = Instant::now();
     let mut live = vec![1_u32];

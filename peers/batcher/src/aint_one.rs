@@ -5,8 +5,8 @@ use std::sync::Arc;
 use batch_aint_one::{Batcher, BatchingPolicy, Limits, Processor};
 
 use crate::blocking::Blocking;
+use crate::callers::Service;
 use crate::device::Device;
-use crate::lane::Service;
 
 #[derive(Clone)]
 struct Forward(Arc<Device>, Blocking);
@@ -15,7 +15,7 @@ struct Forward(Arc<Device>, Blocking);
 pub(crate) struct AintOne(Batcher<Forward>);
 
 impl AintOne {
-    /// With room for `callers` requests, and so many batches at once. To be made within the runtime.
+    /// With room for `callers` requests, and `batches` batches at once. Must be called within the runtime.
     pub(crate) fn new(device: Arc<Device>, limit: usize, callers: usize, batches: usize, blocking: Blocking) -> Self {
         let limits = Limits::builder()
             .max_batch_size(limit)

@@ -9,8 +9,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use batched_derive::batched;
 
 use crate::blocking::Blocking;
+use crate::callers::Service;
 use crate::device::Device;
-use crate::lane::Service;
 
 /// What the generated code wants of the crate.
 pub(crate) mod tracing {

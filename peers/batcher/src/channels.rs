@@ -1,12 +1,12 @@
-//! What one writes by hand: tokio's mpsc to threads that take all there is, and a oneshot for each answer.
+//! Written by hand: tokio's mpsc to threads that take all queued requests, and a oneshot for each answer.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::callers::Service;
 use crate::device::Device;
-use crate::lane::Service;
 
 /// A request, and where its answer goes.
 type Item = (u64, oneshot::Sender<u64>);
@@ -15,7 +15,7 @@ type Item = (u64, oneshot::Sender<u64>);
 pub(crate) struct Channels(mpsc::UnboundedSender<Item>);
 
 impl Channels {
-    /// Starts so many threads, which end when this is gone. They take turns at the queue; with two, one forms a batch while the other's runs.
+    /// Starts `threads` threads, which end when this is dropped. With two, one forms a batch while that of the other runs.
     pub(crate) fn new(device: &Arc<Device>, limit: usize, threads: usize) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel::<Item>();
         let receiver = Arc::new(Mutex::new(receiver));
@@ -30,7 +30,7 @@ impl Channels {
                     rows.extend(items.iter().map(|(input, _)| *input));
                     device.run(&mut rows);
                     for ((_, sender), row) in items.drain(..).zip(rows.drain(..)) {
-                        // Whoever has gone wants none.
+                        // The caller may have gone.
                         sender.send(row).ok();
                     }
                 }

@@ -1,7 +1,9 @@
-//! The device of everybody: a queue that takes a fixed time for a run and some more for each row, and computes next to nothing.
+//! The simulated device of all contenders: a queue that takes a fixed time for a run and some more for each row, and
+//! computes almost nothing.
 //!
-//! A run begins when it is asked for or when the one before it is over, whichever is later, as on the queue of a GPU: nobody has to be woken in between.
-//! Whoever waits for it sleeps, because a GPU does not keep a core busy, and spins only at the end, because a sleep here ends late.
+//! A run begins when it is submitted or when the one before it ends, whichever is later, as on the queue of a GPU: no
+//! thread has to be woken in between. A thread that waits for a run sleeps, because a GPU does not keep a core busy, and
+//! spins only at the end, because sleeps end late.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
@@ -9,10 +11,10 @@ use std::time::{Duration, Instant};
 
 /// What every input is combined with.
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Sleeps that say how late they end.
+/// Number of sleeps that are measured.
 const SLEEPS: usize = 60;
-/// It spins no longer than this: where sleeps end later, so do runs.
-const LONGEST_SPIN: Duration = Duration::from_micros(150);
+/// Where sleeps end later than this, runs do too.
+const MAX_SPIN: Duration = Duration::from_micros(150);
 
 /// The answer to an input.
 pub(crate) fn answer(input: u64) -> u64 {
@@ -40,7 +42,7 @@ impl Case {
         }
     }
 
-    /// What a run of so many rows takes.
+    /// The time of a run of `rows` rows.
     pub(crate) fn time(self, rows: usize) -> Option<Duration> {
         match self {
             Self::Noop => None,
@@ -48,7 +50,7 @@ impl Case {
         }
     }
 
-    /// The most rows in a second, in runs of so many.
+    /// Rows per second of a device that is never idle, in runs of `rows` rows.
     pub(crate) fn ideal(self, rows: usize) -> Option<f64> {
         self.time(rows).map(|time| rows as f64 / time.as_secs_f64())
     }
@@ -71,7 +73,7 @@ pub(crate) struct Run {
 }
 
 impl Device {
-    /// One that spins for so long.
+    /// A device whose waits spin for the last `spin` of a run.
     pub(crate) fn new(case: Case, spin: Duration) -> Self {
         Self { case, spin, free: Mutex::new(Instant::now()) }
     }
@@ -108,7 +110,7 @@ impl Run {
     }
 }
 
-/// Asks the system to end sleeps sooner, and says how late nine of ten of them end still.
+/// Asks the system for exact timers, and returns the 90th percentile of how late sleeps still end.
 pub(crate) fn lateness() -> Duration {
     // Linux rounds sleeps up by 50 µs unless told otherwise; threads inherit it. Where there is no such file, the device spins for longer.
     drop(std::fs::write("/proc/self/timerslack_ns", "1"));
@@ -120,5 +122,5 @@ pub(crate) fn lateness() -> Duration {
     };
     let mut late: Vec<Duration> = (0..SLEEPS).map(late).collect();
     late.sort_unstable();
-    late[SLEEPS * 9 / 10].min(LONGEST_SPIN)
+    late[SLEEPS * 9 / 10].min(MAX_SPIN)
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::amate::{Batching, Config, Engine, Queued};
 use tokio::sync::oneshot;
 
+use crate::callers::Service;
 use crate::device::Device;
-use crate::lane::Service;
 
 /// A request, and where its answer goes.
 type Item = (u64, oneshot::Sender<u64>);
@@ -52,7 +52,7 @@ impl Batching for Forward {
         let mut rows: Vec<u64> = batch.iter().map(|queued| queued.item.0).collect();
         self.0.run(&mut rows);
         for (queued, row) in batch.into_iter().zip(rows) {
-            // Whoever has gone wants none.
+            // The caller may have gone.
             queued.item.1.send(row).ok();
         }
     }

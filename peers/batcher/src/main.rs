@@ -1,11 +1,13 @@
-//! Requests of many callers put together into batches: sortie's batcher, those of other crates, and one written by hand, in one process.
+//! Requests of many callers become batches: sortie's batcher, those of other crates, and a hand-written one, in one
+//! process.
 //!
-//! n tasks each send a number, wait for the answer, check it, and send the next one. Contenders take turns; a value is a median over rounds, a ratio the
-//! median ratio to `sortie` within a round. A contender that loses or crosses an answer ends the program.
+//! n tasks each send a number, wait for the answer, check it, and send the next one. Contenders take turns; a ratio is the
+//! median ratio to `sortie` within a round. A lost or wrong answer ends the program.
 //!
-//! `cargo run --release -p peers-batcher [-- --quick] [--json] [--limit ROWS] [--callers N,..] [--case NAME] [--only NAME,..] [--rounds N]`
+//! `cargo run --release -p peers-batcher [-- --quick] [--json] [--limit ROWS] [--callers N,..] [--case NAME]
+//! [--only NAME,..] [--rounds N]`
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
+#![expect(clippy::print_stderr, reason = "notes go to stderr")]
 
 // The code that `batched` generates names its crate: see `attribute`.
 extern crate self as batched;
@@ -13,52 +15,54 @@ extern crate self as batched;
 mod aint_one;
 mod attribute;
 mod blocking;
+mod callers;
 mod channels;
-mod contest;
+mod comparison;
+mod contenders;
 mod device;
 mod engine;
-mod lane;
-mod ledger;
-mod meter;
-mod options;
+mod histogram;
 mod ours;
-mod roster;
-mod row;
 mod ultra;
 
 pub(crate) use attribute::tracing;
 
+use std::time::Duration;
+
+use sortie_bench::{Args, Report};
 use tokio::runtime::Builder;
 
-use crate::contest::Outcome;
-use crate::options::Options;
-use crate::roster::Roster;
-use crate::row::Row;
+use crate::comparison::{Outcome, Turns};
+use crate::contenders::Contenders;
+use crate::device::Case;
 
-/// Threads on which the callers run, and whatever a contender has tokio do.
+/// Threads of the runtime that callers and contenders share.
 const WORKERS: usize = 2;
 
-/// What a reader has to know beside the figures.
+/// Notes on the figures.
 const NOTES: &str = "\
-sortie-again is sortie once more: how far it is from 1 is how far the figures are to be trusted.
-direct has no callers: a thread has the device run full batches one after the other.
-allocs are those of the whole process while it is a contender's turn.";
+sortie-again is the control: its distance from 1 is the error of the figures.
+direct has no callers: a thread runs full batches on the device, one after the other.
+allocs are those of the whole process during a contender's turn.";
 
 fn main() -> Outcome<()> {
-    let Options { json, limit, callers, cases, only, turns } = Options::read()?;
-    // Before there are other threads: they inherit what it asks for.
+    let args = Args::read(&["--limit=", "--callers=", "--case=", "--rounds="]);
+    let one = |option, default| args.list::<usize>(option).map_or(default, |values| values[0].max(1));
+    let (rounds, ms) = if args.quick { (3, 60) } else { (11, 120) };
+    let (warm_up, measured) = (Duration::from_millis(20), Duration::from_millis(ms));
+    let turns = Turns { rounds: one("--rounds", rounds), warm_up, measured };
+    let callers = args.list("--callers").unwrap_or_else(|| vec![1, 64, 1024]);
+    if callers.contains(&0) {
+        return Err("--callers: at least one caller is needed".into());
+    }
+    // Before other threads start: they inherit the timer setting.
     let spin = device::lateness();
     let runtime = Builder::new_multi_thread().worker_threads(WORKERS).enable_time().build()?;
-    if !json {
-        println!("{}", Row::heading());
-    }
-    for &case in &cases {
+    let mut report = Report::new("batcher", args.json);
+    for case in Case::ALL.into_iter().filter(|case| args.value("--case").is_none_or(|name| name == case.name())) {
         for &n in &callers {
-            let roster = Roster { runtime: &runtime, case, spin, n, limit, only: &only };
-            for row in roster.contest()?.hold(turns)? {
-                let lines = if json { row.json() } else { vec![row.text()] };
-                println!("{}", lines.join("\n"));
-            }
+            let contenders = Contenders { runtime: &runtime, case, spin, n, limit: one("--limit", 256), args: &args };
+            contenders.open()?.run(turns, &mut report)?;
         }
     }
     eprintln!(

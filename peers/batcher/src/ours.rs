@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sortie::{Answers, Batch, BatchConfig, Batcher, DeviceJob, Grid, Kernel, OnDevice};
 
-use crate::contest::Outcome;
+use crate::callers::Service;
+use crate::comparison::Outcome;
 use crate::device::{Device, answer};
-use crate::lane::Service;
 
 /// As [`answer`](crate::device::answer) does it, in two halves.
 const ANSWER: &str = "

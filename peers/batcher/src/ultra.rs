@@ -6,8 +6,8 @@ use std::time::Duration;
 use ultra_batch::{BatchExecutor, Executor};
 
 use crate::blocking::Blocking;
+use crate::callers::Service;
 use crate::device::Device;
-use crate::lane::Service;
 
 struct Forward(Arc<Device>);
 

@@ -10,7 +10,7 @@ use trueno::backends::gpu::wgpu::{Buffer, BufferDescriptor, BufferUsages, PollTy
 use trueno::backends::gpu::{BufferId, GpuCommandBatch, GpuDevice, PipelineCache};
 
 use crate::case::{Case, ITEMS};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 /// Opens the device whose name contains `name`.
 fn open(name: &str) -> Outcome<GpuDevice> {
@@ -82,7 +82,7 @@ impl Runner for Additions {
         Ok(block_on(batch.read(*result))?[0] as u32)
     }
 
-    fn begins_anew(&self) -> bool {
+    fn begins_with_zeros(&self) -> bool {
         true
     }
 }

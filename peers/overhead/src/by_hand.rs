@@ -3,7 +3,7 @@
 use sortie::{Buffer, Device};
 
 use crate::case::{Case, GROUP, ITEMS, STEP};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 /// What is made for every op.
 #[derive(Clone, Copy, PartialEq)]

@@ -14,7 +14,7 @@ use pollster::block_on;
 use wgpu::{Backend, Backends, DeviceDescriptor, Features, Instance, InstanceDescriptor, MemoryHints};
 
 use crate::case::{Case, GROUP, ITEMS};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 #[cube(launch)]
 fn step(x: &[u32], y: &mut [u32]) {

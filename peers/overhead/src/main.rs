@@ -5,12 +5,12 @@
 //!
 //! `cargo run --release -p peers-overhead [-- --quick] [--json] [--svg FILE]`
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
+#![expect(clippy::print_stderr, reason = "notes go to stderr")]
 
 mod aprender;
 mod by_hand;
 mod case;
-mod contest;
+mod comparison;
 mod cubes;
 mod meter;
 mod ours;
@@ -22,84 +22,76 @@ mod vulkan;
 
 use std::time::Duration;
 
+use sortie_bench::{Args, Report};
+
 use crate::aprender::Additions;
 use crate::by_hand::{ByHand, How};
 use crate::case::Case;
-use crate::contest::{Contest, Outcome, Row};
+use crate::comparison::{Comparison, Outcome, Row};
 use crate::cubes::{Captured, Launches};
 use crate::ours::{Recorded, Replayed};
-use crate::threads::Census;
+use crate::threads::ThreadList;
 use crate::vulkan::{Vulkan, Way};
 
-/// The adapter everyone runs on: Mesa's lavapipe calls itself this.
+/// The adapter of all contenders, by a part of its name.
 const ADAPTER: &str = "llvmpipe";
 /// What the rows call it.
 const DEVICE: &str = "lavapipe";
-/// Beyond this many ops those that take longest stay away: their cost per op does not change any more.
-const LONG: usize = 1_000;
+/// The slowest contenders are left out beyond this number of ops: their cost per op does not change any more.
+const MAX_SLOW_OPS: usize = 1_000;
 
-/// What a reader has to know beside the figures.
+/// Notes on the figures.
 const NOTES: &str = "\
-cpu is that of the calling thread and of all threads the contender has, without the driver's; caller is the calling thread's alone.
+cpu is the time of the calling thread and of all threads of the contender, without the driver's; caller is the calling thread's alone.
 sortie-cpu runs the kernels too, on the calling thread; on lavapipe the driver's threads run them.
-wgpu-best-again is wgpu-best once more: how far it is from 1 is how far the figures are to be trusted.
+wgpu-best-again is the control: its distance from 1 is the error of the figures.
 replay, native, again, graph and resubmit recorded before; all others record in every run.
 aprender adds a vector of ones, and gives every op a buffer for its result.";
 
-/// Everyone, each with a new device: wgpu's cost of a pass depends on what its device has seen.
-fn contest(case: Case, n: usize, census: &mut Census) -> Outcome<Contest<'_>> {
+/// All contenders, each with a new device: wgpu's cost of a pass depends on what its device has done before.
+fn contenders(case: Case, n: usize, threads: &mut ThreadList) -> Outcome<Comparison<'_>> {
     let by_hand = |how| ByHand::new(&ours::open(ADAPTER, true)?, how, case);
-    let mut all = Contest::new(case, n, census);
-    all.enter("wgpu-best", by_hand(How::Best)?)?;
-    all.enter("wgpu-best-again", by_hand(How::Best)?)?;
-    all.enter("wgpu-new-groups", by_hand(How::NewGroups)?)?;
-    all.enter("vulkan-record", Vulkan::new(ADAPTER, Way::Record, case)?)?;
-    all.enter("vulkan-resubmit", Vulkan::new(ADAPTER, Way::Resubmit, case)?)?;
-    all.enter("cubecl-launch", Launches::new(ADAPTER, case)?)?;
-    all.enter("cubecl-graph", Captured::new(ADAPTER, case)?)?;
-    all.enter("sortie-record", Recorded::new(ours::open(ADAPTER, true)?, case)?)?;
-    all.enter("sortie-replay", Replayed::new(ours::open(ADAPTER, false)?, case)?)?;
-    all.enter("sortie-native", Replayed::new(ours::open(ADAPTER, true)?, case)?)?;
-    all.enter("sortie-cpu", Recorded::new(sortie::Device::cpu()?, case)?)?;
+    let mut all = Comparison::new(case, n, threads);
+    all.add("wgpu-best", by_hand(How::Best)?)?;
+    all.add("wgpu-best-again", by_hand(How::Best)?)?;
+    all.add("wgpu-new-groups", by_hand(How::NewGroups)?)?;
+    all.add("vulkan-record", Vulkan::new(ADAPTER, Way::Record, case)?)?;
+    all.add("vulkan-resubmit", Vulkan::new(ADAPTER, Way::Resubmit, case)?)?;
+    all.add("cubecl-launch", Launches::new(ADAPTER, case)?)?;
+    all.add("cubecl-graph", Captured::new(ADAPTER, case)?)?;
+    all.add("sortie-record", Recorded::new(ours::open(ADAPTER, true)?, case)?)?;
+    all.add("sortie-replay", Replayed::new(ours::open(ADAPTER, false)?, case)?)?;
+    all.add("sortie-native", Replayed::new(ours::open(ADAPTER, true)?, case)?)?;
+    all.add("sortie-cpu", Recorded::new(sortie::Device::cpu()?, case)?)?;
     #[cfg(feature = "scry")]
     match scry::Scry::new(ADAPTER, case) {
-        Ok(runner) => all.enter("scry-gpu", runner)?,
+        Ok(runner) => all.add("scry-gpu", runner)?,
         Err(error) => eprintln!("without scry-gpu: {error}"),
     }
-    if n <= LONG {
-        all.enter("wgpu-pass-per-op", by_hand(How::PassPerOp)?)?;
-        all.enter("wgpu-submit-per-op", by_hand(How::SubmitPerOp)?)?;
-        all.enter("aprender-record", Additions::new(ADAPTER, aprender::Way::Record, case)?)?;
-        all.enter("aprender-again", Additions::new(ADAPTER, aprender::Way::Again, case)?)?;
+    if n <= MAX_SLOW_OPS {
+        all.add("wgpu-pass-per-op", by_hand(How::PassPerOp)?)?;
+        all.add("wgpu-submit-per-op", by_hand(How::SubmitPerOp)?)?;
+        all.add("aprender-record", Additions::new(ADAPTER, aprender::Way::Record, case)?)?;
+        all.add("aprender-again", Additions::new(ADAPTER, aprender::Way::Again, case)?)?;
     }
     Ok(all)
 }
 
 fn main() -> Outcome<()> {
-    meter::only_still_lavapipe();
-    let mut census = Census::new()?;
-    let arguments: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let (quick, json) = (has("--quick"), has("--json"));
-    let picture = arguments.iter().position(|argument| argument == "--svg");
-    let picture = picture.map(|at| arguments.get(at + 1).ok_or("--svg takes a file")).transpose()?;
-    let budget = Duration::from_millis(if quick { 400 } else { 8_000 });
+    meter::select_lavapipe_without_threads();
+    let mut threads = ThreadList::new()?;
+    let args = Args::read(&["--svg="]);
+    let budget = Duration::from_millis(if args.quick { 400 } else { 8_000 });
+    let mut report = Report::new("peers-overhead", args.json);
     let mut rows: Vec<Row> = Vec::new();
-    if !json {
-        println!("{}", Row::heading());
-    }
     for case in Case::ALL {
-        for n in [1, 10, 100, 1_000, 10_000].into_iter().filter(|&n| !quick || n <= LONG) {
-            for row in contest(case, n, &mut census)?.hold(budget)? {
-                let lines = if json { row.json(DEVICE) } else { vec![row.text()] };
-                println!("{}", lines.join("\n"));
-                rows.push(row);
-            }
+        for n in [1, 10, 100, 1_000, 10_000].into_iter().filter(|&n| !args.quick || n <= MAX_SLOW_OPS) {
+            rows.extend(contenders(case, n, &mut threads)?.run(DEVICE, budget, &mut report)?);
         }
     }
-    if let Some(file) = picture {
+    if let Some(file) = args.value("--svg") {
         std::fs::write(file, plot::svg(&rows))?;
     }
-    eprintln!("{NOTES}\nleft out of cpu as the driver's: {}.", census.left_out());
+    eprintln!("{NOTES}\nleft out of cpu as the driver's: {}.", threads.driver_threads());
     Ok(())
 }

@@ -3,7 +3,7 @@
 use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay};
 
 use crate::case::{Case, ITEMS, STEP};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 /// Opens the device whose name contains `name`.
 pub(crate) fn open(name: &str, native_replay: bool) -> Outcome<Device> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::case::Case;
-use crate::contest::Row;
+use crate::comparison::Row;
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 620.0;

@@ -3,7 +3,7 @@
 use scry_gpu::{BackendKind, Buffer, Device, Kernel};
 
 use crate::case::{Case, ITEMS, STEP};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 /// A `Batch` for every run.
 pub(crate) struct Scry {

@@ -1,6 +1,7 @@
-//! Whose CPU time is whose: the threads of this process, who made them, and which of them are the driver's.
+//! The threads of this process: which contender started them, and which of them are the driver's.
 //!
-//! A thread belongs to the contender that was being made, or that ran, when it began. The calling thread belongs to whoever runs.
+//! A thread belongs to the contender that was being made, or that ran, when it started. The time of the calling thread
+//! counts for the contender that runs.
 
 #![expect(unsafe_code, reason = "the CPU time of a thread takes a system call")]
 
@@ -8,78 +9,80 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::contest::Outcome;
+use crate::comparison::Outcome;
 
-/// Driver threads with a name of their own have this in it: Mesa's, which run kernels and write its cache of compiled ones.
-const DRIVER: [&str; 2] = ["llvmpipe-", ":disk$"];
-/// One that never sleeps has named itself by then.
-const NAMED: Duration = Duration::from_secs(1);
+/// Parts of the names of Mesa's threads, which run kernels and write its cache of compiled ones.
+const DRIVER_NAMES: [&str; 2] = ["llvmpipe-", ":disk$"];
+/// How long a new thread that never sleeps may take to name itself.
+const MAX_NAMING_TIME: Duration = Duration::from_secs(1);
 /// The kernel's number of a thread's clock ends in this: the thread's own, in nanoseconds (`CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED`).
 const OWN_CLOCK: i32 = 0b110;
 
-/// All threads that were seen.
-pub(crate) struct Census {
+/// All threads seen so far.
+pub(crate) struct ThreadList {
     caller: i32,
-    /// Lavapipe's queue runs the kernels on a thread without a name, which so has that of the thread that opened the device.
+    /// Lavapipe's queue runs the kernels on an unnamed thread, which has the name of the thread that opened the device.
     caller_name: String,
     known: BTreeSet<i32>,
-    left_out: BTreeSet<String>,
+    driver: BTreeSet<String>,
 }
 
-impl Census {
-    /// Knows the threads there are. The calling thread is the one that makes contenders and runs them.
+impl ThreadList {
+    /// Lists the threads there are. The calling thread must be the one that makes and runs contenders.
     pub(crate) fn new() -> Outcome<Self> {
-        // SAFETY: it only gives a number.
+        // SAFETY: it only returns a number.
         let caller = unsafe { libc::gettid() };
         let known = BTreeSet::from_iter(alive()?);
-        Ok(Self { caller, caller_name: name(caller)?, known, left_out: BTreeSet::new() })
+        Ok(Self { caller, caller_name: name(caller)?, known, driver: BTreeSet::new() })
     }
 
-    /// The threads that have begun since this was asked last, without the driver's.
-    pub(crate) fn newcomers(&mut self) -> Outcome<Vec<i32>> {
+    /// The threads started since the last call, without the driver's.
+    pub(crate) fn started(&mut self) -> Outcome<Vec<i32>> {
         let alive = BTreeSet::from_iter(alive()?);
         let begun: Vec<i32> = alive.difference(&self.known).copied().collect();
-        // What has ended is forgotten: its number may come again.
+        // Threads that have ended are forgotten: their ids may be used again.
         self.known = alive;
-        let mut newcomers = Vec::new();
+        let mut started = Vec::new();
         let mut queues = 0;
         for thread in begun {
-            // What has ended since costs nothing any more.
+            // A thread that has ended since costs nothing.
             let Ok(name) = own_name(thread) else { continue };
             if name == self.caller_name {
                 queues += 1;
-                self.left_out
-                    .insert(format!("{name} (lavapipe's queues, one for each device, are called like their caller)"));
-            } else if DRIVER.iter().any(|part| name.contains(part)) {
-                self.left_out.insert(name);
+                self.driver
+                    .insert(format!("{name} (lavapipe's queues, one per device, have the name of their caller)"));
+            } else if DRIVER_NAMES.iter().any(|part| name.contains(part)) {
+                self.driver.insert(name);
             } else {
-                newcomers.push(thread);
+                started.push(thread);
             }
         }
-        // One more would be a contender's, without a name either.
+        // A second one could be an unnamed thread of a contender.
         if queues > 1 {
-            return Err(
-                format!("{queues} threads called {} have begun: which one is the queue's?", self.caller_name).into()
-            );
+            return Err(format!(
+                "{queues} threads called {} have started: which one is the queue's?",
+                self.caller_name
+            )
+            .into());
         }
-        Ok(newcomers)
+        Ok(started)
     }
 
-    /// The thread that this was made on.
+    /// The thread that called [`ThreadList::new`].
     pub(crate) fn caller(&self) -> i32 {
         self.caller
     }
 
     /// Names of the driver's threads.
-    pub(crate) fn left_out(&self) -> String {
-        Vec::from_iter(self.left_out.iter().map(String::as_str)).join(", ")
+    pub(crate) fn driver_threads(&self) -> String {
+        Vec::from_iter(self.driver.iter().map(String::as_str)).join(", ")
     }
 }
 
-/// The CPU time of a thread up to now, also while it runs: what /proc tells of a running thread is as old as the last tick.
+/// The CPU time of a thread up to now. For a running thread /proc is only as recent as the last tick.
 pub(crate) fn cpu_time(thread: i32) -> Outcome<Duration> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the kernel to write to.
+    // SAFETY: `time` is a local that the kernel may write to.
     let failed = unsafe { libc::clock_gettime((!thread << 3) | OWN_CLOCK, &raw mut time) } != 0;
     if failed {
         return Err(format!("thread {thread} has ended, and its CPU time with it").into());
@@ -92,11 +95,11 @@ fn alive() -> Outcome<Vec<i32>> {
     numbers.collect()
 }
 
-/// A thread names itself, and has the name of who made it until then: it has done so once it sleeps.
+/// A thread has the name of its creator until it names itself, which it has done once it sleeps.
 fn own_name(thread: i32) -> Outcome<String> {
     let runs = |stat: &str| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('R'));
     let begin = Instant::now();
-    while runs(&fs::read_to_string(format!("/proc/self/task/{thread}/stat"))?) && begin.elapsed() < NAMED {
+    while runs(&fs::read_to_string(format!("/proc/self/task/{thread}/stat"))?) && begin.elapsed() < MAX_NAMING_TIME {
         std::thread::sleep(Duration::from_micros(100));
     }
     name(thread)

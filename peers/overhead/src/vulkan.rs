@@ -7,7 +7,7 @@ use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
 use crate::case::{Case, GROUP, ITEMS, STEP};
-use crate::contest::{Outcome, Runner};
+use crate::comparison::{Outcome, Runner};
 
 /// Bytes of a buffer.
 const BYTES: u64 = ITEMS as u64 * 4;

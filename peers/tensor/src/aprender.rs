@@ -9,7 +9,7 @@ use trueno::backends::gpu::runtime::block_on;
 use trueno::backends::gpu::wgpu::{Buffer, BufferDescriptor, BufferUsages, PollType};
 use trueno::backends::gpu::{BufferId, GpuCommandBatch, GpuDevice, GpuMatmulCache, PipelineCache};
 
-use crate::contest::{Outcome, Run, Runner};
+use crate::comparison::{Outcome, Run, Runner};
 use crate::operands::{ChainOperands, ProductOperands, ROWS, SIDE};
 
 /// Opens the device whose name contains `name`, and gives that name in full.

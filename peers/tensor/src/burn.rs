@@ -10,7 +10,7 @@ use ::burn::tensor::wgpu::wgpu::{
 use ::burn::tensor::{Device, Tensor, TensorData};
 use pollster::block_on;
 
-use crate::contest::{Outcome, Run, Runner};
+use crate::comparison::{Outcome, Run, Runner};
 use crate::operands::{COLUMNS, ChainOperands, ProductOperands, ROWS, SIDE};
 
 /// Opens the device whose name contains `name`, and gives that name in full. Burn itself would take the first one of a kind, which may be another.
@@ -96,7 +96,7 @@ fn tensor(device: &Device, data: Vec<f32>, shape: [usize; 2]) -> Tensor<2> {
     Tensor::from_data(TensorData::new(data, shape), device)
 }
 
-/// Waits with the result still alive: one that nobody holds need not be computed.
+/// Waits while the result is alive: burn need not compute a dropped one.
 fn finish(device: &Device, start: Instant, result: Tensor<2>, wanted: bool) -> Run {
     device.sync()?;
     let time = start.elapsed().as_secs_f64() * 1e6;

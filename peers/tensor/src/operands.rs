@@ -1,4 +1,4 @@
-//! The numbers everyone is given.
+//! The operands of all contenders.
 
 /// Rows of the chain's matrix.
 pub(crate) const ROWS: usize = 1024;

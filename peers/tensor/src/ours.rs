@@ -1,10 +1,10 @@
-//! The baseline: a batch recorded anew for each run, planned, submitted and waited for.
+//! The baseline: a batch recorded for each run, planned, submitted and waited for.
 
 use std::time::Instant;
 
 use sortie::{Buffer, Device, DeviceOptions};
 
-use crate::contest::{Outcome, Run, Runner};
+use crate::comparison::{Outcome, Run, Runner};
 use crate::operands::{COLUMNS, ChainOperands, ProductOperands, ROWS, SIDE};
 
 /// Opens the device whose name contains `name`.

@@ -82,7 +82,7 @@ const KINDS: &[Kind] = &[
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes of a message.
-const LONGEST: usize = 16 << 10;
+const MAX_OUTPUT_BYTES: usize = 16 << 10;
 
 /// Contents of a file that no command may write to.
 const VICTIM: &str = "not yours\n";
@@ -271,7 +271,7 @@ fn ends(command: &mut Command, must_succeed: bool) -> io::Result<Vec<String>> {
         if text.contains("panicked at") {
             faults.push(format!("a panic: {text:.300}"));
         }
-        if text.len() > LONGEST {
+        if text.len() > MAX_OUTPUT_BYTES {
             faults.push(format!("{} bytes on standard {stream}", text.len()));
         }
         if let Some(char) = text.chars().find(|char| char.is_control() && !matches!(char, '\n' | '\t')) {

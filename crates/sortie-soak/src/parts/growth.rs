@@ -44,10 +44,10 @@ const UPLOAD: usize = 2 << 20;
 const BUDGET: u64 = 64 * MIB;
 
 /// Megabytes that a steady loop may grow by.
-const STEADY: f64 = 16.0;
+const MAX_STEADY_MB: f64 = 16.0;
 
 /// Megabytes that uploads under the budget may grow by.
-const UPLOADS: f64 = 128.0;
+const MAX_UPLOADS_MB: f64 = 128.0;
 
 fn run(task: &Task, report: &mut Report) {
     let (name, case) = CASES[task.seed as usize % CASES.len()];
@@ -84,11 +84,11 @@ fn uploads_dropped(task: &Task, report: &mut Report) -> Result<()> {
         report.count(1);
     }
     report.check(most <= BUDGET, || format!("memory_bytes was {most}, over the budget"));
-    grew("uploads, dropped", before, UPLOADS, report);
+    grew("uploads, dropped", before, MAX_UPLOADS_MB, report);
     device.trim();
     let left = device.memory_bytes();
     report.check(left == 0, || format!("memory_bytes is {left} when all is dropped and trimmed"));
-    grew("uploads, trimmed", before, UPLOADS, report);
+    grew("uploads, trimmed", before, MAX_UPLOADS_MB, report);
     Ok(())
 }
 
@@ -117,7 +117,7 @@ fn uploads_kept(task: &Task, report: &mut Report) -> Result<()> {
     let told = device.memory_bytes();
     report.check((bytes..=BUDGET).contains(&told), || format!("memory_bytes is {told} with {bytes} kept"));
     // What is kept is on top.
-    grew("uploads, kept", before, UPLOADS + bytes as f64 / 1e6, report);
+    grew("uploads, kept", before, MAX_UPLOADS_MB + bytes as f64 / 1e6, report);
     for buffer in &kept {
         report.check(buffer.slice(UPLOAD - 4..).download()? == [7; 4], || "a wrong answer".into());
     }
@@ -134,7 +134,7 @@ fn writes(task: &Task, report: &mut Report) -> Result<()> {
         buffer.write(&data)?;
         report.count(1);
     }
-    grew("writes", before, UPLOADS, report);
+    grew("writes", before, MAX_UPLOADS_MB, report);
     let told = device.memory_bytes();
     report.check(told <= BUDGET, || format!("memory_bytes is {told}, over the budget"));
     report.check(buffer.slice(UPLOAD - 4..).download()? == [7; 4], || "a wrong answer".into());
@@ -235,6 +235,6 @@ fn steady(
         }
         round(report)?;
     }
-    grew(name, before, STEADY, report);
+    grew(name, before, MAX_STEADY_MB, report);
     Ok(())
 }

@@ -29,16 +29,16 @@ pub(crate) const PART: Part = Part {
 };
 
 /// Megabytes that one source may take.
-const MEMORY: f64 = 512.0;
+const MAX_SOURCE_MB: f64 = 512.0;
 
 /// Seconds of processor time that one source may take; more in a build without optimisation.
-const SECONDS: f64 = if cfg!(debug_assertions) { 15.0 } else { 5.0 };
+const MAX_SOURCE_SECONDS: f64 = if cfg!(debug_assertions) { 15.0 } else { 5.0 };
 
 /// Seconds of processor time after which a child is killed.
-const MOST_SECONDS: u64 = 120;
+const MAX_CPU_SECONDS: u64 = 120;
 
 /// Bytes of address space beyond what is in use after which allocations fail.
-const MOST_BYTES: u64 = 3 << 30;
+const MAX_ADDRESS_BYTES: u64 = 3 << 30;
 
 fn run(task: &Task, report: &mut Report) {
     let budget = Some(Duration::from_millis(200));
@@ -47,8 +47,8 @@ fn run(task: &Task, report: &mut Report) {
             Ok(device) => device,
             Err(error) => return report.fault(format!("open: {error}")),
         };
-    limit(Resource::As, memory::address_space() + MOST_BYTES);
-    limit(Resource::Cpu, MOST_SECONDS);
+    limit(Resource::As, memory::address_space() + MAX_ADDRESS_BYTES);
+    limit(Resource::Cpu, MAX_CPU_SECONDS);
     match ADVERSARIES.get(task.seed as usize) {
         Some(adversary) => {
             let source = (adversary.source)(adversary.size);
@@ -80,9 +80,9 @@ fn adversarial(device: &Device, name: &str, source: &str, task: &Task, report: &
     report.note(format!("{name} ({} bytes): {seconds:.1} s, {peak:.0} MB, {outcome}", source.len()));
     report.figure("most MB", peak);
     report.figure("most CPU s", seconds);
-    report.check(peak <= MEMORY, || format!("{name}: {peak:.0} MB"));
+    report.check(peak <= MAX_SOURCE_MB, || format!("{name}: {peak:.0} MB"));
     // Times are never checked in `scripts/test`.
-    report.check(task.quick || seconds <= SECONDS, || format!("{name}: {seconds:.1} s of processor time"));
+    report.check(task.quick || seconds <= MAX_SOURCE_SECONDS, || format!("{name}: {seconds:.1} s of processor time"));
 }
 
 fn mutations(device: &Device, task: &Task, report: &mut Report) {
@@ -116,7 +116,7 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     report.figure("mutations compiled", f64::from(compiled));
     let growth = (memory::peak().saturating_sub(before)) as f64 / 1e6;
     report.figure("mutations MB", growth);
-    report.check(growth <= MEMORY, || format!("mutations grew by {growth:.0} MB"));
+    report.check(growth <= MAX_SOURCE_MB, || format!("mutations grew by {growth:.0} MB"));
 }
 
 /// Writes the source to the file that `SOAK_DUMP` names, if it is set: what is in it after a crash is the cause.

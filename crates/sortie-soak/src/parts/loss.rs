@@ -42,10 +42,10 @@ pub(crate) const PART: Part = Part {
 const ITEMS: usize = 1 << 12;
 
 /// A ticket or reading that takes longer than this to resolve is late.
-const SOON: Duration = Duration::from_secs(1);
+const MAX_RESOLVE_TIME: Duration = Duration::from_secs(1);
 
 /// One that takes longer than this is not waited for.
-const NEVER: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Losses before memory is first measured.
 pub(super) const WARM_UP: u64 = 5;
@@ -305,20 +305,20 @@ fn resolve(flying: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mu
             Err(error) if error.kind() == &ErrorKind::DeviceLost => {
                 tally.lost += 1;
                 tally.longest = tally.longest.max(took);
-                tally.late += u32::from(took > SOON);
+                tally.late += u32::from(took > MAX_RESOLVE_TIME);
             }
             Err(error) if error.kind() == &ErrorKind::Timeout => report.fault(format!("{of}: never resolved")),
             Err(error) => report.fault(format!("{of}: ended with {error:?}")),
         }
     };
     for (of, ticket) in flying.tickets.drain(..) {
-        ended(of, ticket.wait_timeout(NEVER));
+        ended(of, ticket.wait_timeout(WAIT_TIMEOUT));
     }
     for (of, reading) in flying.readings.drain(..) {
-        ended(&format!("the reading of {of}"), reading.wait_timeout(NEVER).map(drop));
+        ended(&format!("the reading of {of}"), reading.wait_timeout(WAIT_TIMEOUT).map(drop));
     }
     for profile in flying.profiles.drain(..) {
-        ended("a profile", profile.wait_timeout(NEVER).map(drop));
+        ended("a profile", profile.wait_timeout(WAIT_TIMEOUT).map(drop));
     }
 }
 

@@ -34,8 +34,8 @@ const WANTED: f64 = 0.1;
 const READ: usize = 64;
 
 /// Items of a dispatch.
-const LEAST: usize = 1 << 12;
-const MOST: usize = 1 << 24;
+const MIN_ITEMS: usize = 1 << 12;
+const MAX_ITEMS: usize = 1 << 24;
 
 fn run(task: &Task, report: &mut Report) {
     if let Err(error) = wait(task, report) {
@@ -56,7 +56,7 @@ fn wait(task: &Task, report: &mut Report) -> Result<()> {
         report.count(1);
         // Towards it by small steps, so that a busy machine does not throw it far off.
         let next = items as f64 * (WANTED / took.as_secs_f64()).clamp(0.8, 1.25);
-        items = ((next * (0.98 + 0.04 * random.f64())) as usize).clamp(LEAST, MOST);
+        items = ((next * (0.98 + 0.04 * random.f64())) as usize).clamp(MIN_ITEMS, MAX_ITEMS);
     }
     Ok(())
 }

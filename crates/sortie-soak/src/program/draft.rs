@@ -1,4 +1,4 @@
-//! A batch of a program being recorded, with what it must result in.
+//! A batch of a program being recorded, with its expected results.
 
 use sortie::{Batch, Buffer, Grid};
 

@@ -47,10 +47,10 @@ struct Pending {
     readings: Readings,
 }
 
-/// Most elements of a buffer.
-const LONGEST: usize = 300;
-/// Most buffers at once.
-const MOST_HELD: usize = 8;
+/// Elements of a buffer, at most.
+const MAX_ELEMENTS: usize = 300;
+/// Buffers at once, at most.
+const MAX_BUFFERS: usize = 8;
 
 impl<'a, C: Choose> Program<'a, C> {
     /// A program on this device; `other` is one whose buffers do not belong to it.
@@ -104,10 +104,10 @@ impl<'a, C: Choose> Program<'a, C> {
     }
 
     fn upload(&mut self) -> Result<(), Fault> {
-        if self.held.len() >= MOST_HELD {
+        if self.held.len() >= MAX_BUFFERS {
             self.held.swap_remove(0);
         }
-        let len = if self.choose.once_in(20) { 0 } else { 1 + self.choose.below(LONGEST) };
+        let len = if self.choose.once_in(20) { 0 } else { 1 + self.choose.below(MAX_ELEMENTS) };
         let data = self.data(len);
         let buffer = self.device.upload(&data).map_err(|error| format!("upload: {error:?}"))?;
         self.held.push(Held { buffer, data });

@@ -9,7 +9,7 @@ use crate::on_each;
 const RELATIVE: f32 = 1e-5;
 
 /// Requests in any one call.
-const MOST: usize = 12;
+const MAX_REQUESTS: usize = 12;
 
 fn config() -> ProptestConfig {
     let full = std::env::var("SORTIE_CASES").is_ok_and(|cases| cases == "full");
@@ -64,7 +64,7 @@ fn every_pair_of_layers_interpolates_to_the_same_bits() {
 #[test]
 fn interpolations_of_any_t_mode_and_length_have_the_same_bits() {
     let request = (lists(), t(), any::<bool>()).prop_map(|([a, b], t, slerp)| Interpolation { a, b, t, slerp });
-    let requests = prop::collection::vec(request, 0..MOST);
+    let requests = prop::collection::vec(request, 0..MAX_REQUESTS);
     on_each(|name, _, states| {
         proptest!(config(), |(requests in &requests)| {
             let answers = states.interpolate(&requests).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
@@ -80,7 +80,7 @@ fn interpolations_of_any_t_mode_and_length_have_the_same_bits() {
 fn sequences_have_the_same_bits() {
     let request = (lists(), 0..40_usize, any::<bool>());
     let request = request.prop_map(|([a, b], frames, slerp)| Sequence { a, b, frames, slerp });
-    let requests = prop::collection::vec(request, 0..MOST);
+    let requests = prop::collection::vec(request, 0..MAX_REQUESTS);
     on_each(|name, _, states| {
         proptest!(config(), |(requests in &requests)| {
             let answers = states.sequence(&requests).map_err(|error| TestCaseError::fail(format!("{error:?}")))?;
@@ -97,7 +97,7 @@ fn sequences_have_the_same_bits() {
 fn curves_have_the_same_bits() {
     let three = (lists(), t()).prop_map(|(points, t)| Bezier::<3> { points, t });
     let four = (lists(), t()).prop_map(|(points, t)| Bezier::<4> { points, t });
-    let requests = (prop::collection::vec(three, 0..MOST), prop::collection::vec(four, 0..MOST));
+    let requests = (prop::collection::vec(three, 0..MAX_REQUESTS), prop::collection::vec(four, 0..MAX_REQUESTS));
     on_each(|name, _, states| {
         proptest!(config(), |((three, four) in &requests)| {
             let fail = |error| TestCaseError::fail(format!("{error:?}"));

@@ -1,4 +1,4 @@
-//! Callers that share batches: each gets its own answer, a mistake is nobody else's, and a batch costs one submission.
+//! Callers that share batches: each gets its own answer, an invalid request fails only itself, and a batch costs one submission.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{on_each, on_each_driver};
 /// Devices answer floats with the last bits of `exp2` and `sqrt` as WGSL lets them, a few units of 2⁻²⁴.
 const RELATIVE: f32 = 1e-5;
 
-/// Full batches only, one at a time: what flies together is then no matter of time.
+/// Full batches only, one at a time: which requests share a batch then does not depend on time.
 fn full(rows: usize) -> BatchConfig {
     BatchConfig {
         max_batch_size: rows,
@@ -67,13 +67,13 @@ impl Mix {
 
     /// Asks for all at once, and compares with the reference.
     fn ask(&self, name: &str, batched: &BatchedStates) {
-        let gradients = batched.gradients(self.gradients.clone()).begin();
-        let between = batched.interpolate(self.between.clone()).begin();
-        let frames = batched.sequence(self.sequence.clone()).begin();
-        let quadratic = batched.quadratic_bezier(self.quadratic.clone()).begin();
-        let cubic = batched.cubic_bezier(self.cubic.clone()).begin();
-        let distances = batched.state_distance(self.pairs.clone()).begin();
-        let ways = batched.geodesic_distance(self.pairs.clone()).begin();
+        let gradients = batched.gradients(self.gradients.clone()).send();
+        let between = batched.interpolate(self.between.clone()).send();
+        let frames = batched.sequence(self.sequence.clone()).send();
+        let quadratic = batched.quadratic_bezier(self.quadratic.clone()).send();
+        let cubic = batched.cubic_bezier(self.cubic.clone()).send();
+        let distances = batched.state_distance(self.pairs.clone()).send();
+        let ways = batched.geodesic_distance(self.pairs.clone()).send();
 
         close_gradients(name, &gradients.wait().expect(name), &reference::compute_gradients(&self.gradients));
         let Interpolation { a, b, t, slerp } = &self.between;
@@ -153,8 +153,8 @@ fn interpolations_of_any_t_and_mode_sequences_and_curves_share_a_dispatch() {
         let batched = started(name, device, full(100));
         let before = device.metrics();
         let mixes: Vec<_> = (0..20).map(|seed| Mix::new(1, seed)).collect();
-        let between: Vec<_> = mixes.iter().map(|mix| batched.interpolate(mix.between.clone()).begin()).collect();
-        let cubic: Vec<_> = mixes.iter().map(|mix| batched.cubic_bezier(mix.cubic.clone()).begin()).collect();
+        let between: Vec<_> = mixes.iter().map(|mix| batched.interpolate(mix.between.clone()).send()).collect();
+        let cubic: Vec<_> = mixes.iter().map(|mix| batched.cubic_bezier(mix.cubic.clone()).send()).collect();
         let sixty = Sequence { frames: 60, ..mixes[0].sequence.clone() };
         // The last one fills the batch.
         let frames = batched.sequence(sixty.clone()).wait().expect(name);
@@ -175,7 +175,7 @@ fn a_request_that_makes_no_sense_fails_its_caller_alone() {
     let fine = Mix::new(3, 4);
     on_each(|name, device, _| {
         let batched = started(name, device, full(4));
-        let others = batched.gradients(fine.gradients.clone()).begin();
+        let others = batched.gradients(fine.gradients.clone()).send();
         let short = Interpolation { b: states(2, 1), ..fine.between.clone() };
         let none = Interpolation { a: vec![], ..fine.between.clone() };
         let nan = Bezier { t: f32::NAN, ..fine.cubic.clone() };
@@ -191,7 +191,7 @@ fn a_request_that_makes_no_sense_fails_its_caller_alone() {
             let (kind, said) = error(result).expect_err("it makes no sense");
             assert!(kind == ErrorKind::Input && said.contains(&why), "{name}: {kind:?}: {said}, not {why}");
         }
-        // The others' batch fills up and flies.
+        // The batch of the others fills up and is submitted.
         assert_eq!(batched.state_distance(pairs(1, 5)).wait().expect(name).len(), 1);
         close_gradients(name, &others.wait().expect(name), &reference::compute_gradients(&fine.gradients));
         let metrics = batched.metrics();
@@ -240,7 +240,7 @@ fn a_warm_batcher_makes_nothing_new_on_the_device() {
         // Always 96 rows, of which now more and now fewer are gradients.
         let round = |few: usize| {
             let many = 96 - few;
-            let gradients = batched.gradients(states(few, few)).begin();
+            let gradients = batched.gradients(states(few, few)).send();
             let distances = batched.state_distance(pairs(many, few)).wait().expect(name);
             assert_eq!((gradients.wait().expect(name).len(), distances.len()), (few, many), "{name}");
         };

@@ -1,32 +1,32 @@
-//! What recording costs: the CPU time of N small dispatches from recording to completion, against hand-written wgpu.
+//! What recording costs: the CPU time of `n` small dispatches from recording to completion, against hand-written wgpu.
 //!
-//! All contenders take turns in one process, each on a device of its own (wgpu's cost of a pass depends on what its device has seen).
-//! `wgpu-best` is what an expert writes by hand: one encoder, one pass, bind groups made once, nothing set twice. `wgpu-best-again` is the
-//! same code on another device, a control that must read 1.0×. `sortie` records anew every time; `sortie-replay` has recorded once
-//! and encodes every run, `sortie-native` has the device's own recording, on Vulkan.
+//! All contenders take turns in one process, each on a device of its own (wgpu's cost of a pass depends on what its
+//! device has done before). `wgpu-best` is what an expert writes by hand: one encoder, one pass, bind groups made once,
+//! nothing set twice. `wgpu-best-again` is the same code on another device, a control that must read 1.0×. `sortie`
+//! records every run; `sortie-replay` has recorded once and encodes every run; `sortie-native` is a native replay, on
+//! Vulkan.
 //!
-//! A value is the median of `wgpu-best` times the median ratio to it within a round: load that comes and goes slows a whole round.
+//! `cpu_us_per_op`: CPU time of the whole process on noop; of the calling thread on a real driver, whose own threads run
+//! the kernels. `total_allocs_per_op`: heap allocations.
 //!
-//! `cpu_us_per_op`: CPU time of the whole process on noop; of the calling thread on a real driver, whose own threads run the kernels.
-//! `allocs_per_op`: heap allocations beyond those of `wgpu-best`; `total_allocs_per_op`: all of them.
+//! `direct.rs` has native replays submitted to Vulkan's queue against the same submitted through wgpu's. `work.rs` has
+//! larger kernels, with workgroup memory, loads and arithmetic: native replays against encoded ones, until done.
 //!
-//! `work.rs` then has larger kernels, with workgroup memory, loads and arithmetic: native replays against encoded ones, until done.
-//!
-//! `cargo bench -p sortie --bench record [-- --quick] [--json] [--work]`: with `--work` only those.
+//! `cargo bench -p sortie --bench record [-- --quick] [--json] [--only chain,immediates,direct,work]`
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a bench prints its table")]
-#![expect(unsafe_code, reason = "counting allocations takes a global allocator, reading CPU time a system call")]
+#![expect(clippy::print_stderr, reason = "a missing driver is named on stderr")]
+#![expect(unsafe_code, reason = "setting an environment variable")]
 
+mod direct;
 mod work;
 
-use std::{
-    alloc::{GlobalAlloc, Layout, System},
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
 use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay};
+use sortie_bench::{Args, Case, Clock, Contender, Cost, CountingAllocator, Outcome, Report, Rounds};
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const ITEMS: usize = 1024;
 const STEP: &str = "
@@ -49,12 +49,12 @@ const ADD: &str = "
 
 /// `chain`: every op reads what the one before wrote. `immediates`: the same, each with immediates of its own.
 #[derive(Clone, Copy, PartialEq)]
-enum Case {
+enum Ops {
     Chain,
     Immediates,
 }
 
-impl Case {
+impl Ops {
     fn name(self) -> &'static str {
         match self {
             Self::Chain => "chain",
@@ -74,12 +74,11 @@ impl Case {
     }
 }
 
-trait Contender {
-    fn name(&self) -> &'static str;
+trait Runner {
     /// Records and runs `n` ops, until they are done.
-    fn run(&mut self, n: usize);
+    fn run(&mut self, n: usize) -> Outcome<()>;
     /// The first element of the buffer that an even number of ops ends in.
-    fn result(&self) -> Option<u32>;
+    fn result(&self) -> Outcome<u32>;
 }
 
 struct Sortie {
@@ -87,29 +86,22 @@ struct Sortie {
     kernel: Kernel,
     x: Buffer<u32>,
     y: Buffer<u32>,
-    case: Case,
+    case: Ops,
 }
 
 impl Sortie {
-    fn new(name: &str, case: Case) -> Self {
-        Self::on(open(name), case)
+    fn new(device: Device, case: Ops) -> sortie::Result<Self> {
+        let kernel = device.kernel(case.source())?;
+        let (x, y) = (device.zeros(ITEMS)?, device.zeros(ITEMS)?);
+        Ok(Self { device, kernel, x, y, case })
     }
 
-    fn on(device: Device, case: Case) -> Self {
-        let kernel = device.kernel(case.source()).expect("the kernel compiles");
-        let x = device.zeros(ITEMS).expect("memory");
-        let y = device.zeros(ITEMS).expect("memory");
-        Self { device, kernel, x, y, case }
-    }
-}
-
-impl Sortie {
     fn record(&self, n: usize) -> Batch {
         let mut batch = self.device.batch();
         let (mut from, mut to) = (&self.x, &self.y);
         for op in 0..n {
             let dispatch = batch.dispatch(&self.kernel, &[from, to], Grid::items(ITEMS));
-            if self.case == Case::Immediates {
+            if self.case == Ops::Immediates {
                 dispatch.immediates(&self.case.amount(op));
             }
             std::mem::swap(&mut from, &mut to);
@@ -118,47 +110,39 @@ impl Sortie {
     }
 }
 
-impl Contender for Sortie {
-    fn name(&self) -> &'static str {
-        "sortie"
+impl Runner for Sortie {
+    fn run(&mut self, n: usize) -> Outcome<()> {
+        Ok(self.record(n).submit()?)
     }
 
-    fn run(&mut self, n: usize) {
-        self.record(n).submit().expect("the batch runs");
-    }
-
-    fn result(&self) -> Option<u32> {
-        self.x.download().expect("the result").first().copied()
+    fn result(&self) -> Outcome<u32> {
+        Ok(self.x.download()?[0])
     }
 }
 
-/// The same, recorded once.
+/// The same, recorded in the first run.
 struct Replayed {
-    name: &'static str,
     sortie: Sortie,
     replay: Option<Replay>,
 }
 
 impl Replayed {
-    fn new(name: &'static str, native_replay: bool, on: &str, case: Case) -> Self {
-        let options = DeviceOptions { device: Some(on.into()), native_replay, ..DeviceOptions::default() };
-        let device = Device::open_with(options).expect("the device opens");
-        Self { name, sortie: Sortie::on(device, case), replay: None }
+    fn new(device: &str, native_replay: bool, case: Ops) -> sortie::Result<Self> {
+        let options = DeviceOptions { device: Some(device.into()), native_replay, ..DeviceOptions::default() };
+        Ok(Self { sortie: Sortie::new(Device::open_with(options)?, case)?, replay: None })
     }
 }
 
-impl Contender for Replayed {
-    fn name(&self) -> &'static str {
-        self.name
+impl Runner for Replayed {
+    fn run(&mut self, n: usize) -> Outcome<()> {
+        let replay = match &mut self.replay {
+            Some(replay) => replay,
+            none => none.insert(self.sortie.record(n).freeze()?),
+        };
+        Ok(replay.run().submit()?)
     }
 
-    fn run(&mut self, n: usize) {
-        let replay =
-            self.replay.get_or_insert_with(|| self.sortie.record(n).freeze().expect("the batch can be replayed"));
-        replay.run().submit().expect("the run ends well");
-    }
-
-    fn result(&self) -> Option<u32> {
+    fn result(&self) -> Outcome<u32> {
         self.sortie.result()
     }
 }
@@ -174,7 +158,6 @@ enum How {
 }
 
 struct Wgpu {
-    name: &'static str,
     how: How,
     device: wgpu::Device,
     queue: wgpu::Queue,
@@ -182,15 +165,15 @@ struct Wgpu {
     layout: wgpu::BindGroupLayout,
     buffers: [wgpu::Buffer; 2],
     groups: [wgpu::BindGroup; 2],
-    case: Case,
+    case: Ops,
 }
 
 impl Wgpu {
-    fn new(name: &'static str, how: How, on: &str, case: Case) -> Self {
+    fn new(device: &str, how: How, case: Ops) -> Outcome<Self> {
         // Opened the same way, so that features and limits are the same; nothing else of sortie is used.
-        let opened = open(on);
-        let (device, queue) =
-            opened.wgpu().map(|(device, queue)| (device.clone(), queue.clone())).expect("a wgpu device");
+        let opened = open(device)?;
+        let (device, queue) = opened.wgpu().ok_or("not a wgpu device")?;
+        let (device, queue) = (device.clone(), queue.clone());
         let entry = |binding, read_only| wgpu::BindGroupLayoutEntry {
             binding,
             visibility: wgpu::ShaderStages::COMPUTE,
@@ -212,7 +195,7 @@ impl Wgpu {
         let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: None,
             bind_group_layouts: &[Some(&layout)],
-            immediate_size: if case == Case::Immediates { 16 } else { 0 },
+            immediate_size: if case == Ops::Immediates { 16 } else { 0 },
         });
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: None,
@@ -231,12 +214,12 @@ impl Wgpu {
             })
         });
         let groups = [group(&device, &layout, &buffers, 0), group(&device, &layout, &buffers, 1)];
-        Self { name, how, device, queue, pipeline, layout, buffers, groups, case }
+        Ok(Self { how, device, queue, pipeline, layout, buffers, groups, case })
     }
 
     fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, op: usize, group: &wgpu::BindGroup) {
         pass.set_bind_group(0, group, &[]);
-        if self.case == Case::Immediates {
+        if self.case == Ops::Immediates {
             pass.set_immediates(0, bytemuck::cast_slice(&self.case.amount(op)));
         }
         pass.dispatch_workgroups((ITEMS / 64) as u32, 1, 1);
@@ -259,12 +242,8 @@ impl Wgpu {
     }
 }
 
-impl Contender for Wgpu {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn run(&mut self, n: usize) {
+impl Runner for Wgpu {
+    fn run(&mut self, n: usize) -> Outcome<()> {
         match self.how {
             How::Best | How::NewGroups => self.one_pass(n),
             How::SubmitPerOp => {
@@ -278,13 +257,14 @@ impl Contender for Wgpu {
                 }
             }
         }
-        self.device.poll(wgpu::PollType::wait_indefinitely()).expect("the work ends");
+        self.device.poll(wgpu::PollType::wait_indefinitely())?;
+        Ok(())
     }
 
-    fn result(&self) -> Option<u32> {
-        let guest = Device::from_wgpu(self.device.clone(), self.queue.clone()).expect("a guest");
-        let x: Buffer<u32> = guest.import(self.buffers[0].clone()).expect("a buffer");
-        x.download().expect("the result").first().copied()
+    fn result(&self) -> Outcome<u32> {
+        let guest = Device::from_wgpu(self.device.clone(), self.queue.clone())?;
+        let x: Buffer<u32> = guest.import(self.buffers[0].clone())?;
+        Ok(x.download()?[0])
     }
 }
 
@@ -300,185 +280,81 @@ fn group(
     device.create_bind_group(&wgpu::BindGroupDescriptor { label: None, layout, entries: &entries })
 }
 
-fn open(name: &str) -> Device {
+fn open(name: &str) -> sortie::Result<Device> {
     Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() })
-        .expect("the device opens")
 }
 
-/// One measurement: CPU µs, wall µs, allocations.
-type Sample = [f64; 3];
-
-fn measure(contender: &mut dyn Contender, n: usize, clock: libc::clockid_t) -> Sample {
-    let allocs = ALLOCS.load(Ordering::Relaxed);
-    let wall = Instant::now();
-    let cpu = cpu_time(clock);
-    contender.run(n);
-    let cpu = cpu_time(clock) - cpu;
-    let wall = wall.elapsed();
-    [cpu.as_secs_f64() * 1e6, wall.as_secs_f64() * 1e6, (ALLOCS.load(Ordering::Relaxed) - allocs) as f64]
-}
-
-fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let has = |flag: &str| args.iter().any(|arg| arg == flag);
-    let (quick, json, work_only) = (has("--quick"), has("--json"), has("--work"));
-    // Small ops on lavapipe are all futex with its thread pool on (facts.md): measure without it.
-    // SAFETY: nothing else runs yet in this process.
+fn main() -> Outcome<()> {
+    let args = Args::read(&[]);
+    // Small ops on lavapipe are dominated by futex calls of its thread pool: measure without it.
+    // SAFETY: no other thread runs yet in this process.
     unsafe { std::env::set_var("LP_NUM_THREADS", "0") };
     let list = Device::list();
-    let there = |driver: &str| {
-        let there = list.iter().any(|info| info.name.to_lowercase().contains(driver) && info.backend == "vulkan");
-        if !there {
+    let found = |driver: &str| {
+        let found = list.iter().any(|info| info.name.to_lowercase().contains(driver) && info.backend == "vulkan");
+        if !found {
             eprintln!("no {driver} on this machine (scripts/drivers installs it)");
         }
-        there
+        found
     };
-    // Name in the report, and name to open it by.
-    let drivers = [("lavapipe", "llvmpipe"), ("swiftshader", "swiftshader")];
-    let drivers: Vec<_> = drivers.into_iter().filter(|(_, driver)| there(driver)).collect();
-    let small = [("noop", "noop")].into_iter().chain(drivers.iter().copied().filter(|(name, _)| *name == "lavapipe"));
-    for (name, device) in small.filter(|_| !work_only) {
-        for case in [Case::Chain, Case::Immediates] {
-            bench(name, device, case, quick, json);
+    let drivers: Vec<&str> = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| found(driver)).collect();
+    let mut report = Report::new("record", args.json);
+    let small = ["noop"].into_iter().chain(drivers.iter().copied().filter(|driver| *driver == "llvmpipe"));
+    for device in small {
+        for case in [Ops::Chain, Ops::Immediates].into_iter().filter(|case| args.selects(case.name())) {
+            for n in [1, 10, 100, 1_000, 10_000] {
+                bench(device, case, n, args.quick, &mut report)?;
+            }
         }
     }
-    for (name, device) in drivers {
-        work::bench(name, device, quick, json);
+    for device in drivers {
+        if args.selects("direct") {
+            direct::bench(device, args.quick, &mut report)?;
+        }
+        if args.selects("work") {
+            work::bench(device, args.quick, &mut report)?;
+        }
     }
+    Ok(())
 }
 
-fn bench(name: &str, device: &str, case: Case, quick: bool, json: bool) {
-    let info = open(device).info().to_string();
-    if !json {
-        println!("\n{} on {info}", case.name());
-        println!(
-            "{:>6}  {:<20} {:>14} {:>7} {:>14} {:>7} {:>9}",
-            "n", "contender", "cpu µs/op", "ratio", "total µs/op", "ratio", "allocs/op"
-        );
+fn bench(device: &str, case: Ops, n: usize, quick: bool, report: &mut Report) -> Outcome<()> {
+    let noop = device == "noop";
+    let mut contenders: Vec<(&str, Box<dyn Runner>)> = vec![
+        ("wgpu-best", Box::new(Wgpu::new(device, How::Best, case)?)),
+        ("sortie", Box::new(Sortie::new(open(device)?, case)?)),
+        ("sortie-replay", Box::new(Replayed::new(device, false, case)?)),
+        ("wgpu-best-again", Box::new(Wgpu::new(device, How::Best, case)?)),
+        ("wgpu-new-groups", Box::new(Wgpu::new(device, How::NewGroups, case)?)),
+    ];
+    // A round of 10,000 takes a second on a driver, and its cost per op does not change any more.
+    if !quick || n <= 1_000 {
+        contenders.push(("wgpu-submit-per-op", Box::new(Wgpu::new(device, How::SubmitPerOp, case)?)));
     }
-    let clock = if device == "noop" { libc::CLOCK_PROCESS_CPUTIME_ID } else { libc::CLOCK_THREAD_CPUTIME_ID };
-    for n in [1, 10, 100, 1_000, 10_000] {
-        let mut contenders: Vec<Box<dyn Contender>> = vec![
-            Box::new(Wgpu::new("wgpu-best", How::Best, device, case)),
-            Box::new(Sortie::new(device, case)),
-            Box::new(Replayed::new("sortie-replay", false, device, case)),
-            Box::new(Wgpu::new("wgpu-best-again", How::Best, device, case)),
-            Box::new(Wgpu::new("wgpu-new-groups", How::NewGroups, device, case)),
-            Box::new(Wgpu::new("wgpu-submit-per-op", How::SubmitPerOp, device, case)),
-        ];
-        if device != "noop" {
-            contenders.push(Box::new(Replayed::new("sortie-native", true, device, case)));
-        }
-        if quick && n > 1_000 {
-            // A second a round on a driver, and its curve is flat.
-            contenders.retain(|contender| contender.name() != "wgpu-submit-per-op");
-        }
-        let budget = Duration::from_millis(if quick { 250 } else { 3_500 });
-        let samples = rounds(&mut contenders, n, clock, budget);
-        if device != "noop" {
-            check(&contenders);
-        }
-        report(name, case, n, &contenders, &samples, json);
+    if !noop {
+        contenders.push(("sortie-native", Box::new(Replayed::new(device, true, case)?)));
     }
-}
-
-/// Lets the contenders take turns until the time is up.
-fn rounds(
-    contenders: &mut [Box<dyn Contender>],
-    n: usize,
-    clock: libc::clockid_t,
-    budget: Duration,
-) -> Vec<Vec<Sample>> {
-    let mut samples = vec![Vec::new(); contenders.len()];
-    for contender in contenders.iter_mut() {
+    for (_, contender) in &mut contenders {
         // Twice: the first run compiles and plans, the second finds caches filled and ends where it began.
-        contender.run(n);
-        contender.run(n);
+        contender.run(n)?;
+        contender.run(n)?;
     }
-    let begin = Instant::now();
-    let mut round = 0;
-    while round < 3 || begin.elapsed() < budget && round < 2_000 {
-        // Whoever goes first pays for cold caches: everyone goes first equally often.
-        for turn in 0..contenders.len() {
-            let index = (turn + round) % contenders.len();
-            samples[index].push(measure(contenders[index].as_mut(), n, clock));
-        }
-        round += 1;
-    }
-    samples
-}
-
-/// All contenders have done the same ops, so they hold the same result.
-fn check(contenders: &[Box<dyn Contender>]) {
-    let results: BTreeMap<_, _> = contenders.iter().map(|contender| (contender.name(), contender.result())).collect();
-    let first = results.values().next().copied().flatten();
-    assert!(results.values().all(|result| *result == first), "contenders disagree: {results:?}");
-}
-
-fn report(device: &str, case: Case, n: usize, contenders: &[Box<dyn Contender>], samples: &[Vec<Sample>], json: bool) {
-    let best: Sample = std::array::from_fn(|metric| median(samples[0].iter().map(|sample| sample[metric])) / n as f64);
-    let estimate = |of: &[Sample], metric: usize| {
-        let pairs = of.iter().zip(&samples[0]);
-        best[metric] * median(pairs.map(|(own, best)| own[metric] / best[metric].max(f64::MIN_POSITIVE)))
-    };
-    let estimates = samples.iter().map(|of| std::array::from_fn(|metric| estimate(of, metric)));
-    for (contender, [cpu, wall, allocs]) in contenders.iter().zip(estimates.collect::<Vec<Sample>>()) {
-        let (cpu_ratio, wall_ratio) = (cpu / best[0], wall / best[1]);
-        let own = allocs - best[2];
-        if json {
-            let row = |metric: &str, value: f64, ratio: f64| {
-                println!(
-                    "{{\"bench\":\"record\",\"device\":\"{device}\",\"case\":\"{}\",\"n\":{n},\"contender\":\"{}\",\"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":\"wgpu-best\",\"ratio\":{ratio:.3}}}",
-                    case.name(),
-                    contender.name()
-                );
-            };
-            row("cpu_us_per_op", cpu, cpu_ratio);
-            row("total_us_per_op", wall, wall_ratio);
-            row("allocs_per_op", own, allocs / best[2]);
-            row("total_allocs_per_op", allocs, allocs / best[2]);
-        } else {
-            println!(
-                "{n:>6}  {:<20} {cpu:>14.3} {cpu_ratio:>6.2}x {wall:>14.3} {wall_ratio:>6.2}x {own:>+9.3}",
-                contender.name()
-            );
+    let clock = if noop { Clock::Process } else { Clock::Thread };
+    let rounds = Rounds::within(Duration::from_millis(if quick { 250 } else { 3_500 }), 3);
+    let samples = rounds.run(contenders.len(), |at, _| {
+        let cost = Cost::of(clock, || contenders[at].1.run(n))?;
+        Ok([cost.cpu_us, cost.wall_us, cost.allocations].map(|total| total / n as f64))
+    })?;
+    if !noop {
+        // All contenders have done the same ops, so they have the same result.
+        let expected = contenders[0].1.result()?;
+        for (name, contender) in &contenders {
+            assert_eq!(contender.result()?, expected, "{name}");
         }
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-fn cpu_time(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the kernel to write to.
-    unsafe { libc::clock_gettime(clock, &raw mut time) };
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-static ALLOCS: AtomicU64 = AtomicU64::new(0);
-
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: every call is passed on to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(at, layout) };
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCS.fetch_add(1, Ordering::Relaxed);
-        unsafe { System.realloc(at, layout, size) }
-    }
+    let metrics = ["cpu_us_per_op", "total_us_per_op", "total_allocs_per_op"];
+    let names: Vec<&str> = contenders.iter().map(|(name, _)| *name).collect();
+    let case = Case { device, case: case.name(), n, metrics };
+    report.rows(&case, &Contender::all(&names), &samples);
+    Ok(())
 }

@@ -11,8 +11,16 @@ use std::{
 
 use self::{graph::check, source::Source, table::Table};
 
-const CRATES: [&str; 7] =
-    ["sortie", "sortie-plan", "sortie-batcher", "sortie-cpu", "sortie-states", "sortie-cli", "sortie-soak"];
+const CRATES: [&str; 8] = [
+    "sortie",
+    "sortie-plan",
+    "sortie-batcher",
+    "sortie-cpu",
+    "sortie-states",
+    "sortie-cli",
+    "sortie-soak",
+    "sortie-bench",
+];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

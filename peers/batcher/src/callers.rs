@@ -1,6 +1,6 @@
-//! Callers who ask again as soon as they have an answer, and stand still while it is another's turn.
+//! Callers that send a request as soon as they have an answer, and pause while it is not their contender's turn.
 //!
-//! They are made once and allocate nothing: what is allocated in a turn is the contender's.
+//! They are started once and allocate nothing: what is allocated in a turn is the contender's.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use crate::contest::Outcome;
+use crate::comparison::Outcome;
 use crate::device::{Device, answer};
-use crate::ledger::Ledger;
+use crate::histogram::Histogram;
 
-/// Nobody takes longer than this for what is under way when a turn ends.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long requests in flight may take when a turn ends.
+const MAX_STOP_TIME: Duration = Duration::from_secs(5);
 
-/// One way to have requests answered.
+/// One way to answer requests.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Has one request answered. An error is told to the reader, and ends everything.
+    /// Answers one request. An error ends the program.
     fn call(&self, input: u64) -> impl Future<Output = Result<u64, String>> + Send;
 }
 
@@ -28,34 +28,34 @@ pub(crate) trait Service: Send + Sync + 'static {
 const OVER: u64 = u64::MAX;
 
 /// The callers of a contender.
-pub(crate) struct Lane {
+pub(crate) struct Callers {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     callers: usize,
-    /// Counts turns: everyone takes part in each, even who hears of it when it is over.
+    /// Counts turns. Each caller takes part in each turn, even if it wakes up when the turn is over.
     turn: watch::Sender<u64>,
     open: AtomicBool,
     active: AtomicUsize,
     fault: OnceLock<String>,
-    ledger: Ledger,
+    times: Histogram,
 }
 
-impl Lane {
-    /// So many tasks, each of which sends its own numbers and checks the answers.
-    pub(crate) fn callers(runtime: &Runtime, n: usize, service: impl Service) -> Self {
+impl Callers {
+    /// Starts `n` tasks, each of which sends its own numbers and checks the answers.
+    pub(crate) fn new(runtime: &Runtime, n: usize, service: impl Service) -> Self {
         let shared = Arc::new(Shared::new(n));
         let service = Arc::new(service);
         for caller in 0..n {
-            // Before the first turn, which it would miss else.
+            // Before the first turn, which it would miss otherwise.
             let turn = shared.turn.subscribe();
             runtime.spawn(call_again(shared.clone(), turn, service.clone(), (caller as u64) << 40));
         }
         Self { shared }
     }
 
-    /// A thread that has the device run full batches, one after the other, for nobody.
+    /// A thread that runs full batches on the device, one after the other, without callers.
     pub(crate) fn direct(runtime: &Runtime, rows: usize, device: Arc<Device>) -> Self {
         let shared = Arc::new(Shared::new(1));
         let (own, mut turn, handle) = (shared.clone(), shared.turn.subscribe(), runtime.handle().clone());
@@ -72,26 +72,26 @@ impl Lane {
         Self { shared }
     }
 
-    /// Where the times go.
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.shared.ledger
+    /// Times of requests.
+    pub(crate) fn times(&self) -> &Histogram {
+        &self.shared.times
     }
 
-    /// Lets the callers begin.
-    pub(crate) fn open(&self) {
+    /// Starts a turn.
+    pub(crate) fn start(&self) {
         let shared = &self.shared;
         shared.active.store(shared.callers, Ordering::SeqCst);
         shared.open.store(true, Ordering::SeqCst);
         shared.turn.send_modify(|turn| *turn += 1);
     }
 
-    /// Has the callers stop, and waits until each has its last answer.
-    pub(crate) fn close(&self) -> Outcome<()> {
+    /// Ends the turn, and waits until each caller has its last answer.
+    pub(crate) fn stop(&self) -> Outcome<()> {
         let shared = &self.shared;
         shared.open.store(false, Ordering::SeqCst);
         let begin = Instant::now();
         while shared.active.load(Ordering::SeqCst) > 0 && shared.fault.get().is_none() {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > MAX_STOP_TIME {
                 return Err(format!("{} requests got no answer", shared.active.load(Ordering::SeqCst)).into());
             }
             thread::sleep(Duration::from_micros(200));
@@ -100,7 +100,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Callers {
     fn drop(&mut self) {
         self.shared.turn.send_replace(OVER);
     }
@@ -114,7 +114,7 @@ impl Shared {
             open: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             fault: OnceLock::new(),
-            ledger: Ledger::new(),
+            times: Histogram::new(),
         }
     }
 
@@ -127,11 +127,11 @@ impl Shared {
         self.active.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Requests that were begun at a time are answered now, which is when the next ones begin.
+    /// Records the answer to requests that were sent at `begun`, and returns the time now, at which the next ones are sent.
     fn done(&self, begun: Instant, answered: Result<u64, String>) -> Instant {
         let now = Instant::now();
         match answered {
-            Ok(requests) => self.ledger.enter(now - begun, requests),
+            Ok(requests) => self.times.add(now - begun, requests),
             Err(fault) => {
                 self.fault.get_or_init(|| fault);
                 self.open.store(false, Ordering::SeqCst);
@@ -141,7 +141,7 @@ impl Shared {
     }
 }
 
-/// Until the next turn; false when there is none.
+/// Waits for the next turn; false when there is none.
 async fn next(turn: &mut watch::Receiver<u64>) -> bool {
     turn.changed().await.is_ok() && *turn.borrow_and_update() != OVER
 }

@@ -1,7 +1,7 @@
-//! What one caller asks a batcher for, of any kind.
+//! A request of any kind to a batcher.
 //!
-//! Invariant: what has passed [`Ask::check`] makes sense, and so does every part it is [split](Ask::split) into; the answers to the parts, one
-//! after the other, are the answer to the whole.
+//! Invariant: a request that passes [`StatesRequest::check`] is valid, and so is every part that it is
+//! [split](StatesRequest::split) into; the answers to the parts, concatenated, are the answer to the whole.
 
 use std::ops::Range;
 
@@ -9,19 +9,21 @@ use sortie::Error;
 
 use crate::{
     answer::Answer,
-    blend::MOST,
+    blend::MAX_ENTRIES,
     error::{Result, StatesError},
     request::{Bezier, Interpolation, Sequence},
     state::State,
 };
 
-/// One request to a [`StatesJob`](crate::StatesJob): gradients, an interpolation, a sequence, a point of a curve, or distances.
+/// One request to a [`StatesJob`](crate::StatesJob): gradients, an interpolation, a sequence, a point of a curve, or
+/// distances.
 ///
-/// [`BatchedStates`](crate::BatchedStates) makes them; who has a batcher of their own makes them here, or from a request.
+/// [`BatchedStates`](crate::BatchedStates) makes them. With a batcher of your own, make them here or convert them from an
+/// [`Interpolation`], a [`Sequence`] or a [`Bezier`].
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device};
-/// use sortie_states::{Answer, Ask, Interpolation, State, StatesJob};
+/// use sortie_states::{Answer, StatesRequest, Interpolation, State, StatesJob};
 ///
 /// let batcher = Batcher::new(&Device::cpu()?, StatesJob, BatchConfig::default())?;
 /// let between = Interpolation { a: vec![State::from_byte(0x00)], b: vec![State::from_byte(0x44)], t: 0.25, slerp: true };
@@ -29,7 +31,7 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ask(pub(crate) Kind);
+pub struct StatesRequest(pub(crate) Kind);
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
@@ -43,7 +45,7 @@ pub(crate) enum Kind {
     GeodesicDistance(Vec<[State; 2]>),
 }
 
-impl Ask {
+impl StatesRequest {
     /// For [gradients](crate::States::gradients).
     #[must_use]
     pub fn gradients(states: Vec<State>) -> Self {
@@ -74,12 +76,12 @@ impl Ask {
         }
     }
 
-    /// Whether it makes sense. There is one caller, so errors do not say which.
+    /// Whether it is valid. There is one request, so errors do not name its index.
     pub(crate) fn check(&self) -> sortie::Result<()> {
-        self.makes_sense().map_err(|error| Error::input(error.reason()))
+        self.validate().map_err(|error| Error::input(error.reason()))
     }
 
-    fn makes_sense(&self) -> Result<()> {
+    fn validate(&self) -> Result<()> {
         match &self.0 {
             Kind::Gradients(_) | Kind::StateDistance(_) | Kind::GeodesicDistance(_) => {}
             Kind::Interpolation(request) => request.check(0)?,
@@ -87,11 +89,11 @@ impl Ask {
             Kind::Quadratic(request) => request.check(0)?,
             Kind::Cubic(request) => request.check(0)?,
         }
-        if self.rows() > MOST { Err(StatesError::TooMany { request: 0, limit: MOST }) } else { Ok(()) }
+        if self.rows() > MAX_ENTRIES { Err(StatesError::TooMany { request: 0, limit: MAX_ENTRIES }) } else { Ok(()) }
     }
 
     /// The answer without rows.
-    pub(crate) fn nothing(&self) -> Answer {
+    pub(crate) fn empty_answer(&self) -> Answer {
         match &self.0 {
             Kind::Gradients(_) => Answer::Gradients(Vec::new()),
             Kind::Interpolation(_) | Kind::Frames(..) | Kind::Quadratic(_) | Kind::Cubic(_) => {
@@ -101,7 +103,7 @@ impl Ask {
         }
     }
 
-    /// Parts of at most so many rows.
+    /// Parts of at most `rows` rows.
     pub(crate) fn split(self, rows: usize) -> Vec<Self> {
         let rows = rows.max(1);
         let kinds: Vec<Kind> = match self.0 {
@@ -112,9 +114,9 @@ impl Ask {
             }
             Kind::Frames(Sequence { a, b, frames, slerp }, range) => {
                 let of = |[a, b]: [Vec<State>; 2], range| Kind::Frames(Sequence { a, b, frames, slerp }, range);
-                let together = (rows / a.len().max(1)).max(1);
-                let starts = range.clone().step_by(together);
-                let ranges = starts.map(|start| start..range.end.min(start + together));
+                let frames_per_part = (rows / a.len().max(1)).max(1);
+                let starts = range.clone().step_by(frames_per_part);
+                let ranges = starts.map(|start| start..range.end.min(start + frames_per_part));
                 ranges.flat_map(|range| chunks([&a, &b], rows).map(move |ends| of(ends, range.clone()))).collect()
             }
             Kind::Quadratic(Bezier { points, t }) => {
@@ -134,33 +136,33 @@ impl Ask {
     }
 }
 
-/// Lists of one length, cut at the same places.
+/// Lists of equal length, split at the same places.
 fn chunks<const N: usize>(lists: [&[State]; N], rows: usize) -> impl Iterator<Item = [Vec<State>; N]> {
     let len = lists[0].len();
     (0..len).step_by(rows).map(move |start| lists.map(|list| list[start..len.min(start + rows)].to_vec()))
 }
 
-impl From<Interpolation> for Ask {
+impl From<Interpolation> for StatesRequest {
     fn from(request: Interpolation) -> Self {
         Self(Kind::Interpolation(request))
     }
 }
 
-/// All its frames, one after the other.
-impl From<Sequence> for Ask {
+/// All frames, in order.
+impl From<Sequence> for StatesRequest {
     fn from(request: Sequence) -> Self {
         let all = 0..request.frames;
         Self(Kind::Frames(request, all))
     }
 }
 
-impl From<Bezier<3>> for Ask {
+impl From<Bezier<3>> for StatesRequest {
     fn from(request: Bezier<3>) -> Self {
         Self(Kind::Quadratic(request))
     }
 }
 
-impl From<Bezier<4>> for Ask {
+impl From<Bezier<4>> for StatesRequest {
     fn from(request: Bezier<4>) -> Self {
         Self(Kind::Cubic(request))
     }
@@ -174,18 +176,18 @@ mod tests {
         (0..count).map(State::from_byte).collect()
     }
 
-    fn sequence(states_of_a_frame: u8, frames: usize) -> Ask {
+    fn sequence(states_of_a_frame: u8, frames: usize) -> StatesRequest {
         let (a, b) = (states(states_of_a_frame), states(states_of_a_frame));
         Sequence { a, b, frames, slerp: true }.into()
     }
 
     /// Frames and first byte of each part.
-    fn parts(ask: Ask, rows: usize) -> Vec<(Range<usize>, Vec<State>)> {
-        let part = |part: Ask| match part.0 {
+    fn parts(request: StatesRequest, rows: usize) -> Vec<(Range<usize>, Vec<State>)> {
+        let part = |part: StatesRequest| match part.0 {
             Kind::Frames(sequence, range) => (range, sequence.a),
             other => panic!("{other:?}"),
         };
-        ask.split(rows).into_iter().map(part).collect()
+        request.split(rows).into_iter().map(part).collect()
     }
 
     #[test]
@@ -203,16 +205,16 @@ mod tests {
     #[test]
     fn no_part_has_more_rows_than_it_may_and_none_are_lost() {
         for (len, frames, rows) in [(1, 100, 7), (5, 9, 5), (13, 4, 6), (8, 8, 64), (8, 8, 1)] {
-            let ask = sequence(len, frames);
-            let all = ask.rows();
-            let parts = ask.split(rows);
+            let request = sequence(len, frames);
+            let all = request.rows();
+            let parts = request.split(rows);
             assert!(parts.iter().all(|part| (1..=rows).contains(&part.rows())), "{len}, {frames}, {rows}");
-            assert_eq!(parts.iter().map(Ask::rows).sum::<usize>(), all);
+            assert_eq!(parts.iter().map(StatesRequest::rows).sum::<usize>(), all);
         }
     }
 
     #[test]
-    fn more_than_anything_could_hold_is_refused_and_not_counted_past_the_end() {
+    fn a_request_that_no_batch_can_hold_is_refused_and_its_rows_do_not_overflow() {
         let error = sequence(200, 1 << 28).check().expect_err("2³⁵ states");
         assert_eq!(error.kind(), &sortie::ErrorKind::Input);
         assert_eq!(sequence(2, usize::MAX).rows(), usize::MAX);

@@ -1,6 +1,6 @@
 //! How long requests took: a histogram that many threads write and that allocates nothing.
 //!
-//! Buckets are less than 1 % wide. Each thread writes into one of a few copies, so that the figures of one core do not travel to the other.
+//! Buckets are less than 1 % wide. Each thread writes into one of a few copies, so that cores do not share cache lines.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,52 +10,52 @@ use std::time::Duration;
 const BITS: u32 = 7;
 /// Times of 2^36 ns, a minute, and beyond share the last bucket.
 const BUCKETS: usize = (36 - BITS as usize + 1) << BITS;
-/// More than there are threads that call.
+/// More than the threads that call.
 const COPIES: usize = 4;
 
 /// Times of requests.
-pub(crate) struct Ledger {
+pub(crate) struct Histogram {
     copies: [Box<[AtomicU64]>; COPIES],
 }
 
-/// What a ledger held at a time.
-pub(crate) struct Page(Vec<u64>);
+/// The counts at one time.
+pub(crate) struct Snapshot(Vec<u64>);
 
 thread_local! {
     static COPY: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-impl Ledger {
+impl Histogram {
     /// An empty one.
     pub(crate) fn new() -> Self {
         Self { copies: std::array::from_fn(|_| (0..BUCKETS).map(|_| AtomicU64::new(0)).collect()) }
     }
 
-    /// So many requests took so long.
-    pub(crate) fn enter(&self, time: Duration, requests: u64) {
+    /// Records `requests` requests that took `time`.
+    pub(crate) fn add(&self, time: Duration, requests: u64) {
         self.copies[copy()][bucket(time)].fetch_add(requests, Ordering::Relaxed);
     }
 
-    /// All that it holds.
-    pub(crate) fn read(&self, page: &mut Page) {
-        for (at, sum) in page.0.iter_mut().enumerate() {
+    /// Reads all counts.
+    pub(crate) fn read(&self, snapshot: &mut Snapshot) {
+        for (at, sum) in snapshot.0.iter_mut().enumerate() {
             *sum = self.copies.iter().map(|copy| copy[at].load(Ordering::Relaxed)).sum();
         }
     }
 }
 
-impl Page {
+impl Snapshot {
     /// An empty one.
     pub(crate) fn new() -> Self {
         Self(vec![0; BUCKETS])
     }
 
-    /// Requests since another was read.
+    /// Requests since another snapshot.
     pub(crate) fn requests(&self, since: &Self) -> u64 {
         self.0.iter().sum::<u64>() - since.0.iter().sum::<u64>()
     }
 
-    /// The time, in ns, that this share of the requests since another was read did not exceed.
+    /// The quantile, in ns, of the requests since another snapshot.
     pub(crate) fn quantile(&self, since: &Self, share: f64) -> f64 {
         let rank = (self.requests(since) as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_what_came_since() {
-        let ledger = Ledger::new();
-        let (mut before, mut after) = (Page::new(), Page::new());
-        ledger.enter(Duration::from_secs(1), 1_000);
-        ledger.read(&mut before);
-        ledger.enter(Duration::from_micros(10), 99);
-        ledger.enter(Duration::from_micros(90), 1);
-        ledger.read(&mut after);
+        let times = Histogram::new();
+        let (mut before, mut after) = (Snapshot::new(), Snapshot::new());
+        times.add(Duration::from_secs(1), 1_000);
+        times.read(&mut before);
+        times.add(Duration::from_micros(10), 99);
+        times.add(Duration::from_micros(90), 1);
+        times.read(&mut after);
         assert_eq!(after.requests(&before), 100);
         assert!((after.quantile(&before, 0.99) / 10_000.0 - 1.0).abs() < 0.01);
         assert!((after.quantile(&before, 0.999) / 90_000.0 - 1.0).abs() < 0.01);

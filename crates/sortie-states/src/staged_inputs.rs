@@ -1,47 +1,47 @@
-//! What one batch brings and takes home: the requests of all its callers, sorted by what has to be done for them.
+//! The inputs of one batch, sorted by operation, and its pending answers.
 //!
-//! Sizes are rounded up, so that batches of nearly as many rows find buffers and bind groups of the ones before. Padding goes along, is not
-//! computed beyond the last workgroup, and nobody sees it.
+//! Sizes are rounded up, so that batches of similar size find the buffers and bind groups of earlier ones. Padding is
+//! uploaded but not computed beyond the last workgroup, and no caller sees it.
 
 use bytemuck::Zeroable;
 use sortie::{Batch, Error, Reading};
 
 use crate::{
     answer::Answer,
-    ask::{Ask, Kind},
     blend::Blends,
     error::Result,
     gradient::Gradient,
     request::{Bezier, Interpolation, Sequence},
     state::State,
     states::States,
+    states_request::{Kind, StatesRequest},
     weights::Weights,
 };
 
-/// The fewest rows of anything: a workgroup's worth.
-const FEWEST: usize = 64;
+/// Rows of the smallest buffer: one workgroup.
+const MIN_ROWS: usize = 64;
 
-/// Requests of one batch. Kept from batch to batch for its memory.
+/// Inputs of one batch. Reused from batch to batch, for its memory.
 #[derive(Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct StagedInputs {
     gradients: Vec<State>,
     blends: Blends,
     state_pairs: Vec<[State; 2]>,
     geodesic_pairs: Vec<[State; 2]>,
 }
 
-/// What the answers of one batch are made of.
+/// Readings of one batch, and which caller gets which rows.
 #[derive(Debug)]
-pub(crate) struct Landing {
+pub(crate) struct PendingAnswers {
     gradients: Option<Reading<Gradient>>,
     states: Option<Reading<State>>,
     state_distances: Option<Reading<f32>>,
     geodesic_distances: Option<Reading<f32>>,
-    /// Of each caller, in order.
+    /// One per request, in order.
     shares: Vec<Share>,
 }
 
-/// How many rows of which answers are whose.
+/// The kind and the number of rows of one request's answer.
 #[derive(Clone, Copy, Debug)]
 enum Share {
     Gradients(usize),
@@ -50,15 +50,20 @@ enum Share {
     GeodesicDistances(usize),
 }
 
-impl Load {
-    /// Takes on the requests of a batch and records what answers them.
-    pub(crate) fn record(&mut self, states: &States, batch: &mut Batch, asks: &[Ask]) -> sortie::Result<Landing> {
+impl StagedInputs {
+    /// Stages the requests of a batch and records the dispatches that answer them.
+    pub(crate) fn record(
+        &mut self,
+        states: &States,
+        batch: &mut Batch,
+        requests: &[StatesRequest],
+    ) -> sortie::Result<PendingAnswers> {
         self.clear();
-        let shares = asks.iter().map(|ask| self.take(ask));
+        let shares = requests.iter().map(|request| self.stage(request));
         let shares = shares.collect::<Result<_>>().map_err(|error| Error::input(error.reason()))?;
         let Self { gradients, blends, state_pairs, geodesic_pairs } = self;
         pad(&mut blends.points);
-        Ok(Landing {
+        Ok(PendingAnswers {
             gradients: padded(gradients).map(|count| states.load_gradients(batch, gradients, count)),
             states: padded(&mut blends.blends).map(|count| states.load_blends(batch, "between states", blends, count)),
             state_distances: padded(state_pairs).map(|count| states.load_state_distance(batch, state_pairs, count)),
@@ -76,10 +81,10 @@ impl Load {
         self.geodesic_pairs.clear();
     }
 
-    fn take(&mut self, ask: &Ask) -> Result<Share> {
-        let rows = ask.rows();
+    fn stage(&mut self, request: &StatesRequest) -> Result<Share> {
+        let rows = request.rows();
         let blends = &mut self.blends;
-        match &ask.0 {
+        match &request.0 {
             Kind::Gradients(states) => {
                 self.gradients.extend(states);
                 return Ok(Share::Gradients(rows));
@@ -98,7 +103,7 @@ impl Load {
             Kind::Frames(sequence, range) => {
                 let frames = sequence.check(0)?;
                 let Sequence { a, b, slerp, .. } = sequence;
-                let weights = range.clone().map(|frame| Weights::frame(crate::blend::small(frame), frames));
+                let weights = range.clone().map(|frame| Weights::frame(crate::blend::to_u32(frame), frames));
                 blends.add(0, [a, b], weights, *slerp)?;
             }
             Kind::Quadratic(request) => curve(blends, request)?,
@@ -113,21 +118,21 @@ fn curve<const N: usize>(blends: &mut Blends, Bezier { points, t }: &Bezier<N>) 
     blends.add(0, points, std::iter::once(Weights::bezier::<N>(*t)), true)
 }
 
-/// How many there are, before so many zeros are added that few lengths remain; `None` of nothing.
+/// Pads with zeros and returns the number of rows before; `None` if there are none.
 fn padded<T: Zeroable + Clone>(rows: &mut Vec<T>) -> Option<usize> {
     let count = rows.len();
     pad(rows);
     (count > 0).then_some(count)
 }
 
-/// To a multiple of an eighth of the next power of two: at most a quarter more, from 256 on.
+/// Pads to a multiple of an eighth of the next power of two: at most a quarter more, from 256 rows on.
 fn pad<T: Zeroable + Clone>(rows: &mut Vec<T>) {
-    let step = (rows.len().next_power_of_two() / 8).max(FEWEST);
+    let step = (rows.len().next_power_of_two() / 8).max(MIN_ROWS);
     rows.resize(rows.len().next_multiple_of(step), T::zeroed());
 }
 
-impl Landing {
-    /// Each caller's own, once the batch is done.
+impl PendingAnswers {
+    /// The answer of each request, once the batch is done.
     pub(crate) fn answers(self) -> sortie::Result<Vec<sortie::Result<Answer>>> {
         let gradients = self.gradients.map_or_else(|| Ok(Vec::new()), Reading::wait)?;
         let states = self.states.map_or_else(|| Ok(Vec::new()), Reading::wait)?;
@@ -137,17 +142,17 @@ impl Landing {
         let (mut gradients, mut states) = (&gradients[..], &states[..]);
         let (mut state_distances, mut geodesic_distances) = (&state_distances[..], &geodesic_distances[..]);
         let own = |share: &Share| match *share {
-            Share::Gradients(rows) => Answer::Gradients(front(&mut gradients, rows)),
-            Share::States(rows) => Answer::States(front(&mut states, rows)),
-            Share::StateDistances(rows) => Answer::Distances(front(&mut state_distances, rows)),
-            Share::GeodesicDistances(rows) => Answer::Distances(front(&mut geodesic_distances, rows)),
+            Share::Gradients(rows) => Answer::Gradients(take_front(&mut gradients, rows)),
+            Share::States(rows) => Answer::States(take_front(&mut states, rows)),
+            Share::StateDistances(rows) => Answer::Distances(take_front(&mut state_distances, rows)),
+            Share::GeodesicDistances(rows) => Answer::Distances(take_front(&mut geodesic_distances, rows)),
         };
         Ok(self.shares.iter().map(own).map(Ok).collect())
     }
 }
 
-/// Takes the first so many away.
-fn front<T: Clone>(rest: &mut &[T], rows: usize) -> Vec<T> {
+/// Removes the first `rows` elements.
+fn take_front<T: Clone>(rest: &mut &[T], rows: usize) -> Vec<T> {
     let (own, others) = rest.split_at(rows);
     *rest = others;
     own.to_vec()
