@@ -3,7 +3,7 @@
 //! The ops are wrapping integer arithmetic that does not commute: an op that runs too early, too late or twice changes the answer, which must equal
 //! the reference bit for bit.
 
-use std::{cell::RefCell, collections::HashMap, fmt};
+use std::{cell::RefCell, collections::HashMap};
 
 use sortie::{Batch, Buffer, Device, Grid, Kernel, Replay};
 
@@ -38,17 +38,6 @@ pub(crate) enum Ops {
     Fused,
     /// Tensor ops, fused, frozen once and replayed.
     Replayed,
-}
-
-impl fmt::Display for Ops {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Dispatches => "dispatches",
-            Self::Tensors => "tensor ops",
-            Self::Fused => "fused",
-            Self::Replayed => "fused, replayed",
-        })
-    }
 }
 
 /// Two buffers that submissions alternate between, and the addends.
@@ -133,7 +122,7 @@ impl Chain {
         let mut expected = self.expected.borrow_mut();
         let tensors = ops != Ops::Dispatches;
         let expected = expected.entry((tensors, all)).or_insert_with(|| reference(&self.input, tensors, all));
-        check_answers(&ops, "item", &answer, expected, PartialEq::eq)?;
+        check_answers(&format_args!("{ops:?}"), "item", &answer, expected, PartialEq::eq)?;
         Ok(measurement)
     }
 
@@ -238,7 +227,7 @@ mod tests {
         for ops in [Ops::Dispatches, Ops::Tensors, Ops::Fused, Ops::Replayed] {
             for each in [1, 2, 3, 4, 7, 9] {
                 let measurement = chain.run(ops, 7, each)?;
-                assert_eq!(measurement.submissions, 7_usize.div_ceil(each) as u64, "{ops}, {each} to a submission");
+                assert_eq!(measurement.submissions, 7_usize.div_ceil(each) as u64, "{ops:?}, {each} to a submission");
             }
         }
         Ok(())

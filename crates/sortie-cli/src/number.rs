@@ -26,7 +26,8 @@ pub(crate) fn rough(number: f64) -> String {
         size if size >= 10.0 => format!("{number:.1}"),
         size if size >= 0.1 => format!("{number:.2}"),
         size if size >= 0.01 => format!("{number:.3}"),
-        _ => format!("{number:.4}"),
+        size if size > 0.0 => format!("{number:.4}"),
+        _ => "0".into(),
     }
 }
 
@@ -57,8 +58,8 @@ mod tests {
 
     #[test]
     fn rough_numbers_keep_about_three_digits() {
-        let shown = [1234.5, 123.4, 12.34, 1.234, 0.1234, 0.01234].map(rough);
-        assert_eq!(shown, ["1,235", "123", "12.3", "1.23", "0.12", "0.012"]);
+        let shown = [1234.5, 123.4, 12.34, 1.234, 0.1234, 0.01234, 0.0].map(rough);
+        assert_eq!(shown, ["1,235", "123", "12.3", "1.23", "0.12", "0.012", "0"]);
     }
 
     #[test]

@@ -24,9 +24,9 @@ impl OutputFile {
         let name = path.file_name().ok_or_else(|| input::named(path, &"it has no file name"))?;
         let mut builder = tempfile::Builder::new();
         let (prefix, folder) = (format!(".{}.", name.to_string_lossy()), path.parent().unwrap_or(Path::new("")));
-        // Not `tempfile_in`: the file keeps the permissions that any new file has.
+        // Not `tempfile_in`: the file gets the permissions of any new file. The error's own text has the temporary name.
         let file = builder.prefix(&prefix).suffix(".part").make_in(folder, |path| File::create_new(path));
-        Ok(Self { file: file.map_err(|error| input::named(path, &io_cause(error)))?, path: path.into() })
+        Ok(Self { file: file.map_err(|error| input::named(path, &error.kind()))?, path: path.into() })
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<(), String> {
@@ -49,11 +49,6 @@ impl Write for OutputFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
-}
-
-/// `tempfile` adds the temporary name to errors; users know only the final one.
-fn io_cause(error: io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 /// Refuses an output that would replace one of the files that are read.

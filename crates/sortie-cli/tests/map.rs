@@ -1,4 +1,4 @@
-//! `sortie map` as it is typed.
+//! `sortie map` through the built command.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! `sortie profile` as it is typed.
+//! `sortie profile` through the built command.
 
 use std::{
     fs,

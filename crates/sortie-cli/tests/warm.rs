@@ -1,4 +1,4 @@
-//! `sortie warm` as it is typed.
+//! `sortie warm` through the built command.
 
 use std::{
     ffi::OsStr,

@@ -73,6 +73,8 @@ pub(super) struct Latency {
     pub(super) fill: Option<f64>,
 }
 
+pub(super) type TrialResult = Result<Trial, Box<dyn Error>>;
+
 /// Something to do.
 pub(super) struct Work<'a> {
     pub(super) title: String,
@@ -84,7 +86,7 @@ pub(super) struct Work<'a> {
     /// The others are compared with the first.
     pub(super) strategies: &'static [Strategy],
     /// Does it once. A wrong answer is an error.
-    pub(super) run: Box<dyn FnMut(Strategy) -> Result<Trial, Box<dyn Error>> + 'a>,
+    pub(super) run: Box<dyn FnMut(Strategy) -> TrialResult + 'a>,
 }
 
 /// The results of one strategy.
