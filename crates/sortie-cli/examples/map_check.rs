@@ -1,7 +1,7 @@
 //! Runs a large file through `sortie map`, and checks every element of the result and the memory that was used.
 //!
-//! `map_check SIZE WINDOW MEMORY FOLDER`, all but the folder in MiB. Both files are in a temporary folder within FOLDER. The command is the `sortie` that was
-//! built beside this program; `SORTIE_DEVICE` chooses the device.
+//! `map_check SIZE WINDOW MEMORY FOLDER`, all but the folder in MiB. Both files are in a temporary folder within
+//! FOLDER. The command is the `sortie` that was built beside this program; `SORTIE_DEVICE` chooses the device.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 

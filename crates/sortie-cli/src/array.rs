@@ -1,7 +1,8 @@
 //! Files of numbers: NumPy's `.npy`, or `.bin`, which is nothing but the elements.
 //!
-//! Headers are untrusted. Invariant: reading one takes no more memory than [`MAX_HEADER_BYTES`], and the length of the file agrees with its shape.
-//! This is why `npyz` is not used: it allocates whatever length the header claims, and multiplies the shape without checking for overflow.
+//! Headers are untrusted. Invariant: reading one takes no more memory than [`MAX_HEADER_BYTES`], and the length of the
+//! file agrees with its shape. This is why `npyz` is not used: it allocates whatever length the header claims, and
+//! multiplies the shape without checking for overflow.
 
 use std::{io::Read, path::Path};
 

@@ -1,7 +1,8 @@
-//! A chain of small operations, each of which needs the result of the one before. Submissions are nearly its whole cost.
+//! A chain of small operations, each of which needs the result of the one before. Submissions are nearly its whole
+//! cost.
 //!
-//! The ops are wrapping integer arithmetic that does not commute: an op that runs too early, too late or twice changes the answer, which must equal
-//! the reference bit for bit.
+//! The ops are wrapping integer arithmetic that does not commute: an op that runs too early, too late or twice changes
+//! the answer, which must equal the reference bit for bit.
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -88,7 +89,8 @@ impl Chain {
         self.input.len()
     }
 
-    /// Runs `all` ops, `each` to a submission, timed from the first record to the last completion, and checks the answer.
+    /// Runs `all` ops, `each` to a submission, timed from the first record to the last completion, and checks the
+    /// answer.
     pub(crate) fn run(&self, ops: Ops, all: usize, each: usize) -> Result<Measurement, Box<dyn std::error::Error>> {
         let (device, memory) = match ops {
             Ops::Dispatches | Ops::Tensors => (&self.pair.plain, &self.plain),
@@ -126,8 +128,8 @@ impl Chain {
         Ok(measurement)
     }
 
-    /// Freezes the replays of a length, outside of the timed part. Twice: a replay is split by the measured cost of its ops, which the first run of a
-    /// length only estimates.
+    /// Freezes the replays of a length, outside of the timed part. Twice: a replay is split by the measured cost of its
+    /// ops, which the first run of a length only estimates.
     fn freeze(&self, all: usize, each: usize) -> sortie::Result<()> {
         let uses = self.replays.borrow().get(&each).map_or(0, |frozen| frozen.uses);
         if all < each || uses > 1 {

@@ -8,8 +8,8 @@ use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, run::
 
 /// Many small GPU operations, one submission.
 ///
-/// SORTIE_DEVICE chooses the device: part of its name, its index in `sortie devices`, or `cpu`. Without it, the best GPU is opened, else the
-/// built-in CPU.
+/// SORTIE_DEVICE chooses the device: part of its name, its index in `sortie devices`, or `cpu`. Without it, the best
+/// GPU is opened, else the built-in CPU.
 #[derive(Debug, Parser)]
 #[command(name = "sortie", version)]
 pub(crate) struct Sortie {
@@ -31,15 +31,15 @@ enum Verb {
     Profile(Profile),
     /// Run a file that may be larger than memory through a kernel, window by window, into another file
     ///
-    /// The kernel has two storage bindings, of which it reads the first and writes the second, or one that it changes in place. It runs one
-    /// invocation for each row.
+    /// The kernel has two storage bindings, of which it reads the first and writes the second, or one that it changes
+    /// in place. It runs one invocation for each row.
     Map(Map),
     /// Measure the best submit policy and matrix product of this device, and save them for programs that open it
     Tune(Tune),
     /// Compile kernels into the device's pipeline cache, so that programs that use them start faster
     ///
-    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when a program first needs it. How much
-    /// time is saved depends on the driver.
+    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when a program
+    /// first needs it. How much time is saved depends on the driver.
     Warm(Warm),
 }
 

@@ -40,7 +40,8 @@ impl Curve {
     }
 }
 
-/// Measures all contenders at each length. They take turns, and each runs at least `min_ops` ops a turn, in whole submissions.
+/// Measures all contenders at each length. They take turns, and each runs at least `min_ops` ops a turn, in whole
+/// submissions.
 pub(crate) fn measure(
     chain: &Chain,
     contenders: &[Contender],

@@ -16,7 +16,8 @@ impl fmt::Display for CliError {
 
 impl Error for CliError {}
 
-/// Compares all answers with what is expected. The error names the first wrong one: its strategy, its index and the expected value.
+/// Compares all answers with what is expected. The error names the first wrong one: its strategy, its index and the
+/// expected value.
 pub(crate) fn check_answers<T: fmt::Display>(
     strategy: &dyn fmt::Display,
     noun: &str,

@@ -24,7 +24,8 @@ pub(crate) fn source(path: &Path) -> Result<String, String> {
 
 /// A regular file and its length.
 pub(crate) fn data(path: &Path) -> Result<(File, u64), String> {
-    // Checked before it is opened, because opening a FIFO waits for a writer, and again afterwards, because the path may have changed.
+    // Checked before it is opened, because opening a FIFO waits for a writer, and again afterwards, because the path
+    // may have changed.
     let about = fs::metadata(path).map_err(|error| named(path, &error))?;
     let file = if about.is_file() { Some(File::open(path).map_err(|error| named(path, &error))?) } else { None };
     let about = file.as_ref().map_or(Ok(about), File::metadata).map_err(|error| named(path, &error))?;

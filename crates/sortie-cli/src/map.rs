@@ -1,6 +1,7 @@
 //! `sortie map`: runs a file through a kernel into another file, window by window.
 //!
-//! The file is read into one window that is reused, not mapped: the system decides how long pages of a mapped file count as memory of the process.
+//! The file is read into one window that is reused, not mapped: the system decides how long pages of a mapped file
+//! count as memory of the process.
 
 use std::{
     error::Error,
@@ -27,7 +28,8 @@ use crate::{
 pub(crate) struct Map {
     #[command(flatten)]
     kernel: KernelArgs,
-    /// The input: .npy (C order, little-endian f4, i4 or u4) or .bin (little-endian elements of four bytes and nothing else)
+    /// The input: .npy (C order, little-endian f4, i4 or u4) or .bin (little-endian elements of four bytes and nothing
+    /// else)
     #[arg(long = "in", value_name = "DATA.npy|.bin")]
     input: PathBuf,
     /// The output, in the same formats. The file appears only when it is complete

@@ -36,7 +36,8 @@ impl Measurement {
     }
 }
 
-/// Submissions in flight. The next one is recorded before the newest is waited for; otherwise round trips would be measured.
+/// Submissions in flight. The next one is recorded before the newest is waited for; otherwise round trips would be
+/// measured.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     tickets: VecDeque<Ticket>,

@@ -1,6 +1,7 @@
 //! Output files.
 //!
-//! Invariant: an output file appears only when it is complete. It is written under a temporary name beside its own, then renamed.
+//! Invariant: an output file appears only when it is complete. It is written under a temporary name beside its own,
+//! then renamed.
 
 use std::{
     fs::{self, File},
@@ -24,7 +25,8 @@ impl OutputFile {
         let name = path.file_name().ok_or_else(|| input::named(path, &"it has no file name"))?;
         let mut builder = tempfile::Builder::new();
         let (prefix, folder) = (format!(".{}.", name.to_string_lossy()), path.parent().unwrap_or(Path::new("")));
-        // Not `tempfile_in`: the file gets the permissions of any new file. The error's own text has the temporary name.
+        // Not `tempfile_in`: the file gets the permissions of any new file. The error's own text has the temporary
+        // name.
         let file = builder.prefix(&prefix).suffix(".part").make_in(folder, |path| File::create_new(path));
         Ok(Self { file: file.map_err(|error| input::named(path, &error.kind()))?, path: path.into() })
     }

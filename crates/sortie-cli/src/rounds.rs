@@ -1,7 +1,7 @@
 //! Contenders measured in turns.
 //!
-//! The speed of a machine drifts: clocks change, other programs run. So contenders alternate, the order is reversed from round to round, and results
-//! are medians and quartiles.
+//! The speed of a machine drifts: clocks change, other programs run. So contenders alternate, the order is reversed
+//! from round to round, and results are medians and quartiles.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ pub(crate) struct RoundBudget {
     pub(crate) max_rounds: usize,
 }
 
-/// Runs each contender once in every round and returns the results by contender. Round 0 warms up (compiles, plans, fills caches); its results are
-/// dropped.
+/// Runs each contender once in every round and returns the results by contender. Round 0 warms up (compiles, plans,
+/// fills caches); its results are dropped.
 pub(crate) fn rounds<T, E>(
     contenders: usize,
     budget: RoundBudget,

@@ -14,7 +14,8 @@ use crate::{
 pub(crate) struct Run {
     #[command(flatten)]
     arguments: Arguments,
-    /// Keeps a buffer in a file after the run, as .npy or .bin; may be repeated. The file appears only when it is complete
+    /// Keeps a buffer in a file after the run, as .npy or .bin; may be repeated. The file appears only when it is
+    /// complete
     #[arg(long, required = true, value_name = "BUFFER=FILE", value_parser = buffer_file)]
     output: Vec<(String, PathBuf)>,
 }

@@ -1,7 +1,7 @@
 //! Text for the terminal.
 //!
-//! Names, headers and sources of input files may contain control characters, which could move the cursor or change the window's title. Invariant: no
-//! control character reaches the terminal, except line breaks and tabs of this program.
+//! Names, headers and sources of input files may contain control characters, which could move the cursor or change the
+//! window's title. Invariant: no control character reaches the terminal, except line breaks and tabs of this program.
 
 use std::{
     io::{self, Write},

@@ -1,6 +1,7 @@
 //! `sortie warm`: compiles kernels ahead of time, into the device's pipeline cache.
 //!
-//! The variant of a kernel for grids beyond the device's limit is not compiled: a program compiles it when it first needs it.
+//! The variant of a kernel for grids beyond the device's limit is not compiled: a program compiles it when it first
+//! needs it.
 
 use std::{
     error::Error,
@@ -31,7 +32,8 @@ pub(crate) struct Warm {
     /// Only this entry point; may be repeated. Default: all of a file
     #[arg(long, value_name = "NAME")]
     entry: Vec<String>,
-    /// The value of an `override` constant, by name or by `@id`, for every kernel. Use the program's values: another value is another kernel
+    /// The value of an `override` constant, by name or by `@id`, for every kernel. Use the program's values: another
+    /// value is another kernel
     #[arg(long, value_name = "NAME=VALUE", value_parser = constant)]
     constant: Vec<(String, f64)>,
 }

@@ -1,4 +1,5 @@
-//! Input files that are made to hurt: each is refused with a short, printable message, in little memory and without waiting.
+//! Input files that are made to hurt: each is refused with a short, printable message, in little memory and without
+//! waiting.
 #![cfg(unix)]
 
 use std::{

@@ -110,7 +110,8 @@ fn the_report_renders_without_a_word_on_the_console() {
         let picture = place.path(&format!("{name}.png"));
         let screenshot = format!("--screenshot={}", picture.display());
         open(browser, &place, &url, &[&format!("--window-size={size}"), &screenshot]);
-        // A blank page has one; letters alone, smoothed, some shades of one. There are at least five colours of bars and curves.
+        // A blank page has one; letters alone, smoothed, some shades of one. There are at least five colours of bars
+        // and curves.
         assert!(colours(&picture) > 50, "{name}: {} colours", colours(&picture));
     }
 }

@@ -24,7 +24,8 @@ pub(crate) struct BufferArgument {
 }
 
 impl BufferArgument {
-    /// Filled from `file`; else generated, with `len` elements in its runtime-sized array or as many as there are items.
+    /// Filled from `file`; else generated, with `len` elements in its runtime-sized array or as many as there are
+    /// items.
     pub(super) fn new(
         device: &Device,
         binding: &BindingInfo,
@@ -107,7 +108,8 @@ impl fmt::Display for BufferArgument {
     }
 }
 
-/// Whether `key` names this buffer: by its variable, by GROUP.BINDING, or by its binding if no other group has that number.
+/// Whether `key` names this buffer: by its variable, by GROUP.BINDING, or by its binding if no other group has that
+/// number.
 pub(super) fn is_named(binding: &BindingInfo, key: &str, all: &[BindingInfo]) -> bool {
     let only = |number: u32| all.iter().filter(|other| other.binding == number).count() == 1;
     binding.name == key

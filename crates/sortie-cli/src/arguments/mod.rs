@@ -22,14 +22,16 @@ pub(crate) struct Arguments {
     /// Number of invocations, and of elements of runtime-sized arrays unless a file or --len gives another
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     items: u32,
-    /// Fills a buffer from a file: .npy (C order, little-endian f4, i4 or u4) or .bin (its bytes). A buffer is named by its variable, its `@binding`,
-    /// or GROUP.BINDING. Without a file, buffers that are only read get generated numbers, the same in every run; the others get zeros
+    /// Fills a buffer from a file: .npy (C order, little-endian f4, i4 or u4) or .bin (its bytes). A buffer is named by
+    /// its variable, its `@binding`, or GROUP.BINDING. Without a file, buffers that are only read get generated
+    /// numbers, the same in every run; the others get zeros
     #[arg(long, value_name = "BUFFER=FILE", value_parser = buffer_file)]
     pub(crate) input: Vec<(String, PathBuf)>,
     /// Number of elements of a buffer's runtime-sized array
     #[arg(long, value_name = "BUFFER=N", value_parser = buffer_len)]
     len: Vec<(String, u64)>,
-    /// The value of the kernel's `var<immediate>`: four-byte numbers with commas between (7 is u32, -7 is i32, 7.0 is f32), or bytes as 0x0700…
+    /// The value of the kernel's `var<immediate>`: four-byte numbers with commas between (7 is u32, -7 is i32, 7.0 is
+    /// f32), or bytes as 0x0700…
     #[arg(long, value_name = "VALUES")]
     immediates: Option<Immediates>,
     /// Number of dispatches, all in one batch

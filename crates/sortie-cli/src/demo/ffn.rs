@@ -1,6 +1,7 @@
 //! A stack of feed-forward blocks as in a language model: norm, gate, up, swish, product, down and residual.
 //!
-//! The stack is a list of steps that read the results of earlier ones. The device runs the same steps, one at a time or together, as the reference.
+//! The stack is a list of steps that read the results of earlier ones. The device runs the same steps, one at a time or
+//! together, as the reference.
 
 use std::error::Error;
 
@@ -31,7 +32,8 @@ enum Op {
     Add,
 }
 
-/// An op on the results `x` and `y` of earlier steps; unary ops ignore `y`. Result 0 is the input, result `n` that of step `n`.
+/// An op on the results `x` and `y` of earlier steps; unary ops ignore `y`. Result 0 is the input, result `n` that of
+/// step `n`.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     op: Op,

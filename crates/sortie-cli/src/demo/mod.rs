@@ -1,6 +1,7 @@
 //! `sortie demo`: what one submission instead of many gains on this machine.
 //!
-//! The same work is given to the device with several strategies, which take turns. Every answer is checked; a wrong one ends the demo.
+//! The same work is given to the device with several strategies, which take turns. Every answer is checked; a wrong one
+//! ends the demo.
 
 mod ffn;
 mod links;
