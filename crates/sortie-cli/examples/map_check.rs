@@ -1,7 +1,7 @@
-//! Has `sortie map` run a large file through a kernel, checks every element of the result, and how much memory that took.
+//! Runs a large file through `sortie map`, and checks every element of the result and the memory that was used.
 //!
-//! `map_check SIZE WINDOW MEMORY FOLDER`, all but the folder in MiB. Writes both files into the folder, reads them as it goes, and takes them away again. The command is the `sortie`
-//! that was built beside this program; `SORTIE_DEVICE` chooses the device.
+//! `map_check SIZE WINDOW MEMORY FOLDER`, all but the folder in MiB. Both files are in a temporary folder within
+//! FOLDER. The command is the `sortie` that was built beside this program; `SORTIE_DEVICE` chooses the device.
 
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
@@ -9,9 +9,11 @@ use std::{
     error::Error,
     fs::{self, File},
     io::{BufReader, BufWriter, Read, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
+
+use bytesize::ByteSize;
 
 const KERNEL: &str = "
     @group(0) @binding(0) var<storage, read> x: array<u32>;
@@ -20,7 +22,7 @@ const KERNEL: &str = "
         if id.x < arrayLength(&y) { y[id.x] = 1664525u * x[id.x] + 1013904223u; }
     }";
 
-/// The element at an index: a permutation, so that one in another's place is seen.
+/// The element at an index: a permutation, so that a misplaced element is found.
 fn element(at: u64) -> u32 {
     let mixed = (at as u32).wrapping_mul(2_654_435_761);
     mixed ^ (mixed >> 15)
@@ -32,40 +34,37 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("map_check SIZE WINDOW MEMORY FOLDER, all but the folder in MiB".into());
     };
     let (size, memory): (u64, u64) = (size.parse()?, memory.parse()?);
-    let place = Place::new(Path::new(folder))?;
-    fs::write(place.path("kernel.wgsl"), KERNEL)?;
+    fs::create_dir_all(folder)?;
+    let place = tempfile::tempdir_in(folder)?;
+    let [kernel, input, output] = ["kernel.wgsl", "in.bin", "out.bin"].map(|name| place.path().join(name));
+    fs::write(&kernel, KERNEL)?;
     let elements = size << 18;
-    write(&place.path("in.bin"), elements)?;
+    write(&input, elements)?;
 
-    // This program is in a folder of examples, beside which the command is.
+    // The command is one folder above the examples.
     let mut sortie = std::env::current_exe()?;
     sortie.pop();
     sortie.set_file_name("sortie");
-    let output = Command::new(&sortie)
+    let run = Command::new(&sortie)
         .args(["map", "--type", "u32", "--window", &format!("{window}MiB")])
-        .arg("--kernel")
-        .arg(place.path("kernel.wgsl"))
-        .arg("--in")
-        .arg(place.path("in.bin"))
-        .arg("--out")
-        .arg(place.path("out.bin"))
+        .args(["--kernel".as_ref(), kernel.as_os_str(), "--in".as_ref(), input.as_os_str()])
+        .args(["--out".as_ref(), output.as_os_str()])
         .output()
         .map_err(|error| format!("{}: {error}", sortie.display()))?;
-    let told = String::from_utf8(output.stdout)?;
-    print!("{told}");
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into());
+    let summary = String::from_utf8(run.stdout)?;
+    print!("{summary}");
+    if !run.status.success() {
+        return Err(String::from_utf8_lossy(&run.stderr).into());
     }
-    check(&place.path("out.bin"), elements)?;
-    println!("all {elements} elements are right");
+    check(&output, elements)?;
+    println!("all {elements} elements are correct");
 
-    let took =
-        told.split("at most ").nth(1).and_then(|rest| rest.split_once(" of memory")).ok_or("no word of memory")?;
-    let mib = mib(took.0).ok_or_else(|| format!("{} is no size", took.0))?;
-    if mib > memory as f64 {
-        return Err(format!("{} of memory, where {memory} MiB were allowed", took.0).into());
+    let used = summary.split("at most ").nth(1).and_then(|rest| rest.split_once(" of memory"));
+    let used: ByteSize = used.ok_or("the summary has no memory")?.0.parse()?;
+    if used > ByteSize::mib(memory) {
+        return Err(format!("{used} of memory, but {memory} MiB are allowed").into());
     }
-    println!("{} of memory, of {memory} MiB that were allowed", took.0);
+    println!("{used} of memory, of {memory} MiB that are allowed");
     Ok(())
 }
 
@@ -88,42 +87,7 @@ fn check(path: &Path, elements: u64) -> Result<(), Box<dyn Error>> {
         }
     }
     if file.read(&mut [0])? != 0 {
-        return Err(format!("there is more than {elements} elements").into());
+        return Err(format!("there are more than {elements} elements").into());
     }
     Ok(())
-}
-
-/// A size as the command shows it.
-fn mib(text: &str) -> Option<f64> {
-    let (number, unit) = text.split_once(' ')?;
-    let number: f64 = number.parse().ok()?;
-    match unit {
-        "KiB" => Some(number / 1024.0),
-        "MiB" => Some(number),
-        "GiB" => Some(number * 1024.0),
-        _ => None,
-    }
-}
-
-/// Files that are gone at the end, and the folder with them if it is empty then.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(folder: &Path) -> std::io::Result<Self> {
-        fs::create_dir_all(folder)?;
-        Ok(Self(folder.into()))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        for name in ["kernel.wgsl", "in.bin", "out.bin"] {
-            drop(fs::remove_file(self.path(name)));
-        }
-        drop(fs::remove_dir(&self.0));
-    }
 }

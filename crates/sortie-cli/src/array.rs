@@ -1,93 +1,77 @@
-//! What a file of numbers is: NumPy's `.npy`, or nothing but the elements.
+//! Files of numbers: NumPy's `.npy`, or `.bin`, which is nothing but the elements.
+//!
+//! Headers are untrusted. Invariant: reading one takes no more memory than [`MAX_HEADER_BYTES`], and the length of the
+//! file agrees with its shape. This is why `npyz` is not used: it allocates whatever length the header claims, and
+//! multiplies the shape without checking for overflow.
 
-use std::{fmt, io::Read, str::FromStr};
+use std::{io::Read, path::Path};
+
+use sortie::Scalar;
 
 use crate::terminal;
 
-/// Every file of NumPy's begins so.
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
-/// Headers that NumPy writes are far shorter; a length beyond it is not of a header.
-const LONGEST_HEADER: usize = 1 << 20;
+/// NumPy's headers are far shorter.
+const MAX_HEADER_BYTES: usize = 1 << 20;
 
-/// What the four bytes of an element are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    F32,
-    I32,
-    U32,
-}
+/// NumPy's own limit.
+const MAX_DIMENSIONS: usize = 64;
 
-impl Kind {
-    fn descr(self) -> &'static str {
-        match self {
-            Self::F32 => "<f4",
-            Self::I32 => "<i4",
-            Self::U32 => "<u4",
-        }
-    }
-}
+/// Types of elements, by NumPy's names.
+const TYPES: [(Scalar, &str); 3] = [(Scalar::F32, "<f4"), (Scalar::I32, "<i4"), (Scalar::U32, "<u4")];
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::F32 => "f32",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-        })
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::F32, Self::I32, Self::U32];
-        let known = all.into_iter().find(|kind| kind.to_string() == text || kind.descr() == format!("<{text}"));
-        known.ok_or_else(|| "it is one of f32, i32 and u32".into())
-    }
-}
-
-/// The elements of a file: what they are, their shape, and where they start.
+/// The elements of a file: their type, their shape, and where they start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Array {
-    pub(crate) kind: Kind,
-    /// The outermost first. Without any it is a single element.
+    pub(crate) scalar: Scalar,
+    /// The outermost dimension first; empty for a single element.
     pub(crate) shape: Vec<u64>,
     pub(crate) start: u64,
 }
 
+/// Whether a file is .npy. Anything but that and .bin is an error.
+pub(crate) fn is_npy(path: &Path) -> Result<bool, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("npy") => Ok(true),
+        Some("bin") => Ok(false),
+        _ => Err(format!("{}: only .npy and .bin are known", terminal::name(path))),
+    }
+}
+
+/// A type of elements on the command line.
+pub(crate) fn scalar(text: &str) -> Result<Scalar, String> {
+    let known = TYPES.into_iter().find(|(scalar, descr)| scalar.to_string() == text || descr[1..] == *text);
+    known.map(|(scalar, _)| scalar).ok_or_else(|| "it is one of f32, i32 and u32".into())
+}
+
 impl Array {
     /// A file of nothing but elements.
-    pub(crate) fn plain(kind: Kind, bytes: u64) -> Result<Self, String> {
+    pub(crate) fn plain(scalar: Scalar, bytes: u64) -> Result<Self, String> {
         if !bytes.is_multiple_of(4) {
-            return Err(format!("{bytes} bytes are no whole number of elements of 4"));
+            return Err(format!("{bytes} bytes are not a whole number of elements of 4 bytes"));
         }
-        Ok(Self { kind, shape: vec![bytes / 4], start: 0 })
+        Ok(Self { scalar, shape: vec![bytes / 4], start: 0 })
     }
 
-    /// What the header of an `.npy` says, in a file of so many bytes.
+    /// Reads the header of an `.npy` file whose length is `bytes`.
     pub(crate) fn read(file: &mut impl Read, bytes: u64) -> Result<Self, String> {
         let mut fixed = [0; 8];
         exactly(file, &mut fixed)?;
         if !fixed.starts_with(MAGIC) {
-            return Err("it is no .npy file: its first bytes are not NumPy's".into());
+            return Err("it is not an .npy file: its first bytes are not NumPy's".into());
         }
-        let (len, before) = match fixed[6] {
-            1 => {
-                let mut len = [0; 2];
-                exactly(file, &mut len)?;
-                (u16::from_le_bytes(len).into(), 10)
-            }
-            2 | 3 => {
-                let mut len = [0; 4];
-                exactly(file, &mut len)?;
-                (u32::from_le_bytes(len) as usize, 12)
-            }
+        // Version 1 has a length of two bytes.
+        let before = match fixed[6] {
+            1 => 10,
+            2 | 3 => 12,
             version => return Err(format!("version {version}.{} of .npy is not known, only 1 to 3", fixed[7])),
         };
-        if len > LONGEST_HEADER {
-            return Err(format!("a header of {len} bytes, where at most {LONGEST_HEADER} are expected"));
+        let mut len = [0; 4];
+        exactly(file, &mut len[..before - 8])?;
+        let len = u32::from_le_bytes(len) as usize;
+        if len > MAX_HEADER_BYTES {
+            return Err(format!("a header of {len} bytes, but at most {MAX_HEADER_BYTES} are expected"));
         }
         let mut header = vec![0; len];
         exactly(file, &mut header)?;
@@ -99,11 +83,9 @@ impl Array {
         Ok(array)
     }
 
-    /// A Python dictionary of three entries, as NumPy writes it.
+    /// The header is a Python dictionary with three entries.
     fn parsed(header: &str) -> Result<Self, String> {
-        let unread = |what: &str| {
-            format!("its header has no {what} that can be understood: {}", terminal::quoted(header.trim()))
-        };
+        let unread = |what: &str| format!("its header has no valid {what}: {}", terminal::quoted(header.trim()));
         let entry = |key: &str| {
             let after = ["'", "\""].iter().find_map(|quote| header.split_once(&format!("{quote}{key}{quote}")));
             after.and_then(|(_, rest)| rest.trim_start().strip_prefix(':')).map(str::trim_start)
@@ -111,12 +93,11 @@ impl Array {
         let descr = entry("descr").ok_or_else(|| unread("descr"))?;
         let descr = match descr.chars().next() {
             Some(quote @ ('\'' | '"')) => descr[1..].split_once(quote).map(|(descr, _)| descr),
-            // Structures are lists.
+            // The types of structures are lists.
             _ => None,
         };
         let descr = descr.ok_or_else(|| unread("plain descr"))?;
-        let kind = [Kind::F32, Kind::I32, Kind::U32].into_iter().find(|kind| kind.descr() == descr);
-        let kind = kind.ok_or_else(|| {
+        let (scalar, _) = TYPES.into_iter().find(|(_, known)| *known == descr).ok_or_else(|| {
             format!("its elements are \"{}\"; only '<f4', '<i4' and '<u4' are known", terminal::quoted(descr))
         })?;
         let order = entry("fortran_order").ok_or_else(|| unread("fortran_order"))?;
@@ -126,29 +107,29 @@ impl Array {
         let shape: Vec<u64> = lengths.map(str::parse).collect::<Result<_, _>>().map_err(|_| unread("shape"))?;
         match order {
             order if order.starts_with("False") => {}
-            // In one dimension both orders are the same.
+            // Both orders are the same in one dimension.
             order if order.starts_with("True") && shape.len() < 2 => {}
-            order if order.starts_with("True") => return Err("it is in Fortran's order; only C's is known".into()),
+            order if order.starts_with("True") => return Err("it is in Fortran order; only C order is known".into()),
             _ => return Err(unread("fortran_order")),
         }
-        let array = Self { kind, shape, start: 0 };
+        let array = Self { scalar, shape, start: 0 };
         array.bytes()?;
         Ok(array)
     }
 
-    /// The header of an `.npy` file with these elements: version 1, elements at a multiple of 64.
+    /// The header of an `.npy` file with these elements: version 1, padded to a multiple of 64 bytes.
     pub(crate) fn header(&self) -> Vec<u8> {
         let lengths: Vec<String> = self.shape.iter().map(ToString::to_string).collect();
-        // One dimension is written with a comma, or it would be a number.
+        // A Python tuple of one element has a comma.
         let comma = if self.shape.len() == 1 { "," } else { "" };
-        let descr = self.kind.descr();
+        let descr = TYPES.iter().find(|(scalar, _)| *scalar == self.scalar).map_or("", |(_, descr)| descr);
         let shape = lengths.join(", ");
         let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}{comma}), }}");
         let before = MAGIC.len() + 4;
         let padded = (before + header.len() + 1).next_multiple_of(64) - before;
         header.push_str(&" ".repeat(padded - 1 - header.len()));
         header.push('\n');
-        let len = u16::try_from(header.len()).unwrap_or_else(|_| unreachable!("a shape has at most 64 lengths"));
+        let len = u16::try_from(header.len()).unwrap_or_else(|_| unreachable!("a shape has at most 64 dimensions"));
         [&MAGIC[..], &[1, 0], &len.to_le_bytes(), header.as_bytes()].concat()
     }
 
@@ -157,12 +138,12 @@ impl Array {
     }
 
     fn bytes(&self) -> Result<u64, String> {
-        // NumPy has fewer dimensions than this; and no length of an empty array may overflow another.
-        let fits = self.shape.len() <= 64
+        // A length of 0 must not hide an overflow of the others.
+        let fits = self.shape.len() <= MAX_DIMENSIONS
             && self.shape.iter().try_fold(4_u64, |all, len| all.checked_mul((*len).max(1))).is_some();
         if !fits {
             let shape = terminal::quoted(&format!("{:?}", self.shape));
-            return Err(format!("a shape of {shape} is more than a file can have"));
+            return Err(format!("a shape of {shape} is larger than any file"));
         }
         Ok(4 * self.elements())
     }
@@ -170,7 +151,7 @@ impl Array {
 
 fn exactly(file: &mut impl Read, into: &mut [u8]) -> Result<(), String> {
     file.read_exact(into).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => "it is no .npy file: it ends within its header".into(),
+        std::io::ErrorKind::UnexpectedEof => "it is not an .npy file: it ends within its header".into(),
         _ => error.to_string(),
     })
 }
@@ -188,8 +169,8 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         for shape in [vec![], vec![0], vec![7], vec![2, 3], vec![1, 2, 3, 4]] {
-            for kind in [Kind::F32, Kind::I32, Kind::U32] {
-                let array = Array { kind, shape: shape.clone(), start: 0 };
+            for (scalar, _) in TYPES {
+                let array = Array { scalar, shape: shape.clone(), start: 0 };
                 let header = array.header();
                 assert!(header.len().is_multiple_of(64) && header.ends_with(b"\n"));
                 let start = header.len() as u64;
@@ -205,13 +186,13 @@ mod tests {
         let len = (header.len() as u32).to_le_bytes();
         let file = [&MAGIC[..], &[2, 0], &len, header.as_bytes(), &[0; 4]].concat();
         let array = Array::read(&mut &file[..], file.len() as u64);
-        assert_eq!(array, Ok(Array { kind: Kind::I32, shape: vec![1], start: 12 + header.len() as u64 }));
+        assert_eq!(array, Ok(Array { scalar: Scalar::I32, shape: vec![1], start: 12 + header.len() as u64 }));
     }
 
     #[test]
     fn entries_may_come_in_any_order_and_with_any_blanks() {
         let array = read("{\"shape\":(2,3),  'fortran_order' : False,'descr':\"<u4\"}\n", 6);
-        assert!(array.is_ok_and(|array| array.kind == Kind::U32 && array.shape == [2, 3]));
+        assert!(array.is_ok_and(|array| array.scalar == Scalar::U32 && array.shape == [2, 3]));
     }
 
     #[test]
@@ -226,14 +207,16 @@ mod tests {
         assert!(with("'<f4'", "True", "(2, 3)").contains("Fortran"));
         assert!(with("'<f4'", "False", "(7,)").contains("promises 28 bytes of elements, but 24 follow"));
         assert!(with("'<f4'", "False", "(-6,)").contains("shape"));
-        assert!(with("'<f4'", "False", "(4294967296, 4294967296)").contains("more than a file can have"));
+        assert!(with("'<f4'", "False", "(4294967296, 4294967296)").contains("larger than any file"));
         assert!(with("'<f4'", "maybe", "(6,)").contains("fortran_order"));
     }
 
     #[test]
-    fn what_is_no_npy_is_said_to_be_none() {
+    fn other_files_are_refused() {
         for file in [&b""[..], b"\x93NUM", b"PK\x03\x04 and so on", b"\x93NUMPY\x01\x00\xff\xff{"] {
-            assert!(Array::read(&mut &file[..], file.len() as u64).is_err_and(|error| error.contains("no .npy file")));
+            assert!(
+                Array::read(&mut &file[..], file.len() as u64).is_err_and(|error| error.contains("not an .npy file"))
+            );
         }
         let newer = [&MAGIC[..], &[9, 1], &[0; 8]].concat();
         assert!(Array::read(&mut &newer[..], 16).is_err_and(|error| error.contains("version 9.1")));

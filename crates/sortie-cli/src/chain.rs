@@ -1,19 +1,20 @@
-//! A chain of small operations, each of which needs the result of the one before: the work that submissions are the whole cost of.
+//! A chain of small operations, each of which needs the result of the one before. Submissions are nearly its whole
+//! cost.
 //!
-//! All is wrapping integer arithmetic that does not commute. So one op run too early, too late or twice changes the answer, and the answer must
-//! equal the CPU's to the bit.
+//! The ops are wrapping integer arithmetic that does not commute: an op that runs too early, too late or twice changes
+//! the answer, which must equal the reference bit for bit.
 
-use std::{cell::RefCell, collections::HashMap, fmt};
+use std::{cell::RefCell, collections::HashMap};
 
 use sortie::{Batch, Buffer, Device, Grid, Kernel, Replay};
 
 use crate::{
-    lap::{Lap, UnderWay},
-    pair::Pair,
-    wrong::Wrong,
+    device::DevicePair,
+    error::check_answers,
+    measurement::{InFlight, Measurement},
 };
 
-/// At its own place and its neighbour's.
+/// Combines each element with its neighbour.
 const STEP_WGSL: &str = "
     @group(0) @binding(0) var<storage, read> last: array<u32>;
     @group(0) @binding(1) var<storage, read_write> next: array<u32>;
@@ -27,60 +28,49 @@ const STEP_WGSL: &str = "
 const FACTOR: u32 = 1_664_525;
 const ADDEND: u32 = 1_013_904_223;
 
-/// What the ops of a chain are, and what is made of them.
+/// What the ops of a chain are, and how they are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ops {
-    /// Dispatches of a kernel of our own.
+    /// Dispatches of [`STEP_WGSL`].
     Dispatches,
-    /// Tensor operations, a dispatch each.
+    /// Tensor ops, one dispatch each.
     Tensors,
-    /// Tensor operations that share kernels.
+    /// Tensor ops, fused.
     Fused,
-    /// The same, frozen once and run again and again.
+    /// Tensor ops, fused, frozen once and replayed.
     Replayed,
 }
 
-impl fmt::Display for Ops {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Dispatches => "dispatches",
-            Self::Tensors => "tensor ops",
-            Self::Fused => "fused",
-            Self::Replayed => "fused, replayed",
-        })
-    }
-}
-
-/// Two buffers on a device that work goes to and fro between, and what it adds.
+/// Two buffers that submissions alternate between, and the addends.
 struct Memory {
     buffers: [Buffer<u32>; 2],
     addends: Buffer<u32>,
 }
 
-/// One for either direction, because replays name their buffers; and how often they were asked for.
-struct Frozen {
+/// A replay for either direction, because replays are bound to their buffers; and how often they were frozen.
+struct FrozenPair {
     replays: [Replay; 2],
     uses: usize,
 }
 
-/// The work, with all that stays on the devices.
+/// The chain, with its buffers and replays on both devices.
 pub(crate) struct Chain {
-    pair: Pair,
+    pair: DevicePair,
     kernel: Kernel,
     input: Vec<u32>,
     plain: Memory,
     fusing: Memory,
-    /// By ops in a submission. There are as many as lengths were asked for.
-    replays: RefCell<HashMap<usize, Frozen>>,
-    /// By what the ops are and how many.
+    /// By ops in a submission; one entry for each measured length.
+    replays: RefCell<HashMap<usize, FrozenPair>>,
+    /// By whether they are tensor ops, and their number.
     expected: RefCell<HashMap<(bool, usize), Vec<u32>>>,
 }
 
 impl Chain {
-    pub(crate) fn new(pair: &Pair, items: usize) -> sortie::Result<Self> {
+    pub(crate) fn new(pair: &DevicePair, items: usize) -> sortie::Result<Self> {
         let addends: Vec<u32> = (0..items as u32).map(addend).collect();
         let memory = |device: &Device| {
-            // First, because the device knows how much is too much.
+            // First, because the device checks the size.
             let buffers = [device.zeros(items)?, device.zeros(items)?];
             Ok::<_, sortie::Error>(Memory { buffers, addends: device.upload(&addends)? })
         };
@@ -99,8 +89,9 @@ impl Chain {
         self.input.len()
     }
 
-    /// Runs `all` ops, `each` to a submission, from the first one recorded to the last one done; the answer has then been checked.
-    pub(crate) fn run(&self, ops: Ops, all: usize, each: usize) -> Result<Lap, Box<dyn std::error::Error>> {
+    /// Runs `all` ops, `each` to a submission, timed from the first record to the last completion, and checks the
+    /// answer.
+    pub(crate) fn run(&self, ops: Ops, all: usize, each: usize) -> Result<Measurement, Box<dyn std::error::Error>> {
         let (device, memory) = match ops {
             Ops::Dispatches | Ops::Tensors => (&self.pair.plain, &self.plain),
             Ops::Fused | Ops::Replayed => (&self.pair.fusing, &self.fusing),
@@ -111,44 +102,34 @@ impl Chain {
         memory.buffers[0].write(&self.input)?;
         memory.buffers[1].write(&vec![0; self.items()])?;
         let replays = self.replays.borrow();
-        let lap = Lap::of(device, || {
-            let mut under_way = UnderWay::on(device);
+        let measurement = Measurement::of(device, || {
+            let mut in_flight = InFlight::on(device);
             for (turn, first) in (0..all).step_by(each).enumerate() {
                 let last = all.min(first + each);
-                let ticket = match (ops, replays.get(&each)) {
-                    // What is left at the end has another length.
+                match (ops, replays.get(&each)) {
+                    // The rest at the end has another length.
                     (Ops::Replayed, Some(frozen)) if last - first == each => {
-                        let run = frozen.replays[turn % 2].run();
-                        if under_way.one_by_one() {
-                            run.submit()?;
-                            continue;
-                        }
-                        run.submit_async()?
+                        in_flight.replay(frozen.replays[turn % 2].run())?;
                     }
                     _ => {
                         let mut batch = device.batch();
                         self.record(&mut batch, ops, turn, first..last);
-                        if under_way.one_by_one() {
-                            batch.submit()?;
-                            continue;
-                        }
-                        batch.submit_async()?
+                        in_flight.submit(batch)?;
                     }
-                };
-                under_way.push(ticket)?;
+                }
             }
-            under_way.land()
+            in_flight.wait()
         })?;
         let answer = memory.buffers[all.div_ceil(each) % 2].download()?;
         let mut expected = self.expected.borrow_mut();
         let tensors = ops != Ops::Dispatches;
         let expected = expected.entry((tensors, all)).or_insert_with(|| reference(&self.input, tensors, all));
-        Wrong::unless_equal(&ops, "item", &answer, expected)?;
-        Ok(lap)
+        check_answers(&format_args!("{ops:?}"), "item", &answer, expected, PartialEq::eq)?;
+        Ok(measurement)
     }
 
-    /// Which must not be part of what is timed: it is done once. And once again: where a replay is cut is decided by what its ops are known to
-    /// cost, and before the first run that is a guess.
+    /// Freezes the replays of a length, outside of the timed part. Twice: a replay is split by the measured cost of its
+    /// ops, which the first run of a length only estimates.
     fn freeze(&self, all: usize, each: usize) -> sortie::Result<()> {
         let uses = self.replays.borrow().get(&each).map_or(0, |frozen| frozen.uses);
         if all < each || uses > 1 {
@@ -160,14 +141,13 @@ impl Chain {
             batch.freeze()
         };
         let replays = [frozen(0)?, frozen(1)?];
-        self.replays.borrow_mut().insert(each, Frozen { replays, uses: uses + 1 });
+        self.replays.borrow_mut().insert(each, FrozenPair { replays, uses: uses + 1 });
         Ok(())
     }
 
-    /// The ops of one submission.
+    /// Records the ops of one submission.
     pub(crate) fn record(&self, batch: &mut Batch, ops: Ops, turn: usize, range: std::ops::Range<usize>) {
         if ops == Ops::Dispatches {
-            // Every op goes to the other buffer; a submission must end in the one where the next looks.
             self.dispatches(batch, turn, range.len());
             return;
         }
@@ -204,7 +184,7 @@ fn addend(item: u32) -> u32 {
     ADDEND.wrapping_add(item.wrapping_mul(2_654_435_761))
 }
 
-/// What the devices compute, in plain Rust.
+/// The chain in plain Rust.
 fn reference(input: &[u32], tensors: bool, ops: usize) -> Vec<u32> {
     let mut last = input.to_vec();
     for op in 0..ops {
@@ -245,11 +225,11 @@ mod tests {
 
     #[test]
     fn every_cut_of_every_chain_gives_the_reference_s_answer() -> Result<(), Box<dyn std::error::Error>> {
-        let chain = Chain::new(&Pair::open(Some("cpu"))?, 5)?;
+        let chain = Chain::new(&DevicePair::cpu()?, 5)?;
         for ops in [Ops::Dispatches, Ops::Tensors, Ops::Fused, Ops::Replayed] {
             for each in [1, 2, 3, 4, 7, 9] {
-                let lap = chain.run(ops, 7, each)?;
-                assert_eq!(lap.submissions, 7_usize.div_ceil(each) as u64, "{ops}, {each} to a submission");
+                let measurement = chain.run(ops, 7, each)?;
+                assert_eq!(measurement.submissions, 7_usize.div_ceil(each) as u64, "{ops:?}, {each} to a submission");
             }
         }
         Ok(())

@@ -1,15 +1,15 @@
-//! What can be asked on the command line.
+//! The command line.
 
 use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
-use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, tune::Tune, warm::Warm};
+use crate::{bench::Bench, demo::Demo, devices, map::Map, profile::Profile, run::Run, tune::Tune, warm::Warm};
 
 /// Many small GPU operations, one submission.
 ///
-/// SORTIE_DEVICE chooses the device: a part of its name, its index in `sortie devices`, or `cpu`. Otherwise it is the best GPU, else the
-/// built-in CPU.
+/// SORTIE_DEVICE chooses the device: part of its name, its index in `sortie devices`, or `cpu`. Without it, the best
+/// GPU is opened, else the built-in CPU.
 #[derive(Debug, Parser)]
 #[command(name = "sortie", version)]
 pub(crate) struct Sortie {
@@ -19,31 +19,38 @@ pub(crate) struct Sortie {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// List the devices that can compute, with their limits; * marks the one that would be opened
+    /// List the devices and their limits; * marks the one that would be opened
     Devices,
-    /// Do the same work one submission at a time, batched, fused and replayed; check the answers; and show it as a page
+    /// Do the same work one submission at a time, batched, fused and replayed; check the answers; show it as a page
     Demo(Demo),
-    /// Measure what an op costs by how many of them share a submission
+    /// Measure the cost of an op by the number of ops in a submission
     Bench(Bench),
-    /// Run a kernel on data from files, or made up, and print what it took
+    /// Run a kernel on data from files, or generated, and keep its buffers in files
+    Run(Run),
+    /// Run a kernel on data from files, or generated, and print its profile
     Profile(Profile),
     /// Run a file that may be larger than memory through a kernel, window by window, into another file
-    Map(Map),
-    /// Measure how this device is best given its work, and keep that for programs that open it
-    Tune(Tune),
-    /// Compile kernels into the device's pipeline cache, so that the programs which use them start faster
     ///
-    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when one first asks for it. How much is saved is up to the driver.
+    /// The kernel has two storage bindings, of which it reads the first and writes the second, or one that it changes
+    /// in place. It runs one invocation for each row.
+    Map(Map),
+    /// Measure the best submit policy and matrix product of this device, and save them for programs that open it
+    Tune(Tune),
+    /// Compile kernels into the device's pipeline cache, so that programs that use them start faster
+    ///
+    /// Grids of more than 65,535 workgroups in a dimension use a variant of a kernel that is compiled when a program
+    /// first needs it. How much time is saved depends on the driver.
     Warm(Warm),
 }
 
 impl Sortie {
-    /// Runs it, with the answer going to `out`.
+    /// Runs the verb and writes its result to `out`.
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn std::error::Error>> {
         match &self.verb {
             Verb::Devices => devices::list(out),
             Verb::Demo(demo) => demo.run(out),
             Verb::Bench(bench) => bench.run(out),
+            Verb::Run(run) => run.run(out),
             Verb::Profile(profile) => profile.run(out),
             Verb::Map(map) => map.run(out),
             Verb::Tune(tune) => tune.run(out),

@@ -1,21 +1,20 @@
-//! What an op costs, against how many of them share a submission.
+//! The cost of an op against the number of ops in a submission.
 
 use std::error::Error;
 
 use crate::{
     chain::{Chain, Ops},
-    contest::{Pace, contest, median},
-    lap::Lap,
     plot::Line,
     progress::Progress,
+    rounds::{Quartiles, RoundBudget, quartiles, rounds},
 };
 
-/// Who takes part.
+/// One way of running the chain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) ops: Ops,
-    /// Whether as many ops as the length says share a submission, or each has its own at any length.
+    /// Whether all ops of a length share a submission, or each has its own.
     pub(crate) together: bool,
 }
 
@@ -26,55 +25,54 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
 }
 
-/// The median of what was measured at one length.
+/// The measurements at one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     /// Ops in a submission.
     pub(crate) ops: usize,
-    pub(crate) micros_per_op: f64,
+    pub(crate) micros_per_op: Quartiles<f64>,
 }
 
 impl Curve {
-    /// As it is drawn.
-    pub(crate) fn line(&self, colour: usize) -> Line {
-        let points = self.points.iter().map(|point| (point.ops as f64, point.micros_per_op)).collect();
-        Line { name: self.name.to_owned(), colour, points }
+    pub(crate) fn line(&self, name: &str, colour: usize) -> Line {
+        let points = self.points.iter().map(|point| (point.ops as f64, point.micros_per_op.median)).collect();
+        Line { name: name.to_owned(), colour, points }
     }
 }
 
-/// Measures all contenders at each length. They take turns at every length, and each runs about `least` ops a turn, or as many as a
-/// submission has.
+/// Measures all contenders at each length. They take turns, and each runs at least `min_ops` ops a turn, in whole
+/// submissions.
 pub(crate) fn measure(
     chain: &Chain,
     contenders: &[Contender],
     lengths: &[usize],
-    least: usize,
-    pace: Pace,
+    min_ops: usize,
+    budget: RoundBudget,
     progress: &mut Progress,
 ) -> Result<Vec<Curve>, Box<dyn Error>> {
     let mut curves: Vec<Curve> =
         contenders.iter().map(|contender| Curve { name: contender.name, points: Vec::new() }).collect();
-    for &ops in lengths {
-        let laps = contest(contenders.len(), pace, |contender, round| {
-            let Contender { name, ops: kind, together } = contenders[contender];
-            progress.tick(|| format!("{ops} to a submission: {name}, round {round}"));
-            let each = if together { ops } else { 1 };
-            let all = each * least.div_ceil(each);
-            chain.run(kind, all, each).map(|lap| (lap, all)).map_err(|error| format!("{name}: {error}"))
+    for &length in lengths {
+        let results = rounds(contenders.len(), budget, |contender, round| {
+            let Contender { name, ops, together } = contenders[contender];
+            progress.tick(|| format!("{length} to a submission: {name}, round {round}"));
+            let each = if together { length } else { 1 };
+            let all = each * min_ops.div_ceil(each);
+            let measurement = chain.run(ops, all, each).map_err(|error| format!("{name}: {error}"))?;
+            Ok::<_, Box<dyn Error>>(measurement.micros() / all as f64)
         })?;
-        for (curve, mut laps) in curves.iter_mut().zip(laps) {
-            if let Some((Lap { time, .. }, all)) = median(&mut laps, |(lap, _)| lap.time) {
-                curve.points.push(Point { ops, micros_per_op: time.as_secs_f64() * 1e6 / *all as f64 });
-            }
+        for (curve, results) in curves.iter_mut().zip(results) {
+            let micros_per_op = quartiles(results, |micros| (micros * 1e3) as u64);
+            curve.points.extend(micros_per_op.map(|micros_per_op| Point { ops: length, micros_per_op }));
         }
         progress.advance();
     }
     Ok(curves)
 }
 
-/// 1 and so many times as much each, up to the last that is no more than `most`.
-pub(crate) fn lengths(times: usize, most: usize) -> Vec<usize> {
-    std::iter::successors(Some(1), |n| Some(times * n)).take_while(|n| *n <= most).collect()
+/// 1, `factor`, `factor`² and so on, up to `max`.
+pub(crate) fn lengths(factor: usize, max: usize) -> Vec<usize> {
+    std::iter::successors(Some(1), |n| Some(factor * n)).take_while(|n| *n <= max).collect()
 }
 
 #[cfg(test)]
@@ -82,20 +80,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::pair::Pair;
+    use crate::device::DevicePair;
 
     #[test]
     fn every_contender_has_a_point_at_every_length() -> Result<(), Box<dyn Error>> {
-        let chain = Chain::new(&Pair::open(Some("cpu"))?, 8)?;
+        let chain = Chain::new(&DevicePair::cpu()?, 8)?;
         let contenders = [
             Contender { name: "a", ops: Ops::Dispatches, together: true },
             Contender { name: "b", ops: Ops::Fused, together: false },
         ];
-        let pace = Pace { budget: Duration::ZERO, rounds: [1, 1] };
-        let curves = measure(&chain, &contenders, &lengths(2, 5), 6, pace, &mut Progress::new())?;
+        let budget = RoundBudget { time: Duration::ZERO, min_rounds: 1, max_rounds: 1 };
+        let curves = measure(&chain, &contenders, &lengths(2, 5), 6, budget, &mut Progress::new())?;
         for curve in curves {
             assert_eq!(curve.points.iter().map(|point| point.ops).collect::<Vec<_>>(), [1, 2, 4]);
-            assert!(curve.points.iter().all(|point| point.micros_per_op > 0.0));
+            assert!(curve.points.iter().all(|point| point.micros_per_op.lower > 0.0));
         }
         Ok(())
     }

@@ -1,32 +1,34 @@
-//! The `sortie` command: parses, runs, and tells how it went.
+//! The `sortie` command: parses its arguments, runs one verb and reports the result.
 
+mod arguments;
 mod array;
 mod bench;
 mod chain;
 mod command;
-mod contest;
 mod curve;
 mod demo;
+mod device;
 mod devices;
-mod draft;
+mod error;
 mod input;
-mod json;
-mod lap;
+mod kernel;
 mod machine;
 mod map;
+mod measurement;
 mod number;
-mod pair;
+mod output;
 mod plot;
 mod profile;
 mod progress;
-mod report;
+mod rounds;
+mod run;
 mod size;
+mod table;
 mod terminal;
 mod tune;
 mod warm;
-mod wrong;
 
 fn main() -> std::process::ExitCode {
     let command = <command::Sortie as clap::Parser>::parse();
-    report::exit_code(command.run(&mut terminal::Escaping(std::io::stdout().lock())))
+    error::exit_code(command.run(&mut terminal::Escaping(std::io::stdout().lock())))
 }

@@ -1,25 +1,24 @@
-//! Numbers as people read them.
+//! Numbers for people.
+
+use indicatif::HumanCount;
 
 /// With a comma between thousands.
 pub(crate) fn whole(number: impl TryInto<u64>) -> String {
-    let digits = number.try_into().unwrap_or(u64::MAX).to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    HumanCount(number.try_into().unwrap_or(u64::MAX)).to_string()
 }
 
-/// A number of something: `1 kernel`, `2 kernels`.
+/// A number of something: `1 kernel`, `2 kernels`, `2 dispatches`.
 pub(crate) fn counted(number: impl TryInto<u64>, noun: &str) -> String {
     let number = number.try_into().unwrap_or(u64::MAX);
-    format!("{} {noun}{}", whole(number), if number == 1 { "" } else { "s" })
+    let ending = match number {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", whole(number))
 }
 
-/// Three digits or so, whatever the size.
+/// About three digits.
 pub(crate) fn rough(number: f64) -> String {
     match number.abs() {
         size if size >= 1000.0 => whole(number.abs().round() as u64),
@@ -27,11 +26,12 @@ pub(crate) fn rough(number: f64) -> String {
         size if size >= 10.0 => format!("{number:.1}"),
         size if size >= 0.1 => format!("{number:.2}"),
         size if size >= 0.01 => format!("{number:.3}"),
-        _ => format!("{number:.4}"),
+        size if size > 0.0 => format!("{number:.4}"),
+        _ => "0".into(),
     }
 }
 
-/// Microseconds in the unit that leaves it readable.
+/// Microseconds in the largest unit that leaves at least 1.
 pub(crate) fn micros(micros: f64) -> String {
     match micros {
         long if long >= 1e6 => format!("{} s", rough(long / 1e6)),
@@ -51,14 +51,15 @@ mod tests {
 
     #[test]
     fn one_is_singular_and_all_else_plural() {
-        let told = [0_u64, 1, 2, 1000].map(|number| counted(number, "kernel"));
-        assert_eq!(told, ["0 kernels", "1 kernel", "2 kernels", "1,000 kernels"]);
+        let counts = [0_u64, 1, 2, 1000].map(|number| counted(number, "kernel"));
+        assert_eq!(counts, ["0 kernels", "1 kernel", "2 kernels", "1,000 kernels"]);
+        assert_eq!([1_u64, 2].map(|number| counted(number, "dispatch")), ["1 dispatch", "2 dispatches"]);
     }
 
     #[test]
     fn rough_numbers_keep_about_three_digits() {
-        let told = [1234.5, 123.4, 12.34, 1.234, 0.1234, 0.01234].map(rough);
-        assert_eq!(told, ["1,235", "123", "12.3", "1.23", "0.12", "0.012"]);
+        let shown = [1234.5, 123.4, 12.34, 1.234, 0.1234, 0.01234, 0.0].map(rough);
+        assert_eq!(shown, ["1,235", "123", "12.3", "1.23", "0.12", "0.012", "0"]);
     }
 
     #[test]

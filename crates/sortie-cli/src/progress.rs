@@ -1,4 +1,4 @@
-//! A sign of life on stderr during a long run.
+//! Progress of a long run on stderr.
 
 use std::{
     io::{self, Write},
@@ -7,10 +7,10 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Runs shorter than this need no sign of life.
-const EVERY: Duration = Duration::from_secs(2);
+/// Time between two lines.
+const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Says how far along a run is: a bar on a terminal, elsewhere a line once in a while.
+/// A bar on a terminal, elsewhere a line every two seconds.
 #[derive(Debug)]
 pub(crate) struct Progress {
     last: Instant,
@@ -23,7 +23,7 @@ impl Progress {
         Self { last: Instant::now(), bar: None }
     }
 
-    /// A bar of so many stages, where there is a terminal for it.
+    /// A bar of `stages`, if stderr is a terminal.
     pub(crate) fn of(stages: usize) -> Self {
         let style = ProgressStyle::with_template("{spinner} {bar:24} {elapsed:>4}  {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -31,26 +31,25 @@ impl Progress {
         Self { last: Instant::now(), bar: (!bar.is_hidden()).then_some(bar) }
     }
 
-    /// `what` is worked out only when it is time to say it.
+    /// Shows `what`, which is computed only if it is shown.
     pub(crate) fn tick(&mut self, what: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
-            // It draws itself no more often than can be seen.
             bar.set_message(what());
-        } else if self.last.elapsed() >= EVERY {
+        } else if self.last.elapsed() >= INTERVAL {
             self.last = Instant::now();
-            // Nobody to tell is no reason to stop.
+            // The run goes on if stderr is closed.
             drop(writeln!(io::stderr(), "{}", what()));
         }
     }
 
-    /// One stage more is done.
+    /// Marks one stage as done.
     pub(crate) fn advance(&self) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
     }
 
-    /// Runs `print` with the bar out of the way.
+    /// Hides the bar while `print` runs.
     pub(crate) fn aside<R>(&self, print: impl FnOnce() -> R) -> R {
         match &self.bar {
             Some(bar) => bar.suspend(print),

@@ -1,7 +1,7 @@
 //! Text for the terminal.
 //!
-//! Names, headers and sources of input files may hold control characters, which would move the cursor or change the window's title. Invariant: none
-//! of them reaches the terminal but line breaks and tabs of ours.
+//! Names, headers and sources of input files may contain control characters, which could move the cursor or change the
+//! window's title. Invariant: no control character reaches the terminal, except line breaks and tabs of this program.
 
 use std::{
     io::{self, Write},
@@ -9,29 +9,29 @@ use std::{
 };
 
 /// The longest report of a failure.
-const MOST_BYTES: usize = 8192;
+const MAX_REPORT_BYTES: usize = 8192;
 
-/// The most that is quoted of a file.
-const MOST_QUOTED: usize = 200;
+/// The longest quotation from a file.
+const MAX_QUOTED_BYTES: usize = 200;
 
 /// A path in one line.
 pub(crate) fn name(path: &Path) -> String {
     escape(&path.to_string_lossy(), |_| false)
 }
 
-/// What a file has in it, in one line: the beginning, if there is more.
+/// The beginning of a file's contents, in one line.
 pub(crate) fn quoted(text: &str) -> String {
-    let end = text.floor_char_boundary(MOST_QUOTED);
+    let end = text.floor_char_boundary(MAX_QUOTED_BYTES);
     let more = if end < text.len() { "…" } else { "" };
     escape(&text[..end], |_| false) + more
 }
 
 /// A report of a failure, which may have several lines.
 pub(crate) fn report(text: &str) -> String {
-    let end = text.floor_char_boundary(MOST_BYTES);
+    let end = text.floor_char_boundary(MAX_REPORT_BYTES);
     let mut shown = escape(&text[..end], is_layout);
     if end < text.len() {
-        shown.push_str(&format!("… {} bytes more", text.len() - end));
+        shown.push_str(&format!("… {} more bytes", text.len() - end));
     }
     shown
 }
@@ -75,7 +75,7 @@ fn is_layout(character: char) -> bool {
     matches!(character, '\n' | '\t')
 }
 
-/// What moves the cursor, changes colours or reorders text instead of being seen.
+/// Characters that move the cursor, change colours or reorder text.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -94,14 +94,14 @@ mod tests {
     fn a_quotation_is_short() {
         assert_eq!(quoted("short"), "short");
         let long = quoted(&"\u{1b}é".repeat(1 << 20));
-        assert!(long.len() < 8 * MOST_QUOTED && long.ends_with('…'), "{long}");
+        assert!(long.len() < 8 * MAX_QUOTED_BYTES && long.ends_with('…'), "{long}");
     }
 
     #[test]
     fn a_report_keeps_its_lines_and_is_a_few_kilobytes_long() {
         assert_eq!(report("one\n\ttwo\u{7}"), "one\n\ttwo\\u{7}");
         let long = report(&"a line\n".repeat(1 << 20));
-        assert!(long.len() < MOST_BYTES + 100 && long.ends_with(" bytes more"), "{}", long.len());
+        assert!(long.len() < MAX_REPORT_BYTES + 100 && long.ends_with(" more bytes"), "{}", long.len());
     }
 
     #[test]

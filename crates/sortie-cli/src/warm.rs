@@ -1,6 +1,7 @@
-//! `sortie warm`: kernels compiled ahead of time, into the device's pipeline cache.
+//! `sortie warm`: compiles kernels ahead of time, into the device's pipeline cache.
 //!
-//! What is compiled is what a dispatch uses; the variant for grids past the device's limit is compiled when one is first asked for.
+//! The variant of a kernel for grids beyond the device's limit is not compiled: a program compiles it when it first
+//! needs it.
 
 use std::{
     error::Error,
@@ -9,37 +10,44 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Device, DeviceOptions, Kernel, KernelOptions};
+use sortie::{Device, Kernel, KernelOptions};
 
-use crate::{input, number, progress::Progress, terminal};
+use crate::{
+    device::DeviceArgs,
+    input,
+    kernel::{constant, in_file},
+    number,
+    progress::Progress,
+    terminal,
+};
 
-/// Compile kernels into the device's pipeline cache, so that the programs which use them start faster.
+/// Compile kernels into the device's pipeline cache, so that programs that use them start faster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Warm {
-    /// A part of the device's name, or its index in `sortie devices`
-    #[arg(long)]
-    device: Option<String>,
-    /// Only this entry point; may be given several times. All of a file when not given
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// WGSL files
+    #[arg(long, required = true, num_args = 1.., value_name = "KERNEL.wgsl")]
+    kernel: Vec<PathBuf>,
+    /// Only this entry point; may be repeated. Default: all of a file
     #[arg(long, value_name = "NAME")]
     entry: Vec<String>,
-    /// The value of an `override` constant, by name or by `@id`, as the program will give it: another value is another kernel. It is given to every kernel
+    /// The value of an `override` constant, by name or by `@id`, for every kernel. Use the program's values: another
+    /// value is another kernel
     #[arg(long, value_name = "NAME=VALUE", value_parser = constant)]
     constant: Vec<(String, f64)>,
-    /// Files of WGSL
-    #[arg(required = true, value_name = "KERNEL.wgsl")]
-    kernels: Vec<PathBuf>,
 }
 
 impl Warm {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
-        let device = Device::open_with(DeviceOptions { device: self.device.clone(), ..Default::default() })?;
+        let device = Device::open_with(self.device.options())?;
         let file = device.cache_file().ok_or_else(|| nothing_to_warm(&device))?;
-        // First, because a folder that cannot be written to is better known before the work than after.
+        // Saved before the work, so that a folder that cannot be written to is reported first.
         let before = device.save_cache()?;
         writeln!(out, "compiling for {}", device.info())?;
         let mut progress = Progress::new();
         let mut compiled = 0_u64;
-        for path in &self.kernels {
+        for path in &self.kernel {
             let source = input::source(path)?;
             for entry in self.entries(path, &source)? {
                 let time = self.compile(&device, &source, &entry).map_err(|error| in_file(path, &error))?;
@@ -51,7 +59,7 @@ impl Warm {
         let after = device.save_cache()?;
         writeln!(
             out,
-            "{} compiled; {} more, {after} in all, in {}",
+            "{} compiled; {} added, {after} in total, in {}",
             number::counted(compiled, "kernel"),
             number::counted(after.saturating_sub(before), "byte"),
             terminal::name(file)
@@ -59,20 +67,20 @@ impl Warm {
         if after == before {
             writeln!(
                 out,
-                "nothing was added: the cache had it all, or this driver keeps none, like lavapipe and SwiftShader"
+                "nothing was added: either the cache had everything, or this driver has no cache (lavapipe, SwiftShader)"
             )?;
         }
         Ok(())
     }
 
-    /// Those asked for, else all of a file.
+    /// The chosen entry points, else all of a file.
     fn entries(&self, path: &Path, source: &str) -> Result<Vec<String>, String> {
         if !self.entry.is_empty() {
             return Ok(self.entry.clone());
         }
         let entries = Kernel::entries(source).map_err(|error| in_file(path, &error))?;
         if entries.is_empty() {
-            return Err(format!("{}: the module has no compute entry point", terminal::name(path)));
+            return Err(input::named(path, &"the module has no compute entry point"));
         }
         Ok(entries)
     }
@@ -87,30 +95,11 @@ impl Warm {
 
 fn nothing_to_warm(device: &Device) -> String {
     let why = if device.info().backend == "vulkan" {
-        "its pipeline cache is off, or has nowhere to be: see SORTIE_CACHE"
+        "its pipeline cache is off or has no folder (see SORTIE_CACHE)"
     } else {
         "only Vulkan devices have a pipeline cache"
     };
     format!("there is nothing to warm on {}: {why}", device.info())
-}
-
-/// The error as the author of a kernel wants it: with the kernel's file and line, not ours.
-pub(crate) fn in_file(path: &Path, error: &sortie::Error) -> String {
-    let text = error.to_string();
-    let ours = error.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
-    let text = text.strip_suffix(&ours).unwrap_or(&text).trim_end_matches(['\n', ' ', ';', ',']);
-    // naga knows no file and writes this in its place.
-    format!("{0}: {1}", terminal::name(path), text.replace("┌─ wgsl:", &format!("┌─ {}:", terminal::name(path))))
-}
-
-pub(crate) fn constant(text: &str) -> Result<(String, f64), String> {
-    let (name, value) = text.split_once('=').ok_or("it is given as NAME=VALUE")?;
-    let value = match value.trim() {
-        "true" => 1.0,
-        "false" => 0.0,
-        number => number.parse().map_err(|_| format!("{number:?} is not a number, true or false"))?,
-    };
-    Ok((name.trim().to_owned(), value))
 }
 
 #[cfg(test)]
@@ -118,30 +107,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constant_is_a_name_and_a_number() {
-        assert_eq!(constant("width=128"), Ok(("width".into(), 128.0)));
-        assert_eq!(constant("0 = -1.5e3"), Ok(("0".into(), -1500.0)));
-        assert_eq!(constant("fast=true"), Ok(("fast".into(), 1.0)));
-        assert!(constant("width").is_err() && constant("width=wide").is_err());
-    }
-
-    #[test]
-    fn a_mistake_in_a_kernel_is_shown_with_its_file_line_and_column() {
-        let error = Kernel::entries("\n  fn main() { let x: u32 = 1.5; }").expect_err("no such number");
-        let text = in_file(Path::new("dir/a.wgsl"), &error);
-        assert!(text.starts_with("dir/a.wgsl: ") && text.contains(" dir/a.wgsl:2:"), "{text}");
-        assert!(!text.contains("warm.rs"), "{text}");
-    }
-
-    #[test]
-    fn a_device_without_a_cache_is_told_as_such() {
+    fn a_device_without_a_cache_is_reported() {
         let warm = Warm {
-            device: Some("cpu".into()),
+            device: DeviceArgs { device: Some("cpu".into()) },
             entry: Vec::new(),
             constant: Vec::new(),
-            kernels: vec!["not looked for.wgsl".into()],
+            kernel: vec!["never opened.wgsl".into()],
         };
-        let error = warm.run(&mut Vec::new()).expect_err("the CPU keeps nothing").to_string();
+        let error = warm.run(&mut Vec::new()).expect_err("the CPU device has no cache").to_string();
         assert!(error.contains("sortie CPU") && error.contains("only Vulkan"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `sortie bench` as it is typed.
+//! `sortie bench` through the built command.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
-//! Input files that are made to hurt: each is refused with a short, printable message, in little memory and without waiting.
+//! Input files that are made to hurt: each is refused with a short, printable message, in little memory and without
+//! waiting.
 #![cfg(unix)]
 
 use std::{
@@ -86,29 +87,33 @@ fn no_npy_file_makes_map_or_profile_crash_wait_or_take_much_memory() {
     let place = Place::new("npy");
     let many = format!("({})", "1,".repeat(20_000));
     let cases = [
-        ("empty", Vec::new(), "no .npy file"),
-        ("cut in its magic", b"\x93NUM".to_vec(), "no .npy file"),
+        ("empty", Vec::new(), "not an .npy file"),
+        ("cut in its magic", b"\x93NUM".to_vec(), "not an .npy file"),
         ("cut in its length", b"\x93NUMPY\x01\x00\x10".to_vec(), "ends within its header"),
         ("cut in its header", version_2(1000, b"{'descr': '<f4'"), "ends within its header"),
         ("a header of 4 GiB", version_2(u32::MAX, b"{}"), "a header of 4294967295 bytes"),
-        ("an empty header", version_1(b"", 0), "no descr"),
-        ("a header of zeros", version_1(&[0; 1000], 0), "no descr"),
-        ("a header that is no text", version_1(&[0xff; 1000], 0), "no descr"),
-        ("a header of control characters", version_1("{'\u{1b}[2J\u{9b}\r".repeat(999).as_bytes(), 0), "no descr"),
+        ("an empty header", version_1(b"", 0), "no valid descr"),
+        ("a header of zeros", version_1(&[0; 1000], 0), "no valid descr"),
+        ("a header that is no text", version_1(&[0xff; 1000], 0), "no valid descr"),
+        (
+            "a header of control characters",
+            version_1("{'\u{1b}[2J\u{9b}\r".repeat(999).as_bytes(), 0),
+            "no valid descr",
+        ),
         ("another version", b"\x93NUMPY\x09\x00\x10\x00\x00\x00".to_vec(), "version 9.0"),
         ("objects", with("'|O'", "(1,)", 1), "its elements are \"|O\""),
-        ("structures", with("[('x', '<f4')]", "(1,)", 1), "plain descr"),
+        ("structures", with("[('x', '<f4')]", "(1,)", 1), "no valid plain descr"),
         ("a descr without an end", with("'<f4", "(1,)", 1), "its elements are"),
         ("a descr of 50 KB", with(&format!("'{}'", "<f4\u{1b}".repeat(12_000)), "(1,)", 1), "its elements are"),
         ("big-endian", with("'>f4'", "(1,)", 1), "its elements are \">f4\""),
         ("eight bytes", with("'<f8'", "(1,)", 2), "its elements are \"<f8\""),
-        ("a negative length", with("'<f4'", "(-1,)", 1), "no shape"),
-        ("a length with a fraction", with("'<f4'", "(1.5,)", 1), "no shape"),
-        ("a length that no number has", with("'<f4'", "(99999999999999999999,)", 1), "no shape"),
-        ("lengths whose product overflows", with("'<f4'", "(4294967296, 4294967296)", 0), "more than a file can have"),
-        ("an overflow beside a zero", with("'<f4'", "(0, 4294967296, 4294967296)", 0), "more than a file can have"),
-        ("20,000 dimensions", with("'<f4'", &many, 1), "more than a file can have"),
-        ("a shape without an end", with("'<f4'", "(1", 1), "no shape"),
+        ("a negative length", with("'<f4'", "(-1,)", 1), "no valid shape"),
+        ("a length with a fraction", with("'<f4'", "(1.5,)", 1), "no valid shape"),
+        ("a length that no number has", with("'<f4'", "(99999999999999999999,)", 1), "no valid shape"),
+        ("lengths whose product overflows", with("'<f4'", "(4294967296, 4294967296)", 0), "larger than any file"),
+        ("an overflow beside a zero", with("'<f4'", "(0, 4294967296, 4294967296)", 0), "larger than any file"),
+        ("20,000 dimensions", with("'<f4'", &many, 1), "larger than any file"),
+        ("a shape without an end", with("'<f4'", "(1", 1), "no valid shape"),
         ("promised, but not there", with("'<f4'", "(1000000000000,)", 4), "promises 4000000000000 bytes"),
         ("more than promised", with("'<f4'", "(1,)", 2), "promises 4 bytes of elements, but 8 follow"),
         ("cut in an element", with("'<f4'", "(2,)", 1), "promises 8 bytes of elements, but 4 follow"),
@@ -137,7 +142,7 @@ fn what_is_no_file_is_not_waited_for() {
     }
     for name in ["fifo.npy", "fifo.bin", "folder.npy", "folder.bin", "zero.npy", "zero.bin"] {
         for error in [place.map_fails(name), place.profile_fails(name)] {
-            assert!(error.contains(&format!("{name}: it is no file")), "{error}");
+            assert!(error.contains(&format!("{name}: it is not a regular file")), "{error}");
         }
     }
     let error = place.fails(&["profile", "--kernel", "/dev/zero", "--items", "8"]);
@@ -150,7 +155,7 @@ fn a_file_larger_than_memory_is_not_read_into_it() {
     let file = File::create(place.0.join("x.bin")).expect("a file");
     file.set_len(1 << 42).expect("a sparse file");
     let error = place.profile_fails("x.bin");
-    assert!(error.contains("x.bin: it has 4 TiB, where a buffer of sortie CPU"), "{error}");
+    assert!(error.contains("x.bin: it has 4 TiB, but a buffer of sortie CPU"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `sortie map` as it is typed.
+//! `sortie map` through the built command.
 
 use std::{
     fs,
@@ -209,17 +209,17 @@ fn mistakes_are_told_and_leave_nothing_behind() {
         ("--kernel k.wgsl --in none.bin --out y.bin", "none.bin: "),
         ("--kernel none.wgsl --in x.bin --out y.bin", "none.wgsl: "),
         ("--kernel k.wgsl --in x.bin --out none/y.bin", "none/y.bin: "),
-        ("--kernel k.wgsl --in odd.bin --out y.bin", "odd.bin: 7 bytes are no whole number of elements of 4"),
-        ("--kernel k.wgsl --in x.bin --row 2 --out y.bin", "x.bin: 3 elements, which is no whole number of rows of 2"),
+        ("--kernel k.wgsl --in odd.bin --out y.bin", "odd.bin: 7 bytes are not a whole number of elements of 4"),
+        ("--kernel k.wgsl --in x.bin --row 2 --out y.bin", "x.bin: 3 elements are not a whole number of rows of 2"),
         ("--kernel k.wgsl --in f8.npy --out y.bin", "f8.npy: its elements are \"<f8\""),
         ("--kernel k.wgsl --in short.npy --out y.bin", "short.npy: its header promises 16 bytes of elements, but 12"),
-        ("--kernel k.wgsl --in x.npy --type u32 --out y.bin", "x.npy: it has elements of type f32, not u32"),
+        ("--kernel k.wgsl --in x.npy --type u32 --out y.bin", "x.npy: its elements are f32, not u32"),
         ("--kernel k.wgsl --in x.bin --out y.txt", "y.txt: only .npy and .bin are known"),
         ("--kernel k.wgsl --in k.wgsl --out y.bin", "k.wgsl: only .npy and .bin are known"),
         ("--kernel three.wgsl --in x.bin --out y.bin", "three.wgsl: stream: the kernel \"main\" has 3 bindings"),
         ("--kernel bad.wgsl --in x.bin --out y.bin", "bad.wgsl:2:"),
         ("--kernel k.wgsl --in x.bin --out y.bin --device noop", "the noop device runs nothing"),
-        ("--kernel k.wgsl --in x.bin --out y.bin --window 1.5MiB", "64MiB"),
+        ("--kernel k.wgsl --in x.bin --out y.bin --window 1parsec", "64MiB"),
         ("--kernel k.wgsl --in x.bin --out y.bin --type f64", "one of f32, i32 and u32"),
     ];
     for (arguments, expected) in cases {

@@ -1,4 +1,4 @@
-//! `sortie profile` as it is typed.
+//! `sortie profile` through the built command.
 
 use std::{
     fs,
@@ -85,8 +85,8 @@ fn every_device_says_what_each_dispatch_took() {
         let out = place.works(&index.to_string(), &format!("{RUN} --repeat 3 --trace t.json"));
         for part in [
             "k.wgsl: add, 1,000 items in 16 workgroups of 64, 3 times",
-            "at (0.0): read, 3.9 KiB, 1,000 elements made up",
-            "table (0.1): read, 3.9 KiB, 1,000 elements made up",
+            "at (0.0): read, 3.9 KiB, 1,000 elements generated",
+            "table (0.1): read, 3.9 KiB, 1,000 elements generated",
             "sums (1.0): written, 3.9 KiB, 1,000 elements zeros",
             "trace: t.json",
         ] {
@@ -108,7 +108,7 @@ fn buffers_come_from_files_by_name_and_by_place() {
     for part in [
         "at (0.0): read, 3.9 KiB, 1,000 elements from at.npy",
         "table (0.1): read, 400 B, 100 elements from table.bin",
-        "sums (1.0): written, 1.9 KiB, 500 elements zeros",
+        "sums (1.0): written, 2 KiB, 500 elements zeros",
     ] {
         assert!(out.contains(part), "{part:?} is not in\n{out}");
     }
@@ -128,7 +128,7 @@ fn a_mistake_names_the_file_the_buffer_and_what_was_expected() {
         // Two of them have this number.
         ("--len 0=7", &["--len 0: ", "at (0.0), table (0.1), sums (1.0)"]),
         ("--len at=0", &["at least 1"]),
-        ("--len at=9999999999999", &["at (0.0): 9,999,999,999,999 elements are 36.3 TiB"]),
+        ("--len at=9999999999999", &["at (0.0): 9,999,999,999,999 elements are 36.4 TiB"]),
         ("--input table=odd.bin --len table=7", &["table (0.1): --len is for buffers without a file"]),
     ] {
         let error = place.fails(&format!("{RUN} {arguments}"));

@@ -105,12 +105,13 @@ fn the_report_renders_without_a_word_on_the_console() {
     for (name, size) in [("wide", "1100,3400"), ("narrow", "500,4000")] {
         let Opened { dom, console } = open(browser, &place, &url, &[&format!("--window-size={size}"), "--dump-dom"]);
         assert!(console.is_empty(), "{name}: {console:#?}");
-        // Two pictures are shown at any width, and three pieces of work are in the data.
+        // The timeline and the curve are shown at any width, and three pieces of work are in the data.
         assert!(dom.contains("data-rendered=\"2 3\""), "{name}: {}", &dom[..dom.len().min(400)]);
         let picture = place.path(&format!("{name}.png"));
         let screenshot = format!("--screenshot={}", picture.display());
         open(browser, &place, &url, &[&format!("--window-size={size}"), &screenshot]);
-        // A blank page has one; letters alone, smoothed, some shades of one. There are at least five colours of bars and curves.
+        // A blank page has one; letters alone, smoothed, some shades of one. There are at least five colours of bars
+        // and curves.
         assert!(colours(&picture) > 50, "{name}: {} colours", colours(&picture));
     }
 }
@@ -148,10 +149,15 @@ fn the_report_needs_nothing_but_itself_and_has_every_figure() {
     ] {
         assert!(page.contains(part), "{part:?} is not in the page");
     }
-    assert_eq!(page.matches("<svg ").count(), 4);
+    assert_eq!(page.matches("<svg ").count(), 1);
+    // Three lanes, each with a track for the host and one for the device.
+    assert_eq!(page.matches("class=\"lane\"").count(), 3);
+    assert_eq!(page.matches(">quartiles ").count(), 4 + 4 + 3);
+    // Two rounds are too few for a headline.
+    assert!(!page.contains("faster together") && page.contains("2 rounds: too few for a ratio"));
     assert_eq!(page.matches("class=\"bar ").count(), 4 + 4 + 3);
-    // Four curves of nine lengths, on both sizes of the picture.
-    assert_eq!(page.matches("<circle ").count(), 2 * 4 * 9);
+    // Four curves of nine lengths.
+    assert_eq!(page.matches("<circle ").count(), 4 * 9);
 }
 
 #[test]

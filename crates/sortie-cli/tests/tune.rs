@@ -1,4 +1,4 @@
-//! `sortie tune` as it is typed.
+//! `sortie tune` through the built command.
 
 use std::{
     fs,

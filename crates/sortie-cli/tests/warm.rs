@@ -1,4 +1,4 @@
-//! `sortie warm` as it is typed.
+//! `sortie warm` through the built command.
 
 use std::{
     ffi::OsStr,
@@ -70,8 +70,10 @@ fn every_entry_point_has_its_line_and_the_file_is_named() {
     let Some(device) = vulkan() else { return };
     let place = Place::new("all");
     let kernels = [place.kernel("two.wgsl", TWO), place.kernel("one.wgsl", "@compute @workgroup_size(1) fn only() {}")];
-    let output =
-        warm(&place.cache(), &["--device".as_ref(), device.as_ref(), kernels[0].as_ref(), kernels[1].as_ref()]);
+    let output = warm(
+        &place.cache(),
+        &["--device".as_ref(), device.as_ref(), "--kernel".as_ref(), kernels[0].as_ref(), kernels[1].as_ref()],
+    );
     let out = told(&output.stdout);
     assert!(output.status.success(), "{out}{}", told(&output.stderr));
     for line in ["two.wgsl: first\n", "two.wgsl: second\n", "one.wgsl: only\n", "3 kernels compiled; ", ".bin\n"] {
@@ -87,7 +89,7 @@ fn entry_points_can_be_chosen_and_constants_given() {
     let place = Place::new("chosen");
     let kernel = place.kernel("two.wgsl", TWO);
     let chosen = |constant: &str| {
-        let arguments = ["--device", &device, "--entry", "first", "--constant", constant].map(OsStr::new);
+        let arguments = ["--device", &device, "--entry", "first", "--constant", constant, "--kernel"].map(OsStr::new);
         warm(&place.cache(), &[&arguments[..], &[kernel.as_ref()]].concat())
     };
     let output = chosen("width=32");
@@ -103,7 +105,7 @@ fn a_mistake_in_a_kernel_names_its_file_line_and_column() {
     let Some(device) = vulkan() else { return };
     let place = Place::new("mistake");
     let kernel = place.kernel("bad.wgsl", "\n@compute @workgroup_size(1) fn main() { let x: u32 = 1.5; }");
-    let output = warm(&place.cache(), &["--device".as_ref(), device.as_ref(), kernel.as_ref()]);
+    let output = warm(&place.cache(), &["--device".as_ref(), device.as_ref(), "--kernel".as_ref(), kernel.as_ref()]);
     let error = told(&output.stderr);
     assert!(!output.status.success() && error.contains(&format!("{}:2:", kernel.display())), "{error}");
 }
@@ -112,10 +114,10 @@ fn a_mistake_in_a_kernel_names_its_file_line_and_column() {
 fn what_cannot_be_warmed_is_an_error_that_says_why() {
     let place = Place::new("cannot");
     let kernel = place.kernel("two.wgsl", TWO);
-    let output = warm(&place.cache(), &["--device".as_ref(), "cpu".as_ref(), kernel.as_ref()]);
+    let output = warm(&place.cache(), &["--device".as_ref(), "cpu".as_ref(), "--kernel".as_ref(), kernel.as_ref()]);
     assert!(!output.status.success() && told(&output.stderr).contains("only Vulkan devices have a pipeline cache"));
     let Some(device) = vulkan() else { return };
-    let output = warm("off".as_ref(), &["--device".as_ref(), device.as_ref(), kernel.as_ref()]);
+    let output = warm("off".as_ref(), &["--device".as_ref(), device.as_ref(), "--kernel".as_ref(), kernel.as_ref()]);
     assert!(!output.status.success() && told(&output.stderr).contains("SORTIE_CACHE"));
     assert_eq!(place.files(), 0);
 }

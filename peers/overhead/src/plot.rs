@@ -11,14 +11,25 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 740.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 560.0;
-/// It would only cover the baseline.
-const CONTROL: &str = "wgpu-best-again";
-/// The height of a label.
-const LABEL: f64 = 15.0;
+/// The smallest distance between two labels.
+const LABEL: f64 = 16.0;
+/// The contenders that are drawn: the others are in the table, and would only cover these. Those that record each run are solid lines, those that
+/// replay are dashed.
+const DRAWN: [(&str, bool); 8] = [
+    ("wgpu-submit-per-op", true),
+    ("wgpu-best", true),
+    ("cubecl-launch", true),
+    ("aprender-record", true),
+    ("scry-gpu", true),
+    ("sortie-record", true),
+    ("sortie-native", false),
+    ("vulkan-resubmit", false),
+];
 
 /// One line.
 struct Curve {
     name: &'static str,
+    records: bool,
     /// N and µs per op.
     points: Vec<(f64, f64)>,
 }
@@ -56,50 +67,36 @@ pub(crate) fn svg(rows: &[Row]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#fff\"/>\n\
-         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\">CPU time per dispatch, without the driver's threads, chain of N, lavapipe</text>\n\
-         <text x=\"{:.1}\" y=\"28\">µs at its largest N</text>\n",
-        RIGHT + 24.0
+         <text x=\"{LEFT}\" y=\"28\" font-size=\"16\">CPU time per dispatch, without the driver's threads, chain of N, lavapipe; dashed: replays</text>\n"
     );
     grid(&mut out, &scale);
-    let mut ends: Vec<(f64, usize)> = curves.iter().map(|curve| scale.y(end(curve).1)).zip(0..).collect();
-    ends.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for ((_, at), label) in ends.iter().zip(spread(&ends)) {
-        line(&mut out, &scale, &curves[*at], *at, label);
+    let mut order: Vec<&Curve> = curves.iter().collect();
+    order.sort_by(|a, b| end(b).1.total_cmp(&end(a).1));
+    let longest = curves.iter().map(|curve| end(curve).0).fold(0.0, f64::max);
+    // Labels that start at the same N must not cover each other.
+    let mut last: Vec<(f64, f64)> = Vec::new();
+    for curve in order {
+        let (n, microseconds) = end(curve);
+        let above = last.iter().rfind(|label| label.0 == n).map_or(TOP, |label| label.1 + LABEL);
+        // A label within the picture stands above its line, where longer lines go on.
+        let wanted = scale.y(microseconds) - if n < longest { LABEL } else { 0.0 };
+        last.push((n, wanted.max(above)));
+        line(&mut out, &scale, curve, last[last.len() - 1].1);
     }
     out.push_str("</svg>\n");
     out
 }
 
 fn curves(rows: &[Row]) -> Vec<Curve> {
-    let mut curves: Vec<Curve> = Vec::new();
-    for row in rows.iter().filter(|row| row.case == Case::Chain && row.contender != CONTROL) {
-        let point = (row.n as f64, row.values[0]);
-        match curves.iter_mut().find(|curve| curve.name == row.contender) {
-            Some(curve) => curve.points.push(point),
-            None => curves.push(Curve { name: row.contender, points: vec![point] }),
-        }
-    }
-    curves
+    let curve = |(name, records)| {
+        let rows = rows.iter().filter(|row| row.case == Case::Chain && row.contender == name);
+        Curve { name, records, points: rows.map(|row| (row.n as f64, row.values[0])).collect() }
+    };
+    DRAWN.into_iter().map(curve).filter(|curve| !curve.points.is_empty()).collect()
 }
 
 fn end(curve: &Curve) -> (f64, f64) {
     curve.points.last().copied().unwrap_or((1.0, 1.0))
-}
-
-/// Heights of labels that do not cover each other, from wanted heights in order.
-fn spread(wanted: &[(f64, usize)]) -> Vec<f64> {
-    let mut heights: Vec<f64> = Vec::new();
-    for &(height, _) in wanted {
-        let above = heights.last().map_or(TOP, |above| above + LABEL);
-        heights.push(height.max(above));
-    }
-    // What went over the lower edge is pushed up again.
-    let mut below = BOTTOM + LABEL;
-    for height in heights.iter_mut().rev() {
-        *height = height.min(below - LABEL);
-        below = *height;
-    }
-    heights
 }
 
 fn grid(out: &mut String, scale: &Scale) {
@@ -139,29 +136,24 @@ fn colour(name: &str) -> &'static str {
     }
 }
 
-fn line(out: &mut String, scale: &Scale, curve: &Curve, at: usize, label: f64) {
-    let colour = colour(curve.name);
-    let dashes = ["", "6 3", "2 3", "9 3 2 3"][at % 4];
-    let mut path = String::new();
-    let mut marks = String::new();
-    for (index, &(n, microseconds)) in curve.points.iter().enumerate() {
-        let (x, y) = (scale.x(n), scale.y(microseconds));
-        let verb = if index == 0 { 'M' } else { 'L' };
-        // Writing to a string does not fail.
-        let _ = write!(path, "{verb}{x:.1} {y:.1}");
-        let _ = write!(marks, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\"/>");
-    }
+fn line(out: &mut String, scale: &Scale, curve: &Curve, label: f64) {
+    let (name, colour) = (curve.name, colour(curve.name));
+    let dashes = if curve.records { "" } else { " stroke-dasharray=\"6 4\"" };
+    let points: Vec<String> = curve
+        .points
+        .iter()
+        .map(|&(n, microseconds)| format!("{:.1},{:.1}", scale.x(n), scale.y(microseconds)))
+        .collect();
     let (n, microseconds) = end(curve);
     let (x, y) = (scale.x(n), scale.y(microseconds));
-    let text = RIGHT + 24.0;
-    let name = curve.name;
+    // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "<g><title>{name}</title>\
-         <path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" stroke-dasharray=\"{dashes}\"/>{marks}\
-         <path d=\"M{x:.1} {y:.1}L{:.1} {label:.1}\" stroke=\"{colour}\" stroke-width=\"0.7\" stroke-dasharray=\"1 3\"/>\
-         <text x=\"{text:.1}\" y=\"{:.1}\" fill=\"{colour}\">{name} {microseconds:.3}</text></g>",
-        text - 3.0,
-        label + 4.0
+        "<g><title>{name}</title><polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.2\"{dashes}/>\
+         <circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\" font-size=\"13\" stroke=\"#fff\" stroke-width=\"4\" paint-order=\"stroke\">{name} {microseconds:.3} µs</text></g>",
+        points.join(" "),
+        x + 9.0,
+        label + 4.5
     );
 }

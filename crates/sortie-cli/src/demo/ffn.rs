@@ -1,6 +1,7 @@
-//! A stack of feed-forward blocks as in a language model: norm, gate and up, swish, product, down, and what came in added.
+//! A stack of feed-forward blocks as in a language model: norm, gate, up, swish, product, down and residual.
 //!
-//! The layers are a list of steps between places. So the same steps are run by the device, one at a time or together, and by the reference.
+//! The stack is a list of steps that read the results of earlier ones. The device runs the same steps, one at a time or
+//! together, as the reference.
 
 use std::error::Error;
 
@@ -8,200 +9,135 @@ use sortie::{Batch, Buffer, Device, Replay, Tensor};
 
 use super::work::{Strategy, Trial, Work};
 use crate::{
-    lap::{Lap, UnderWay},
+    device::DevicePair,
+    error::check_answers,
+    measurement::{InFlight, Measurement},
     number,
-    pair::Pair,
-    wrong::Wrong,
 };
 
-const ROWS: usize = 1;
 const WIDTH: usize = 64;
 const HIDDEN: usize = 176;
 const EPSILON: f32 = 1e-6;
 
-/// Products of a hundred or two terms, summed in whatever order the device likes, through all layers.
+/// Relative to the largest value: products of up to 176 terms are summed in any order, through all layers.
 const TOLERANCE: f32 = 1e-4;
 
-/// Where something lies between two steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// What goes into a layer comes out of the one before, in the other of two places.
-    State(usize),
-    Normed,
-    Gate,
-    Swished,
-    Up,
-    Hidden,
-    Out,
-}
-
-const PLACES: [Place; 8] = [
-    Place::State(0),
-    Place::State(1),
-    Place::Normed,
-    Place::Gate,
-    Place::Swished,
-    Place::Up,
-    Place::Hidden,
-    Place::Out,
-];
-
-impl Place {
-    fn index(self) -> usize {
-        PLACES.iter().position(|place| *place == self).unwrap_or_else(|| unreachable!("states alternate between two"))
-    }
-
-    fn width(self) -> usize {
-        match self {
-            Self::State(_) | Self::Normed | Self::Out => WIDTH,
-            Self::Gate | Self::Swished | Self::Up | Self::Hidden => HIDDEN,
-        }
-    }
-}
-
-/// One operation: what it reads and where it leaves its result.
 #[derive(Clone, Copy, Debug)]
-enum Step {
-    RmsNorm(Place, Place),
-    /// With the weights of this number.
-    Matmul(Place, usize, Place),
-    Swish(Place, Place),
-    Mul(Place, Place, Place),
-    Add(Place, Place, Place),
+enum Op {
+    RmsNorm,
+    /// With the weights of this index.
+    Matmul(usize),
+    Swish,
+    Mul,
+    Add,
+}
+
+/// An op on the results `x` and `y` of earlier steps; unary ops ignore `y`. Result 0 is the input, result `n` that of
+/// step `n`.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    op: Op,
+    x: usize,
+    y: usize,
+    /// Of its result.
+    width: usize,
+}
+
+fn steps(layers: usize) -> Vec<Step> {
+    let layer = |layer: usize| {
+        let (input, weights) = (7 * layer, 3 * layer);
+        let step = |op, x: usize, y: usize, width| Step { op, x: input + x, y: input + y, width };
+        [
+            step(Op::RmsNorm, 0, 0, WIDTH),
+            step(Op::Matmul(weights), 1, 1, HIDDEN),
+            step(Op::Swish, 2, 2, HIDDEN),
+            step(Op::Matmul(weights + 1), 1, 1, HIDDEN),
+            step(Op::Mul, 3, 4, HIDDEN),
+            step(Op::Matmul(weights + 2), 5, 5, WIDTH),
+            step(Op::Add, 0, 6, WIDTH),
+        ]
+    };
+    (0..layers).flat_map(layer).collect()
 }
 
 impl Step {
-    /// All of so many layers.
-    fn stack(layers: usize) -> Vec<Self> {
-        let layer = |layer: usize| {
-            let (from, to) = (Place::State(layer % 2), Place::State((layer + 1) % 2));
-            [
-                Self::RmsNorm(from, Place::Normed),
-                Self::Matmul(Place::Normed, 3 * layer, Place::Gate),
-                Self::Swish(Place::Gate, Place::Swished),
-                Self::Matmul(Place::Normed, 3 * layer + 1, Place::Up),
-                Self::Mul(Place::Swished, Place::Up, Place::Hidden),
-                Self::Matmul(Place::Hidden, 3 * layer + 2, Place::Out),
-                Self::Add(from, Place::Out, to),
-            ]
-        };
-        (0..layers).flat_map(layer).collect()
-    }
-
-    fn to(self) -> Place {
-        match self {
-            Self::RmsNorm(_, to) | Self::Swish(_, to) => to,
-            Self::Matmul(_, _, to) | Self::Mul(_, _, to) | Self::Add(_, _, to) => to,
-        }
-    }
-
-    fn record(
-        self,
-        batch: &mut Batch,
-        weights: &[Buffer<f32>],
-        at: impl Fn(&mut Batch, Place) -> Tensor<f32>,
-    ) -> Tensor<f32> {
-        match self {
-            Self::RmsNorm(x, _) => {
-                let x = at(batch, x);
-                batch.rms_norm(x, EPSILON)
-            }
-            Self::Matmul(x, number, to) => {
-                let weights = batch.tensor(&weights[number], [x.width(), to.width()]);
-                let x = at(batch, x);
+    fn record(self, batch: &mut Batch, weights: &[Buffer<f32>], x: Tensor<f32>, y: Tensor<f32>) -> Tensor<f32> {
+        match self.op {
+            Op::RmsNorm => batch.rms_norm(x, EPSILON),
+            Op::Matmul(index) => {
+                let weights = &weights[index];
+                let weights = batch.tensor(weights, [weights.len() / self.width, self.width]);
                 batch.matmul(x, weights)
             }
-            Self::Swish(x, _) => {
-                let x = at(batch, x);
-                batch.swish(x)
-            }
-            Self::Mul(x, y, _) => {
-                let (x, y) = (at(batch, x), at(batch, y));
-                batch.mul(x, y)
-            }
-            Self::Add(x, y, _) => {
-                let (x, y) = (at(batch, x), at(batch, y));
-                batch.add(x, y)
-            }
+            Op::Swish => batch.swish(x),
+            Op::Mul => batch.mul(x, y),
+            Op::Add => batch.add(x, y),
         }
     }
 
     /// The same in plain Rust.
-    fn reference(self, weights: &[Vec<f32>], at: impl Fn(Place) -> Vec<f64>) -> Vec<f64> {
-        let both =
-            |x: Place, y: Place, f: fn(f64, f64) -> f64| at(x).iter().zip(at(y)).map(|(x, y)| f(*x, y)).collect();
-        match self {
-            Self::RmsNorm(x, _) => {
-                let norm = |row: &[f64]| {
-                    let mean = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
-                    row.iter().map(|x| x / (mean + f64::from(EPSILON)).sqrt()).collect::<Vec<_>>()
-                };
-                at(x).chunks(x.width()).flat_map(norm).collect()
+    fn reference(self, weights: &[Vec<f32>], x: &[f64], y: &[f64]) -> Vec<f64> {
+        match self.op {
+            Op::RmsNorm => {
+                let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
+                x.iter().map(|x| x / (mean + f64::from(EPSILON)).sqrt()).collect()
             }
-            Self::Matmul(x, number, to) => {
-                let (columns, weights) = (to.width(), &weights[number]);
-                let term = |row: &[f64], column: usize| {
-                    let terms = row.iter().enumerate().map(|(k, x)| x * f64::from(weights[k * columns + column]));
-                    terms.sum::<f64>()
-                };
-                at(x).chunks(x.width()).flat_map(|row| (0..columns).map(|c| term(row, c)).collect::<Vec<_>>()).collect()
+            Op::Matmul(index) => {
+                let column = |column: usize| weights[index][column..].iter().step_by(self.width);
+                let product =
+                    |weights| x.iter().zip(weights).map(|(x, weight): (_, &f32)| x * f64::from(*weight)).sum();
+                (0..self.width).map(|at| product(column(at))).collect()
             }
-            Self::Swish(x, _) => at(x).iter().map(|x| x / (1.0 + (-x).exp())).collect(),
-            Self::Mul(x, y, _) => both(x, y, |x, y| x * y),
-            Self::Add(x, y, _) => both(x, y, |x, y| x + y),
+            Op::Swish => x.iter().map(|x| x / (1.0 + (-x).exp())).collect(),
+            Op::Mul => x.iter().zip(y).map(|(x, y)| x * y).collect(),
+            Op::Add => x.iter().zip(y).map(|(x, y)| x + y).collect(),
         }
     }
 }
 
-/// What lies on a device.
+/// Weights and results on a device.
 struct Resident {
     device: Device,
     weights: Vec<Buffer<f32>>,
-    places: Vec<Buffer<f32>>,
+    /// The input, then the result of each step.
+    results: Vec<Buffer<f32>>,
 }
 
 impl Resident {
-    fn new(device: &Device, weights: &[Vec<f32>]) -> sortie::Result<Self> {
+    fn new(device: &Device, steps: &[Step], weights: &[Vec<f32>]) -> sortie::Result<Self> {
+        let widths = std::iter::once(WIDTH).chain(steps.iter().map(|step| step.width));
         Ok(Self {
             device: device.clone(),
             weights: weights.iter().map(|weights| device.upload(weights)).collect::<sortie::Result<_>>()?,
-            places: PLACES.iter().map(|place| device.zeros(ROWS * place.width())).collect::<sortie::Result<_>>()?,
+            results: widths.map(|width| device.zeros(width)).collect::<sortie::Result<_>>()?,
         })
     }
 
-    fn one_each(&self, steps: &[Step]) -> sortie::Result<()> {
-        let mut under_way = UnderWay::on(&self.device);
-        for step in steps {
+    fn submission_each(&self, steps: &[Step]) -> sortie::Result<()> {
+        let mut in_flight = InFlight::on(&self.device);
+        for (step, to) in steps.iter().zip(&self.results[1..]) {
             let mut batch = self.device.batch();
-            let at = |batch: &mut Batch, place: Place| batch.tensor(&self.places[place.index()], [ROWS, place.width()]);
-            let made = step.record(&mut batch, &self.weights, at);
-            batch.store(made, &self.places[step.to().index()]);
-            if under_way.one_by_one() {
-                batch.submit()?;
-            } else {
-                under_way.push(batch.submit_async()?)?;
-            }
+            let [x, y] = [step.x, step.y].map(|at| batch.tensor(&self.results[at], [1, self.results[at].len()]));
+            let result = step.record(&mut batch, &self.weights, x, y);
+            batch.store(result, to);
+            in_flight.submit(batch)?;
         }
-        under_way.land()
+        in_flight.wait()
     }
 
     fn together(&self, steps: &[Step]) -> Batch {
         let mut batch = self.device.batch();
-        let start = batch.tensor(&self.places[0], [ROWS, WIDTH]);
-        let mut made = [start; PLACES.len()];
-        let mut last = Place::State(0);
+        let mut results = vec![batch.tensor(&self.results[0], [1, WIDTH])];
         for step in steps {
-            last = step.to();
-            made[last.index()] = step.record(&mut batch, &self.weights, |_, place| made[place.index()]);
+            results.push(step.record(&mut batch, &self.weights, results[step.x], results[step.y]));
         }
-        batch.store(made[last.index()], &self.places[last.index()]);
+        batch.store(results[steps.len()], &self.results[steps.len()]);
         batch
     }
 }
 
 /// The stack on both devices.
-pub(super) struct Ffn {
-    layers: usize,
+struct Ffn {
     steps: Vec<Step>,
     input: Vec<f32>,
     expected: Vec<f32>,
@@ -210,86 +146,69 @@ pub(super) struct Ffn {
     replay: Replay,
 }
 
+pub(super) fn work(pair: &DevicePair, layers: usize) -> sortie::Result<Work<'static>> {
+    let ffn = Ffn::new(pair, layers)?;
+    Ok(Work {
+        title: number::counted(layers, "feed-forward layer"),
+        about: format!(
+            "{}: norm, gate, up, swish, product, down and residual, on a row of {WIDTH}, {HIDDEN} in between, weights resident. Checked against plain Rust \
+             in 64 bits, with a tolerance of {TOLERANCE:e} of the largest value.",
+            number::counted(ffn.steps.len(), "op")
+        ),
+        unit: "op",
+        count: ffn.steps.len(),
+        strategies: &[Strategy::Each, Strategy::Batched, Strategy::Fused, Strategy::Replayed],
+        run: Box::new(move |strategy| ffn.run(strategy)),
+    })
+}
+
 impl Ffn {
-    pub(super) fn new(pair: &Pair, layers: usize) -> sortie::Result<Self> {
+    fn new(pair: &DevicePair, layers: usize) -> sortie::Result<Self> {
         let weights: Vec<Vec<f32>> = (0..3 * layers).map(weights).collect();
-        let input: Vec<f32> = (0..ROWS * WIDTH).map(|at| (at as f32 * 0.37).sin()).collect();
-        let steps = Step::stack(layers);
-        let (plain, fusing) = (Resident::new(&pair.plain, &weights)?, Resident::new(&pair.fusing, &weights)?);
+        let input: Vec<f32> = (0..WIDTH).map(|at| (at as f32 * 0.37).sin()).collect();
+        let steps = steps(layers);
+        let mut results: Vec<Vec<f64>> = vec![input.iter().copied().map(f64::from).collect()];
+        for step in &steps {
+            results.push(step.reference(&weights, &results[step.x], &results[step.y]));
+        }
+        let fusing = Resident::new(&pair.fusing, &steps, &weights)?;
         Ok(Self {
-            layers,
-            expected: reference(&steps, &weights, &input),
+            expected: results[steps.len()].iter().map(|x| *x as f32).collect(),
+            plain: Resident::new(&pair.plain, &steps, &weights)?,
             replay: fusing.together(&steps).freeze()?,
+            fusing,
             steps,
             input,
-            plain,
-            fusing,
         })
     }
 
-    fn result(&self) -> Place {
-        self.steps.last().map_or(Place::State(0), |step| step.to())
-    }
-}
-
-impl Work for Ffn {
-    fn title(&self) -> String {
-        format!("{} feed-forward layers", self.layers)
-    }
-
-    fn about(&self) -> String {
-        format!(
-            "{} ops: norm, gate, up, swish, product, down and residual, a row of {WIDTH}, {HIDDEN} in between, weights resident. Checked against plain \
-             Rust in 64 bits; off by at most {TOLERANCE:e} of the largest value.",
-            number::whole(self.steps.len())
-        )
-    }
-
-    fn unit(&self) -> &'static str {
-        "op"
-    }
-
-    fn count(&self) -> usize {
-        self.steps.len()
-    }
-
-    fn ways(&self) -> &'static [Strategy] {
-        &[Strategy::Each, Strategy::Batched, Strategy::Fused, Strategy::Replayed]
-    }
-
-    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>> {
-        let on = if matches!(way, Strategy::Fused | Strategy::Replayed) { &self.fusing } else { &self.plain };
-        on.places[0].write(&self.input)?;
-        // What an earlier run left must not pass for an answer.
-        on.places[1].write(&[0.0; ROWS * WIDTH])?;
-        let lap = Lap::of(&on.device, || match way {
-            Strategy::Each => on.one_each(&self.steps),
+    fn run(&self, strategy: Strategy) -> Result<Trial, Box<dyn Error>> {
+        let on = if matches!(strategy, Strategy::Fused | Strategy::Replayed) { &self.fusing } else { &self.plain };
+        let result = &on.results[self.steps.len()];
+        on.results[0].write(&self.input)?;
+        // The result of an earlier run must not pass for an answer.
+        result.write(&[0.0; WIDTH])?;
+        let measurement = Measurement::of(&on.device, || match strategy {
+            Strategy::Each => on.submission_each(&self.steps),
             Strategy::Replayed => self.replay.run().submit(),
             _ => on.together(&self.steps).submit(),
         })?;
-        let answer = on.places[self.result().index()].download()?;
-        let named = format!("{}, {way}", self.title());
-        Wrong::unless_near(&named, "element", &answer, &self.expected, TOLERANCE)?;
-        Ok(Trial { lap, count: self.steps.len(), service: None })
+        check_answers(&strategy, "element", &result.download()?, &self.expected, near(&self.expected))?;
+        Ok(Trial { measurement, count: self.steps.len(), latency: None })
     }
 }
 
-/// Of one matrix: any numbers, small enough that nothing grows from layer to layer.
-fn weights(number: usize) -> Vec<f32> {
-    let rows = if number % 3 == 2 { HIDDEN } else { WIDTH };
+/// Whether a value is within the tolerance. NaN is near nothing.
+fn near(expected: &[f32]) -> impl Fn(&f32, &f32) -> bool {
+    let largest = expected.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
+    move |answer, expected| (answer - expected).abs() <= TOLERANCE * largest
+}
+
+/// One matrix, with numbers so small that results do not grow from layer to layer.
+fn weights(index: usize) -> Vec<f32> {
+    let rows = if index % 3 == 2 { HIDDEN } else { WIDTH };
     let scale = 1.0 / (rows as f32).sqrt();
-    (0..WIDTH * HIDDEN).map(|at| (((at * 7919 + number * 104_729) % 2003) as f32 / 1001.0 - 1.0) * scale).collect()
-}
-
-fn reference(steps: &[Step], weights: &[Vec<f32>], input: &[f32]) -> Vec<f32> {
-    let mut places: Vec<Vec<f64>> = vec![Vec::new(); PLACES.len()];
-    places[0] = input.iter().copied().map(f64::from).collect();
-    let mut last = Place::State(0);
-    for step in steps {
-        last = step.to();
-        places[last.index()] = step.reference(weights, |place| places[place.index()].clone());
-    }
-    places[last.index()].iter().map(|x| *x as f32).collect()
+    (0..WIDTH * HIDDEN).map(|at| (((at * 7919 + index * 104_729) % 2003) as f32 / 1001.0 - 1.0) * scale).collect()
 }
 
 #[cfg(test)]
@@ -297,15 +216,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_gives_the_reference_s_answer_and_one_batch_is_one_submission() -> Result<(), Box<dyn Error>> {
+    fn every_strategy_gives_the_reference_s_answer_and_one_batch_is_one_submission() -> Result<(), Box<dyn Error>> {
         for layers in [1, 2] {
-            let mut ffn = Ffn::new(&Pair::open(Some("cpu"))?, layers)?;
+            let ffn = Ffn::new(&DevicePair::cpu()?, layers)?;
             assert!(ffn.expected.iter().any(|x| x.abs() > 0.1) && ffn.expected != ffn.input);
-            for way in ffn.ways() {
-                let submissions = ffn.run(*way)?.lap.submissions;
-                assert_eq!(submissions, if *way == Strategy::Each { 7 * layers as u64 } else { 1 }, "{way}");
+            for strategy in [Strategy::Each, Strategy::Batched, Strategy::Fused, Strategy::Replayed] {
+                let submissions = ffn.run(strategy)?.measurement.submissions;
+                assert_eq!(submissions, if strategy == Strategy::Each { 7 * layers as u64 } else { 1 }, "{strategy}");
             }
         }
         Ok(())
+    }
+
+    #[test]
+    fn near_is_near_the_largest_and_nan_is_near_nothing() {
+        let near = near(&[100.0, 0.0]);
+        assert!(near(&0.009, &0.0) && !near(&0.011, &0.0));
+        assert!(!near(&f32::NAN, &1.0) && !near(&1.0, &f32::NAN));
     }
 }

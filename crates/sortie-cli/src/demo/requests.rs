@@ -9,15 +9,15 @@ use std::{
 use sortie::{BatchConfig, Batcher, Device, Grid, Kernel, OnDevice, Reading, Rows};
 use tokio::runtime::{Builder, Runtime};
 
-use super::work::{Service, Strategy, Trial, Work};
+use super::work::{Latency, Strategy, Trial, Work};
 use crate::{
-    lap::{Lap, most_under_way},
+    device::DevicePair,
+    error::check_answers,
+    measurement::{Measurement, max_in_flight},
     number,
-    pair::Pair,
-    wrong::Wrong,
 };
 
-/// One number out of four, mixed so that each bit of them matters.
+/// Hashes four numbers into one, so that each of their bits matters.
 const MIX_WGSL: &str = "
     @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
     @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -30,28 +30,52 @@ const MIX_WGSL: &str = "
         }
     }";
 
-/// Who asks again when answered, all at the same time.
+/// Concurrent callers; each sends its next request when the last one is answered.
 const CALLERS: usize = 1000;
 
-/// Rows of a batch by hand: those of a batcher's.
+/// Rows of a batch by hand, as many as a batcher's.
 const ROWS: usize = 1024;
 
+/// With one submission each, the number of requests is a multiple of this, or all.
+const EACH_STEP: usize = 500;
+
 /// Requests of four numbers, answered by one.
-pub(super) struct Requests {
+struct Requests {
     device: Device,
     kernel: Kernel,
     batcher: Batcher<OnDevice<Rows<u32, u32>>>,
     runtime: Runtime,
     inputs: Vec<[u32; 4]>,
     expected: Vec<u32>,
-    /// The longest that a submission for each of them may take.
-    patience: Duration,
-    /// How many are run with a submission each, once that is known.
+    /// The longest that one submission for each request may take.
+    max_each_time: Duration,
+    /// How many requests are run with one submission each, once that is known.
     each: Option<usize>,
 }
 
+pub(super) fn work(pair: &DevicePair, count: usize, max_each_time: Duration) -> Result<Work<'static>, Box<dyn Error>> {
+    let mut requests = Requests::new(pair, count, max_each_time)?;
+    let each = match max_in_flight(&requests.device) {
+        0 => "A submission each is waited for, which is fastest on this device.".to_owned(),
+        max => format!("With a submission each, {max} are in flight at a time."),
+    };
+    Ok(Work {
+        title: number::counted(count, "tiny request"),
+        about: format!(
+            "Four numbers in, one out, including both transfers. {each} The Batcher serves {} callers, each of which waits for an answer before it sends the \
+             next request. By hand, all requests are known at once and go in batches of {} rows: the upper bound. Checked against plain Rust, bit for bit.",
+            number::whole(CALLERS),
+            number::whole(ROWS)
+        ),
+        unit: "request",
+        count,
+        strategies: &[Strategy::Each, Strategy::Batcher, Strategy::ByHand],
+        run: Box::new(move |strategy| requests.run(strategy)),
+    })
+}
+
 impl Requests {
-    pub(super) fn new(pair: &Pair, count: usize, patience: Duration) -> Result<Self, Box<dyn Error>> {
+    fn new(pair: &DevicePair, count: usize, max_each_time: Duration) -> Result<Self, Box<dyn Error>> {
         let device = pair.fusing.clone();
         let input = |at: usize| [1, 3, 5, 7].map(|factor: u32| (at as u32).wrapping_mul(factor).rotate_left(factor));
         let inputs: Vec<[u32; 4]> = (0..count).map(input).collect();
@@ -61,66 +85,78 @@ impl Requests {
             runtime: Builder::new_current_thread().build()?,
             expected: inputs.iter().map(|input| mix(*input)).collect(),
             inputs,
-            patience,
+            max_each_time,
             each: None,
             device,
         })
     }
 
-    /// Nobody's answer is waited for before others have asked.
-    fn submission_each(&self, count: usize) -> Result<Trial, Box<dyn Error>> {
-        let most = most_under_way(&self.device);
+    fn run(&mut self, strategy: Strategy) -> Result<Trial, Box<dyn Error>> {
+        let all = self.inputs.len();
+        match (strategy, self.each) {
+            (Strategy::Batcher, _) => self.by_batcher(),
+            (Strategy::ByHand, _) => self.in_batches(all, ROWS),
+            (_, Some(count)) => self.in_batches(count, 1),
+            (_, None) => {
+                let first = self.in_batches(all.min(EACH_STEP), 1)?;
+                let affordable = self.max_each_time.as_secs_f64() * 1e6 / first.micros_per_unit();
+                self.each = Some(all.min((affordable as usize / EACH_STEP * EACH_STEP).max(EACH_STEP)));
+                Ok(first)
+            }
+        }
+    }
+
+    /// The first `count` requests, `rows` to a batch. The next batch is submitted before the newest is waited for.
+    fn in_batches(&self, count: usize, rows: usize) -> Result<Trial, Box<dyn Error>> {
+        let max = max_in_flight(&self.device);
         let mut answers = Vec::with_capacity(count);
         let mut latencies = Vec::with_capacity(count);
-        let lap = Lap::of(&self.device, || {
-            let mut under_way: VecDeque<(Instant, Reading<u32>)> = VecDeque::new();
-            let mut answer = |(asked, reading): (Instant, Reading<u32>)| {
-                answers.extend(reading.wait()?);
-                latencies.push(asked.elapsed());
+        let measurement = Measurement::of(&self.device, || {
+            let mut in_flight: VecDeque<(Instant, Reading<u32>)> = VecDeque::new();
+            let mut answer = |(start, reading): (Instant, Reading<u32>)| {
+                let some = reading.wait()?;
+                latencies.extend(some.iter().map(|_| start.elapsed()));
+                answers.extend(some);
                 Ok::<_, sortie::Error>(())
             };
-            for input in &self.inputs[..count] {
-                let asked = Instant::now();
+            for inputs in self.inputs[..count].chunks(rows) {
+                let start = Instant::now();
                 let mut batch = self.device.batch();
-                let x = batch.upload(input, [4]);
-                let y = batch.scratch::<u32>(1);
-                batch.dispatch(&self.kernel, &[&x, &y], Grid::items(1));
+                let x = batch.upload(inputs.as_flattened(), [inputs.len(), 4]);
+                let y = batch.scratch::<u32>(inputs.len());
+                batch.dispatch(&self.kernel, &[&x, &y], Grid::items(inputs.len()));
                 let y = batch.read(y);
-                if most == 0 {
+                if max == 0 {
                     batch.submit()?;
                 } else {
-                    // Its reading hears how it went.
+                    // The reading reports how it ended.
                     drop(batch.submit_async()?);
                 }
-                under_way.push_back((asked, y));
-                while under_way.len() > most
-                    && let Some(oldest) = under_way.pop_front()
-                {
-                    answer(oldest)?;
+                in_flight.push_back((start, y));
+                if in_flight.len() > max {
+                    in_flight.pop_front().map_or(Ok(()), &mut answer)?;
                 }
             }
-            under_way.into_iter().try_for_each(answer)
+            in_flight.into_iter().try_for_each(answer)
         })?;
-        self.checked(Strategy::Each, lap, count, &answers, &mut latencies, None)
+        self.checked(measurement, &answers, latencies, None)
     }
 
     fn by_batcher(&self) -> Result<Trial, Box<dyn Error>> {
         let before = self.batcher.metrics();
-        let count = self.inputs.len();
-        let mut answers = vec![0; count];
-        let mut latencies = Vec::with_capacity(count);
-        let lap = Lap::of(&self.device, || {
+        let mut answers = vec![0; self.inputs.len()];
+        let mut latencies = Vec::with_capacity(self.inputs.len());
+        let measurement = Measurement::of(&self.device, || {
             self.runtime.block_on(async {
                 let callers = (0..CALLERS).map(|caller| {
                     let batcher = self.batcher.clone();
-                    // Every thousandth request is this caller's.
-                    let mine: Vec<_> = self.inputs.iter().copied().enumerate().skip(caller).step_by(CALLERS).collect();
+                    let own: Vec<_> = self.inputs.iter().copied().enumerate().skip(caller).step_by(CALLERS).collect();
                     tokio::spawn(async move {
-                        let mut answers = Vec::with_capacity(mine.len());
-                        for (at, input) in mine {
-                            let asked = Instant::now();
+                        let mut answers = Vec::with_capacity(own.len());
+                        for (at, input) in own {
+                            let start = Instant::now();
                             let answer = batcher.call(input.to_vec()).await?;
-                            answers.push((at, answer.first().copied(), asked.elapsed()));
+                            answers.push((at, answer.first().copied(), start.elapsed()));
                         }
                         Ok::<_, sortie::Error>(answers)
                     })
@@ -135,101 +171,28 @@ impl Requests {
             })
         })?;
         let after = self.batcher.metrics();
-        let most = (after.batches - before.batches) * self.batcher.config().max_batch_size as u64;
-        let fill = (after.rows - before.rows) as f64 / most.max(1) as f64;
-        self.checked(Strategy::Batcher, lap, count, &answers, &mut latencies, Some(fill))
-    }
-
-    /// What a batcher could gain at most: somebody who has all requests at hand.
-    fn by_hand(&self) -> Result<Trial, Box<dyn Error>> {
-        let mut answers = Vec::with_capacity(self.inputs.len());
-        let mut latencies = Vec::with_capacity(self.inputs.len());
-        let lap = Lap::of(&self.device, || {
-            let mut readings = Vec::new();
-            for rows in self.inputs.chunks(ROWS) {
-                let asked = Instant::now();
-                let mut batch = self.device.batch();
-                let x = batch.upload(rows.as_flattened(), [rows.len(), 4]);
-                let y = batch.scratch::<u32>(rows.len());
-                batch.dispatch(&self.kernel, &[&x, &y], Grid::items(rows.len()));
-                readings.push((asked, batch.read(y)));
-                drop(batch.submit_async()?);
-            }
-            for (asked, reading) in readings {
-                let some = reading.wait()?;
-                latencies.extend(some.iter().map(|_| asked.elapsed()));
-                answers.extend(some);
-            }
-            Ok::<_, sortie::Error>(())
-        })?;
-        self.checked(Strategy::ByHand, lap, self.inputs.len(), &answers, &mut latencies, None)
+        let capacity = (after.batches - before.batches) * self.batcher.config().max_batch_size as u64;
+        let fill = (after.rows - before.rows) as f64 / capacity.max(1) as f64;
+        self.checked(measurement, &answers, latencies, Some(fill))
     }
 
     fn checked(
         &self,
-        way: Strategy,
-        lap: Lap,
-        count: usize,
+        measurement: Measurement,
         answers: &[u32],
-        latencies: &mut [Duration],
+        mut latencies: Vec<Duration>,
         fill: Option<f64>,
     ) -> Result<Trial, Box<dyn Error>> {
-        Wrong::unless_equal(&format!("{}, {way}", self.title()), "request", answers, &self.expected[..count])?;
+        let count = latencies.len();
+        check_answers(&"the device", "request", answers, &self.expected[..count], PartialEq::eq)?;
         latencies.sort_unstable();
-        let within = |hundredth: usize| latencies.get(latencies.len() * hundredth / 100).copied().unwrap_or_default();
-        let service = Some(Service { p50: within(50), p99: within(99), fill });
-        Ok(Trial { lap, count, service })
+        let percentile = |percent: usize| latencies.get(count * percent / 100).copied().unwrap_or_default();
+        let latency = Some(Latency { p50: percentile(50), p99: percentile(99), fill });
+        Ok(Trial { measurement, count, latency })
     }
 }
 
-impl Work for Requests {
-    fn title(&self) -> String {
-        format!("{} tiny requests", number::whole(self.inputs.len()))
-    }
-
-    fn about(&self) -> String {
-        let each = match most_under_way(&self.device) {
-            0 => "A submission each is waited for, which this device is fastest with.".to_owned(),
-            most => format!("With a submission each, {most} are under way at a time."),
-        };
-        let (callers, rows) = (number::whole(CALLERS), number::whole(ROWS));
-        format!(
-            "Four numbers in, one out, there and back. {each} The Batcher serves {callers} callers who each wait for an answer before they ask again; by hand \
-             is {rows} rows to a batch with all requests at hand, the bound. Checked against plain Rust, bit for bit."
-        )
-    }
-
-    fn unit(&self) -> &'static str {
-        "request"
-    }
-
-    fn count(&self) -> usize {
-        self.inputs.len()
-    }
-
-    fn ways(&self) -> &'static [Strategy] {
-        &[Strategy::Each, Strategy::Batcher, Strategy::ByHand]
-    }
-
-    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>> {
-        match (way, self.each) {
-            (Strategy::Batcher, _) => self.by_batcher(),
-            (Strategy::ByHand, _) => self.by_hand(),
-            (_, Some(count)) => self.submission_each(count),
-            (_, None) => {
-                let all = self.inputs.len();
-                let first = self.submission_each(all.min(500))?;
-                let affordable = self.patience.as_secs_f64() * 1e6 / first.micros_per_unit();
-                // A round number, so that nobody takes it for all of them.
-                let affordable = (affordable as usize / 500 * 500).max(500);
-                self.each = Some(all.min(affordable));
-                Ok(first)
-            }
-        }
-    }
-}
-
-/// What the kernel computes, in plain Rust.
+/// The kernel in plain Rust.
 fn mix(input: [u32; 4]) -> u32 {
     input.into_iter().fold(2_166_136_261, |h: u32, x| {
         let h = (h ^ x).wrapping_mul(16_777_619);
@@ -242,22 +205,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_answers_all_and_the_batcher_says_how_full_its_batches_were() -> Result<(), Box<dyn Error>> {
-        let mut requests = Requests::new(&Pair::open(Some("cpu"))?, 1500, Duration::from_secs(3600))?;
-        for way in [Strategy::Each, Strategy::Each, Strategy::Batcher, Strategy::ByHand] {
-            let trial = requests.run(way)?;
-            let service = trial.service.expect("requests are served");
-            assert!(service.p50 <= service.p99);
-            assert_eq!(service.fill.is_some(), way == Strategy::Batcher);
+    fn each_strategy_answers_all_and_the_batcher_reports_its_fill() -> Result<(), Box<dyn Error>> {
+        let mut requests = Requests::new(&DevicePair::cpu()?, 1500, Duration::from_secs(3600))?;
+        for strategy in [Strategy::Each, Strategy::Each, Strategy::Batcher, Strategy::ByHand] {
+            let latency = requests.run(strategy)?.latency.expect("requests have latencies");
+            assert!(latency.p50 <= latency.p99);
+            assert_eq!(latency.fill.is_some(), strategy == Strategy::Batcher);
         }
-        assert_eq!(requests.run(Strategy::Each)?.lap.submissions, 1500);
-        assert_eq!(requests.run(Strategy::ByHand)?.lap.submissions, 2);
+        assert_eq!(requests.run(Strategy::Each)?.measurement.submissions, 1500);
+        assert_eq!(requests.run(Strategy::ByHand)?.measurement.submissions, 2);
         Ok(())
     }
 
     #[test]
-    fn what_would_take_too_long_is_done_for_fewer() -> Result<(), Box<dyn Error>> {
-        let mut requests = Requests::new(&Pair::open(Some("cpu"))?, 1500, Duration::ZERO)?;
+    fn fewer_requests_are_run_if_all_would_take_too_long() -> Result<(), Box<dyn Error>> {
+        let mut requests = Requests::new(&DevicePair::cpu()?, 1500, Duration::ZERO)?;
         requests.run(Strategy::Each)?;
         assert_eq!(requests.run(Strategy::Each)?.count, 500);
         assert_eq!(requests.run(Strategy::Batcher)?.count, 1500);

@@ -1,12 +1,15 @@
-//! A piece of work that can be done in several ways, and how each of them fared.
+//! A piece of work that can be done with several strategies, and how each of them did.
 
 use std::{error::Error, fmt, time::Duration};
 
 use crate::{
-    contest::{Pace, contest, median},
-    lap::Lap,
+    measurement::Measurement,
     progress::Progress,
+    rounds::{Quartiles, RoundBudget, quartiles, rounds},
 };
+
+/// With fewer rounds, a ratio is not shown as a headline.
+pub(super) const MIN_HEADLINE_ROUNDS: usize = 5;
 
 /// How a piece of work is given to the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
-    /// One word, for data.
+    /// Its name in data and style sheets.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::Each => "each",
@@ -49,105 +52,96 @@ impl fmt::Display for Strategy {
 /// A run whose answers have been checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    pub(super) lap: Lap,
-    /// How much was done: less than all where all would take too long.
+    pub(super) measurement: Measurement,
+    /// Units done: fewer than all if all would take too long.
     pub(super) count: usize,
-    pub(super) service: Option<Service>,
+    pub(super) latency: Option<Latency>,
 }
 
-/// How callers were served.
+impl Trial {
+    pub(super) fn micros_per_unit(&self) -> f64 {
+        self.measurement.micros() / self.count.max(1) as f64
+    }
+}
+
+/// How long callers waited for answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Service {
-    /// Half of the answers came within this.
+pub(super) struct Latency {
     pub(super) p50: Duration,
-    /// Ninety-nine of a hundred did.
     pub(super) p99: Duration,
-    /// Rows of a batch, of those that it may have; for a batcher.
+    /// The mean share of a batcher's rows that were used.
     pub(super) fill: Option<f64>,
 }
 
-/// Something to do. The first of its ways is the one that the others are compared with.
-pub(super) trait Work {
-    /// In a few words.
-    fn title(&self) -> String;
+pub(super) type TrialResult = Result<Trial, Box<dyn Error>>;
 
+/// Something to do.
+pub(super) struct Work<'a> {
+    pub(super) title: String,
     /// What is done, and how answers are checked.
-    fn about(&self) -> String;
-
+    pub(super) about: String,
     /// What is counted: `op`, `request`.
-    fn unit(&self) -> &'static str;
-
-    /// How many of them there are.
-    fn count(&self) -> usize;
-
-    fn ways(&self) -> &'static [Strategy];
-
+    pub(super) unit: &'static str,
+    pub(super) count: usize,
+    /// The others are compared with the first.
+    pub(super) strategies: &'static [Strategy],
     /// Does it once. A wrong answer is an error.
-    fn run(&mut self, way: Strategy) -> Result<Trial, Box<dyn Error>>;
+    pub(super) run: Box<dyn FnMut(Strategy) -> TrialResult + 'a>,
 }
 
-/// How a way fared: its median run.
+/// The results of one strategy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
-    pub(super) way: Strategy,
-    pub(super) trial: Trial,
-    /// How many times less time one unit takes than with a submission each.
+    pub(super) strategy: Strategy,
+    /// By time per unit.
+    pub(super) trials: Quartiles<Trial>,
+    /// Speed-up per unit over the first strategy.
     pub(super) ratio: f64,
 }
 
 impl Outcome {
     pub(super) fn micros_per_unit(&self) -> f64 {
-        self.trial.micros_per_unit()
+        self.trials.median.micros_per_unit()
     }
 }
 
-impl Trial {
-    pub(super) fn micros_per_unit(&self) -> f64 {
-        self.lap.time.as_secs_f64() * 1e6 / self.count.max(1) as f64
-    }
-}
-
-/// How all ways of a piece of work fared.
+/// The results of all strategies.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub(super) title: String,
     pub(super) about: String,
     pub(super) unit: &'static str,
     pub(super) count: usize,
-    /// Of which the median was taken.
     pub(super) rounds: usize,
     pub(super) outcomes: Vec<Outcome>,
 }
 
 impl Finding {
-    pub(super) fn of(work: &mut dyn Work, pace: Pace, progress: &mut Progress) -> Result<Self, Box<dyn Error>> {
-        let (title, ways) = (work.title(), work.ways());
-        let trials = contest(ways.len(), pace, |way, round| {
-            let way = ways[way];
+    pub(super) fn of(mut work: Work<'_>, budget: RoundBudget, progress: &mut Progress) -> Result<Self, Box<dyn Error>> {
+        let trials = rounds(work.strategies.len(), budget, |strategy, round| {
+            let strategy = work.strategies[strategy];
             progress.tick(|| match round {
-                0 => format!("{title}: {way}, warming up"),
-                round => format!("{title}: {way}, round {round}"),
+                0 => format!("{}: {strategy}, warming up", work.title),
+                round => format!("{}: {strategy}, round {round}", work.title),
             });
-            work.run(way)
+            (work.run)(strategy).map_err(|error| format!("{}, {strategy}: {error}", work.title))
         })?;
         let rounds = trials.first().map_or(0, Vec::len);
         let mut outcomes: Vec<Outcome> = Vec::new();
-        for (way, mut trials) in ways.iter().zip(trials) {
-            // By unit, because not every run need be of as many.
-            let by = |trial: &Trial| trial.lap.time / trial.count.max(1) as u32;
-            let Some(trial) = median(&mut trials, by).copied() else { continue };
-            let first = outcomes.first().map_or(trial.micros_per_unit(), Outcome::micros_per_unit);
-            outcomes.push(Outcome { way: *way, trial, ratio: first / trial.micros_per_unit() });
+        for (strategy, trials) in work.strategies.iter().zip(trials) {
+            let nanos_per_unit = |trial: &Trial| (trial.micros_per_unit() * 1e3) as u64;
+            let Some(trials) = quartiles(trials, nanos_per_unit) else { continue };
+            let own = trials.median.micros_per_unit();
+            let ratio = outcomes.first().map_or(own, Outcome::micros_per_unit) / own;
+            outcomes.push(Outcome { strategy: *strategy, trials, ratio });
         }
-        let (unit, count) = (work.unit(), work.count());
-        Ok(Self { title, about: work.about(), unit, count, rounds, outcomes })
+        let Work { title, about, unit, count, .. } = work;
+        Ok(Self { title, about, unit, count, rounds, outcomes })
     }
 
-    /// The way that gains most of those that anybody can go: who has all requests at hand has no need of a batcher.
+    /// The fastest strategy that is open to every caller: batching by hand needs all requests at once.
     pub(super) fn best(&self) -> Option<&Outcome> {
-        self.outcomes
-            .iter()
-            .filter(|outcome| outcome.way != Strategy::ByHand)
-            .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        let open = self.outcomes.iter().filter(|outcome| outcome.strategy != Strategy::ByHand);
+        open.max_by(|a, b| a.ratio.total_cmp(&b.ratio))
     }
 }

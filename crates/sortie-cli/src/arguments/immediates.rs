@@ -1,8 +1,8 @@
-//! The value of a kernel's `var<immediate>`, as it is typed.
+//! The value of a kernel's `var<immediate>` on the command line.
 
 use std::str::FromStr;
 
-/// Its bytes.
+/// The bytes of the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Immediates(Vec<u8>);
 
@@ -19,11 +19,11 @@ impl FromStr for Immediates {
         let text = text.trim();
         if let Some(digits) = text.strip_prefix("0x") {
             let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap_or_default());
-            // Parsing alone would take a sign for a digit.
+            // `from_str_radix` alone accepts a sign.
             let whole = |pair: &str| pair.len() == 2 && pair.bytes().all(|digit| digit.is_ascii_hexdigit());
             let bytes = pairs.map(|pair| u8::from_str_radix(pair, 16).ok().filter(|_| whole(pair)));
             let bytes = bytes.collect::<Option<Vec<u8>>>();
-            return bytes.map(Self).ok_or_else(|| "after 0x come two digits for each byte".into());
+            return bytes.map(Self).ok_or_else(|| "0x is followed by two digits for each byte".into());
         }
         let words = text.split(',').map(|number| word(number.trim()).map(u32::to_le_bytes));
         Ok(Self(words.collect::<Result<Vec<_>, _>>()?.concat()))
@@ -35,7 +35,7 @@ fn word(number: &str) -> Result<u32, String> {
     let float = || number.parse::<f32>().ok().map(f32::to_bits);
     let signed = || number.parse::<i32>().ok().map(i32::cast_unsigned);
     let word = number.parse::<u32>().ok().or_else(signed).or_else(float);
-    word.ok_or_else(|| format!("{number:?} is no number of four bytes"))
+    word.ok_or_else(|| format!("{number:?} is not a four-byte number"))
 }
 
 #[cfg(test)]
