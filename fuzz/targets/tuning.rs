@@ -4,7 +4,7 @@
 use std::{fs, sync::LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use sortie::{Device, DeviceOptions, TuningFile};
+use sortie::{Device, DeviceOptions, device::TuningFile};
 use tempfile::TempDir;
 
 static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a folder"));
@@ -12,7 +12,7 @@ static FOLDER: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("
 fuzz_target!(|file: &[u8]| {
     let path = FOLDER.path().join("tuning.toml");
     fs::write(&path, file).expect("a file");
-    let options = DeviceOptions { tuning: TuningFile::At(path), threads: Some(1), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_tuning(TuningFile::At(path)).with_threads(1);
     let device = Device::cpu_with(options).expect("a tuning file is only advice");
     let mut batch = device.batch();
     let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);

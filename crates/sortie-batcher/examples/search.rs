@@ -98,7 +98,7 @@ fn query(task: usize, number: usize) -> Query {
 async fn main() -> Result<(), Error> {
     let index = index();
     let documents = index.documents.clone();
-    let batcher = Batcher::new([index], Search, BatchConfig { max_batch_size: 256, ..BatchConfig::default() })?;
+    let batcher = Batcher::new([index], Search, BatchConfig::default().with_max_batch_size(256))?;
 
     let start = Instant::now();
     let ask = |task: usize| {

@@ -8,11 +8,12 @@ use std::time::Duration;
 /// use std::time::Duration;
 /// use sortie_batcher::BatchConfig;
 ///
-/// let config = BatchConfig { max_batch_size: 512, ..BatchConfig::default() };
+/// let config = BatchConfig::default().with_max_batch_size(512);
 /// assert_eq!(config.max_wait, Duration::from_millis(5));
 /// assert_eq!(config.capacity(), 2048); // four batches
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BatchConfig {
     /// Most rows of a batch. A request that has more by itself is [split](crate::Job::split), or runs alone.
     pub max_batch_size: usize,
@@ -51,7 +52,7 @@ pub enum BatchSizing {
     /// use sortie_batcher::{BatchConfig, BatchSizing, Overload};
     ///
     /// let sizing = BatchSizing::Target { p99: Duration::from_millis(10) };
-    /// let config = BatchConfig { sizing, overload: Overload::Reject, ..BatchConfig::throughput() };
+    /// let config = BatchConfig::throughput().with_sizing(sizing).with_overload(Overload::Reject);
     /// assert_eq!(config.max_batch_size, 2048);
     /// ```
     Target {
@@ -66,7 +67,7 @@ pub enum BatchSizing {
 /// use sortie_batcher::{BatchConfig, Overload};
 ///
 /// // A service that rejects requests rather than answering late.
-/// let config = BatchConfig { overload: Overload::Reject, queue_capacity: Some(10_000), ..BatchConfig::latency() };
+/// let config = BatchConfig::latency().with_overload(Overload::Reject).with_queue_capacity(10_000);
 /// assert_eq!(config.capacity(), 10_000);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +94,29 @@ impl Default for BatchConfig {
     }
 }
 
+/// Setters that take and return the configuration, one per field.
+macro_rules! setters {
+    ($($with:ident: $field:ident: $type:ty = $value:expr;)*) => {$(
+        #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+        #[must_use]
+        pub fn $with(mut self, $field: $type) -> Self {
+            self.$field = $value;
+            self
+        }
+    )*};
+}
+
 impl BatchConfig {
+    setters! {
+        with_max_batch_size: max_batch_size: usize = max_batch_size;
+        with_max_wait: max_wait: Duration = max_wait;
+        with_queue_capacity: queue_capacity: usize = Some(queue_capacity);
+        with_overload: overload: Overload = overload;
+        with_in_flight: in_flight: usize = in_flight;
+        with_greedy: greedy: bool = greedy;
+        with_sizing: sizing: BatchSizing = sizing;
+    }
+
     /// For answers that must come soon: 256 rows, 1 ms.
     #[must_use]
     pub fn latency() -> Self {

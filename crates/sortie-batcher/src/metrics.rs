@@ -20,7 +20,7 @@ macro_rules! counters {
         /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};
         ///
         /// let double = batch_fn(|numbers: &[f32]| numbers.iter().map(|x| 2.0 * x).collect());
-        /// let batcher = Batcher::new([()], double, BatchConfig { max_batch_size: 2, ..BatchConfig::default() })?;
+        /// let batcher = Batcher::new([()], double, BatchConfig::default().with_max_batch_size(2))?;
         /// batcher.call_blocking(1.0)?;
         /// let metrics = batcher.metrics();
         /// assert_eq!((metrics.requests, metrics.rows, metrics.batches, metrics.idle), (1, 1, 1, 1)); // it started at once

@@ -110,7 +110,7 @@ struct KeyQueue<R> {
 /// };
 ///
 /// let ms = Duration::from_millis(1);
-/// let mut queue = RequestQueue::new(&BatchConfig { greedy: false, max_wait: 5 * ms, ..BatchConfig::default() });
+/// let mut queue = RequestQueue::new(&BatchConfig::default().with_greedy(false).with_max_wait(5 * ms));
 /// queue.push(0, Priority::Normal, QueuedRequest { request: "a", rows: 1, arrived: ms, deadline: None });
 /// queue.push(0, Priority::High, QueuedRequest { request: "b", rows: 1, arrived: 2 * ms, deadline: None });
 /// let worker = Capacity { free: true, idle: true, linger: None, size: 4, reserved: 0, arrived_since: None };

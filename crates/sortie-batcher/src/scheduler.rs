@@ -36,7 +36,7 @@ const PLANNED_PART: f64 = 0.95;
 /// use sortie_batcher::{BatchConfig, scheduler::Scheduler};
 ///
 /// let ms = Duration::from_millis(1);
-/// let mut scheduler = Scheduler::new(BatchConfig { max_batch_size: 100, in_flight: 1, ..BatchConfig::default() }, 1);
+/// let mut scheduler = Scheduler::new(BatchConfig::default().with_max_batch_size(100).with_in_flight(1), 1);
 /// assert_eq!(scheduler.capacity(0, ms, 7).size, 100);
 /// scheduler.dispatched(0, 7, 7, ms);
 /// assert!(!scheduler.capacity(0, 2 * ms, 7).free);

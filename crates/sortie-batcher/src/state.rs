@@ -124,7 +124,7 @@ pub(crate) struct Retry {
 impl<I, R: 'static> BatcherState<I, R> {
     /// For this number of workers. `refuse` turns an error of the batcher into an answer.
     pub(crate) fn new(config: BatchConfig, workers: usize, metrics: LiveMetrics, refuse: fn(Error) -> R) -> Self {
-        let config = BatchConfig { max_wait: config.max_wait.min(MAX_WAIT), ..config };
+        let config = config.with_max_wait(config.max_wait.min(MAX_WAIT));
         let (queue, scheduler) = (RequestQueue::new(&config), Scheduler::new(config, workers));
         let gone = Arc::new(AtomicUsize::new(0));
         let slab = ReplySlab::new(gone.clone(), refuse);

@@ -51,7 +51,7 @@ impl Future for Running {
 
 #[test]
 fn a_warm_batcher_allocates_for_a_slab_of_answers_and_nothing_else() -> Result<(), Error> {
-    let config = BatchConfig { max_batch_size: 4, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(4);
     let (batcher, mut workers) = Batcher::without_driver([()], Increment, config)?;
     let mut ask = |number: u32| {
         let responses = [0, 1, 2, 3].map(|more| batcher.call(number + more).send());

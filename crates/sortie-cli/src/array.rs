@@ -6,7 +6,7 @@
 
 use std::{io::Read, path::Path};
 
-use sortie::Scalar;
+use sortie::kernel::Scalar;
 
 use crate::terminal;
 

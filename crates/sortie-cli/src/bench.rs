@@ -3,7 +3,7 @@
 use std::{error::Error, io::Write, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
-use sortie::DeviceInfo;
+use sortie::device::DeviceInfo;
 
 use crate::{
     chain::{Chain, Ops},

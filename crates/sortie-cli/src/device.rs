@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use sortie::{Device, DeviceKind, DeviceOptions, Planning};
+use sortie::{
+    Device, DeviceOptions,
+    device::{DeviceKind, Planning},
+};
 
 /// The option `--device`.
 #[derive(Clone, Debug, clap::Args)]
@@ -14,7 +17,9 @@ pub(crate) struct DeviceArgs {
 
 impl DeviceArgs {
     pub(crate) fn options(&self) -> DeviceOptions {
-        DeviceOptions { device: self.device.clone(), ..Default::default() }
+        let mut options = DeviceOptions::default();
+        options.device.clone_from(&self.device);
+        options
     }
 
     /// Opens a device that runs kernels.
@@ -38,7 +43,7 @@ impl DevicePair {
     pub(crate) fn open(args: &DeviceArgs) -> Result<Self, Box<dyn Error>> {
         let planning = Planning { fuse: false, ..Planning::default() };
         let fusing = args.open()?;
-        Ok(Self { fusing, plain: Device::open_with(DeviceOptions { planning, ..args.options() })? })
+        Ok(Self { fusing, plain: Device::open_with(args.options().with_planning(planning))? })
     }
 
     #[cfg(test)]

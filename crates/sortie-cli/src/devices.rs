@@ -4,7 +4,7 @@
 
 use std::{error::Error, io::Write};
 
-use sortie::{Device, DeviceInfo};
+use sortie::{Device, device::DeviceInfo};
 
 use crate::{size::shown as bytes, table::table};
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn noop() -> sortie::Result<DeviceInfo> {
-        let options = sortie::DeviceOptions { device: Some("noop".into()), ..Default::default() };
+        let options = sortie::DeviceOptions::default().with_device("noop");
         Ok(Device::open_with(options)?.info().clone())
     }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sortie::{Device, Kernel, KernelOptions};
+use sortie::{Device, Kernel, kernel::KernelOptions};
 
 use crate::{device::DeviceArgs, input, terminal};
 
@@ -29,7 +29,9 @@ impl KernelArgs {
     pub(crate) fn open(&self) -> Result<(Device, Kernel), Box<dyn Error>> {
         let source = input::source(&self.path)?;
         let device = self.device.open()?;
-        let options = KernelOptions { entry: self.entry.clone(), constants: self.constant.clone() };
+        let mut options = KernelOptions::default();
+        options.entry.clone_from(&self.entry);
+        options.constants.clone_from(&self.constant);
         let kernel = device.kernel_with(&source, &options).map_err(|error| self.explain(&error))?;
         Ok((device, kernel))
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, time::SystemTime};
 
-use sortie::DeviceInfo;
+use sortie::device::DeviceInfo;
 
 /// The release series of wgpu that this is built with; a test compares it with the lock file.
 const WGPU: &str = "30";

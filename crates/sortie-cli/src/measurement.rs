@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Batch, Device, DeviceKind, Run, Ticket};
+use sortie::{Batch, Device, Run, Ticket, device::DeviceKind};
 
 /// The number of submissions in flight that is fastest. The built-in CPU is fastest when each batch is waited for.
 pub(crate) fn max_in_flight(device: &Device) -> usize {

@@ -3,7 +3,7 @@
 use std::{error::Error, io::Write, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sortie::{Device, Findings};
+use sortie::{Device, tune::TuneReport};
 
 use crate::{device::DeviceArgs, terminal};
 
@@ -29,7 +29,7 @@ impl Tune {
         let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::new(1000).with_style(style).with_message(format!("{} s", self.seconds));
-        let findings = Findings::measure(&options, Duration::from_secs(self.seconds), |done| {
+        let findings = TuneReport::measure(&options, Duration::from_secs(self.seconds), |done| {
             bar.set_position((done * 1000.0) as u64);
         })?;
         bar.finish_and_clear();

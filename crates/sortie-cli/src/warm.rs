@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Device, Kernel, KernelOptions};
+use sortie::{Device, Kernel, kernel::KernelOptions};
 
 use crate::{
     device::DeviceArgs,
@@ -86,7 +86,8 @@ impl Warm {
     }
 
     fn compile(&self, device: &Device, source: &str, entry: &str) -> sortie::Result<Duration> {
-        let options = KernelOptions { entry: Some(entry.into()), constants: self.constant.clone() };
+        let mut options = KernelOptions::default().with_entry(entry);
+        options.constants.clone_from(&self.constant);
         let start = Instant::now();
         device.kernel_with(source, &options)?;
         Ok(start.elapsed())

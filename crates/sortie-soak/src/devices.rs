@@ -21,7 +21,7 @@ pub fn open(name: &str) -> Result<Device> {
 /// # Errors
 /// As [`Device::open_with`].
 pub fn open_with(name: &str, options: DeviceOptions) -> Result<Device> {
-    Device::open_with(DeviceOptions { device: Some(name.into()), ..options })
+    Device::open_with(options.with_device(name))
 }
 
 /// Whether this machine has it.

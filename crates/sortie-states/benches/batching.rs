@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Device, DeviceKind, DeviceOptions, Reading};
+use sortie::{BatchConfig, Device, DeviceOptions, Reading, device::DeviceKind};
 use sortie_bench::{Args, Line, Outcome, Report, Rounds, quantile};
 use sortie_states::{BatchedStates, Gradient, Result, State, States, StatesFuture, reference};
 
@@ -45,7 +45,7 @@ fn main() -> Outcome<()> {
         if info.kind == DeviceKind::Noop || info.backend == "gl" || !args.matches("--device", &info.name) {
             continue;
         }
-        let options = DeviceOptions { device: Some(index.to_string()), ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_device(index.to_string());
         let device = Device::open_with(options)?;
         let (states, report) = (States::new(&device)?, Report::new("states", args.json));
         let bench = Bench { device, states, name: info.name, effort, json: args.json, report };
@@ -192,7 +192,7 @@ impl Bench {
     /// Batch sizes by threads.
     fn sizes(&self) -> Outcome<()> {
         let rows = SIZES.map(|size| {
-            let config = BatchConfig { max_batch_size: size, ..BatchConfig::default() };
+            let config = BatchConfig::default().with_max_batch_size(size);
             Row {
                 label: thousands(size as f64),
                 case: format!("size={size}"),

@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     let device = Device::open()?;
     let states = States::new(&device)?;
     // With room for all requests, so that no caller waits for the queue.
-    let config = BatchConfig { queue_capacity: Some(STATES), ..BatchConfig::default() };
+    let config = BatchConfig::default().with_queue_capacity(STATES);
     let batched = BatchedStates::new(&device, config)?;
     let many: Vec<_> = (0..STATES as u32).map(scrambled).collect();
     let expected = reference::compute_gradients(&many);

@@ -7,7 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use sortie::{BatchConfig, BatchMetrics, Batcher, CallOptions, Fleet, OnDevice, ResponseFuture};
+use sortie::{
+    BatchConfig, Batcher, Fleet,
+    batcher::{BatchMetrics, CallOptions, OnDevice, ResponseFuture},
+};
 
 use crate::{
     answer::Answer,
@@ -66,7 +69,7 @@ impl BatchedStates {
     ///
     /// ```
     /// use std::time::Instant;
-    /// use sortie::{BatchConfig, CallOptions, Device, ErrorKind};
+    /// use sortie::{BatchConfig, Device, ErrorKind, batcher::CallOptions};
     /// use sortie_states::{BatchedStates, State};
     ///
     /// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;

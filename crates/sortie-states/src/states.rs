@@ -1,7 +1,7 @@
 //! Every operation on a device.
 
 use bytemuck::Pod;
-use sortie::{Batch, Device, Grid, Kernel, KernelOptions, Reading};
+use sortie::{Batch, Device, Grid, Kernel, Reading, kernel::KernelOptions};
 
 use crate::{
     blend::Blends,
@@ -58,12 +58,9 @@ impl States {
     /// # Errors
     /// [`Device`](crate::StatesError::Device) when the device refuses them, for example because it is lost.
     pub fn new(device: &Device) -> Result<Self> {
-        let constants = vec![("factor".into(), factor())];
-        let distance = |entry: &str| {
-            device.kernel_with(DISTANCE, &KernelOptions { entry: Some(entry.into()), ..KernelOptions::default() })
-        };
+        let distance = |entry: &str| device.kernel_with(DISTANCE, &KernelOptions::default().with_entry(entry));
         Ok(Self {
-            gradient: device.kernel_with(GRADIENT, &KernelOptions { constants, ..KernelOptions::default() })?,
+            gradient: device.kernel_with(GRADIENT, &KernelOptions::default().with_constant("factor", factor()))?,
             blend: device.kernel(BLEND)?,
             state_distance: distance("state_distance")?,
             geodesic_distance: distance("geodesic_distance")?,

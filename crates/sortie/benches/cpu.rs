@@ -191,7 +191,7 @@ impl<'a> OnDevice<'a> {
 }
 
 fn open(name: &str) -> Option<Device> {
-    Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() }).ok()
+    Device::open_with(DeviceOptions::default().with_device(name)).ok()
 }
 
 fn main() -> Outcome<()> {

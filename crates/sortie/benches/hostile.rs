@@ -22,7 +22,11 @@ use std::{
     time::Duration,
 };
 
-use sortie::{Bind, BindingInfo, CacheDir, Device, DeviceKind, DeviceOptions, Grid, Kernel, KernelOptions};
+use sortie::{
+    Bind, Device, DeviceOptions, Grid, Kernel,
+    device::{CacheDir, DeviceKind},
+    kernel::{BindingInfo, KernelOptions},
+};
 
 use sortie_bench::Args;
 
@@ -93,12 +97,8 @@ fn main() -> ExitCode {
 fn child(device: &str, family: &str, size: usize) {
     limit();
     // The limits are tested here, not the budget.
-    let options = DeviceOptions {
-        device: Some(device.into()),
-        cache: CacheDir::Off,
-        compile_budget: Duration::MAX,
-        ..Default::default()
-    };
+    let options =
+        DeviceOptions::default().with_device(device).with_cache(CacheDir::Off).with_compile_budget(Duration::MAX);
     let device = match Device::open_with(options) {
         Ok(device) => device,
         Err(error) => return println!("no device: {error}"),
@@ -123,8 +123,9 @@ fn compile(device: &Device, family: &Family, size: usize) -> sortie::Result<Kern
         DeviceKind::Cpu => (family.make)(size),
         _ => (family.make)(size).replace(START, "if arrayLength(&o) < 64u { return; }"),
     };
-    let entry = (family.name == "entry_points").then(|| "main".into());
-    device.kernel_with(&source, &KernelOptions { entry, ..Default::default() })
+    let options = KernelOptions::default();
+    let options = if family.name == "entry_points" { options.with_entry("main") } else { options };
+    device.kernel_with(&source, &options)
 }
 
 /// Runs one workgroup, which returns at once.

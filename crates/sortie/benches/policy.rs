@@ -15,7 +15,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Batch, Buffer, Device, DeviceKind, DeviceOptions, Grid, Kernel, Split, SubmitPolicy, Ticket};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Ticket,
+    device::DeviceKind,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Args, Case, Contender, Line, Outcome, Report, Rounds};
 
 const MIX: &str = "
@@ -64,7 +68,7 @@ struct Runner {
 impl Runner {
     fn new(name: &str, in_flight: usize, items: usize) -> sortie::Result<Self> {
         let policy = Some(SubmitPolicy { split: Split::Never, in_flight });
-        let device = Device::open_with(DeviceOptions { device: Some(name.into()), policy, ..Default::default() })?;
+        let device = Device::open_with(DeviceOptions::default().with_device(name).with_policy(policy))?;
         let buffers = [device.zeros(items)?, device.zeros(items)?];
         Ok(Self { mix: device.kernel(MIX)?, device, buffers })
     }
@@ -130,7 +134,7 @@ fn bench(index: &str, device: &str, budget: Duration, args: &Args, report: &mut 
         ratios.extend(rated.map(|(at, contender)| (contender.name, samples.ratio(at, contender.baseline, 0))));
     }
     let verdict = verdict(&ratios);
-    let tuned = Device::open_with(DeviceOptions { device: Some(index.into()), ..Default::default() })?.policy();
+    let tuned = Device::open_with(DeviceOptions::default().with_device(index))?.policy();
     if !args.json {
         println!("verdict: {verdict}; the tuning file, or the default, says {tuned}");
     }

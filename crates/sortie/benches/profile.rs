@@ -9,7 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Buffer, Device, DeviceKind, DeviceOptions, Grid, Kernel, Split, SubmitPolicy};
+use sortie::{
+    Buffer, Device, DeviceOptions, Grid, Kernel,
+    device::DeviceKind,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const MIX: &str = "
@@ -40,14 +44,14 @@ struct Runner {
     device: Device,
     mix: Kernel,
     buffers: [Buffer<f32>; 2],
-    trace: Option<sortie::Trace>,
+    trace: Option<sortie::profile::Trace>,
 }
 
 impl Runner {
     fn new(index: &str, items: usize, profiling: Profiling) -> sortie::Result<Self> {
         // Whole batches: learned estimates could split one contender's batches and not those of another.
         let policy = Some(SubmitPolicy { split: Split::Never, ..Default::default() });
-        let device = Device::open_with(DeviceOptions { device: Some(index.into()), policy, ..Default::default() })?;
+        let device = Device::open_with(DeviceOptions::default().with_device(index).with_policy(policy))?;
         let path = std::env::temp_dir().join(format!("sortie-bench-{}.json", std::process::id()));
         let trace = if profiling == Profiling::Traced { Some(device.trace(path)?) } else { None };
         let buffers = [device.zeros(items)?, device.zeros(items)?];

@@ -21,8 +21,9 @@ use std::{
 };
 
 use sortie::{
-    BatchConfig, BatchSizing, Batcher, Device, DeviceKind, DeviceOptions, ErrorKind, OnDevice, Overload,
-    ResponseFuture, Rows,
+    BatchConfig, Batcher, Device, DeviceOptions, ErrorKind,
+    batcher::{BatchSizing, OnDevice, Overload, ResponseFuture, Rows},
+    device::DeviceKind,
 };
 use sortie_bench::{Args, quantile};
 
@@ -63,7 +64,7 @@ fn main() -> sortie::Result<()> {
         info.kind != DeviceKind::Noop && info.backend != "gl" && args.matches("--device", &info.name)
     });
     for (index, info) in wanted {
-        let device = Device::open_with(DeviceOptions { device: Some(index.to_string()), ..Default::default() })?;
+        let device = Device::open_with(DeviceOptions::default().with_device(index.to_string()))?;
         bench(&device, &info.name, Duration::from_secs(if args.quick { 1 } else { 5 }), args.json)?;
     }
     Ok(())
@@ -157,7 +158,7 @@ fn work() -> Work {
 
 /// Rows a second in full batches, for callers that keep three batches in flight.
 fn capacity(device: &Device, steps: f64, time: Duration) -> sortie::Result<f64> {
-    let batcher = Batcher::new(device, work(), BatchConfig { max_batch_size: 256, ..BatchConfig::default() })?;
+    let batcher = Batcher::new(device, work(), BatchConfig::default().with_max_batch_size(256))?;
     // The first batches compile and allocate.
     for rows in [1, 16, 256] {
         batcher.call_blocking(vec![steps as f32; rows])?;
@@ -205,7 +206,7 @@ impl Load {
     fn offer(self, device: &Device) -> sortie::Result<Outcome> {
         let Self { target, load, capacity, steps, time } = self;
         let (sizing, overload) = (BatchSizing::Target { p99: target }, Overload::Reject);
-        let batcher = Batcher::new(device, work(), BatchConfig { sizing, overload, ..BatchConfig::default() })?;
+        let batcher = Batcher::new(device, work(), BatchConfig::default().with_sizing(sizing).with_overload(overload))?;
         let each = load * capacity / GENERATORS as f64;
         let begin = Instant::now() + Duration::from_millis(10);
         let collected = thread::scope(|scope| {

@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, device::Planning};
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const ROWS: usize = 1024;
@@ -185,7 +185,7 @@ fn by_matrixmultiply(a: *const f32, b: *const f32, c: *mut f32) {
 
 fn open(name: &str, fuse: bool) -> Option<Device> {
     let planning = Planning { fuse, ..Planning::default() };
-    Device::open_with(DeviceOptions { device: Some(name.into()), planning, ..DeviceOptions::default() }).ok()
+    Device::open_with(DeviceOptions::default().with_device(name).with_planning(planning)).ok()
 }
 
 type Contenders = Vec<(&'static str, Box<dyn Work>)>;

@@ -6,7 +6,10 @@
 
 use std::time::Instant;
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Device, DeviceJob, Grid, Kernel};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, Grid, Kernel,
+    batcher::{Answers, DeviceJob},
+};
 
 const TASKS: u32 = 1000;
 const REQUESTS: u32 = 100;

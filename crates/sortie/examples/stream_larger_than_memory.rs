@@ -6,7 +6,10 @@
 
 use std::convert::Infallible;
 
-use sortie::{Device, DeviceOptions, Sink, Source, Stream};
+use sortie::{
+    Device, DeviceOptions, Stream,
+    stream::{Sink, Source},
+};
 
 /// Sizes of the data and of the device's memory limit.
 const ELEMENTS: u32 = 32 << 20;
@@ -21,7 +24,7 @@ const STEP: &str = "
     }";
 
 fn main() -> sortie::Result<()> {
-    let device = Device::open_with(DeviceOptions { memory_budget: Some(BUDGET), ..Default::default() })?;
+    let device = Device::open_with(DeviceOptions::default().with_memory_budget(BUDGET))?;
     let step = device.kernel(STEP)?;
 
     // The data never exists as a whole: it is generated on demand and checked as it comes out.

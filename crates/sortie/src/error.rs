@@ -64,7 +64,7 @@ pub(crate) struct OpName {
 /// ```
 /// use sortie::{Device, DeviceOptions, ErrorKind};
 ///
-/// let device = Device::cpu_with(DeviceOptions { memory_budget: Some(1 << 20), ..Default::default() })?;
+/// let device = Device::cpu_with(DeviceOptions::default().with_memory_budget(1 << 20))?;
 /// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind().clone()) {
 ///     Err(ErrorKind::OutOfMemory { wanted, budget }) => assert_eq!((wanted, budget), (4 << 20, 1 << 20)),
 ///     other => panic!("{other:?}"), // there are more kinds to come
@@ -111,11 +111,11 @@ pub enum ErrorKind {
     NotSubmitted,
     /// The deadline had passed.
     Expired,
-    /// The queue was full, or the answer would have come later than the [target](crate::BatchSizing::Target).
+    /// The queue was full, or the answer would have come later than the [target](crate::batcher::BatchSizing::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,
-    /// A [job](crate::DeviceJob) does not take this input.
+    /// A [job](crate::batcher::DeviceJob) does not take this input.
     Input,
     /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
     Poisoned,
@@ -124,9 +124,9 @@ pub enum ErrorKind {
     Race,
     /// A file could not be written.
     File,
-    /// The [source](crate::Source) of a stream failed; what it said is the source of the error.
+    /// The [source](crate::stream::Source) of a stream failed; what it said is the source of the error.
     Source,
-    /// The [sink](crate::Sink) of a stream failed; what it said is the source of the error.
+    /// The [sink](crate::stream::Sink) of a stream failed; what it said is the source of the error.
     Sink,
     /// A defect of this crate or of the driver; please report it.
     Internal,
@@ -163,7 +163,7 @@ impl Error {
         if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
     }
 
-    /// For a [`DeviceJob`](crate::DeviceJob): an input that it does not take, and why.
+    /// For a [`DeviceJob`](crate::batcher::DeviceJob): an input that it does not take, and why.
     ///
     /// ```
     /// use sortie::{Error, ErrorKind};

@@ -5,7 +5,7 @@ use std::{fmt, sync::LazyLock};
 /// What kind of processor a device runs on.
 ///
 /// ```
-/// use sortie::{Device, DeviceKind};
+/// use sortie::{Device, device::DeviceKind};
 ///
 /// let device = Device::open()?;
 /// if matches!(device.info().kind, DeviceKind::Cpu | DeviceKind::Software) {

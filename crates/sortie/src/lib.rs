@@ -31,15 +31,15 @@
 //!
 //! | to | use | guide |
 //! |---|---|---|
-//! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`]; [`Tensor`] for ops that fuse | `batching.md` |
-//! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | `replay.md` |
-//! | make batches of many callers' requests | [`Batcher`], with [`Rows`], [`RowReplays`] or a [`DeviceJob`] of one's own; [`Fleet`] for several devices | `batcher.md` |
-//! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | `profiling.md` |
+//! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`]; [`Tensor`] for ops that fuse | [`guide::batching`] |
+//! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | [`guide::replay`] |
+//! | make batches of many callers' requests | [`Batcher`], with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays) or a [`DeviceJob`](batcher::DeviceJob) of one's own; [`Fleet`] for several devices | [`guide::batcher`] |
+//! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | [`guide::profiling`] |
 //! | work on more than fits into memory | [`Stream`] | |
 //! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | |
-//! | know what went wrong | [`Error`], [`ErrorKind`] | `troubleshooting.md` |
+//! | know what went wrong | [`Error`], [`ErrorKind`] | [`guide::troubleshooting`] |
 //!
-//! The guides are in the repository, in `docs/guides`. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).
+//! The [`guide`]s explain each of them. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).
 //!
 //! What a batch takes, op by op, is one more thing to ask it for:
 //!
@@ -73,21 +73,21 @@
 //! | `plan` | plans found again, completed, cut by cost, given memory |
 //! | `launch` | one path from a batch or a run of a replay to the submit queue |
 //! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
-//! | `policy` | [`SubmitPolicy`], [`Split`]: how batches are cut into submissions |
-//! | `batcher` | [`Batcher`], [`DeviceJob`], [`Fleet`]: requests of many callers become batches on devices |
-//! | `stream` | [`Stream`], [`Source`], [`Sink`]: data larger than memory, window by window |
-//! | `tune` | [`Device::tune`], [`TuneReport`]: measuring a device |
+//! | `policy` | [`SubmitPolicy`](policy::SubmitPolicy), [`Split`](policy::Split): how batches are cut into submissions |
+//! | `batcher` | [`Batcher`], [`DeviceJob`](batcher::DeviceJob), [`Fleet`]: requests of many callers become batches on devices |
+//! | `stream` | [`Stream`], [`Source`](stream::Source), [`Sink`](stream::Sink): data larger than memory, window by window |
+//! | `tune` | [`Device::tune`], [`TuneReport`](tune::TuneReport): measuring a device |
 //! | `tuning` | what was measured, and its file |
 //! | `finish` | [`Ticket`], [`Reading`]: how batches end, and the data that they read back |
 //! | `submit` | the order in which a device is given its work, and the threads that do so |
 //! | `error` | [`Error`] |
-//! | `info` | [`DeviceInfo`], [`Limits`]: what a device is |
-//! | `options` | [`DeviceOptions`], [`TuningFile`], [`CacheDir`]: how it is opened |
+//! | `info` | [`DeviceInfo`](device::DeviceInfo), [`Limits`](device::Limits): what a device is |
+//! | `options` | [`DeviceOptions`], [`TuningFile`](device::TuningFile), [`CacheDir`](device::CacheDir): how it is opened |
 //! | `lost` | whether it is gone |
 //! | `clock` | time |
 //! | `file` | files that one process leaves for the next |
-//! | `profile` | [`Profile`], [`Trace`], [`Watch`]: what batches took |
-//! | `metrics` | [`Metrics`]: what a device has done |
+//! | `profile` | [`Profile`](profile::Profile), [`Trace`](profile::Trace), [`Watch`](profile::Watch): what batches took |
+//! | `metrics` | [`Metrics`](metrics::Metrics): what a device has done |
 //!
 //! Planning and the batcher are crates of their own: `sortie-plan`, and [`sortie-batcher`](sortie_batcher), which knows nothing of devices.
 
@@ -98,65 +98,54 @@
 pub use {bytemuck, half, sortie_batcher, wgpu};
 
 mod backend;
-mod batch;
-mod batcher;
+pub mod batch;
+pub mod batcher;
 mod clock;
-mod device;
+pub mod device;
 mod error;
 mod exit;
 mod file;
 mod finish;
 mod info;
-mod kernel;
+pub mod kernel;
 mod launch;
 mod lost;
 mod memory;
-mod metrics;
+pub mod metrics;
 mod options;
 mod plan;
-mod policy;
-mod profile;
+pub mod policy;
+pub mod profile;
 mod replay;
-mod stream;
+pub mod stream;
 mod submit;
-mod tensor;
-mod tune;
+pub mod tensor;
+pub mod tune;
 mod tuning;
 
+#[doc(inline)]
 pub use self::{
-    batch::{Batch, Bind, Dispatch, Extent, Grid, PlanSummary, Record, Slot, Typed},
-    batcher::{
-        Action, Answers, BatchConfig, BatchFn, BatchMetrics, BatchSizing, Batcher, CallOptions, DeviceAnswers,
-        DeviceJob, DeviceRun, DeviceWorker, Driver, Fleet, FlushReason, IntoAnswers, IntoWorkers, Job, OnDevice,
-        Overload, Percentiles, Priority, ResponseFuture, RowReplays, Rows, ServiceTime, Stage, Threads, Worker,
-        WorkerMetrics, batch_fn,
-    },
-    device::{Buffer, Device, Slice},
+    batch::{Batch, Bind, Dispatch, Grid, Record, Slot},
+    batcher::{BatchConfig, Batcher, Fleet, Job},
+    device::{Buffer, Device, DeviceOptions, Slice},
     error::{Error, ErrorKind, Result},
-    finish::{Readable, Reading, Ticket},
-    info::{DeviceInfo, DeviceKind, Limits},
-    kernel::{BindingInfo, Kernel, KernelOptions, Scalar},
-    metrics::Metrics,
-    options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
-    policy::{ParseSplitError, Split, SubmitPolicy},
-    profile::{OpProfile, Profile, ScopeProfile, Stages, StepProfile, TimestampTier, Trace, Watch},
+    finish::{Reading, Ticket},
+    kernel::Kernel,
     replay::{Output, Replay, Run},
-    stream::{Progress, Sink, Source, Stream, Windows},
-    tensor::{Element, Float, Signed, Tensor},
-    tune::{ItemTiming, MatmulReport, MatmulTiming, Strategy, Timing, TuneReport, Workload},
+    stream::Stream,
+    tensor::Tensor,
 };
 
-/// The programs in the guides, which run as doctests.
-#[cfg(doctest)]
-mod guides {
+/// Guides, chapter by chapter. Their programs run as doctests.
+pub mod guide {
     #[doc = include_str!("../../../docs/guides/batcher.md")]
-    struct Batcher;
+    pub mod batcher {}
     #[doc = include_str!("../../../docs/guides/batching.md")]
-    struct Batching;
+    pub mod batching {}
     #[doc = include_str!("../../../docs/guides/profiling.md")]
-    struct Profiling;
+    pub mod profiling {}
     #[doc = include_str!("../../../docs/guides/replay.md")]
-    struct Replay;
+    pub mod replay {}
     #[doc = include_str!("../../../docs/guides/troubleshooting.md")]
-    struct Troubleshooting;
+    pub mod troubleshooting {}
 }

@@ -11,11 +11,12 @@ use crate::policy::SubmitPolicy;
 /// ```
 /// use sortie::{Device, DeviceOptions};
 ///
-/// let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+/// let device = Device::open_with(DeviceOptions::default().with_device("noop"))?;
 /// assert_eq!(device.info().backend, "noop");
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DeviceOptions {
     /// Name (any part of it, in any case) or index in [`Device::list`](crate::Device::list) of the device to open; `"cpu"` is the
     /// built-in CPU, `"noop"` wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best
@@ -54,7 +55,7 @@ pub struct DeviceOptions {
     /// ```
     /// use sortie::{Device, DeviceOptions, ErrorKind, Grid};
     ///
-    /// let device = Device::cpu_with(DeviceOptions { portable: true, ..Default::default() })?;
+    /// let device = Device::cpu_with(DeviceOptions::default().with_portable(true))?;
     /// let kernel = device.kernel("
     ///     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
     ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += 1; }
@@ -81,6 +82,39 @@ pub struct DeviceOptions {
     /// Built-in CPU, with `check_races`: reads of workgroup memory that no invocation has written are reported too. It starts as zeros, so WGSL allows
     /// them; often they are mistakes. Without `check_races` it changes nothing.
     pub check_unwritten: bool,
+}
+
+/// Setters that take and return the options, one per field.
+macro_rules! setters {
+    ($($with:ident: $field:ident: $type:ty = $value:expr;)*) => {$(
+        #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+        #[must_use]
+        pub fn $with(mut self, $field: $type) -> Self {
+            self.$field = $value;
+            self
+        }
+    )*};
+}
+
+impl DeviceOptions {
+    setters! {
+        with_device: device: impl Into<String> = Some(device.into());
+        with_policy: policy: impl Into<Option<SubmitPolicy>> = policy.into();
+        with_memory_budget: memory_budget: u64 = Some(memory_budget);
+        with_pool: pool: PoolLimits = pool;
+        with_planning: planning: Planning = planning;
+        with_tuning: tuning: TuningFile = tuning;
+        with_cache: cache: CacheDir = cache;
+        with_native_immediates: native_immediates: bool = native_immediates;
+        with_native_replay: native_replay: bool = native_replay;
+        with_check_replays: check_replays: bool = check_replays;
+        with_compile_budget: compile_budget: Duration = compile_budget;
+        with_portable: portable: bool = portable;
+        with_threads: threads: usize = Some(threads);
+        with_kernel_budget: kernel_budget: impl Into<Option<Duration>> = kernel_budget.into();
+        with_check_races: check_races: bool = check_races;
+        with_check_unwritten: check_unwritten: bool = check_unwritten;
+    }
 }
 
 impl Default for DeviceOptions {
@@ -110,11 +144,11 @@ impl Default for DeviceOptions {
 /// fusion puts into one kernel.
 ///
 /// ```
-/// use sortie::{Device, DeviceOptions, Planning};
+/// use sortie::{Device, DeviceOptions, device::Planning};
 ///
 /// // To compare: every tensor operation a kernel of its own.
 /// let planning = Planning { fuse: false, ..Default::default() };
-/// let device = Device::cpu_with(DeviceOptions { planning, ..Default::default() })?;
+/// let device = Device::cpu_with(DeviceOptions::default().with_planning(planning))?;
 /// let mut batch = device.batch();
 /// let x = batch.upload(&[1.0_f32; 16], [16]);
 /// let x = batch.exp(x);
@@ -142,10 +176,10 @@ impl Default for Planning {
 /// How much memory may lie idle in a pool, and for how long.
 ///
 /// ```
-/// use sortie::{Device, DeviceOptions, PoolLimits};
+/// use sortie::{Device, DeviceOptions, device::PoolLimits};
 ///
 /// let pool = PoolLimits { bytes: 64 << 20, ..Default::default() };
-/// let device = Device::cpu_with(DeviceOptions { pool, memory_budget: Some(1 << 30), ..Default::default() })?;
+/// let device = Device::cpu_with(DeviceOptions::default().with_pool(pool).with_memory_budget(1 << 30))?;
 /// # let _ = device;
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -168,10 +202,10 @@ impl Default for PoolLimits {
 /// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`MatmulReport::save`](crate::ProductFindings::save) and [`TuneReport::save`](crate::Findings::save).
 ///
 /// ```
-/// use sortie::{Device, DeviceOptions, TuningFile};
+/// use sortie::{Device, DeviceOptions, device::TuningFile};
 ///
 /// // As in a test: nothing is read.
-/// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
+/// let device = Device::cpu_with(DeviceOptions::default().with_tuning(TuningFile::Off))?;
 /// # let _ = device;
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -211,10 +245,10 @@ impl TuningFile {
 /// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
 ///
 /// ```
-/// use sortie::{CacheDir, Device, DeviceOptions};
+/// use sortie::{Device, DeviceOptions, device::CacheDir};
 ///
-/// let options = DeviceOptions { cache: CacheDir::At("/var/cache/my-service".into()), ..Default::default() };
-/// let none = DeviceOptions { cache: CacheDir::Off, ..options.clone() };
+/// let options = DeviceOptions::default().with_cache(CacheDir::At("/var/cache/my-service".into()));
+/// let none = options.clone().with_cache(CacheDir::Off);
 /// assert_eq!(Device::cpu_with(none)?.cache_file(), None);
 /// # Ok::<(), sortie::Error>(())
 /// ```

@@ -29,7 +29,7 @@ fn turn() -> MutexGuard<'static, ()> {
 #[test]
 fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()> {
     let _turn = turn();
-    let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })?;
+    let device = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     let kernel = device.kernel(ADD)?;
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
     let record = |batch: &mut Batch| {

@@ -8,7 +8,7 @@ use std::{
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
-use sortie::{Device, DeviceOptions, Metrics};
+use sortie::{Device, DeviceOptions, metrics::Metrics};
 
 /// Adds up what is published, by name and label.
 #[derive(Clone, Default)]
@@ -82,7 +82,7 @@ impl Book {
 
     /// Opens a device that publishes here.
     fn open(&self, name: &str) -> Device {
-        let options = DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_device(name);
         metrics::with_local_recorder(self, || Device::open_with(options)).expect("it opens anywhere")
     }
 

@@ -11,7 +11,12 @@ use std::{
     time::Duration,
 };
 
-use sortie::{CacheDir, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Split, TuneReport};
+use sortie::{
+    Device, DeviceOptions, ErrorKind, Grid,
+    device::{CacheDir, DeviceKind},
+    policy::Split,
+    tune::TuneReport,
+};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -76,7 +81,7 @@ impl Subscriber for Log {
 }
 
 fn open(name: &str) -> Device {
-    let options = DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device(name);
     Device::open_with(options).expect("it opens")
 }
 
@@ -286,7 +291,7 @@ fn what_is_no_tuning_file_is_ignored_with_one_warning_and_left_alone() {
 /// A child: saving fails each time, and both times it is a plain error.
 #[test]
 fn saves_findings_twice() {
-    let options = DeviceOptions { device: Some("cpu".into()), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device("cpu");
     let findings = LazyLock::new(|| TuneReport::measure(&options, Duration::from_millis(1), |_| {}).expect("it runs"));
     twice(|| {
         let error = findings.save().expect_err("it is no tuning file");
@@ -304,11 +309,7 @@ fn what_is_no_pipeline_cache_is_ignored_with_one_warning() {
         return;
     };
     let folder = folder("cache");
-    let options = DeviceOptions {
-        device: Some(index.to_string()),
-        cache: CacheDir::At(folder.clone()),
-        ..DeviceOptions::default()
-    };
+    let options = DeviceOptions::default().with_device(index.to_string()).with_cache(CacheDir::At(folder.clone()));
     let device = Device::open_with(options).expect("it is listed");
     device.save_cache().expect("a file");
     let path = device.cache_file().expect("it was written").to_owned();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, DeviceJob, Grid, Kernel, OnDevice};
+use sortie::{Batch, BatchConfig, Batcher, Grid, Kernel, batcher::{Answers, DeviceJob, OnDevice}};
 
 use crate::callers::Service;
 use crate::comparison::Outcome;
@@ -38,7 +38,7 @@ pub(crate) fn computed(limit: usize) -> Outcome<impl Service> {
 
 /// All but the limit is as it comes.
 fn start<J: DeviceJob>(job: J, limit: usize) -> Outcome<Ours<J>> {
-    let config = BatchConfig { max_batch_size: limit, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(limit);
     Ok(Ours(Batcher::new(&sortie::Device::cpu()?, job, config)?))
 }
 

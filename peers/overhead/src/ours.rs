@@ -7,7 +7,7 @@ use crate::comparison::{Outcome, Runner};
 
 /// Opens the device whose name contains `name`.
 pub(crate) fn open(name: &str, native_replay: bool) -> Outcome<Device> {
-    Ok(Device::open_with(DeviceOptions { device: Some(name.into()), native_replay, ..DeviceOptions::default() })?)
+    Ok(Device::open_with(DeviceOptions::default().with_device(name).with_native_replay(native_replay))?)
 }
 
 /// A batch for every run.

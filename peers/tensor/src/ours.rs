@@ -9,7 +9,7 @@ use crate::operands::{COLUMNS, ChainOperands, ProductOperands, ROWS, SIDE};
 
 /// Opens the device whose name contains `name`.
 pub(crate) fn open(name: &str) -> Outcome<Device> {
-    Ok(Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() })?)
+    Ok(Device::open_with(DeviceOptions::default().with_device(name))?)
 }
 
 /// The chain on resident buffers.

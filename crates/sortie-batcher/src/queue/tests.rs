@@ -7,7 +7,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 
 fn config() -> BatchConfig {
-    BatchConfig { max_batch_size: 4, max_wait: 5 * MS, greedy: false, ..BatchConfig::default() }
+    BatchConfig::default().with_max_batch_size(4).with_max_wait(5 * MS).with_greedy(false)
 }
 
 /// A device with so many of two flights under way.
@@ -52,7 +52,7 @@ fn a_batch_flies_when_it_is_full_or_its_oldest_request_has_waited() {
 #[test]
 fn waits_shorter_than_a_millisecond_are_kept() {
     let us = Duration::from_micros(1);
-    let mut queue = RequestQueue::new(&BatchConfig { max_wait: 30 * us, ..config() });
+    let mut queue = RequestQueue::new(&config().with_max_wait(30 * us));
     queue.push(0, Priority::Normal, QueuedRequest { arrived: 7 * us, ..one(0, 1) });
     assert_eq!(queue.decide(36 * us, &flying(1), false), Decision::Until(Some(37 * us)));
     assert_eq!(queue.decide(37 * us, &flying(1), false), Decision::Start(0, FlushReason::Waited));
@@ -68,7 +68,7 @@ fn nothing_flies_while_enough_is_under_way() {
 
 #[test]
 fn a_greedy_batch_flies_when_nothing_is_under_way() {
-    let mut queue = RequestQueue::new(&BatchConfig { greedy: true, ..config() });
+    let mut queue = RequestQueue::new(&config().with_greedy(true));
     request(&mut queue, 1, 1);
     assert_eq!(queue.decide(MS, &flying(0), false), Decision::Start(0, FlushReason::Idle));
     assert_eq!(queue.decide(MS, &flying(1), false), Decision::Until(Some(6 * MS)));
@@ -76,7 +76,7 @@ fn a_greedy_batch_flies_when_nothing_is_under_way() {
 
 #[test]
 fn a_greedy_batch_waits_for_callers_who_come_back() {
-    let mut queue = RequestQueue::new(&BatchConfig { greedy: true, ..config() });
+    let mut queue = RequestQueue::new(&config().with_greedy(true));
     request(&mut queue, 1, 1);
     let waits = Capacity { linger: Some(LingerTarget { rows: 4, until: 3 * MS }), ..flying(0) };
     assert_eq!(queue.decide(MS, &waits, false), Decision::Until(Some(3 * MS)));
@@ -93,7 +93,7 @@ fn closing_flies_all_that_waits() {
 
 #[test]
 fn what_is_left_to_others_is_not_taken() {
-    let mut queue = RequestQueue::new(&BatchConfig { greedy: true, ..config() });
+    let mut queue = RequestQueue::new(&config().with_greedy(true));
     (0..7).for_each(|number| request(&mut queue, 0, number));
     let taker = |left| Capacity { reserved: left, ..flying(0) };
     assert_eq!(queue.decide(MS, &taker(7), false), Decision::Until(None));
@@ -119,7 +119,7 @@ fn different_keys_never_share_a_batch_and_the_one_that_waited_longer_goes_first(
 
 #[test]
 fn lines_of_keys_that_are_gone_do_not_pile_up() {
-    let mut queue = RequestQueue::new(&BatchConfig { queue_capacity: Some(1000), ..config() });
+    let mut queue = RequestQueue::new(&config().with_queue_capacity(1000));
     (0..100).for_each(|key| queue.push(key, Priority::Normal, one(0, 0)));
     (0..100).for_each(|key| assert_eq!(numbers(&take(&mut queue, key, 0, 4)), [0]));
     (100..200).for_each(|key| {
@@ -445,7 +445,7 @@ fn whatever_happens_each_request_leaves_once_in_order_and_within_the_limits() {
     };
     let limits = (1..6_usize, 0..9_u32, 1..4_usize, any::<bool>());
     proptest!(run, |(events in prop::collection::vec(event(), 1..60), (size, wait, in_flight, greedy) in limits)| {
-        let config = BatchConfig { max_batch_size: size, max_wait: wait * MS, in_flight, greedy, ..BatchConfig::default() };
+        let config = BatchConfig::default().with_max_batch_size(size).with_max_wait(wait * MS).with_in_flight(in_flight).with_greedy(greedy);
         live(events, config)?;
     });
 }

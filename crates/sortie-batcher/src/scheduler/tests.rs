@@ -8,7 +8,7 @@ const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
 fn config() -> BatchConfig {
-    BatchConfig { max_batch_size: 100, max_wait: MS, ..BatchConfig::default() }
+    BatchConfig::default().with_max_batch_size(100).with_max_wait(MS)
 }
 
 /// Devices that take so long for each row, and were measured.
@@ -115,7 +115,7 @@ fn who_is_long_at_work_is_not_waited_for() {
 /// A device with a target of 10 ms that has done batches of 100 rows in 2 ms, and of 10 rows in 1.1 ms: 1 ms, and 10 µs a row.
 fn with_a_target(overload: Overload) -> Scheduler {
     let sizing = BatchSizing::Target { p99: 10 * MS };
-    let mut scheduler = Scheduler::new(BatchConfig { sizing, overload, ..config() }, 1);
+    let mut scheduler = Scheduler::new(config().with_sizing(sizing).with_overload(overload), 1);
     for batch in 0..40_u32 {
         let (rows, time) = if batch % 2 == 0 { (100, 2000) } else { (10, 1100) };
         scheduler.dispatched(0, rows, 0, batch * MS);
@@ -135,7 +135,7 @@ fn with_a_target(overload: Overload) -> Scheduler {
 #[test]
 fn before_anything_is_known_one_request_at_a_time_is_let_in_where_others_are_rejected() {
     let sizing = BatchSizing::Target { p99: 10 * MS };
-    let mut scheduler = Scheduler::new(BatchConfig { sizing, overload: Overload::Reject, ..config() }, 1);
+    let mut scheduler = Scheduler::new(config().with_sizing(sizing).with_overload(Overload::Reject), 1);
     for _ in 0..2 {
         assert_eq!((scheduler.is_in_time(MS, 0, 1), scheduler.is_in_time(MS, 1, 1)), (true, false));
         scheduler.dispatched(0, 1, 0, MS);
@@ -186,7 +186,7 @@ fn what_has_waited_too_long_is_not_taken_where_others_are_rejected() {
 #[test]
 fn before_anything_is_known_as_many_may_wait_as_the_queue_holds() {
     let sizing = BatchSizing::Target { p99: 10 * MS };
-    let mut scheduler = Scheduler::new(BatchConfig { sizing, ..config() }, 1);
+    let mut scheduler = Scheduler::new(config().with_sizing(sizing), 1);
     assert_eq!((scheduler.batch_size(), scheduler.limits()), (1, Some((400, MS))));
     // One row took 1 ms: two are tried next, and a full batch may wait, for nothing says yet that it takes longer.
     scheduler.dispatched(0, 1, 0, Duration::ZERO);

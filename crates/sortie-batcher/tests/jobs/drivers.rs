@@ -49,7 +49,7 @@ fn a_driver_that_refuses_a_worker_fails_the_batcher() {
 #[test]
 fn many_threads_and_workers_answer_each_their_own() {
     let squares = batch_fn(|numbers: &[u64]| numbers.iter().map(|x| x * x).collect());
-    let batcher = Batcher::new([(); 3], squares, BatchConfig { max_batch_size: 16, ..BatchConfig::default() });
+    let batcher = Batcher::new([(); 3], squares, BatchConfig::default().with_max_batch_size(16));
     let batcher = batcher.expect("a batcher");
     thread::scope(|scope| {
         for thread in 0..8 {

@@ -2,15 +2,12 @@
 
 use super::*;
 
-const EIGHT: BatchConfig = BatchConfig {
-    max_batch_size: 8,
-    max_wait: std::time::Duration::from_secs(3600),
-    queue_capacity: Some(1000),
-    overload: sortie_batcher::Overload::Wait,
-    in_flight: 2,
-    greedy: true,
-    sizing: sortie_batcher::BatchSizing::Fixed,
-};
+fn eight() -> BatchConfig {
+    BatchConfig::default()
+        .with_max_batch_size(8)
+        .with_max_wait(std::time::Duration::from_secs(3600))
+        .with_queue_capacity(1000)
+}
 
 #[test]
 fn a_request_that_fails_its_batch_in_whatever_way_fails_alone() {
@@ -21,7 +18,7 @@ fn a_request_that_fails_its_batch_in_whatever_way_fails_alone() {
         (Ask::PanicRun, ErrorKind::JobPanicked, 3),
         (Ask::TooMany, ErrorKind::Shape, 0),
     ] {
-        let (batcher, mut worker, connection) = service(Doubler::default(), EIGHT);
+        let (batcher, mut worker, connection) = service(Doubler::default(), eight());
         let mut asks: Vec<Ask> = (0..8).map(Ask::Double).collect();
         asks[7] = culprit;
         let responses = send(&batcher, &asks);
@@ -42,7 +39,7 @@ fn a_request_that_fails_its_batch_in_whatever_way_fails_alone() {
 
 #[test]
 fn a_failure_that_concerns_all_requests_is_not_tried_again() {
-    let (batcher, mut worker, connection) = service(Doubler::default(), EIGHT);
+    let (batcher, mut worker, connection) = service(Doubler::default(), eight());
     let responses = send(&batcher, &[Ask::Double(1), Ask::Refuse, Ask::Double(3)]);
     steps(&mut worker);
     assert_eq!(kinds(responses), [Err(ErrorKind::Overloaded); 3]);
@@ -52,7 +49,7 @@ fn a_failure_that_concerns_all_requests_is_not_tried_again() {
 
 #[test]
 fn a_worker_that_fails_recovers_and_goes_on() {
-    let (batcher, mut worker, connection) = service(Doubler { reconnects: true, ..Doubler::default() }, EIGHT);
+    let (batcher, mut worker, connection) = service(Doubler { reconnects: true, ..Doubler::default() }, eight());
     let responses = send(&batcher, &[Ask::Double(1), Ask::Disconnect]);
     let done = steps(&mut worker);
     assert!(done.contains(&Action::Recover), "{done:?}");
@@ -65,7 +62,7 @@ fn a_worker_that_fails_recovers_and_goes_on() {
 
 #[test]
 fn with_the_last_worker_the_batcher_is_closed_with_its_error() {
-    let (batcher, mut worker, _) = service(Doubler::default(), EIGHT);
+    let (batcher, mut worker, _) = service(Doubler::default(), eight());
     // Nine make two batches, and one request waits.
     let mut asks = vec![Ask::Double(1); 17];
     asks[0] = Ask::Disconnect;
@@ -83,7 +80,7 @@ fn with_the_last_worker_the_batcher_is_closed_with_its_error() {
 
 #[test]
 fn a_worker_that_is_dropped_fails_what_it_has_and_what_waits() {
-    let (batcher, mut worker, _) = service(Doubler::default(), EIGHT);
+    let (batcher, mut worker, _) = service(Doubler::default(), eight());
     let responses = send(&batcher, &[Ask::Double(1); 9]);
     assert!(matches!(worker.step(false), Action::Start { capacity: 8, .. }));
     drop(worker);
@@ -93,6 +90,6 @@ fn a_worker_that_is_dropped_fails_what_it_has_and_what_waits() {
 
 #[test]
 fn a_batcher_needs_a_worker() {
-    let error = Batcher::new(Vec::new(), Doubler::default(), EIGHT).expect_err("none");
+    let error = Batcher::new(Vec::new(), Doubler::default(), eight()).expect_err("none");
     assert_eq!(error.kind(), ErrorKind::Input);
 }

@@ -70,7 +70,7 @@ impl Job for Gate {
 
 fn gated() -> (Gate, Batcher<Gate>, Worker<Gate>) {
     let gate = Gate::default();
-    let config = BatchConfig { max_batch_size: 1, max_wait: Duration::from_secs(3600), ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(1).with_max_wait(Duration::from_secs(3600));
     let (batcher, mut workers) = Batcher::without_driver([()], gate.clone(), config).expect("a batcher");
     (gate, batcher, workers.pop().expect("one worker"))
 }

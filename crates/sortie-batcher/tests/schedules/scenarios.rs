@@ -67,7 +67,7 @@ fn ask_and_go(state: &Numbers, number: u32) {
 }
 
 fn config() -> BatchConfig {
-    BatchConfig { max_batch_size: 2, queue_capacity: Some(3), in_flight: 2, ..BatchConfig::default() }
+    BatchConfig::default().with_max_batch_size(2).with_queue_capacity(3).with_in_flight(2)
 }
 
 fn closed() -> Error {
@@ -142,7 +142,7 @@ fn callers_of_two_kinds_get_each_their_own_answers() {
 #[test]
 fn those_who_find_no_room_wait_for_it() {
     explore(|| {
-        let config = BatchConfig { queue_capacity: Some(1), in_flight: 1, max_batch_size: 1, ..config() };
+        let config = config().with_queue_capacity(1).with_in_flight(1).with_max_batch_size(1);
         let (_, started) = live(config, 1, asking(&[&[2], &[4], &[6], &[8, 10]]));
         assert_eq!(started, 5);
     });
@@ -159,7 +159,7 @@ fn two_devices_share_the_work() {
 #[test]
 fn without_greed_a_batch_flies_when_it_is_full() {
     explore(|| {
-        let (_, started) = live(BatchConfig { greedy: false, ..config() }, 1, asking(&[&[2], &[4]]));
+        let (_, started) = live(config().with_greedy(false), 1, asking(&[&[2], &[4]]));
         assert_eq!(started, 2);
     });
 }
@@ -192,7 +192,7 @@ fn a_request_that_fails_its_batch_fails_alone() {
 #[test]
 fn without_room_they_are_told_at_once() {
     explore(|| {
-        let config = BatchConfig { queue_capacity: Some(1), overload: Overload::Reject, ..config() };
+        let config = config().with_queue_capacity(1).with_overload(Overload::Reject);
         let callers = [2, 4, 6, 8].map(|number| asking_in_vain(number, ErrorKind::Overloaded));
         let (state, started) = live(config, 1, callers.into());
         assert_eq!(state.metrics().rejected as usize + started, 4);

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sortie::{Batch, Bind, BindingInfo, Device, Grid, Kernel};
+use sortie::{Batch, Bind, Device, Grid, Kernel, kernel::BindingInfo};
 
 pub(crate) use self::buffer::BufferArgument;
 use self::{buffer::is_named, immediates::Immediates};

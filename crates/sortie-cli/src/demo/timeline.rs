@@ -5,7 +5,7 @@
 use std::{error::Error, time::Instant};
 
 use serde_json::{Value, json};
-use sortie::{Device, DeviceKind, Profile, Reading};
+use sortie::{Device, Reading, device::DeviceKind, profile::Profile};
 
 use crate::{
     chain::{Chain, Ops},

@@ -1,14 +1,14 @@
 //! A safe face for the crate `gemm`.
 //!
 //! The only unsafe code of this crate. What it buys: on two hardware threads of an AVX2 core a product of 512³ takes
-//! 0.85 of the time that `matrixmultiply` needs (`cargo bench -p sortie --bench tensor`), and one of 8×384×1536 on a
-//! core with AVX-512 0.4 of it.
+//! 0.85 of the time that `matrixmultiply` needs (`cargo bench -p sortie --bench tensor`), and one of 8×384×1536
+//! on a core with AVX-512 0.4 of it.
 
 #![expect(unsafe_code, reason = "gemm takes pointers and strides; views of matrices have nothing else")]
 
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-/// `product = left · right`, by so many threads of the pool that it is called in.
+/// `product = left · right`, on this many threads of the pool that it is called in.
 pub(super) fn gemm(
     left: &ArrayView2<'_, f32>,
     right: &ArrayView2<'_, f32>,
@@ -21,8 +21,9 @@ pub(super) fn gemm(
     let parallelism = if threads > 1 { gemm::Parallelism::Rayon(threads) } else { gemm::Parallelism::None };
     let (left_strides, right_strides) = (left.strides(), right.strides());
     let [row, column] = [product.strides()[0], product.strides()[1]];
-    // SAFETY: pointers, lengths and strides are those of three views that live until it returns; the assertion says that they fit
-    // together, and the product, borrowed mutably, overlaps neither factor. Nothing is read from it: `read_dst` is false.
+    // SAFETY: pointers, lengths and strides are those of three views that live until it returns; the assertion says
+    // that they fit together, and the product, borrowed mutably, overlaps neither factor. Nothing is read from it:
+    // `read_dst` is false.
     unsafe {
         gemm::gemm(
             m,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use sortie::{BatchConfig, Batcher, Device, Grid, Result, Rows};
+use sortie::{BatchConfig, Batcher, Device, Grid, Result, batcher::Rows};
 
 use super::work::{SLOW, SLOW_ROWS};
 use crate::{

@@ -63,7 +63,7 @@ fn times(task: &Task, full: u64) -> u64 {
 }
 
 fn budgeted(task: &Task) -> Result<Device> {
-    devices::open_with(&task.device, DeviceOptions { memory_budget: Some(BUDGET), ..DeviceOptions::default() })
+    devices::open_with(&task.device, DeviceOptions::default().with_memory_budget(BUDGET))
 }
 
 fn grew(name: &str, before: u64, most: f64, report: &mut Report) {

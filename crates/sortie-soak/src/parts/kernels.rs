@@ -6,7 +6,7 @@ use rustix::{
     process::{Resource, Rlimit, getrlimit, setrlimit},
     time::{ClockId, clock_gettime},
 };
-use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, KernelOptions, Result};
+use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result, kernel::KernelOptions};
 
 use super::wgsl::{self, ADVERSARIES};
 use crate::{
@@ -42,11 +42,10 @@ const MAX_ADDRESS_BYTES: u64 = 3 << 30;
 
 fn run(task: &Task, report: &mut Report) {
     let budget = Some(Duration::from_millis(200));
-    let device =
-        match devices::open_with(&task.device, DeviceOptions { kernel_budget: budget, ..DeviceOptions::default() }) {
-            Ok(device) => device,
-            Err(error) => return report.fault(format!("open: {error}")),
-        };
+    let device = match devices::open_with(&task.device, DeviceOptions::default().with_kernel_budget(budget)) {
+        Ok(device) => device,
+        Err(error) => return report.fault(format!("open: {error}")),
+    };
     limit(Resource::As, memory::address_space() + MAX_ADDRESS_BYTES);
     limit(Resource::Cpu, MAX_CPU_SECONDS);
     match ADVERSARIES.get(task.seed as usize) {
@@ -100,7 +99,10 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
         report.at(format!("mutation {number}"));
         dump(&source);
         report.count(1);
-        match device.kernel_with(&source, &KernelOptions { entry, ..KernelOptions::default() }) {
+        match device.kernel_with(
+            &source,
+            &entry.map_or_else(KernelOptions::default, |entry: String| KernelOptions::default().with_entry(entry)),
+        ) {
             Ok(kernel) => {
                 compiled += 1;
                 // Endless loops are stopped on the built-in CPU only.

@@ -11,8 +11,10 @@ use std::{
 
 use fastrand::Rng;
 use sortie::{
-    BatchConfig, Batcher, Device, Error, ErrorKind, Grid, Kernel, OnDevice, Profile, Reading, Replay, ResponseFuture,
-    Result, Rows, Sink, Source, Stream, Ticket,
+    BatchConfig, Batcher, Device, Error, ErrorKind, Grid, Kernel, Reading, Replay, Result, Stream, Ticket,
+    batcher::{OnDevice, ResponseFuture, Rows},
+    profile::Profile,
+    stream::{Sink, Source},
 };
 
 use super::{
@@ -147,7 +149,7 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
     let batcher = Batcher::new(
         device,
         Rows::<u32, u32>::new([1, 1], SLOW_ROWS),
-        BatchConfig { max_batch_size: 256, in_flight: 2, queue_capacity: Some(1 << 20), ..BatchConfig::latency() },
+        BatchConfig::latency().with_max_batch_size(256).with_in_flight(2).with_queue_capacity(1 << 20),
     )?;
     let destroyed = AtomicBool::new(false);
     let kinds = thread::scope(|scope| {

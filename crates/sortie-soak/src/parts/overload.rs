@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, BatchSizing, Batcher, CallOptions, Device, ErrorKind, OnDevice, Overload, Result, Rows};
+use sortie::{
+    BatchConfig, Batcher, Device, ErrorKind, Result,
+    batcher::{BatchSizing, CallOptions, OnDevice, Overload, Rows},
+};
 
 use super::work::{SLOW_ROWS, advanced};
 use crate::{
@@ -49,12 +52,12 @@ struct Answers {
 }
 
 fn run(task: &Task, report: &mut Report) {
-    let reject = BatchConfig { max_batch_size: 1024, overload: Overload::Reject, ..BatchConfig::latency() };
+    let reject = BatchConfig::latency().with_max_batch_size(1024).with_overload(Overload::Reject);
     let target = BatchSizing::Target { p99: Duration::from_millis(20) };
     let configs = [
         ("rejecting", reject),
-        ("queueing", BatchConfig { overload: Overload::Wait, ..reject }),
-        ("with a target", BatchConfig { sizing: target, ..reject }),
+        ("queueing", reject.with_overload(Overload::Wait)),
+        ("with a target", reject.with_sizing(target)),
     ];
     let device = match devices::open(&task.device) {
         Ok(device) => device,

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sortie::{Device, DeviceOptions, Planning, Result, Split, SubmitPolicy};
+use sortie::{
+    Device, DeviceOptions, Result,
+    device::Planning,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{
     devices,
@@ -63,12 +67,10 @@ fn programs(task: &Task, report: &mut Report) -> Result<()> {
 fn options(random: &mut Rng) -> DeviceOptions {
     let planning = Planning { reorder: random.bool(), reuse: random.bool(), fuse: random.bool() };
     let split = if random.bool() { Split::Every(random.usize(1..5)) } else { Split::default() };
-    DeviceOptions {
-        planning,
-        policy: random.bool().then(|| SubmitPolicy { split, in_flight: random.usize(1..4) }),
-        native_replay: random.u8(..4) > 0,
-        native_immediates: random.u8(..4) > 0,
-        threads: random.bool().then_some(1),
-        ..DeviceOptions::default()
-    }
+    let options = DeviceOptions::default()
+        .with_planning(planning)
+        .with_policy(random.bool().then(|| SubmitPolicy { split, in_flight: random.usize(1..4) }))
+        .with_native_replay(random.u8(..4) > 0)
+        .with_native_immediates(random.u8(..4) > 0);
+    if random.bool() { options.with_threads(1) } else { options }
 }

@@ -9,7 +9,7 @@ mod work;
 
 use std::time::Duration;
 
-use sortie::{Buffer, Device, ErrorKind, Grid, Kernel, Result, Slot, Split, Ticket};
+use sortie::{Buffer, Device, ErrorKind, Grid, Kernel, Result, Slot, Ticket, policy::Split};
 
 pub use self::{
     choose::{Bytes, Choose},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sortie::{BatchConfig, Device, ErrorKind, Metrics};
+use sortie::{BatchConfig, Device, ErrorKind, metrics::Metrics};
 use sortie_states::{BatchedStates, Bezier, Gradient, Interpolation, LAYERS, Sequence, State, reference};
 
 use crate::{on_each, on_each_driver};
@@ -12,13 +12,11 @@ const RELATIVE: f32 = 1e-5;
 
 /// Full batches only, one at a time: which requests share a batch then does not depend on time.
 fn full(rows: usize) -> BatchConfig {
-    BatchConfig {
-        max_batch_size: rows,
-        max_wait: Duration::from_secs(3600),
-        in_flight: 1,
-        greedy: false,
-        ..BatchConfig::default()
-    }
+    BatchConfig::default()
+        .with_max_batch_size(rows)
+        .with_max_wait(Duration::from_secs(3600))
+        .with_in_flight(1)
+        .with_greedy(false)
 }
 
 fn started(name: &str, device: &Device, config: BatchConfig) -> BatchedStates {
@@ -115,7 +113,7 @@ fn spent(device: &Device, before: Metrics) -> Metrics {
 #[test]
 fn many_threads_with_requests_of_every_kind_get_their_own_answers() {
     on_each(|name, device, _| {
-        let batched = started(name, device, BatchConfig { max_batch_size: 200, ..BatchConfig::default() });
+        let batched = started(name, device, BatchConfig::default().with_max_batch_size(200));
         let before = device.metrics();
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -202,7 +200,7 @@ fn a_request_that_makes_no_sense_fails_its_caller_alone() {
 #[test]
 fn requests_longer_than_a_batch_are_cut_and_put_together_again() {
     on_each(|name, device, _| {
-        let batched = started(name, device, BatchConfig { max_batch_size: 10, ..BatchConfig::default() });
+        let batched = started(name, device, BatchConfig::default().with_max_batch_size(10));
         let before = device.metrics();
         // Frames longer than a batch, and shorter ones, of which several fit.
         for mix in [Mix::new(37, 3), Mix::new(4, 7), Mix::new(11, 2)] {
@@ -278,7 +276,7 @@ fn after_a_lost_device_the_kernels_are_made_anew() {
 
 #[test]
 fn padding_runs_into_nothing() {
-    let options = sortie::DeviceOptions { check_races: true, ..Default::default() };
+    let options = sortie::DeviceOptions::default().with_check_races(true);
     let device = Device::cpu_with(options).expect("the built-in CPU");
     let batched = started("cpu", &device, BatchConfig::default());
     for count in [1, 15, 16, 17, 65] {

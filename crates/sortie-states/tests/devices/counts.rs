@@ -1,6 +1,6 @@
 //! What it costs: one submission and one dispatch, however many requests, and nothing for nothing.
 
-use sortie::{Device, Metrics};
+use sortie::{Device, metrics::Metrics};
 use sortie_states::{Bezier, Interpolation, Sequence, State, reference};
 
 use crate::on_each;

@@ -94,7 +94,7 @@ fn what_the_device_says_is_the_source() {
 /// Ours would be conflicts between invocations, and indices out of bounds: 70 states are no whole number of workgroups.
 #[test]
 fn no_kernel_runs_into_itself() {
-    let options = DeviceOptions { check_races: true, ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_check_races(true);
     let device = Device::cpu_with(options).expect("the built-in CPU");
     let ops = States::new(&device).expect("kernels");
     let many = states(70);
@@ -108,7 +108,7 @@ fn no_kernel_runs_into_itself() {
 
 #[test]
 fn more_than_the_device_binds_is_too_large() {
-    let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let noop = DeviceOptions::default().with_device("noop");
     let device = Device::open_with(noop).expect("noop");
     let ops = States::new(&device).expect("kernels");
     let limit = device.info().limits.binding_bytes;

@@ -128,7 +128,7 @@ struct Replayed {
 
 impl Replayed {
     fn new(device: &str, native_replay: bool, case: Ops) -> sortie::Result<Self> {
-        let options = DeviceOptions { device: Some(device.into()), native_replay, ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_device(device).with_native_replay(native_replay);
         Ok(Self { sortie: Sortie::new(Device::open_with(options)?, case)?, replay: None })
     }
 }
@@ -281,7 +281,7 @@ fn group(
 }
 
 fn open(name: &str) -> sortie::Result<Device> {
-    Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() })
+    Device::open_with(DeviceOptions::default().with_device(name))
 }
 
 fn main() -> Outcome<()> {

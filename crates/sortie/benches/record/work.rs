@@ -9,7 +9,10 @@
 
 use std::time::Duration;
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay, Split, SubmitPolicy};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Case, Clock, Contender, Cost, Outcome, Report, Rounds};
 
 /// Device work of a run, at least.
@@ -69,7 +72,8 @@ struct Kernels {
 impl Kernels {
     fn new(device: &str, source: &str, native_replay: bool) -> sortie::Result<Self> {
         let policy = Some(SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });
-        let options = DeviceOptions { device: Some(device.into()), native_replay, policy, ..DeviceOptions::default() };
+        let options =
+            DeviceOptions::default().with_device(device).with_native_replay(native_replay).with_policy(policy);
         let device = Device::open_with(options)?;
         let data: Vec<u32> = (0..ITEMS as u32).map(|at| at.wrapping_mul(2_654_435_761) >> 20).collect();
         let buffers = [device.upload(&data)?, device.upload(&data)?];

@@ -43,7 +43,7 @@ pub trait Bind {
 /// A [`Bind`] whose element type is known, so that what is written to or read from it is checked by the compiler.
 ///
 /// ```
-/// use sortie::{Batch, Reading, Typed};
+/// use sortie::{Batch, Reading, batch::Typed};
 ///
 /// /// Reads several of a kind: buffers, slices, scratch, tensors.
 /// fn read_all(batch: &mut Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {

@@ -354,7 +354,7 @@ impl Dispatch<'_> {
         self
     }
 
-    /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::Profile): WGSL does not tell.
+    /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::profile::Profile): WGSL does not tell.
     pub fn flops(self, flops: u64) -> Self {
         self.batch.recorder().resources.names.set_flops(self.op, flops);
         self

@@ -75,7 +75,7 @@ impl<'a> Grid<'a> {
 /// Numbers that say how much in one, two or three dimensions.
 ///
 /// ```
-/// use sortie::{Extent, Grid};
+/// use sortie::{Grid, batch::Extent};
 ///
 /// /// One invocation for every `every` of something, in each dimension.
 /// fn thinned(all: [u32; 2], every: u32) -> impl Extent {

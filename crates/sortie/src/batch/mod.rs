@@ -28,7 +28,7 @@ use bytemuck::Pod;
 use sortie_plan::OpKind;
 
 pub(crate) use self::bind::BindTarget;
-use self::recorder::RecordRows;
+use self::recorder::Recorder;
 pub use self::{
     bind::{Bind, Slot, Typed},
     dispatch::Dispatch,
@@ -36,6 +36,7 @@ pub use self::{
     plan_summary::PlanSummary,
     record::Record,
 };
+pub use crate::finish::Readable;
 use crate::{
     clock::Instant,
     device::{Device, DeviceCore},
@@ -80,7 +81,7 @@ pub struct Batch {
     core: Arc<DeviceCore>,
     id: u64,
     /// `None` once submitted.
-    recorder: Option<Box<RecordRows>>,
+    recorder: Option<Box<Recorder>>,
     /// Made by the first read, or by submitting.
     completion: Option<Arc<Completion>>,
     /// Where its readings will find their data, once there is one.
@@ -95,7 +96,7 @@ pub struct Batch {
 struct OpRecorder<'a> {
     core: &'a Arc<DeviceCore>,
     batch: u64,
-    recorder: &'a mut RecordRows,
+    recorder: &'a mut Recorder,
 }
 
 impl Device {
@@ -112,7 +113,7 @@ impl Batch {
         let mut batch = Self {
             core,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            recorder: Some(RecordRows::take()),
+            recorder: Some(Recorder::take()),
             completion: None,
             readback: None,
             split: None,
@@ -173,10 +174,10 @@ impl Batch {
         self.recorder().push_fence(OpKind::Split, Location::caller());
     }
 
-    /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::SubmitPolicy) says.
+    /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::policy::SubmitPolicy) says.
     ///
     /// ```
-    /// use sortie::Split;
+    /// use sortie::policy::Split;
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<u32>(4)?;
     /// let mut batch = device.batch();
@@ -317,7 +318,7 @@ impl Batch {
     }
 
     /// Finds all mistakes, then the plan and where it is cut.
-    fn prepare(&self, recorder: &mut RecordRows) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
+    fn prepare(&self, recorder: &mut Recorder) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
         if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
@@ -354,7 +355,7 @@ impl Batch {
     }
 
     #[inline]
-    fn recorder(&mut self) -> &mut RecordRows {
+    fn recorder(&mut self) -> &mut Recorder {
         self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 #[derive(Debug, Default)]
-pub(super) struct RecordRows {
+pub(super) struct Recorder {
     pub(super) recording: Recording,
     pub(super) resources: Resources,
     slots: FxHashMap<BufferId, SlotId>,
@@ -38,9 +38,9 @@ const SPARE_BYTES: usize = 1 << 20;
 /// Tapes kept for later batches: as many as threads may sensibly record at once. Boxed, so that taking one moves a pointer.
 const SPARES: usize = 16;
 #[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
-static SPARE: Mutex<Vec<Box<RecordRows>>> = Mutex::new(Vec::new());
+static SPARE: Mutex<Vec<Box<Recorder>>> = Mutex::new(Vec::new());
 
-impl RecordRows {
+impl Recorder {
     pub(super) fn take() -> Box<Self> {
         let mut recorder = SPARE.lock().pop().unwrap_or_default();
         recorder.resources.blocks = Pins::spare();

@@ -15,14 +15,14 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 /// A job borrows its inputs, because a batch may be run more than once: where one fails in [`record`](DeviceJob::record) or [`start`](DeviceJob::start), panics, or gives an error or a wrong number of
 /// answers, it is run again in two halves, and these in halves, until the requests that fail it are isolated. They fail with their own error: what the job returned,
 /// [`JobPanicked`](crate::ErrorKind::JobPanicked), or [`Shape`](crate::ErrorKind::Shape) for a wrong number of answers. All others are answered. With `c` such requests among `n` it takes at most
-/// `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`, or 64: a part that fails after that fails as a whole. [`BatchMetrics`](crate::BatchMetrics) counts them. Failures that concern all inputs
+/// `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`, or 64: a part that fails after that fails as a whole. [`BatchMetrics`](crate::batcher::BatchMetrics) counts them. Failures that concern all inputs
 /// alike fail all of them: a lost device, memory, time, and whatever fails while the device runs the batch. A job that knows which of its inputs is wrong says so in [`check`](DeviceJob::check) or in the
 /// answers, which costs no further attempt.
 ///
 /// Work that no device does is a [`Job`](crate::Job).
 ///
 /// ```
-/// use sortie::{Answers, Batch, BatchConfig, Batcher, Device, DeviceJob, Grid, Kernel};
+/// use sortie::{Batch, BatchConfig, Batcher, Device, Grid, Kernel, batcher::{Answers, DeviceJob}};
 ///
 /// /// Doubles numbers.
 /// struct Double;

@@ -12,7 +12,7 @@ use crate::{
 /// A device that is lost, or has become too slow, gets no more work until it is back; the others go on.
 ///
 /// ```
-/// use sortie::{BatchConfig, Batcher, Device, Fleet, Rows};
+/// use sortie::{BatchConfig, Batcher, Device, Fleet, batcher::Rows};
 ///
 /// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?; // the same one twice is allowed
 /// let squares = Rows::<f32, f32>::new([1, 1], "
@@ -52,7 +52,7 @@ impl Fleet {
     /// When not even the built-in CPU starts.
     pub fn open_with(options: &DeviceOptions) -> Result<Self> {
         let open = |at: usize, info: &dyn std::fmt::Display| {
-            let options = DeviceOptions { device: Some(at.to_string()), ..options.clone() };
+            let options = options.clone().with_device(at.to_string());
             Device::open_with(options)
                 .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is passed over: {error}"))
                 .ok()

@@ -22,7 +22,7 @@ const FEWEST: usize = 16;
 /// and from then on only run. A batch of fewer rows is filled up with zeros, whose answers nobody gets.
 ///
 /// ```
-/// use sortie::{Batch, BatchConfig, Batcher, Device, RowReplays, Tensor};
+/// use sortie::{Batch, BatchConfig, Batcher, Device, Tensor, batcher::RowReplays};
 ///
 /// // What is made on a device is made by the outer function, and again should the device be lost.
 /// let layer = RowReplays::<f32, f32>::new([3, 2], |device: &Device| {

@@ -19,7 +19,7 @@ use crate::{
 /// [`RowReplays`](super::RowReplays) does the same for tensor operations. The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
 ///
 /// ```
-/// use sortie::{BatchConfig, Batcher, Device, Rows};
+/// use sortie::{BatchConfig, Batcher, Device, batcher::Rows};
 ///
 /// // Sums of three numbers.
 /// let sums = Rows::<f32, f32>::new([3, 1], "

@@ -28,7 +28,7 @@ use crate::{
 /// A lost device is opened again, and the job prepares for it anew.
 ///
 /// ```
-/// use sortie::{BatchConfig, Batcher, Device, OnDevice, Rows};
+/// use sortie::{BatchConfig, Batcher, Device, batcher::{OnDevice, Rows}};
 ///
 /// # let halves = Rows::<f32, f32>::new([1, 1], "
 /// #     @group(0) @binding(0) var<storage, read> x: array<f32>;

@@ -114,7 +114,7 @@ impl Device {
     /// ```
     /// use sortie::{Device, DeviceOptions, wgpu};
     ///
-    /// # let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+    /// # let owner = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
     /// let theirs = gpu.create_buffer(&wgpu::BufferDescriptor {
     ///     label: None,

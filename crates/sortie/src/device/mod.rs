@@ -24,11 +24,13 @@ pub(crate) use self::{core::DeviceCore, open::default_policy};
 use crate::{
     error::{Error, ErrorKind, Result},
     exit,
-    info::{DeviceInfo, DeviceKind},
     metrics::Metrics,
-    options::DeviceOptions,
     policy::SubmitPolicy,
     submit::{Driver, OneThread},
+};
+pub use crate::{
+    info::{DeviceInfo, DeviceKind, Limits},
+    options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
 };
 
 /// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
@@ -111,7 +113,7 @@ impl Device {
     /// use sortie::{Device, DeviceOptions};
     ///
     /// let budget = Some(Duration::from_secs(1));
-    /// let device = Device::cpu_with(DeviceOptions { threads: Some(1), kernel_budget: budget, ..Default::default() })?;
+    /// let device = Device::cpu_with(DeviceOptions::default().with_threads(1).with_kernel_budget(budget))?;
     /// assert_eq!(device.info().name, "sortie CPU (1 thread)");
     /// assert!(device.wgpu().is_none());
     /// # Ok::<(), sortie::Error>(())
@@ -131,7 +133,7 @@ impl Device {
     /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
     ///
     /// ```
-    /// use sortie::{Device, DeviceKind};
+    /// use sortie::{Device, device::DeviceKind};
     ///
     /// let devices = Device::list();
     /// for (index, info) in devices.iter().enumerate() {
@@ -151,7 +153,7 @@ impl Device {
     /// ```
     /// use sortie::{Device, DeviceOptions};
     ///
-    /// # let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
+    /// # let owner = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
     /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // of a renderer, say
     /// let x = device.upload(&[1.0_f32; 64])?;

@@ -83,7 +83,7 @@ pub struct Reading<T> {
 /// What a [`Reading`] can be of: elements, which come as a `Vec`, or a [`Profile`].
 ///
 /// ```
-/// use sortie::{Readable, Reading};
+/// use sortie::{Reading, batch::Readable};
 ///
 /// fn all<T: Readable>(readings: Vec<Reading<T>>) -> sortie::Result<Vec<T::Output>> {
 ///     readings.into_iter().map(|reading| reading.wait()).collect()

@@ -34,7 +34,7 @@ pub struct BindingInfo {
 /// What a number in a buffer is.
 ///
 /// ```
-/// use sortie::Scalar;
+/// use sortie::kernel::Scalar;
 /// # let device = sortie::Device::cpu()?;
 /// let kernel = device.kernel("
 ///     @group(0) @binding(0) var<storage, read_write> x: array<vec2<i32>>;

@@ -75,7 +75,7 @@ use crate::{
 /// is mentioned is used: `_ = &x;` keeps one that nothing else uses.
 ///
 /// ```
-/// use sortie::{Grid, KernelOptions};
+/// use sortie::{Grid, kernel::KernelOptions};
 /// # let device = sortie::Device::cpu()?;
 /// let source = "
 ///     @group(0) @binding(0) var<storage, read> x: array<f32>;
@@ -85,7 +85,7 @@ use crate::{
 ///     @compute @workgroup_size(1) fn twice() { y[0] = 2.0 * x[0]; }
 ///     @compute @workgroup_size(1) fn from_image() { y[0] = scale[0] * textureLoad(image, vec2(0), 0).x; }
 /// ";
-/// let twice = device.kernel_with(source, &KernelOptions { entry: Some("twice".into()), ..Default::default() })?;
+/// let twice = device.kernel_with(source, &KernelOptions::default().with_entry("twice"))?;
 /// let names: Vec<_> = twice.bindings().into_iter().map(|binding| binding.name).collect();
 /// assert_eq!(names, ["x", "y"]);
 /// let (x, y) = (device.upload(&[3.0_f32])?, device.zeros::<f32>(1)?);
@@ -135,7 +135,7 @@ enum Origin {
 /// Which entry point to take, and values for its `override` constants.
 ///
 /// ```
-/// use sortie::KernelOptions;
+/// use sortie::kernel::KernelOptions;
 /// # let device = sortie::Device::cpu()?;
 /// let source = "
 ///     override width: u32 = 64;
@@ -143,17 +143,34 @@ enum Origin {
 ///     @compute @workgroup_size(width) fn first(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = 1.0; }
 ///     @compute @workgroup_size(1) fn second() { x[0] = 2.0; }
 /// ";
-/// let options = KernelOptions { entry: Some("first".into()), constants: vec![("width".into(), 128.0)] };
+/// let options = KernelOptions::default().with_entry("first").with_constant("width", 128.0);
 /// let kernel = device.kernel_with(source, &options)?;
 /// assert_eq!(kernel.workgroup_size(), [128, 1, 1]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct KernelOptions {
     /// The entry point; may be left out when there is only one.
     pub entry: Option<String>,
     /// Values of `override` constants, by name or by `@id`.
     pub constants: Vec<(String, f64)>,
+}
+
+impl KernelOptions {
+    /// Sets the entry point.
+    #[must_use]
+    pub fn with_entry(mut self, entry: impl Into<String>) -> Self {
+        self.entry = Some(entry.into());
+        self
+    }
+
+    /// Gives a pipeline-overridable constant its value.
+    #[must_use]
+    pub fn with_constant(mut self, name: impl Into<String>, value: f64) -> Self {
+        self.constants.push((name.into(), value));
+        self
+    }
 }
 
 impl Kernel {
@@ -230,7 +247,7 @@ impl Kernel {
     /// ")?;
     /// let [points, count] = &kernel.bindings()[..] else { unreachable!("it has two") };
     /// assert_eq!((points.name.as_str(), points.stride, points.bytes(10)), ("points", Some(16), Some(160)));
-    /// assert_eq!((count.binding, count.writes, count.scalar), (4, true, Some(sortie::Scalar::U32)));
+    /// assert_eq!((count.binding, count.writes, count.scalar), (4, true, Some(sortie::kernel::Scalar::U32)));
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]

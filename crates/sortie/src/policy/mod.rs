@@ -14,10 +14,10 @@ pub(crate) use self::costs::{CostKey, Costs, FinishedSubmissions, WorkEstimate};
 /// batch says so.
 ///
 /// ```
-/// use sortie::{Device, DeviceOptions, Split, SubmitPolicy};
+/// use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}};
 ///
 /// let policy = SubmitPolicy { split: Split::Every(64), ..Default::default() };
-/// let device = Device::cpu_with(DeviceOptions { policy: Some(policy), ..Default::default() })?;
+/// let device = Device::cpu_with(DeviceOptions::default().with_policy(policy))?;
 /// assert_eq!(device.policy(), policy);
 /// assert_eq!(policy.to_string(), "every 64 ops, 2 in flight");
 /// # Ok::<(), sortie::Error>(())
@@ -42,7 +42,7 @@ impl Default for SubmitPolicy {
 ///
 /// ```
 /// use std::time::Duration;
-/// use sortie::Split;
+/// use sortie::policy::Split;
 ///
 /// let split = Split::Adaptive { budget: Duration::from_millis(20) };
 /// assert_eq!(split.to_string(), "adaptive, 20 ms");
@@ -107,7 +107,7 @@ impl fmt::Display for SubmitPolicy {
 /// A text that names no [`Split`].
 ///
 /// ```
-/// let error = "now and then".parse::<sortie::Split>().unwrap_err();
+/// let error = "now and then".parse::<sortie::policy::Split>().unwrap_err();
 /// assert!(error.to_string().contains("`every 64 ops`"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

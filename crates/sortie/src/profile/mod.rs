@@ -73,7 +73,7 @@ pub struct Profile {
 /// # let y = batch.read(y);
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
-/// use sortie::TimestampTier;
+/// use sortie::profile::TimestampTier;
 ///
 /// match profile.tier() {
 ///     TimestampTier::Exact | TimestampTier::Inside => println!("each op has its time"),

@@ -37,7 +37,7 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 /// A data set that need not fit into any memory, through a kernel, a recording or a replay.
 ///
 /// ```
-/// use sortie::{Device, Source, Stream};
+/// use sortie::{Device, Stream, stream::Source};
 ///
 /// let device = Device::cpu()?;
 /// let double = device.kernel("
@@ -57,7 +57,7 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 ///
 /// Memory is bounded by the window: `in_flight` times one of the input and one of the output on the device, as much again where the device has to be written to and read through
 /// memory of its driver's, one window of the input that is being gathered, and one of the output that is being used. That memory is used again and again: however many windows
-/// go through, no more is made than that, as long as a window is not larger than what the [pool](crate::PoolLimits) keeps, a quarter of its bytes.
+/// go through, no more is made than that, as long as a window is not larger than what the [pool](crate::device::PoolLimits) keeps, a quarter of its bytes.
 pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
     /// Elements of a row that goes in, and of one that comes out.

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// How far a [`Stream`](super::Stream) is: what has gone through it and been taken away.
 ///
 /// ```
-/// # use sortie::{Device, Source, Stream};
+/// # use sortie::{Device, Stream, stream::Source};
 /// # let device = Device::cpu()?;
 /// let stream = Stream::<u32, u32>::record(&device, |batch, x| batch.add(x, x)).window(1 << 10);
 /// let done = stream.run(Source::items(0..1000), &mut Vec::new())?;

@@ -10,7 +10,7 @@ use crate::{
 /// Where what comes out of a [`Stream`](super::Stream) goes, window by window and in order. A `&mut Vec` is one by itself.
 ///
 /// ```
-/// use sortie::{Device, Sink, Stream};
+/// use sortie::{Device, Stream, stream::Sink};
 ///
 /// # let device = Device::cpu()?;
 /// let (mut all, mut file, mut sum) = (Vec::new(), Vec::new(), 0);

@@ -10,7 +10,7 @@ use crate::{
 /// Where the elements of a [`Stream`](super::Stream) come from. A slice is one by itself.
 ///
 /// ```
-/// use sortie::{Device, Source, Stream};
+/// use sortie::{Device, Stream, stream::Source};
 ///
 /// # let device = Device::cpu()?;
 /// let ready = [1_u32, 2, 3];
@@ -79,7 +79,7 @@ impl<'a, T: Element> Source<'a, T> {
     ///
     /// ```
     /// # use std::io;
-    /// # use sortie::{Device, ErrorKind, Source, Stream};
+    /// # use sortie::{Device, ErrorKind, Stream, stream::Source};
     /// # let device = Device::cpu()?;
     /// let pieces = [Ok(vec![1.0_f32; 100]), Err(io::Error::other("the sensor is gone"))];
     /// let mut out = Vec::new();

@@ -16,7 +16,7 @@ use crate::{
 /// does not wait for it.
 ///
 /// ```
-/// # use sortie::{Device, Source, Stream};
+/// # use sortie::{Device, Stream, stream::Source};
 /// # let device = Device::cpu()?;
 /// let endless = Source::items(0_u32..);
 /// let squares = Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).window(64);

@@ -209,7 +209,7 @@ impl Batch {
 /// Elements that have a sign: `f32`, [`half::f16`] and `i32`.
 ///
 /// ```
-/// use sortie::{Batch, Signed, Tensor};
+/// use sortie::{Batch, Tensor, tensor::Signed};
 ///
 /// fn distance<T: Signed>(batch: &mut Batch, x: Tensor<T>, y: Tensor<T>) -> Tensor<T> {
 ///     let apart = batch.sub(x, y);

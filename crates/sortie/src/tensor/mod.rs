@@ -29,7 +29,7 @@ use crate::{
 /// An `f16` is kept in two bytes and computed with in four: every operation rounds its result.
 ///
 /// ```
-/// use sortie::{Batch, Element, Tensor};
+/// use sortie::{Batch, Tensor, tensor::Element};
 ///
 /// fn cube<T: Element>(batch: &mut Batch, x: Tensor<T>) -> Tensor<T> {
 ///     let square = batch.mul(x, x);
@@ -95,7 +95,7 @@ impl Sealed for i32 {
 /// Elements that are floats: `f32` and [`half::f16`].
 ///
 /// ```
-/// use sortie::{Batch, Float, Tensor, half::f16};
+/// use sortie::{Batch, Tensor, half::f16, tensor::Float};
 ///
 /// fn linear<T: Float>(batch: &mut Batch, x: Tensor<T>, w: Tensor<T>, b: Tensor<T>) -> Tensor<T> {
 ///     let y = batch.matmul(x, w);
@@ -371,7 +371,13 @@ impl Batch {
             return Some(self.refused());
         }
         if inputs.iter().any(|input| input.batch != self.id()) {
-            let error = Error::new(ErrorKind::Bindings, format!("{what}: a tensor of another batch"));
+            let error = Error::new(
+                ErrorKind::Bindings,
+                format!(
+                    "{what}: a tensor of another batch; a tensor is valid until its batch is submitted: `store` it into a \
+                 buffer there, and make a `tensor` of that buffer here"
+                ),
+            );
             return Some(self.make(what, Err(error), |_, _| Ok(())));
         }
         None

@@ -54,7 +54,7 @@ impl Device {
     /// Elsewhere than on the built-in CPU these are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. It waits for the
     /// device, for some milliseconds to some seconds: call it while nothing else runs. Replays keep the kernels that they were frozen with.
     ///
-    /// Nothing else measures. Without it, and without a [tuning file](crate::TuningFile), a device uses what suits its kind: tiles in workgroup memory on hardware,
+    /// Nothing else measures. Without it, and without a [tuning file](crate::device::TuningFile), a device uses what suits its kind: tiles in workgroup memory on hardware,
     /// wide blocks in registers on software drivers, `gemm` on the built-in CPU. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
     ///
     /// ```
@@ -91,9 +91,9 @@ impl Device {
     /// How it multiplies large matrices, by the name of a [`MatmulTiming::way`]: the default for its kind, what the tuning file says, or what [`Device::tune`] found.
     ///
     /// ```
-    /// use sortie::{Device, DeviceOptions, TuningFile};
+    /// use sortie::{Device, DeviceOptions, device::TuningFile};
     ///
-    /// let device = Device::cpu_with(DeviceOptions { tuning: TuningFile::Off, ..Default::default() })?;
+    /// let device = Device::cpu_with(DeviceOptions::default().with_tuning(TuningFile::Off))?;
     /// assert_eq!(device.product_way(), "gemm");
     /// # Ok::<(), sortie::Error>(())
     /// ```

@@ -17,9 +17,9 @@ use crate::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use sortie::{DeviceOptions, TuneReport};
+/// use sortie::{DeviceOptions, tune::TuneReport};
 ///
-/// let options = DeviceOptions { device: Some("cpu".into()), ..Default::default() };
+/// let options = DeviceOptions::default().with_device("cpu");
 /// # if false {
 /// let report = TuneReport::measure(&options, Duration::from_secs(60), |done| eprintln!("{:.0} %", done * 100.0))?;
 /// println!("{report}");

@@ -48,7 +48,7 @@ struct TestDevice {
 impl TestDevice {
     fn new(options: &DeviceOptions, in_flight: usize) -> Result<Self> {
         let policy = Some(SubmitPolicy { split: Split::Never, in_flight });
-        let device = Device::open_with(DeviceOptions { policy, ..options.clone() })?;
+        let device = Device::open_with(options.clone().with_policy(policy))?;
         Ok(Self { step: device.kernel(STEP)?, device })
     }
 

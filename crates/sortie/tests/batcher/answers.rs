@@ -2,7 +2,10 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use sortie::{Batch, BatchConfig, Batcher, Device, DeviceJob, ErrorKind, OnDevice, RowReplays, Rows, Tensor};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor,
+    batcher::{DeviceJob, OnDevice, RowReplays, Rows},
+};
 
 use crate::{Ask, Triple, devices, one, tripled};
 
@@ -31,7 +34,7 @@ fn many_tasks_get_each_their_own_answers() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
         let job = Triple::default();
         let (gate, most) = (job.gate.clone(), job.most.clone());
-        let config = BatchConfig { max_batch_size: 256, queue_capacity: Some(usize::MAX), ..BatchConfig::default() };
+        let config = BatchConfig::default().with_max_batch_size(256).with_queue_capacity(usize::MAX);
         let before = device.metrics();
         let batcher = Batcher::new(&device, job, config).expect("a batcher");
         // Until all have asked, so that there is something to put together.
@@ -87,7 +90,7 @@ fn replays_over_rows_answer_as_live_batches_do() {
                 })
             })
         };
-        let config = BatchConfig { max_batch_size: 40, ..BatchConfig::default() };
+        let config = BatchConfig::default().with_max_batch_size(40);
         let batcher = Batcher::new(&device, layer(), config).expect("a batcher");
         let input = |rows: u32| (0..3 * rows).map(|at| (at % 17) as f32).collect::<Vec<f32>>();
         let expected = |x: &[f32]| {
@@ -141,7 +144,8 @@ fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_th
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
         // Enough callers for four full batches at any time, and time for them to come.
         let (max_batch_size, max_wait) = (tasks as usize / 4, Duration::from_millis(300));
-        let config = BatchConfig { max_batch_size, max_wait, greedy: false, ..BatchConfig::default() };
+        let config =
+            BatchConfig::default().with_max_batch_size(max_batch_size).with_max_wait(max_wait).with_greedy(false);
         let begin = device.metrics();
         let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
         for warm in [false, true, true] {
@@ -210,7 +214,7 @@ fn a_request_too_large_for_a_batch_is_cut_and_put_together_again() {
             }
         }";
     for (name, device) in devices() {
-        let config = BatchConfig { max_batch_size: 10, queue_capacity: Some(25), ..BatchConfig::default() };
+        let config = BatchConfig::default().with_max_batch_size(10).with_queue_capacity(25);
         let batcher = Batcher::new(&device, Rows::<u32, u32>::new([3, 2], SUM), config).expect("a batcher");
         std::thread::scope(|scope| {
             for rows in [0_u32, 1, 9, 10, 11, 25, 26, 133] {

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use sortie::{Answers, Batch, BatchConfig, Batcher, Device, DeviceJob, ErrorKind};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind,
+    batcher::{Answers, DeviceJob},
+};
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
 
@@ -86,7 +89,7 @@ impl DeviceJob for Use {
 fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<()> {
     let gate = Arc::new(Gate::default());
     gate.set(true);
-    let config = BatchConfig { in_flight: 1, max_batch_size: 2, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_in_flight(1).with_max_batch_size(2);
     let batcher = Batcher::new(&Device::cpu()?, Use(gate.clone()), config)?;
     let first = batcher.call(Touchy(false.into())).send();
     while batcher.metrics().batches == 0 {

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use sortie::{Answers, Batch, BatchConfig, BatchSizing, Batcher, Device, DeviceJob, ErrorKind, Fleet};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind, Fleet,
+    batcher::{Answers, BatchSizing, DeviceJob},
+};
 
 use crate::{Gate, Triple, devices, one, tripled};
 
@@ -60,7 +63,7 @@ fn all_devices_of_a_fleet_give_the_same_answers() {
     // Each of them twice.
     let all = devices().into_iter().chain(devices()).map(|(_, device)| device);
     let fleet = Fleet::new(all).expect("some");
-    let batcher = Batcher::new(&fleet, Triple::default(), BatchConfig { max_batch_size: 16, ..BatchConfig::default() });
+    let batcher = Batcher::new(&fleet, Triple::default(), BatchConfig::default().with_max_batch_size(16));
     let batcher = batcher.expect("a batcher");
     let mut rounds = 0;
     // Which device has a batch is a matter of which ones are busy: until each has had one.
@@ -150,7 +153,7 @@ fn with_the_last_device_the_batcher_is_over() {
 fn a_target_sets_the_size_of_batches() {
     for (name, device) in devices() {
         let sizing = BatchSizing::Target { p99: std::time::Duration::from_millis(200) };
-        let config = BatchConfig { sizing, ..BatchConfig::default() };
+        let config = BatchConfig::default().with_sizing(sizing);
         let batcher = Batcher::new(&device, Triple::default(), config).expect("a batcher");
         assert_eq!(batcher.metrics().batch_size, 1, "{name}: nothing is known yet");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");

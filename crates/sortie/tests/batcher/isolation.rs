@@ -10,8 +10,8 @@ use std::{
 };
 
 use sortie::{
-    Answers, Batch, BatchConfig, BatchMetrics, Batcher, CallOptions, Device, DeviceJob, Error, ErrorKind, OnDevice,
-    ResponseFuture,
+    Batch, BatchConfig, Batcher, Device, Error, ErrorKind,
+    batcher::{Answers, BatchMetrics, CallOptions, DeviceJob, OnDevice, ResponseFuture},
 };
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
@@ -25,7 +25,7 @@ fn asked_at_once(
     let job = Triple::default();
     let gate = job.gate.clone();
     gate.set(true);
-    let config = BatchConfig { queue_capacity: Some(usize::MAX), ..config };
+    let config = config.with_queue_capacity(usize::MAX);
     let batcher = Batcher::new(device, job, config).expect("a batcher");
     let calls = asks.iter().map(|ask| batcher.call(ask.clone()).send()).collect();
     gate.set(false);
@@ -90,7 +90,7 @@ fn of_many_requests_the_three_percent_that_fail_their_batches_fail_alone() {
 #[test]
 fn one_culprit_costs_two_attempts_for_each_halving() {
     let device = Device::cpu().expect("the CPU");
-    let config = BatchConfig { max_batch_size: 64, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(64).with_greedy(false).with_max_wait(Duration::MAX);
     for culprit in [Ask::Fail, Ask::Panic, Ask::TooFew] {
         let mut asks: Vec<Ask> = (0..64).map(one).collect();
         asks[41] = culprit.clone();
@@ -106,7 +106,7 @@ fn one_culprit_costs_two_attempts_for_each_halving() {
 #[test]
 fn a_batch_of_nothing_but_culprits_ends_after_a_bounded_number_of_attempts() {
     let device = Device::cpu().expect("the CPU");
-    let config = BatchConfig { max_batch_size: 512, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(512).with_greedy(false).with_max_wait(Duration::MAX);
     let asks = vec![Ask::Panic; 512];
     let (batcher, calls) = asked_at_once(&device, &asks, config);
     each_has_its_own(&asks, calls, "cpu");
@@ -132,7 +132,7 @@ fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
     let (gate, recorded) = (Arc::new(Gate::default()), Arc::new(AtomicUsize::new(0)));
     gate.set(true);
     let job = Fragile { gate: gate.clone(), recorded: recorded.clone() };
-    let config = BatchConfig { max_batch_size: 4, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(4).with_greedy(false).with_max_wait(Duration::MAX);
     let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, config).expect("a batcher");
     let deadline = Some(Instant::now() + Duration::from_secs(2));
     let late = batcher.call_with(1, CallOptions { deadline, ..CallOptions::default() }).send();

@@ -12,7 +12,8 @@ use std::{
 };
 
 use sortie::{
-    BatchConfig, BatchSizing, Batcher, CallOptions, Device, ErrorKind, Fleet, OnDevice, Overload, ResponseFuture,
+    BatchConfig, Batcher, Device, ErrorKind, Fleet,
+    batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture},
 };
 
 use crate::{Ask, Gate, Triple, one, tripled};
@@ -46,7 +47,7 @@ fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 
 #[test]
 fn a_batch_has_as_many_rows_as_it_may_and_one_too_large_flies_alone() {
-    let config = BatchConfig { max_batch_size: 4, queue_capacity: Some(100), in_flight: 1, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(4).with_queue_capacity(100).with_in_flight(1);
     let Held { batcher, gate, first, most } = held(config);
     let mut calls: Vec<_> = (1..=8).map(|number| Box::pin(batcher.call(one(number)))).collect();
     calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
@@ -66,9 +67,9 @@ fn a_batch_has_as_many_rows_as_it_may_and_one_too_large_flies_alone() {
 
 #[test]
 fn without_room_a_request_is_rejected_or_waits_its_turn() {
-    let config = BatchConfig { max_batch_size: 2, queue_capacity: Some(3), in_flight: 1, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(2).with_queue_capacity(3).with_in_flight(1);
     for overload in [Overload::Reject, Overload::Wait] {
-        let Held { batcher, gate, first, .. } = held(BatchConfig { overload, ..config });
+        let Held { batcher, gate, first, .. } = held(config.with_overload(overload));
         let mut calls: Vec<_> = (1..=6).map(|number| Box::pin(batcher.call(one(number)))).collect();
         let outcomes: Vec<_> = calls.iter_mut().map(|call| poll(call.as_mut())).collect();
         let refused = outcomes
@@ -93,7 +94,7 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
 
 #[test]
 fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
-    let Held { batcher, gate, first, .. } = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let Held { batcher, gate, first, .. } = held(BatchConfig::default().with_in_flight(1));
     let past = CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() };
     let error = block_on(pin!(batcher.call_with(one(1), past))).expect_err("too late");
     assert_eq!(error.kind(), &ErrorKind::Expired);
@@ -114,7 +115,7 @@ fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
 
 #[test]
 fn a_caller_that_has_gone_takes_no_part() {
-    let Held { batcher, gate, first, most } = held(BatchConfig { in_flight: 1, ..BatchConfig::default() });
+    let Held { batcher, gate, first, most } = held(BatchConfig::default().with_in_flight(1));
     let mut calls: Vec<_> = (1..=3).map(|number| Box::pin(batcher.call(one(number)))).collect();
     calls.iter_mut().for_each(|call| assert!(poll(call.as_mut()).is_pending()));
     let last = calls.pop().expect("three");
@@ -128,7 +129,7 @@ fn a_caller_that_has_gone_takes_no_part() {
 #[test]
 fn closing_answers_what_is_in_and_refuses_what_comes() {
     let Held { batcher, gate, first, .. } =
-        held(BatchConfig { greedy: false, max_wait: Duration::from_micros(1), ..BatchConfig::default() });
+        held(BatchConfig::default().with_greedy(false).with_max_wait(Duration::from_micros(1)));
     let mut call = pin!(batcher.call(one(1)));
     assert!(poll(call.as_mut()).is_pending());
     batcher.close();
@@ -156,7 +157,11 @@ fn limits_that_are_none_are_allowed() {
         let (max_batch_size, max_wait) = (usize::MAX, Duration::MAX);
         let sizing = BatchSizing::Target { p99: Duration::MAX };
         for sizing in [BatchSizing::Fixed, sizing] {
-            let config = BatchConfig { max_batch_size, max_wait, greedy, sizing, ..BatchConfig::default() };
+            let config = BatchConfig::default()
+                .with_max_batch_size(max_batch_size)
+                .with_max_wait(max_wait)
+                .with_greedy(greedy)
+                .with_sizing(sizing);
             let fleet = Fleet::new([0, 1].map(|_| Device::cpu().expect("the CPU"))).expect("two");
             let batcher = Batcher::new(fleet, Triple::default(), config).expect("a batcher");
             let calls: Vec<_> = (0..20).map(|number| batcher.call(one(number)).send()).collect();

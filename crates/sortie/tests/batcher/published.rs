@@ -98,7 +98,7 @@ impl Recorder for Book {
 fn a_recorder_hears_of_requests_that_were_isolated() {
     let book = Book::default();
     let (device, job) = (Device::cpu().expect("the CPU"), Triple::default());
-    let config = BatchConfig { max_batch_size: 4, greedy: false, max_wait: Duration::MAX, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(4).with_greedy(false).with_max_wait(Duration::MAX);
     let batcher = metrics::with_local_recorder(&book, || Batcher::new(&device, job, config)).expect("a batcher");
     let calls: Vec<_> = [one(0), one(1), Ask::Panic, one(3)].map(|ask| batcher.call(ask).send()).into();
     let failed = calls.into_iter().filter_map(|call| call.wait().err()).count();

@@ -7,7 +7,7 @@ mod place;
 mod written;
 
 use place::Place;
-use sortie::{Buffer, CacheDir, Device, DeviceOptions, Grid};
+use sortie::{Buffer, Device, DeviceOptions, Grid, device::CacheDir};
 
 const DRIVERS: [&str; 2] = ["llvmpipe", "swiftshader"];
 
@@ -21,7 +21,7 @@ fn on_drivers(name: &str, test: impl Fn(&Place)) {
 }
 
 fn no_cache() -> DeviceOptions {
-    DeviceOptions { cache: CacheDir::Off, ..DeviceOptions::default() }
+    DeviceOptions::default().with_cache(CacheDir::Off)
 }
 
 /// Compiles a kernel like no other, runs it and looks at the answer.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sortie::{CacheDir, Device, DeviceOptions};
+use sortie::{Device, DeviceOptions, device::CacheDir};
 
 /// Gone at the end.
 pub(crate) struct Place {
@@ -27,7 +27,7 @@ impl Place {
 
     pub(crate) fn open(&self) -> Device {
         let cache = CacheDir::At(self.directory.clone());
-        let options = DeviceOptions { device: Some(self.device.clone()), cache, ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_device(self.device.clone()).with_cache(cache);
         Device::open_with(options).unwrap_or_else(|error| panic!("{}: {error}", self.device))
     }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use sortie::{Device, DeviceOptions, ErrorKind};
+use sortie::{Device, ErrorKind};
 
 use crate::{no_cache, on_drivers, place::Place, use_kernel};
 
@@ -75,7 +75,7 @@ fn a_device_that_compiles_nothing_new_leaves_the_file_alone() {
 #[test]
 fn switched_off_nothing_is_written() {
     on_drivers("off", |place| {
-        let options = DeviceOptions { device: Some(place.open().info().name.clone()), ..no_cache() };
+        let options = no_cache().with_device(place.open().info().name.clone());
         let device = Device::open_with(options).expect("it opened before");
         use_kernel(&device, 1);
         assert_eq!(device.cache_file(), None);

@@ -1,5 +1,6 @@
 //! One kernel with its inputs and what must come out.
 
+use sortie::kernel::KernelOptions;
 use std::borrow::Cow;
 
 use crate::{
@@ -17,6 +18,14 @@ pub(crate) struct Case {
     pub(crate) needs: Vec<Need>,
     /// What `check_races` says about it: part of the message.
     pub(crate) mistake: Option<&'static str>,
+}
+
+impl Case {
+    /// The options of the kernel of a step.
+    pub(crate) fn options(&self, step: &Step) -> KernelOptions {
+        let options = KernelOptions::default().with_entry(step.entry);
+        self.constants.iter().fold(options, |options, (name, value)| options.with_constant(name, *value))
+    }
 }
 
 /// One dispatch of a case.

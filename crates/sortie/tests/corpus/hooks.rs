@@ -13,7 +13,8 @@ use std::{
 
 use ash::vk::{self, Handle};
 use sortie::{
-    Device, DeviceOptions, Split, SubmitPolicy,
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
     wgpu::{self, hal},
 };
 
@@ -75,7 +76,7 @@ pub(crate) fn hooked(like: &Device) -> Device {
     };
     // Uncut and undivided: a freeze compiles what was recorded.
     let policy = Some(SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });
-    let guest = Device::from_wgpu_with(device, queue, DeviceOptions { policy, ..DeviceOptions::default() });
+    let guest = Device::from_wgpu_with(device, queue, DeviceOptions::default().with_policy(policy));
     let guest = guest.expect("a guest");
     // wgpu's own, which check indirect grids.
     taken(&guest);

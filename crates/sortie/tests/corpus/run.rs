@@ -1,6 +1,6 @@
 //! Runs cases on every device and compares what comes out.
 
-use sortie::{Batch, Bind, Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions, Result};
+use sortie::{Batch, Bind, Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result};
 
 use crate::{
     case::{Case, Memory, Size, Step},
@@ -50,7 +50,7 @@ pub(crate) fn run_on(device: &Device, cases: &[Case]) {
 /// Every case on the built-in CPU while it looks for mistakes: it finds those that are there, and no other. That a case counts on the zeros that
 /// workgroup memory starts with is found only if that was asked for.
 pub(crate) fn check_all(cases: &[Case], check_unwritten: bool) {
-    let watched = DeviceOptions { check_races: true, check_unwritten, ..DeviceOptions::default() };
+    let watched = DeviceOptions::default().with_check_races(true).with_check_unwritten(check_unwritten);
     let device = Device::cpu_with(watched).unwrap_or_else(|error| panic!("the built-in CPU does not open: {error}"));
     let mut wrong = Vec::new();
     for case in cases {
@@ -74,7 +74,7 @@ fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
     let mut batch = device.batch();
     for step in &case.steps {
-        let options = KernelOptions { entry: Some(step.entry.into()), constants: case.constants.clone() };
+        let options = case.options(step);
         let kernel = device.kernel_with(&case.source, &options)?;
         let grid = match step.size {
             Size::Items(items) => Grid::items(items),

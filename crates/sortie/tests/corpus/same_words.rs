@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use sortie::{Buffer, Device, Grid, KernelOptions, Result};
+use sortie::{Buffer, Device, Grid, Result};
 
 use crate::{
     all,
@@ -54,7 +54,7 @@ fn a_native_replay_hands_the_driver_the_words_and_layouts_that_wgpu_does() {
 fn freeze(device: &Device, case: &Case, step: &Step, width: u32) -> Result<()> {
     let buffers =
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
-    let options = KernelOptions { entry: Some(step.entry.into()), constants: case.constants.clone() };
+    let options = case.options(step);
     let kernel = device.kernel_with(&case.source, &options)?;
     let mut batch = device.batch();
     run::dispatch(&mut batch, &kernel, step, &buffers, Grid::groups([width, 1, 1]));

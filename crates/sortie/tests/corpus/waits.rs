@@ -110,7 +110,7 @@ fn lavapipe_runs_workgroups_that_wait_one_after_the_other_when_it_has_no_threads
 #[test]
 fn the_built_in_cpu_runs_them_on_any_number_of_threads() {
     for threads in [1, 2, 3, 8] {
-        let options = sortie::DeviceOptions { threads: Some(threads), ..drivers::uncut() };
+        let options = drivers::uncut().with_threads(threads);
         let device = sortie::Device::cpu_with(options).expect("the built-in CPU opens anywhere");
         crate::run::run_on(&device, &cases());
     }

@@ -1,6 +1,6 @@
 //! What it counts, the same as a wgpu device.
 
-use sortie::{Batch, Device, Metrics};
+use sortie::{Batch, Device, metrics::Metrics};
 
 use crate::cpu;
 
@@ -129,7 +129,7 @@ fn in_flight_is_what_runs_at_the_moment() -> sortie::Result<()> {
     let x = device.zeros::<u32>(1 << 20)?;
     let mut batch = device.batch();
     // Between two submissions there would be none.
-    batch.split_by(sortie::Split::Never);
+    batch.split_by(sortie::policy::Split::Never);
     (0..100_000).for_each(|value| batch.fill(&x, value));
     let ticket = batch.submit_async()?;
     while device.metrics().in_flight == 0 {

@@ -35,7 +35,7 @@ fn exiting_ends_a_kernel_whose_workgroups_wait_for_ever_on_any_number_of_threads
 #[test]
 fn leaves_a_kernel_that_waits() -> sortie::Result<()> {
     let Some(threads) = std::env::var(CHILD).ok().and_then(|threads| threads.parse().ok()) else { return Ok(()) };
-    let device = cpu_with(DeviceOptions { threads: Some(threads), ..DeviceOptions::default() });
+    let device = cpu_with(DeviceOptions::default().with_threads(threads));
     let waits = device.kernel(
         "@group(0) @binding(0) var<storage, read_write> flags: array<atomic<u32>>;
         @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) local: u32) {

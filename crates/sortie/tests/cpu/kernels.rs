@@ -33,7 +33,7 @@ fn step(x: u32) -> u32 {
 #[test]
 fn a_dispatch_covers_all_items_whatever_their_number_and_the_threads() -> sortie::Result<()> {
     for threads in [1, 2, 5] {
-        let device = cpu_with(DeviceOptions { threads: Some(threads), ..DeviceOptions::default() });
+        let device = cpu_with(DeviceOptions::default().with_threads(threads));
         let kernel = device.kernel(STEP)?;
         for len in [1_u32, 63, 64, 65, 1000, 100_000] {
             let data: Vec<u32> = (0..len).collect();

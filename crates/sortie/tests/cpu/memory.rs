@@ -1,6 +1,6 @@
 //! Recycled memory never shows old data, scratch reads as zero, and the budget holds.
 
-use sortie::{DeviceOptions, ErrorKind, Planning};
+use sortie::{DeviceOptions, ErrorKind, device::Planning};
 
 use crate::{cpu, cpu_with};
 
@@ -33,10 +33,8 @@ fn the_last_word_of_an_upload_into_recycled_memory_is_padded_with_zeros() -> sor
 #[test]
 fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() -> sortie::Result<()> {
     for (reorder, reuse) in [(true, true), (false, true), (true, false)] {
-        let device = cpu_with(DeviceOptions {
-            planning: Planning { reorder, reuse, ..Planning::default() },
-            ..DeviceOptions::default()
-        });
+        let device =
+            cpu_with(DeviceOptions::default().with_planning(Planning { reorder, reuse, ..Planning::default() }));
         let one = device.upload(&[1_u32])?;
         let out = device.zeros::<u32>(64)?;
         drop(device.upload(&[9_u32; 64])?);
@@ -67,7 +65,7 @@ fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() -> s
 
 #[test]
 fn memory_past_the_budget_or_the_machines_own_is_refused() -> sortie::Result<()> {
-    let device = cpu_with(DeviceOptions { memory_budget: Some(1 << 20), ..DeviceOptions::default() });
+    let device = cpu_with(DeviceOptions::default().with_memory_budget(1 << 20));
     let kept = device.zeros::<u8>(1 << 19)?;
     let error = device.zeros::<u8>(1 << 20).expect_err("over budget");
     assert_eq!(error.kind(), &ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 1 << 20 });
@@ -83,7 +81,7 @@ fn memory_past_the_budget_or_the_machines_own_is_refused() -> sortie::Result<()>
 
 #[test]
 fn scratch_that_does_not_fit_the_budget_fails_the_batch_before_it_starts() -> sortie::Result<()> {
-    let device = cpu_with(DeviceOptions { memory_budget: Some(1 << 20), ..DeviceOptions::default() });
+    let device = cpu_with(DeviceOptions::default().with_memory_budget(1 << 20));
     let x = device.upload(&[5_u32])?;
     let mut batch = device.batch();
     let scratch = batch.scratch::<u32>(1 << 20);

@@ -1,11 +1,11 @@
 //! Opened by name, listed among the others, and without a trace of wgpu.
 
-use sortie::{Device, DeviceKind, DeviceOptions, ErrorKind};
+use sortie::{Device, DeviceOptions, ErrorKind, device::DeviceKind};
 
 use crate::{cpu, cpu_with};
 
 fn named(name: &str) -> sortie::Result<Device> {
-    Device::open_with(DeviceOptions { device: Some(name.into()), ..DeviceOptions::default() })
+    Device::open_with(DeviceOptions::default().with_device(name))
 }
 
 #[test]
@@ -48,8 +48,7 @@ fn a_wrong_name_is_answered_with_it_among_the_right_ones() {
 
 #[test]
 fn its_name_says_how_many_threads_it_has() {
-    let name =
-        |threads| cpu_with(DeviceOptions { threads: Some(threads), ..DeviceOptions::default() }).info().name.clone();
+    let name = |threads| cpu_with(DeviceOptions::default().with_threads(threads)).info().name.clone();
     assert_eq!((name(1), name(3)), ("sortie CPU (1 thread)".into(), "sortie CPU (3 threads)".into()));
     assert_eq!(name(0), name(1), "at least one");
 }
@@ -81,7 +80,7 @@ fn memory_of_another_device_is_refused() -> sortie::Result<()> {
 
 #[test]
 fn it_reopens_as_it_was() -> sortie::Result<()> {
-    let device = cpu_with(DeviceOptions { threads: Some(2), memory_budget: Some(4096), ..DeviceOptions::default() });
+    let device = cpu_with(DeviceOptions::default().with_threads(2).with_memory_budget(4096));
     let again = device.reopen()?;
     assert_eq!(again.info(), device.info());
     assert_eq!(again.upload(&[1_u32, 2])?.download()?, [1, 2]);
@@ -91,7 +90,7 @@ fn it_reopens_as_it_was() -> sortie::Result<()> {
 
 #[test]
 fn only_it_can_be_asked_to_check_for_races() -> sortie::Result<()> {
-    let options = |device: &str| DeviceOptions { device: Some(device.into()), check_races: true, ..Default::default() };
+    let options = |device: &str| DeviceOptions::default().with_device(device).with_check_races(true);
     Device::open_with(options("cpu"))?;
     let error = Device::open_with(options("noop")).expect_err("wgpu cannot");
     assert_eq!(error.kind(), &ErrorKind::Unsupported);

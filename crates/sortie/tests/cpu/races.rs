@@ -7,7 +7,7 @@ use sortie::{Bind, Device, DeviceOptions, ErrorKind, Grid};
 use crate::cpu_with;
 
 fn watched() -> Device {
-    cpu_with(DeviceOptions { check_races: true, check_unwritten: true, ..DeviceOptions::default() })
+    cpu_with(DeviceOptions::default().with_check_races(true).with_check_unwritten(true))
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn reads_of_workgroup_memory_that_was_never_written_are_reported_only_if_asked()
             x[id.x] = w[i] + 2u;
         }";
     for check_unwritten in [false, true] {
-        let device = cpu_with(DeviceOptions { check_races: true, check_unwritten, ..DeviceOptions::default() });
+        let device = cpu_with(DeviceOptions::default().with_check_races(true).with_check_unwritten(check_unwritten));
         let kernel = device.kernel(source)?;
         let x = device.zeros::<u32>(64)?;
         let mut batch = device.batch();

@@ -18,8 +18,9 @@ fn run(source: &str) -> sortie::Result<Vec<u32>> {
 fn run_within(source: &str, budget: Option<Duration>) -> sortie::Result<Vec<u32>> {
     // Some of these take a second of CPU time to compile, which is longer on a busy machine.
     let compile_budget = Duration::MAX;
-    let device =
-        cpu_with(DeviceOptions { kernel_budget: budget, compile_budget, threads: Some(2), ..Default::default() });
+    let device = cpu_with(
+        DeviceOptions::default().with_kernel_budget(budget).with_compile_budget(compile_budget).with_threads(2),
+    );
     let kernel = device.kernel(source)?;
     let out = device.zeros::<u32>(64)?;
     let mut batch = device.batch();

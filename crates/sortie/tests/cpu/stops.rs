@@ -24,7 +24,7 @@ fn started(device: &Device) -> u64 {
 fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
     let budget = Some(Duration::from_millis(20));
     for threads in [1, 2] {
-        let device = cpu_with(DeviceOptions { kernel_budget: budget, threads: Some(threads), ..Default::default() });
+        let device = cpu_with(DeviceOptions::default().with_kernel_budget(budget).with_threads(threads));
         let spin = device.kernel(SPIN)?;
         let (x, other) = (device.zeros::<u32>(2)?, device.upload(&[5_u32])?);
         let mut batch = device.batch();
@@ -54,7 +54,7 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
 #[test]
 fn a_running_kernel_is_canceled_and_what_follows_runs() -> sortie::Result<()> {
     for threads in [1, 2, 4] {
-        canceled_on(&cpu_with(DeviceOptions { threads: Some(threads), ..Default::default() }))?;
+        canceled_on(&cpu_with(DeviceOptions::default().with_threads(threads)))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::{ErrorKind, Split};
+use sortie::{ErrorKind, policy::Split};
 
 use crate::{cpu, gate::Gate};
 

@@ -4,7 +4,10 @@
 //! `scripts/test` sets, it fails.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use sortie::{Device, DeviceOptions, Split, SubmitPolicy};
+use sortie::{
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
+};
 
 /// The built-in CPU device.
 pub(crate) fn cpu() -> Option<Device> {
@@ -19,18 +22,18 @@ pub(crate) fn open(driver: &str) -> Option<Device> {
 /// Options of a device that cuts no batch by itself. On a busy machine every batch seems to take long; cut by that, it would be more submissions than a test counts.
 pub(crate) fn uncut() -> DeviceOptions {
     let policy = SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() };
-    DeviceOptions { policy: Some(policy), ..DeviceOptions::default() }
+    DeviceOptions::default().with_policy(policy)
 }
 
 /// The same, with options.
 pub(crate) fn open_with(driver: &str, options: DeviceOptions) -> Option<Device> {
-    let options = DeviceOptions { device: Some(find(driver)?.to_string()), ..options };
+    let options = options.with_device(find(driver)?.to_string());
     Some(Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}")))
 }
 
 /// Where a driver stands in the list of devices.
 pub(crate) fn find(driver: &str) -> Option<usize> {
-    let is = |info: &sortie::DeviceInfo| info.backend == backend() && info.name.to_lowercase().contains(driver);
+    let is = |info: &sortie::device::DeviceInfo| info.backend == backend() && info.name.to_lowercase().contains(driver);
     let index = Device::list().iter().position(is);
     // Debian has SwiftShader for Vulkan alone.
     if index.is_none() && !(is_gl() && driver == "swiftshader") {

@@ -1,6 +1,8 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{Buffer, Device, DeviceKind, DeviceOptions, ErrorKind, Grid, Kernel, KernelOptions, Result};
+use sortie::{
+    Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions,
+};
 
 use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 
@@ -138,7 +140,7 @@ const SLOW: &str = "
 /// Runs for about a second over 65,536 items: 60,000 iterations stay under lavapipe's limit.
 fn slow(device: &Device) -> Result<Kernel> {
     let rounds = if device.info().kind == DeviceKind::Cpu { 6_000.0 } else { 60_000.0 };
-    device.kernel_with(SLOW, &KernelOptions { constants: vec![("rounds".into(), rounds)], ..KernelOptions::default() })
+    device.kernel_with(SLOW, &KernelOptions::default().with_constant("rounds", rounds))
 }
 
 #[test]
@@ -183,7 +185,7 @@ fn asked_in_time(device: &Device) -> Result<bool> {
 
 #[test]
 fn a_canceled_batch_stops_between_its_submissions_at_the_latest() {
-    on_all_with(&DeviceOptions { policy: Some(ONE_IN_FLIGHT), ..DeviceOptions::default() }, |device| {
+    on_all_with(&DeviceOptions::default().with_policy(ONE_IN_FLIGHT), |device| {
         let in_time = (0..20).any(|_| canceled_in_time(device).unwrap_or_else(|error| panic!("{error:?}")));
         // There a submission returns when its work is done, and nobody can come between.
         assert!(in_time || device.info().backend == "gl", "the device was faster every time");

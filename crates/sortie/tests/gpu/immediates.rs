@@ -35,7 +35,7 @@ const ARRAY: &str = "
 #[test]
 fn each_dispatch_has_its_own_immediates_however_the_device_takes_them() {
     for native_immediates in [true, false] {
-        on_all_with(&DeviceOptions { native_immediates, ..DeviceOptions::default() }, |device| {
+        on_all_with(&DeviceOptions::default().with_native_immediates(native_immediates), |device| {
             let (vectors, array) = (device.kernel(VECTORS)?, device.kernel(ARRAY)?);
             let x = device.upload(&[1_u32, 2, 3, 4])?;
             let mut expected = [1_u32, 2, 3, 4];
@@ -61,7 +61,7 @@ fn each_dispatch_has_its_own_immediates_however_the_device_takes_them() {
 #[test]
 fn immediates_and_a_folded_grid_go_together() {
     for native_immediates in [true, false] {
-        on_all_with(&DeviceOptions { native_immediates, ..DeviceOptions::default() }, |device| {
+        on_all_with(&DeviceOptions::default().with_native_immediates(native_immediates), |device| {
             let kernel = device.kernel(
                 "var<immediate> offset: u32;
                 @group(0) @binding(0) var<storage, read_write> x: array<u32>;

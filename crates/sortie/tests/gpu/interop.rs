@@ -63,11 +63,7 @@ fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
 fn a_device_without_native_immediates_or_their_limits_still_takes_them() {
     on_drivers(|device| {
         let (wgpu, queue) = theirs(device);
-        let guest = Device::from_wgpu_with(
-            wgpu,
-            queue,
-            DeviceOptions { policy: Some(ONE_IN_FLIGHT), ..DeviceOptions::default() },
-        )?;
+        let guest = Device::from_wgpu_with(wgpu, queue, DeviceOptions::default().with_policy(ONE_IN_FLIGHT))?;
         let kernel = guest.kernel(
             "var<immediate> amount: u32;
             @group(0) @binding(0) var<storage, read_write> x: array<u32>;

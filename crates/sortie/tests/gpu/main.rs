@@ -13,7 +13,10 @@ mod portable;
 mod random;
 mod watch;
 
-use sortie::{Device, DeviceOptions, Result, Split, SubmitPolicy};
+use sortie::{
+    Device, DeviceOptions, Result,
+    policy::{Split, SubmitPolicy},
+};
 
 /// Reads its first binding and writes its second: y = 2 x + 1.
 const STEP: &str = "
@@ -54,7 +57,7 @@ fn on_drivers_with(options: &DeviceOptions, test: impl Fn(&Device) -> Result<()>
     watch::begin();
     for driver in DRIVERS {
         let Some(index) = drivers::find(driver) else { continue };
-        let options = DeviceOptions { device: Some(index.to_string()), ..options.clone() };
+        let options = options.clone().with_device(index.to_string());
         let device =
             Device::open_with(options).unwrap_or_else(|error| panic!("{driver} is listed but does not open: {error}"));
         test(&device).unwrap_or_else(|error| panic!("on {}: {error:?}", device.info()));

@@ -1,6 +1,6 @@
 //! Recycled memory never shows old data, and what is dropped is freed.
 
-use sortie::{DeviceOptions, Grid, PoolLimits};
+use sortie::{DeviceOptions, Grid, device::PoolLimits};
 
 use crate::{STEP, on_all, on_drivers_with};
 
@@ -76,7 +76,7 @@ fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() {
 #[test]
 fn a_dropped_buffer_that_had_been_bound_is_freed() {
     let nothing = PoolLimits { bytes: 0, ..PoolLimits::default() };
-    on_drivers_with(&DeviceOptions { pool: nothing, ..DeviceOptions::default() }, |device| {
+    on_drivers_with(&DeviceOptions::default().with_pool(nothing), |device| {
         let kernel = device.kernel(STEP)?;
         let (wgpu, _) = device.wgpu().expect("a wgpu device");
         let live = || {

@@ -1,14 +1,14 @@
 //! `DeviceOptions::portable`: every device takes and refuses the same.
 
-use sortie::{Device, DeviceOptions, ErrorKind, Grid, Limits, Result};
+use sortie::{Device, ErrorKind, Grid, Result, device::Limits};
 
 use crate::{DRIVERS, drivers};
 
 /// Every device there is, held to what all of them have.
 fn portable() -> Vec<Device> {
-    let options = DeviceOptions { portable: true, ..drivers::uncut() };
+    let options = drivers::uncut().with_portable(true);
     let named = |name: &str| {
-        let options = DeviceOptions { device: Some(name.into()), ..options.clone() };
+        let options = options.clone().with_device(name);
         Device::open_with(options).unwrap_or_else(|error| panic!("{name} does not open: {error}"))
     };
     let software = DRIVERS.into_iter().filter_map(|driver| Some(named(&drivers::find(driver)?.to_string())));
@@ -131,9 +131,9 @@ fn what_the_default_limits_allow_runs() -> Result<()> {
 
 #[test]
 fn a_guest_is_held_to_the_same() -> Result<()> {
-    let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..drivers::uncut() })?;
+    let owner = Device::open_with(drivers::uncut().with_device("noop"))?;
     let (gpu, queue) = owner.wgpu().expect("a wgpu device");
-    let options = DeviceOptions { portable: true, ..drivers::uncut() };
+    let options = drivers::uncut().with_portable(true);
     let guest = Device::from_wgpu_with(gpu.clone(), queue.clone(), options)?;
     assert_eq!((owner.info().limits.immediate_bytes, guest.info().limits.immediate_bytes), (128, 0));
     let half = "enable f16; @compute @workgroup_size(1) fn main() { var x = 1.0h; x *= x; }";

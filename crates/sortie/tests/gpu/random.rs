@@ -1,6 +1,6 @@
 //! Random batches against the same ops done in order on plain vectors, with every kind of planning.
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning, Reading, Result, Slot};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Reading, Result, Slot, device::Planning};
 
 use crate::{cases, on_all_with, step};
 
@@ -162,8 +162,7 @@ fn run(device: &Device, kernel: &Kernel, seed: u64) -> Result<()> {
 #[test]
 fn random_batches_do_what_their_ops_do_one_by_one() {
     for (reorder, reuse) in [(true, true), (true, false), (false, true), (false, false)] {
-        let options =
-            DeviceOptions { planning: Planning { reorder, reuse, ..Planning::default() }, ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_planning(Planning { reorder, reuse, ..Planning::default() });
         on_all_with(&options, |device| {
             let kernel = device.kernel(STEP)?;
             (0..cases(400)).try_for_each(|seed| run(device, &kernel, seed as u64))

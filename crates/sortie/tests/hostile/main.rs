@@ -8,18 +8,19 @@ mod sources;
 
 use std::time::Duration;
 
-use sortie::{CacheDir, Device, DeviceOptions, ErrorKind, KernelOptions};
+use sortie::{Device, DeviceOptions, ErrorKind, device::CacheDir, kernel::KernelOptions};
 
 use sources::{FAMILIES, Family};
 
 /// Nothing here may depend on how busy the machine is.
 fn options() -> DeviceOptions {
-    DeviceOptions { cache: CacheDir::Off, compile_budget: Duration::MAX, ..Default::default() }
+    DeviceOptions::default().with_cache(CacheDir::Off).with_compile_budget(Duration::MAX)
 }
 
 fn compile(device: &Device, family: &Family, size: usize) -> Result<(), sortie::Error> {
-    let entry = (family.name == "entry_points").then(|| "main".into());
-    device.kernel_with(&(family.make)(size), &KernelOptions { entry, ..Default::default() }).map(drop)
+    let options = KernelOptions::default();
+    let options = if family.name == "entry_points" { options.with_entry("main") } else { options };
+    device.kernel_with(&(family.make)(size), &options).map(drop)
 }
 
 fn small_ones_compile(device: &Device) {
@@ -97,7 +98,7 @@ fn large_ones_are_refused_on_swiftshader() {
 
 #[test]
 fn a_refusal_names_what_there_is_too_much_of() {
-    let device = Device::open_with(DeviceOptions { device: Some("noop".into()), ..options() }).expect("always there");
+    let device = Device::open_with(options().with_device("noop")).expect("always there");
     for (name, size, says) in [
         ("doubling_constants", 24, "elements of constants"),
         ("negated_zero_of_a_huge_array", 0, "zero values"),

@@ -1,6 +1,6 @@
 //! Bindings up to and over the device's limits.
 
-use sortie::{ErrorKind, Grid, KernelOptions};
+use sortie::{ErrorKind, Grid, kernel::KernelOptions};
 
 use crate::{STEP, noop};
 
@@ -30,8 +30,7 @@ fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
         "@compute @workgroup_size(1) fn all() {{ {uses} }} @compute @workgroup_size(1) fn one() {{ b7[0] = 1.0; }}"
     );
     let source: String = (0..9).map(declare).chain([entries]).collect();
-    let kernel =
-        |entry: &str| device.kernel_with(&source, &KernelOptions { entry: Some(entry.into()), ..Default::default() });
+    let kernel = |entry: &str| device.kernel_with(&source, &KernelOptions::default().with_entry(entry));
     assert_eq!(kernel("all").expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
     assert_eq!(kernel("one").map(|kernel| kernel.num_bindings()).ok(), Some(1));
 }
@@ -61,10 +60,10 @@ fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> s
 
 #[test]
 fn devices_are_found_by_name_or_index_and_a_wrong_name_says_what_there_is() {
-    let wrong = sortie::DeviceOptions { device: Some("no such device".into()), ..Default::default() };
+    let wrong = sortie::DeviceOptions::default().with_device("no such device");
     let error = sortie::Device::open_with(wrong).expect_err("no such device");
     assert_eq!(error.kind(), &ErrorKind::NoDevice);
     assert!(error.to_string().contains("no such device"), "{error}");
     let info = noop().info().clone();
-    assert_eq!((info.backend, info.kind), ("noop", sortie::DeviceKind::Noop));
+    assert_eq!((info.backend, info.kind), ("noop", sortie::device::DeviceKind::Noop));
 }

@@ -1,6 +1,6 @@
 //! The pool: what is recycled, what is freed, and who pays.
 
-use sortie::{DeviceOptions, ErrorKind, Grid, PoolLimits};
+use sortie::{DeviceOptions, ErrorKind, Grid, device::PoolLimits};
 
 use crate::{STEP, noop, noop_with};
 
@@ -20,7 +20,7 @@ fn dropped_buffers_are_recycled() -> sortie::Result<()> {
 #[test]
 fn a_pool_without_room_frees_at_once_and_takes_the_bind_groups_along() -> sortie::Result<()> {
     let nothing = PoolLimits { bytes: 0, ..PoolLimits::default() };
-    let device = noop_with(DeviceOptions { pool: nothing, ..DeviceOptions::default() });
+    let device = noop_with(DeviceOptions::default().with_pool(nothing));
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
     assert_eq!(device.memory_bytes(), 512);
@@ -45,7 +45,7 @@ fn trimming_frees_what_lies_idle() -> sortie::Result<()> {
 
 #[test]
 fn the_memory_budget_is_kept_and_what_lies_idle_is_given_up_for_it() -> sortie::Result<()> {
-    let device = noop_with(DeviceOptions { memory_budget: Some(3 << 20), ..DeviceOptions::default() });
+    let device = noop_with(DeviceOptions::default().with_memory_budget(3 << 20));
     let kept = device.zeros::<u8>(1 << 20)?;
     drop(device.zeros::<u8>(1 << 20)?);
     let other_class = device.zeros::<u8>(2 << 20)?;
@@ -105,7 +105,7 @@ fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
 
 #[test]
 fn what_was_not_given_is_not_in_use() -> sortie::Result<()> {
-    let device = noop_with(DeviceOptions { memory_budget: Some(1024), ..DeviceOptions::default() });
+    let device = noop_with(DeviceOptions::default().with_memory_budget(1024));
     let _kept = device.zeros::<u8>(512)?;
     assert!(device.zeros::<u8>(1024).is_err());
     let now = device.metrics();

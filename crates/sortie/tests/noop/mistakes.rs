@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use sortie::{Batch, Device, DeviceOptions, Error, ErrorKind, Grid, KernelOptions};
+use sortie::{Batch, Device, DeviceOptions, Error, ErrorKind, Grid, kernel::KernelOptions};
 
 use crate::{STEP, noop, noop_with};
 
@@ -130,7 +130,7 @@ fn two_writes_to_separate_parts_of_one_buffer_are_fine_and_to_the_same_part_not(
 #[test]
 fn immediates_of_the_wrong_size_missing_or_unwanted_are_refused() -> sortie::Result<()> {
     for native_immediates in [true, false] {
-        let device = noop_with(DeviceOptions { native_immediates, ..DeviceOptions::default() });
+        let device = noop_with(DeviceOptions::default().with_native_immediates(native_immediates));
         let kernel = device.kernel(
             "struct P { a: vec3<f32>, b: u32, c: vec3<f32> }
             var<immediate> p: P;
@@ -321,7 +321,7 @@ fn wgsl_errors_show_the_users_line() {
         ),
         ErrorKind::Unsupported
     );
-    let unknown = KernelOptions { constants: vec![("nope".into(), 1.0)], entry: None };
+    let unknown = KernelOptions::default().with_constant("nope", 1.0);
     assert_eq!(
         device.kernel_with("@compute @workgroup_size(1) fn a() {}", &unknown).expect_err("refused").kind(),
         &ErrorKind::Shader

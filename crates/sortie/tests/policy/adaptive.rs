@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sortie::{Grid, Split};
+use sortie::{Grid, policy::Split};
 
 use crate::{Chain, LEN, devices, drivers, expected, on, printed};
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use sortie::{Device, DeviceOptions, ErrorKind, Split, SubmitPolicy};
+use sortie::{
+    Device, DeviceOptions, ErrorKind,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{Chain, LEN, devices, drivers, expected, noop, numbers, on};
 
@@ -45,7 +48,7 @@ fn every_so_many_ops_begin_a_submission_and_splits_of_its_own_stay() -> sortie::
 #[test]
 fn a_device_has_a_policy_and_says_which() -> sortie::Result<()> {
     let policy = SubmitPolicy { split: Split::Every(10), in_flight: 3 };
-    let options = DeviceOptions { device: Some("noop".into()), policy: Some(policy), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device("noop").with_policy(policy);
     let device = Device::open_with(options)?;
     assert_eq!([device.policy(), device.metrics().policy], [policy; 2]);
     let chain = Chain::new(&device)?;
@@ -76,7 +79,7 @@ fn the_built_in_cpu_cuts_nothing_unless_it_is_told_to() -> sortie::Result<()> {
     const OPS: u32 = 100_000;
     let device = Device::cpu()?;
     assert_eq!(device.policy(), SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() });
-    let adaptive = DeviceOptions { policy: Some(SubmitPolicy::default()), ..DeviceOptions::default() };
+    let adaptive = DeviceOptions::default().with_policy(SubmitPolicy::default());
     for (device, whole) in [(device, true), (Device::cpu_with(adaptive)?, false)] {
         let chain = Chain::new(&device)?;
         let mut batch = device.batch();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sortie::{Device, DeviceOptions, Grid, Split};
+use sortie::{Device, DeviceOptions, Grid, policy::Split};
 
 use crate::{drivers, on, printed};
 
@@ -37,8 +37,8 @@ fn pieces_of_a_dispatch_see_the_grid_they_are_of() {
     for native_immediates in [true, false] {
         on(drivers(), |name, plain| {
             let index = Device::list().iter().position(|info| info.name == plain.info().name);
-            let device = index.map(|index| index.to_string());
-            check(name, &Device::open_with(DeviceOptions { device, native_immediates, ..DeviceOptions::default() })?)
+            let options = index.map_or_else(DeviceOptions::default, by_index);
+            check(name, &Device::open_with(options.with_native_immediates(native_immediates))?)
         });
     }
 }
@@ -84,8 +84,8 @@ const LEN: usize = 1 << 20;
 fn a_replay_that_was_not_divided_runs_beside_batches_that_are() {
     on(drivers(), |name, plain| {
         let index = Device::list().iter().position(|info| info.name == plain.info().name);
-        let device = index.map(|index| index.to_string());
-        let device = Device::open_with(DeviceOptions { device, native_replay: false, ..DeviceOptions::default() })?;
+        let options = index.map_or_else(DeviceOptions::default, by_index).with_native_replay(false);
+        let device = Device::open_with(options)?;
         let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(LEN)?);
         // Nothing is known of the kernel yet.
         let split = Split::Adaptive { budget: Duration::from_millis(1) };
@@ -137,4 +137,8 @@ fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
         printed(&format!("{name}: {whole:?} became {plan:?}"));
         Ok(())
     });
+}
+
+fn by_index(index: usize) -> DeviceOptions {
+    DeviceOptions::default().with_device(index.to_string())
 }

@@ -33,7 +33,7 @@ fn on(devices: Vec<(&str, Device)>, test: impl Fn(&str, &Device) -> sortie::Resu
 }
 
 fn noop() -> Device {
-    let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device("noop");
     Device::open_with(options).unwrap_or_else(|error| panic!("noop: {error}"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use sortie::{Grid, Split};
+use sortie::{Grid, policy::Split};
 
 use crate::{devices, on};
 

@@ -2,7 +2,12 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use sortie::{Device, DeviceOptions, ErrorKind, Split, Strategy, SubmitPolicy, TuneReport, TuningFile};
+use sortie::{
+    Device, DeviceOptions, ErrorKind,
+    device::TuningFile,
+    policy::{Split, SubmitPolicy},
+    tune::{Strategy, TuneReport},
+};
 
 /// The default of the built-in CPU.
 const CPU: SubmitPolicy = SubmitPolicy { split: Split::Never, in_flight: 2 };
@@ -18,7 +23,7 @@ impl Scratch {
     }
 
     fn options(&self) -> DeviceOptions {
-        DeviceOptions { device: Some("cpu".into()), tuning: TuningFile::At(self.0.clone()), ..DeviceOptions::default() }
+        DeviceOptions::default().with_device("cpu").with_tuning(TuningFile::At(self.0.clone()))
     }
 
     fn policy(&self) -> sortie::Result<SubmitPolicy> {
@@ -63,7 +68,7 @@ fn a_device_opens_with_what_the_file_says_unless_told_otherwise() -> sortie::Res
     fs::write(&scratch.0, format!("[{name:?}]\nsplit = \"never split\"\nin_flight = \"1\"\n"))
         .expect("a writable folder");
     let own = SubmitPolicy { split: Split::Every(5), in_flight: 4 };
-    assert_eq!(Device::open_with(DeviceOptions { policy: Some(own), ..scratch.options() })?.policy(), own);
+    assert_eq!(Device::open_with(scratch.options().with_policy(own))?.policy(), own);
     Ok(())
 }
 
@@ -125,7 +130,7 @@ fn a_link_that_was_put_where_the_file_is_written_is_not_followed() -> sortie::Re
 
 #[test]
 fn there_is_nothing_to_measure_on_a_device_that_runs_nothing() {
-    let options = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device("noop");
     let error = TuneReport::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");
     assert_eq!(error.kind(), &ErrorKind::Unsupported);
 }

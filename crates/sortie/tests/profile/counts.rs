@@ -1,6 +1,6 @@
 //! What asking for a profile costs, in objects.
 
-use sortie::{Batch, Device, Grid, Metrics, Split};
+use sortie::{Batch, Device, Grid, metrics::Metrics, policy::Split};
 
 use crate::{STEP, devices, noop};
 
@@ -93,7 +93,7 @@ fn more_ops_than_a_query_set_holds_each_have_their_time() -> sortie::Result<()> 
         let known = profile.steps().iter().filter(|step| step.time().is_some()).count();
         // A shared machine's clock may stand still now and then; a lost query set would take 4,096 with it.
         assert!(known > ops * 9 / 10, "{name}: the times of {known} of {ops} ops are known");
-        let sum: std::time::Duration = profile.steps().iter().filter_map(sortie::StepProfile::time).sum();
+        let sum: std::time::Duration = profile.steps().iter().filter_map(sortie::profile::StepProfile::time).sum();
         assert!(
             profile.device_time().is_some_and(|all| all >= sum && all <= 2 * sum),
             "{name}: {sum:?} of {profile:?}"

@@ -21,7 +21,7 @@ fn devices() -> Vec<(&'static str, Device)> {
 }
 
 fn noop() -> Device {
-    Device::open_with(DeviceOptions { device: Some("noop".into()), ..drivers::uncut() })
+    Device::open_with(drivers::uncut().with_device("noop"))
         .unwrap_or_else(|error| panic!("noop does not open: {error}"))
 }
 

@@ -1,6 +1,6 @@
 //! What a profile says of each op and each scope.
 
-use sortie::{Batch, DeviceOptions, Grid, Planning, Record, Split};
+use sortie::{Batch, DeviceOptions, Grid, Record, device::Planning, policy::Split};
 
 use crate::{STEP, devices, drivers};
 
@@ -36,7 +36,7 @@ fn every_op_has_its_own_scope_label_line_and_kernel() -> sortie::Result<()> {
         let profile = profile.wait()?;
 
         let ops = profile.ops();
-        let whats: Vec<_> = ops.iter().map(sortie::OpProfile::what).collect();
+        let whats: Vec<_> = ops.iter().map(sortie::profile::OpProfile::what).collect();
         assert_eq!(whats, ["fill", "dispatch", "dispatch", "dispatch", "dispatch", "copy", "read"], "{name}");
         assert_eq!((ops[1].label(), ops[2].label(), ops[1].kernel()), ("there", "", Some("step")), "{name}");
         assert_eq!((ops[6].number(), ops[6].location().line()), (6, line), "{name}");
@@ -44,7 +44,7 @@ fn every_op_has_its_own_scope_label_line_and_kernel() -> sortie::Result<()> {
         let paths: Vec<_> = profile.scopes().iter().map(|scope| (scope.path(), scope.depth(), scope.ops())).collect();
         assert_eq!(paths, [("outer", 0, 1..6), ("outer/twice", 1, 1..3), ("outer/twice", 1, 3..5)], "{name}");
         assert_eq!(
-            ops.iter().map(sortie::OpProfile::scope).collect::<Vec<_>>(),
+            ops.iter().map(sortie::profile::OpProfile::scope).collect::<Vec<_>>(),
             [None, Some(1), Some(1), Some(2), Some(2), Some(0), None]
         );
         for scope in profile.scopes() {
@@ -130,8 +130,7 @@ fn views_belong_to_the_kernel_that_reads_through_them() -> sortie::Result<()> {
 
 #[test]
 fn unfused_every_operation_has_a_step_of_its_own() -> sortie::Result<()> {
-    let options =
-        || DeviceOptions { planning: Planning { fuse: false, ..Planning::default() }, ..DeviceOptions::default() };
+    let options = || DeviceOptions::default().with_planning(Planning { fuse: false, ..Planning::default() });
     let gpu = ["llvmpipe", "swiftshader"].into_iter().filter_map(|driver| drivers::open_with(driver, options()));
     for device in gpu.chain([sortie::Device::cpu_with(options())?]) {
         let mut batch = device.batch();
@@ -142,7 +141,7 @@ fn unfused_every_operation_has_a_step_of_its_own() -> sortie::Result<()> {
         drop(batch.read(y));
         batch.submit()?;
         let profile = profile.wait()?;
-        let names: Vec<_> = profile.steps().iter().map(sortie::StepProfile::name).collect();
+        let names: Vec<_> = profile.steps().iter().map(sortie::profile::StepProfile::name).collect();
         assert_eq!(names, ["write", "exp", "relu", "read"], "{}", device.info());
         assert!(profile.ops().iter().all(|op| op.fused_with().is_empty()));
     }
@@ -200,7 +199,7 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
         let step = device.kernel(STEP)?;
         let items = 1 << 22;
         let (x, y) = (device.zeros::<f32>(items)?, device.zeros::<f32>(items)?);
-        let run = |budget: std::time::Duration| -> sortie::Result<sortie::Profile> {
+        let run = |budget: std::time::Duration| -> sortie::Result<sortie::profile::Profile> {
             let mut batch = device.batch();
             batch.split_by(Split::Adaptive { budget });
             let profile = batch.profile();
@@ -213,13 +212,13 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
         let profile = run(std::time::Duration::from_millis(1))?;
         let op = &profile.ops()[0];
         assert!(op.steps().len() > 1 && profile.submissions() >= op.steps().len(), "{name}: {profile}");
-        let flops: u64 = profile.steps().iter().filter_map(sortie::StepProfile::flops).sum();
+        let flops: u64 = profile.steps().iter().filter_map(sortie::profile::StepProfile::flops).sum();
         assert!(flops <= FLOPS && flops > FLOPS * 9 / 10, "{name}: {flops} of {FLOPS}");
         let whats: Vec<_> = profile.ops().iter().map(|op| (op.what(), op.kernel())).collect();
         let expected = [("dispatch", Some("step")), ("copy", Some("copy")), ("read", Some("read"))];
         assert_eq!(whats, expected, "{name}: what follows a divided dispatch keeps its name");
         let moved = profile.steps().iter().filter(|step| step.name() == "step");
-        let bytes: u64 = moved.map(sortie::StepProfile::bytes).sum();
+        let bytes: u64 = moved.map(sortie::profile::StepProfile::bytes).sum();
         let whole = 2 * 4 * items as u64;
         assert!(bytes <= whole && bytes > whole * 9 / 10, "{name}: {bytes} of {whole}");
     }

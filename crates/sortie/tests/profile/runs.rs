@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use sortie::{BatchConfig, Batcher, Device, Grid, Profile, Rows, Split};
+use sortie::{BatchConfig, Batcher, Device, Grid, batcher::Rows, policy::Split, profile::Profile};
 
 use crate::{STEP, devices};
 
@@ -21,7 +21,7 @@ fn a_run_of_a_replay_is_profiled_encoded_and_says_so() -> sortie::Result<()> {
         // However long a run takes, the next one is native again.
         batch.split_by(Split::Never);
         let replay = batch.freeze()?;
-        let run = |profiled: bool| -> sortie::Result<(sortie::Metrics, Option<Profile>)> {
+        let run = |profiled: bool| -> sortie::Result<(sortie::metrics::Metrics, Option<Profile>)> {
             let before = device.metrics();
             let mut run = replay.run();
             let profile = profiled.then(|| run.profile());
@@ -40,7 +40,7 @@ fn a_run_of_a_replay_is_profiled_encoded_and_says_so() -> sortie::Result<()> {
         assert_eq!(profile.caveats().len(), usize::from(native), "{name}: {:?}", profile.caveats());
         assert_eq!(profile.ops()[0].label(), "one", "{name}");
         assert_eq!(profile.scopes()[0].path(), "there", "{name}");
-        let names: Vec<_> = profile.steps().iter().map(sortie::StepProfile::name).collect();
+        let names: Vec<_> = profile.steps().iter().map(sortie::profile::StepProfile::name).collect();
         for part in ["input of the run", "step", "output of the run"] {
             assert!(names.contains(&part), "{name}: {part} in {names:?}");
         }
@@ -139,11 +139,11 @@ fn whoever_panics_or_ends_its_own_watch_holds_up_nobody() -> sortie::Result<()> 
     fill()?;
     watch.finish();
 
-    let own: Arc<Mutex<Option<sortie::Watch>>> = Arc::default();
+    let own: Arc<Mutex<Option<sortie::profile::Watch>>> = Arc::default();
     let (held, (told, ended)) = (own.clone(), std::sync::mpsc::channel());
     *own.lock().expect("no panic") = Some(device.watch(move |_| {
         let watch = held.lock().expect("no panic").take();
-        told.send(watch.map(sortie::Watch::finish).is_some()).ok();
+        told.send(watch.map(sortie::profile::Watch::finish).is_some()).ok();
     })?);
     fill()?;
     assert_eq!(ended.recv(), Ok(true));
@@ -155,8 +155,8 @@ fn whoever_panics_or_ends_its_own_watch_holds_up_nobody() -> sortie::Result<()> 
 fn all_of_it_may_cross_threads() {
     fn both<T: Send + Sync>() {}
     both::<Profile>();
-    both::<sortie::Watch>();
-    both::<sortie::Trace>();
+    both::<sortie::profile::Watch>();
+    both::<sortie::profile::Trace>();
     both::<sortie::Reading<Profile>>();
 }
 

@@ -1,6 +1,6 @@
 //! What is known of a device's time depends on what it can tell.
 
-use sortie::{Device, Grid, TimestampTier, wgpu};
+use sortie::{Device, Grid, profile::TimestampTier, wgpu};
 
 use crate::{STEP, drivers, noop};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sortie::{BatchConfig, Batcher, ErrorKind, Grid, Rows, Split};
+use sortie::{BatchConfig, Batcher, ErrorKind, Grid, batcher::Rows, policy::Split};
 
 use crate::{STEP, devices};
 

@@ -3,7 +3,7 @@
 
 use std::{process::Command, sync::OnceLock};
 
-use sortie::{Device, DeviceInfo, DeviceOptions, Grid, Result, Ticket};
+use sortie::{Device, DeviceOptions, Grid, Result, Ticket, device::DeviceInfo};
 
 /// Names the driver to the child process.
 const DRIVER: &str = "SORTIE_TEST_EXIT_ON";
@@ -52,7 +52,7 @@ fn opens_a_driver_late() -> Result<()> {
     let Ok(driver) = std::env::var(DRIVER) else { return Ok(()) };
     let cpu = Device::cpu()?;
     drop(cpu.upload(&[1_u32])?.download()?);
-    let device = Device::open_with(DeviceOptions { device: Some(driver), ..DeviceOptions::default() })?;
+    let device = Device::open_with(DeviceOptions::default().with_device(driver))?;
     let slow = device.kernel(SLOW)?;
     let busy = device.zeros::<u32>(1 << 10)?;
     let mut batch = device.batch();
@@ -187,7 +187,7 @@ fn exiting_while_another_thread_uses_a_driver_does_not_crash() {
 #[test]
 fn leaves_threads_at_work() -> Result<()> {
     let Ok(driver) = std::env::var(DRIVER) else { return Ok(()) };
-    let options = DeviceOptions { device: Some(driver), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_device(driver);
     let device = Device::open_with(options.clone())?;
     let slow = device.kernel(SLOW)?;
     let (started, at_work) = std::sync::mpsc::channel();
@@ -214,7 +214,7 @@ fn leaves_threads_at_work() -> Result<()> {
 #[test]
 fn leaves_work_in_flight() -> Result<()> {
     let Ok(driver) = std::env::var(DRIVER) else { return Ok(()) };
-    let device = Device::open_with(DeviceOptions { device: Some(driver), ..DeviceOptions::default() })?;
+    let device = Device::open_with(DeviceOptions::default().with_device(driver))?;
     let slow = device.kernel(SLOW)?;
     let busy = device.zeros::<u32>(1 << 14)?;
     for _ in 0..3 {

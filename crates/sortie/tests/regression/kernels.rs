@@ -8,7 +8,7 @@ use super::on_all_with;
 
 #[test]
 fn generated_kernels_have_no_compile_budget() {
-    let options = DeviceOptions { compile_budget: Duration::from_nanos(1), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_compile_budget(Duration::from_nanos(1));
     on_all_with(&options, |device| {
         let mut batch = device.batch();
         let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);

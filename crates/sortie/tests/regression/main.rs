@@ -46,8 +46,7 @@ const SLOW: &str = "
 ";
 
 fn noop() -> Device {
-    Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })
-        .expect("the noop device opens")
+    Device::open_with(DeviceOptions::default().with_device("noop")).expect("the noop device opens")
 }
 
 /// Reads its first binding and writes its second.

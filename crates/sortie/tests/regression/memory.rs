@@ -9,7 +9,7 @@ const BUDGET: u64 = 64 << 20;
 const ELEMENTS: usize = 2 << 20;
 
 fn on_all_within_the_budget(test: impl Fn(&Device) -> Result<()>) {
-    on_all_with(&DeviceOptions { memory_budget: Some(BUDGET), ..DeviceOptions::default() }, test);
+    on_all_with(&DeviceOptions::default().with_memory_budget(BUDGET), test);
 }
 
 #[test]

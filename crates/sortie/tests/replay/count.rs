@@ -1,11 +1,11 @@
 //! What runs cost, counted.
 
-use sortie::{Device, DeviceOptions, Grid};
+use sortie::{Device, Grid};
 
 use crate::{ADD, drivers};
 
 fn open(name: &str) -> Device {
-    let options = DeviceOptions { device: Some(name.into()), ..drivers::uncut() };
+    let options = drivers::uncut().with_device(name);
     Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 

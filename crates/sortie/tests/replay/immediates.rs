@@ -48,7 +48,7 @@ fn a_kernel_without_immediates_or_of_another_device_is_refused() -> sortie::Resu
 fn checked() -> Vec<(&'static str, Device)> {
     let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
     let open = |name: &'static str| {
-        let options = DeviceOptions { device: Some(name.into()), check_replays: true, ..DeviceOptions::default() };
+        let options = DeviceOptions::default().with_device(name).with_check_replays(true);
         (name, Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}")))
     };
     ["cpu"].into_iter().chain(there).map(open).collect()

@@ -251,8 +251,7 @@ fn an_output_can_be_read_twice_by_one_run() {
 /// A run that fails leaves nothing behind in an input, even in one that the recording writes: the next run brings it anew.
 #[test]
 fn a_replay_survives_a_run_that_fails() {
-    let options =
-        sortie::DeviceOptions { device: Some("cpu".into()), check_races: true, ..sortie::DeviceOptions::default() };
+    let options = sortie::DeviceOptions::default().with_device("cpu").with_check_races(true);
     let device = Device::open_with(options).expect("the built-in CPU");
     let kernel = device
         .kernel(

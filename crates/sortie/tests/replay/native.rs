@@ -1,6 +1,6 @@
 //! Native replays on Vulkan: the same bits as when every run is encoded.
 
-use sortie::{Device, DeviceOptions, Grid, KernelOptions, Replay};
+use sortie::{Device, Grid, Replay, kernel::KernelOptions};
 
 use crate::{ADD, devices, drivers};
 
@@ -8,7 +8,7 @@ use crate::{ADD, devices, drivers};
 fn triples() -> Vec<(&'static str, [Device; 3])> {
     let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
     let open = |driver: &str, native_replay| {
-        let options = DeviceOptions { device: Some(driver.into()), native_replay, ..drivers::uncut() };
+        let options = drivers::uncut().with_device(driver).with_native_replay(native_replay);
         Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
     };
     let all = |driver: &'static str| {
@@ -250,7 +250,7 @@ fn plants_a_hazard() {
 #[test]
 fn an_entry_point_beside_others_that_the_device_cannot_run_replays() {
     let source = include_str!("../corpus/kernels/reach.wgsl");
-    let options = KernelOptions { entry: Some("reached_through_calls".into()), ..KernelOptions::default() };
+    let options = KernelOptions::default().with_entry("reached_through_calls");
     for (name, device) in devices() {
         let run = || -> sortie::Result<()> {
             let kernel = device.kernel_with(source, &options)?;

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use proptest::{prelude::*, test_runner::RngSeed};
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Planning, Slot, Split, SubmitPolicy, Tensor};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Slot, Tensor,
+    device::Planning,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{ADD, drivers};
 
@@ -265,9 +269,12 @@ fn devices() -> Vec<(String, Device, Add)> {
         ]);
     }
     let open = |(name, native_replay, native_immediates, planning, split): (&str, bool, bool, Planning, Split)| {
-        let (device, policy) = (Some(name.into()), Some(SubmitPolicy { split, ..SubmitPolicy::default() }));
-        let options =
-            DeviceOptions { device, policy, native_replay, native_immediates, planning, ..DeviceOptions::default() };
+        let options = DeviceOptions::default()
+            .with_device(name)
+            .with_policy(SubmitPolicy { split, ..SubmitPolicy::default() })
+            .with_native_replay(native_replay)
+            .with_native_immediates(native_immediates)
+            .with_planning(planning);
         let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let add = Add::new(&device, split).unwrap_or_else(|error| panic!("{name}: {error}"));
         (format!("{name}, native {native_replay}, immediates {native_immediates}, {planning:?}, {split}"), device, add)

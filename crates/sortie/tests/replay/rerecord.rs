@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel, Metrics, Split, SubmitPolicy};
+use sortie::{
+    Buffer, Device, DeviceOptions, Grid, Kernel,
+    metrics::Metrics,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::drivers;
 
@@ -25,8 +29,7 @@ const MOST_RUNS: usize = 20_000;
 /// The Vulkan drivers, with a split of their own.
 fn open(split: Split) -> impl Iterator<Item = (&'static str, Device)> {
     let policy = Some(SubmitPolicy { split, ..SubmitPolicy::default() });
-    let open =
-        move |name| Some((name, drivers::open_with(name, DeviceOptions { policy, ..DeviceOptions::default() })?));
+    let open = move |name| Some((name, drivers::open_with(name, DeviceOptions::default().with_policy(policy))?));
     // Elsewhere no replay is native.
     let is_vulkan = |(_, device): &(_, Device)| device.info().backend == "vulkan";
     ["llvmpipe", "swiftshader"].into_iter().filter_map(open).filter(is_vulkan)

@@ -2,7 +2,11 @@
 
 use std::{convert::Infallible, io};
 
-use sortie::{Sink, Source, Stream, half::f16};
+use sortie::{
+    Stream,
+    half::f16,
+    stream::{Sink, Source},
+};
 
 use super::{kernel, numbers, on_all, triple, tripled};
 

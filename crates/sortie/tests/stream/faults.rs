@@ -6,7 +6,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use sortie::{Device, DeviceOptions, ErrorKind, Sink, Source, Stream};
+use sortie::{
+    Device, DeviceOptions, ErrorKind, Stream,
+    stream::{Sink, Source},
+};
 
 use super::{kernel, noop, numbers, on_all, triple, tripled};
 
@@ -106,7 +109,7 @@ fn an_error_comes_once_and_then_nothing() {
 
 #[test]
 fn what_the_device_refuses_names_the_window_and_the_users_line() {
-    let options = DeviceOptions { memory_budget: Some(1 << 20), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_memory_budget(1 << 20);
     let device = Device::cpu_with(options).expect("the built-in CPU");
     let stream = triple(&device).window(4 << 20);
     let error = stream.run(&vec![0; 1 << 20], &mut Vec::new()).expect_err("more than the budget");
@@ -126,7 +129,7 @@ fn a_mistake_in_a_recording_has_its_own_line() {
 #[test]
 fn a_kernel_that_fails_ends_it_there() {
     // Every window is slower than no time at all.
-    let options = DeviceOptions { kernel_budget: Some(std::time::Duration::ZERO), ..DeviceOptions::default() };
+    let options = DeviceOptions::default().with_kernel_budget(std::time::Duration::ZERO);
     let device = Device::cpu_with(options).expect("the built-in CPU");
     let endless = kernel(
         &device,

@@ -8,7 +8,7 @@ mod bounds;
 mod faults;
 mod random;
 
-use sortie::{Device, DeviceOptions, Kernel, Stream};
+use sortie::{Device, Kernel, Stream};
 
 /// Every device that runs something.
 fn devices() -> Vec<(&'static str, Device)> {
@@ -26,7 +26,7 @@ fn on_all(test: impl Fn(&str, &Device) -> sortie::Result<()>) {
 }
 
 fn noop() -> Device {
-    let options = DeviceOptions { device: Some("noop".into()), ..installed::uncut() };
+    let options = installed::uncut().with_device("noop");
     Device::open_with(options).unwrap_or_else(|error| panic!("noop: {error}"))
 }
 

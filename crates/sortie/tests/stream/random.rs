@@ -1,7 +1,7 @@
 //! Any length, any window, any width, any way of bringing it: the same comes out as at once.
 
 use proptest::{prelude::*, test_runner::Config};
-use sortie::{Device, Source, Stream};
+use sortie::{Device, Stream, stream::Source};
 
 use super::{kernel, numbers};
 
@@ -42,8 +42,8 @@ proptest! {
     ) {
         thread_local!(static DEVICE: Device = Device::cpu().expect("the built-in CPU"));
         let device = DEVICE.with(Device::clone);
-        let constants = vec![("width".into(), widths[0] as f64), ("out".into(), widths[1] as f64)];
-        let options = sortie::KernelOptions { entry: None, constants };
+        let options = sortie::kernel::KernelOptions::default();
+        let options = options.with_constant("width", widths[0] as f64).with_constant("out", widths[1] as f64);
         let sums = device.kernel_with(SUMS, &options).expect("it compiles");
         let spare = spare.min(widths[0] - 1);
         let all = numbers((rows * widths[0] + spare) as u32);

@@ -1,9 +1,9 @@
 //! How many kernels, dispatches, buffers: exact, on wgpu's noop device.
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Planning, Tensor};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Tensor, device::Planning};
 
 fn noop(planning: Planning) -> Device {
-    let options = DeviceOptions { device: Some("noop".into()), planning, ..crate::drivers::uncut() };
+    let options = crate::drivers::uncut().with_device("noop").with_planning(planning);
     Device::open_with(options).unwrap_or_else(|error| panic!("{error}"))
 }
 

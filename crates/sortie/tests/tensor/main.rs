@@ -16,7 +16,7 @@ mod tuning;
 
 use std::sync::LazyLock;
 
-use sortie::{Batch, Device, DeviceOptions, Element, Planning, Tensor, half::f16};
+use sortie::{Batch, Device, DeviceOptions, Tensor, device::Planning, half::f16, tensor::Element};
 
 /// Every device twice: with fusion and without.
 fn devices() -> &'static [(String, Device)] {
@@ -24,12 +24,12 @@ fn devices() -> &'static [(String, Device)] {
         let mut all = Vec::new();
         for fuse in [true, false] {
             let planning = Planning { fuse, ..Planning::default() };
-            let options = || DeviceOptions { planning, ..DeviceOptions::default() };
+            let options = || DeviceOptions::default().with_planning(planning);
             let cpu = Device::cpu_with(options()).unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
             all.push((format!("cpu, fuse {fuse}"), cpu));
             for driver in ["llvmpipe", "swiftshader"] {
                 if drivers::open(driver).is_some() {
-                    let options = DeviceOptions { device: Some(driver.into()), ..options() };
+                    let options = options().with_device(driver);
                     let device = Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"));
                     all.push((format!("{driver}, fuse {fuse}"), device));
                 }

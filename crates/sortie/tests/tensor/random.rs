@@ -5,7 +5,7 @@
 use std::sync::LazyLock;
 
 use proptest::{prelude::*, test_runner::RngSeed};
-use sortie::{Batch, Device, DeviceOptions, Planning, Tensor};
+use sortie::{Batch, Device, DeviceOptions, Tensor, device::Planning};
 
 use crate::drivers;
 
@@ -145,7 +145,7 @@ fn devices() -> &'static [(String, Device)] {
         all.into_iter()
             .filter(|(name, _)| there(name))
             .map(|(name, planning)| {
-                let options = DeviceOptions { device: Some(name.into()), planning, ..DeviceOptions::default() };
+                let options = DeviceOptions::default().with_device(name).with_planning(planning);
                 let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
                 (format!("{name}, {planning:?}"), device)
             })

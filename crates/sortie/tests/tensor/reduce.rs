@@ -1,6 +1,6 @@
 //! Over axes, and along rows.
 
-use sortie::{Batch, Element, Tensor, half::f16};
+use sortie::{Batch, Tensor, half::f16, tensor::Element};
 
 use crate::{
     exactly, halves,

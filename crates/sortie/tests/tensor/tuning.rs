@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::{Device, DeviceOptions, ErrorKind, Result, TuningFile};
+use sortie::{Device, DeviceOptions, ErrorKind, Result, device::TuningFile};
 
 use crate::{drivers, some};
 
@@ -35,14 +35,11 @@ impl Place {
     }
 
     fn open(&self, driver: &str) -> Device {
-        let options = DeviceOptions {
-            device: Some(driver.into()),
-            tuning: TuningFile::At(self.file()),
-            // Drivers take long to compile on a busy machine.
-            compile_budget: Duration::from_secs(600),
-            // On a busy machine a product that takes long is divided, by another pipeline.
-            ..drivers::uncut()
-        };
+        // On a busy machine drivers take long to compile, and a long product would be divided, by another pipeline.
+        let options = drivers::uncut()
+            .with_device(driver)
+            .with_tuning(TuningFile::At(self.file()))
+            .with_compile_budget(Duration::from_secs(600));
         Device::open_with(options).unwrap_or_else(|error| panic!("{driver}: {error}"))
     }
 }
@@ -98,7 +95,7 @@ fn the_first_large_product_measures_nothing_and_writes_nothing() {
 fn multiplies_for_the_first_time() -> Result<()> {
     const SIDE: usize = 1024;
     let Ok(name) = std::env::var(DEVICE) else { return Ok(()) };
-    let device = Device::open_with(DeviceOptions { device: Some(name), ..drivers::uncut() })?;
+    let device = Device::open_with(drivers::uncut().with_device(name))?;
     let (a, b) = (device.upload(&some(SIDE * SIDE, 1))?, device.upload(&some(SIDE * SIDE, 2))?);
     let product = device.zeros::<f32>(SIDE * SIDE)?;
     let before = device.metrics();
@@ -132,7 +129,7 @@ fn an_untuned_device_multiplies_as_suits_its_kind() -> Result<()> {
         let place = Place::new(&format!("untuned-{name}"));
         assert_eq!(place.open(name).product_way(), way, "on {name}");
     }
-    let host = Device::open_with(DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() })?;
+    let host = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     let (gpu, queue) = host.wgpu().expect("it is wgpu's");
     assert_eq!(Device::from_wgpu(gpu.clone(), queue.clone())?.product_way(), "tiles");
     Ok(())
@@ -200,8 +197,7 @@ fn a_device_multiplies_as_the_file_says() {
 
 #[test]
 fn nothing_is_measured_on_a_device_that_runs_nothing_or_saved_without_a_file() -> Result<()> {
-    let off =
-        |name: &str| DeviceOptions { device: Some(name.into()), tuning: TuningFile::Off, ..DeviceOptions::default() };
+    let off = |name: &str| DeviceOptions::default().with_device(name).with_tuning(TuningFile::Off);
     let error = Device::open_with(off("noop"))?.tune().expect_err("it runs nothing");
     assert_eq!(error.kind(), &ErrorKind::Unsupported);
     let error = Device::open_with(off("cpu"))?.tune()?.save().expect_err("there is no file");

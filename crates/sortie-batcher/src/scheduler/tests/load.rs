@@ -133,13 +133,11 @@ fn a_target_is_met_from_idle_to_twice_what_can_be_done() {
         let capacity = rows / (p99.as_secs_f64() / 3.0);
         for load in [0.001, 0.05, 0.3, 0.6, 0.8, 1.0, 1.5, 2.0] {
             for greedy in [true, false] {
-                let config = BatchConfig {
-                    max_batch_size: 100_000,
-                    sizing: BatchSizing::Target { p99 },
-                    overload: Overload::Reject,
-                    greedy,
-                    ..BatchConfig::default()
-                };
+                let config = BatchConfig::default()
+                    .with_max_batch_size(100_000)
+                    .with_sizing(BatchSizing::Target { p99 })
+                    .with_overload(Overload::Reject)
+                    .with_greedy(greedy);
                 let mut device = Simulated { fixed, each, machine: QUIET, seed: 0x5eed_0000_0001 };
                 let outcome = device.bear(|_| load * capacity, LEARNED, config);
                 let what = format!("{load} × {capacity:.0}/s, greedy {greedy}, target {p99:?}: {outcome:?}");
@@ -163,7 +161,7 @@ fn a_target_is_met_while_the_load_rises_and_falls() {
     let p99 = 3 * MS;
     let capacity = 800_000.0;
     let (sizing, overload) = (BatchSizing::Target { p99 }, Overload::Reject);
-    let config = BatchConfig { max_batch_size: 100_000, sizing, overload, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_max_batch_size(100_000).with_sizing(sizing).with_overload(overload);
     // From idle to twice what can be done and back, eight times.
     let rate = |now: Duration| capacity * (1.001 - (now.as_secs_f64() * 16.0 * std::f64::consts::PI).cos());
     let outcome = Simulated { fixed: 200e-6, each: 1e-6, machine: QUIET, seed: 99 }.bear(rate, LEARNED, config);
@@ -173,12 +171,10 @@ fn a_target_is_met_while_the_load_rises_and_falls() {
 
 #[test]
 fn a_target_out_of_reach_does_not_end_in_batches_of_one_row() {
-    let config = BatchConfig {
-        sizing: BatchSizing::Target { p99: 100 * US },
-        overload: Overload::Wait,
-        max_batch_size: 100_000,
-        ..BatchConfig::default()
-    };
+    let config = BatchConfig::default()
+        .with_sizing(BatchSizing::Target { p99: 100 * US })
+        .with_overload(Overload::Wait)
+        .with_max_batch_size(100_000);
     let outcome = Simulated { fixed: 1e-3, each: 10e-6, machine: QUIET, seed: 7 }.bear(|_| 200_000.0, LEARNED, config);
     assert!((50..200).contains(&outcome.size), "a row's share is about half: {outcome:?}");
 }
@@ -186,7 +182,7 @@ fn a_target_out_of_reach_does_not_end_in_batches_of_one_row() {
 #[test]
 fn batches_are_never_larger_than_they_may_be() {
     let sizing = BatchSizing::Target { p99: 100 * MS };
-    let config = BatchConfig { sizing, max_batch_size: 64, overload: Overload::Reject, ..BatchConfig::default() };
+    let config = BatchConfig::default().with_sizing(sizing).with_max_batch_size(64).with_overload(Overload::Reject);
     let outcome = Simulated { fixed: 1e-4, each: 1e-6, machine: QUIET, seed: 7 }.bear(|_| 1e6, LEARNED, config);
     assert_eq!(outcome.size, 64, "{outcome:?}");
 }
@@ -199,7 +195,7 @@ fn a_target_is_kept_from_the_first_request_on_while_the_machine_does_other_thing
         for load in [0.5, 1.0, 2.0] {
             for seed in 1..=5_u64 {
                 let (sizing, overload) = (BatchSizing::Target { p99 }, Overload::Reject);
-                let config = BatchConfig { sizing, overload, ..BatchConfig::default() };
+                let config = BatchConfig::default().with_sizing(sizing).with_overload(overload);
                 let machine = LOADED;
                 let mut device = Simulated { fixed, each, machine, seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
                 let outcome = device.bear(|_| load / each, [Duration::ZERO, 5000 * MS], config);

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_kernel_of_another_backend_is_an_error() {
-        let noop = DeviceOptions { device: Some("noop".into()), ..DeviceOptions::default() };
+        let noop = DeviceOptions::default().with_device("noop");
         let noop = Device::open_with(noop).expect("it is always there");
         let kernel = noop.kernel("@compute @workgroup_size(1) fn main() {}").expect("it is valid");
         let error = CpuKernel::of(&kernel).expect_err("it is none of the CPU's");

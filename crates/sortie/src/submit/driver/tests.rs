@@ -13,12 +13,13 @@ use super::{
     *,
 };
 use crate::{
-    Device, DeviceOptions, ErrorKind, Grid, Split,
+    Device, DeviceOptions, ErrorKind, Grid,
     clock::{Clock, Instant},
     finish::{Completion, PendingReadback},
     lost::Lost,
     metrics::Counters,
     policy::Costs,
+    policy::Split,
 };
 
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Driver for NoThreads {
 }
 
 fn device() -> Result<Device> {
-    Device::cpu_driven(DeviceOptions { threads: Some(1), ..Default::default() }, Box::new(NoThreads))
+    Device::cpu_driven(DeviceOptions::default().with_threads(1), Box::new(NoThreads))
 }
 
 const DOUBLE: &str = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
