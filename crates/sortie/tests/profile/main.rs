@@ -9,7 +9,7 @@ mod runs;
 mod tiers;
 mod traces;
 
-use sortie::{Device, DeviceOptions};
+use sortie::Device;
 
 /// Every device that runs something.
 fn devices() -> Vec<(&'static str, Device)> {

@@ -1,6 +1,6 @@
 //! How many kernels, dispatches, buffers: exact, on wgpu's noop device.
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Tensor, device::Planning};
+use sortie::{Batch, Buffer, Device, Tensor, device::Planning};
 
 fn noop(planning: Planning) -> Device {
     let options = crate::drivers::uncut().with_device("noop").with_planning(planning);
