@@ -116,7 +116,7 @@ impl<'a> LockedMemory<'a> {
             } else {
                 let words: &[u32] = words;
                 loans.iter().for_each(|range| {
-                    bound[range.slot] = BoundMemory::Read(&words[range.place.start..range.place.end])
+                    bound[range.slot] = BoundMemory::Read(&words[range.place.start..range.place.end]);
                 });
             }
         }
