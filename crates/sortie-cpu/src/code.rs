@@ -5,6 +5,9 @@
 //! Straight-line code ([`Op`]) ignores which lanes are active, except where something outlives it: [`Op::Blend`], [`Op::Add`], stores and
 //! atomics.
 //! Control flow is a tree of [`Node`]s.
+//!
+//! A mask's register is defined only where not all lanes are active. A block without an active lane is not computed, so
+//! nothing may be read from it.
 
 use naga::Span;
 use smallvec::SmallVec;

@@ -1,4 +1,7 @@
 //! Lanes of a loop that many others have left, moved together.
+//!
+//! Lanes are packed again each time a quarter of them has left. Until the loop ends, neighbouring lanes need not be
+//! neighbouring invocations, and no access relies on it.
 
 use super::walk::Walk;
 use crate::{
