@@ -1,6 +1,8 @@
 //! A batch under way: its future, in a slot that is reused, and the requests that wait for it.
 //!
 //! Invariant: a future is polled by its worker alone, outside all locks. Its waker sets a flag, which is what the shared state reads.
+//!
+//! Batches of a worker are polled when they ask for it, and answered in the order in which they started.
 
 use std::{
     future::Future,

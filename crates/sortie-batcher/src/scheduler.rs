@@ -5,6 +5,12 @@
 //! whose batches do not finish, gets nothing but a probe now and then.
 //!
 //! Invariant: a worker that is alone is never kept from anything.
+//!
+//! With a target and `Overload::Reject`, a request is admitted if its answer is expected in time: after the batches in
+//! flight (an overdue one is expected to take as long again), the queued requests and its own batch, with a margin for
+//! batches that took longer than expected, at most half of the target. With nothing queued or in flight it is always
+//! admitted, so that there is something to learn from. Requests that became late in the queue are rejected when their
+//! batch starts.
 
 use std::{collections::VecDeque, time::Duration};
 

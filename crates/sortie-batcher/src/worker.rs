@@ -3,6 +3,12 @@
 //! A worker has no thread of its own. Whatever calls [`Worker::step`] drives it: a thread of a [`Driver`](crate::Driver), or the caller's.
 //!
 //! Invariants: every request that it has taken is answered, once; what happens to a batch happens to its own requests alone. What the job panics with is caught.
+//!
+//! A batch fails if it does not start, panics, gives a wrong number of answers, or if its future fails where the job
+//! says that one input may be the cause. It is then run again in two halves ([`isolate`](crate::isolate)). These parts
+//! and batches from the queue take turns, and each counts as a batch in flight. After a panic the job resets the
+//! worker. A failed worker (`Job::worker_failed`, for example a lost device) finishes the batches in flight, then
+//! recovers (`Job::recover`) or ends.
 
 use std::{
     collections::VecDeque,

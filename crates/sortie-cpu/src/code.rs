@@ -4,6 +4,9 @@
 //! there are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of
 //! the same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
 //! [`Op::Blend`], [`Op::Add`], stores and atomics. Control flow is a tree of [`Node`]s.
+//!
+//! A mask's register is defined only where not all lanes are active. A block without an active lane is not computed, so
+//! nothing may be read from it.
 
 use naga::Span;
 use smallvec::SmallVec;

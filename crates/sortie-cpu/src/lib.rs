@@ -28,6 +28,19 @@
 //! assert_eq!(y, [1, 4, 9]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Layout
+//!
+//! | module | noun |
+//! |---|---|
+//! | `program` | [`Program`]: a kernel made ready to run |
+//! | `lower` | naga's IR to code |
+//! | `code`, `compiled` | the instruction set; a kernel after lowering |
+//! | `shape`, `geometry`, `lanes` | how a register varies over lanes; how workgroups become rectangles of lanes; blocks of 16 lanes |
+//! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
+//! | `eval`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
+//! | [`native`], `library` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
+//! | `bound`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
 #![deny(unsafe_code)]
 
 mod bound_memory;

@@ -4,6 +4,19 @@
 //! are known inside. A module that would grow beyond
 //! [`MIN_SHARED_CALLEE_SIZE`](crate::compiled::MIN_SHARED_CALLEE_SIZE) instructions that way shares copies from there
 //! on: one for each function and set of memory that its pointers point into.
+//!
+//! Lowering is a sequence of passes:
+//!
+//! | pass | does |
+//! |---|---|
+//! | `lower` | naga's IR to instructions on scalar registers |
+//! | `optimise` | short ifs become selects, invariants leave loops, unread results go |
+//! | `waits`, `retries` | finds kernels with loops that wait for an atomic of a buffer: their workgroups run one at a time |
+//! | `regions` | which lanes are active where; whether a register is uniform, per row, per column or per lane |
+//! | `linear` | which indices grow by the same step along a row, which are in bounds, which are the invocation's own |
+//! | `pairs` | two instructions in one: products with sums, sums that respect a mask |
+//! | `pack` | loops whose lanes may move once many have left |
+//! | `allocate` | registers whose lives do not overlap share a place |
 
 mod allocate;
 mod build;

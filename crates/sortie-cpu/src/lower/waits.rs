@@ -8,6 +8,10 @@
 //! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The
 //! exception is what is proved to retry ([`super::retries`]): a loop around a compare-and-exchange of the value that
 //! was there a moment ago, which succeeds unless another invocation did.
+//!
+//! Work queues and the probing of hash tables count as waiting whether they wait or not. That costs about 1 µs per
+//! workgroup: ×1.7 in a hash table's inserts with workgroups of 64, ×1.2 with 256, and two orders of magnitude with
+//! workgroups of one invocation.
 
 use rustc_hash::FxHashSet;
 

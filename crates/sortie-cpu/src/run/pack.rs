@@ -1,4 +1,7 @@
 //! Packs the lanes that remain in a loop into fewer blocks.
+//!
+//! Lanes are packed again each time a quarter of them has left. Until the loop ends, neighbouring lanes need not be
+//! neighbouring invocations, and no access relies on it.
 
 use super::walk::Walker;
 use crate::{

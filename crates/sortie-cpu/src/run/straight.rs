@@ -1,4 +1,6 @@
 //! Straight-line code over all lanes of a rectangle. Compiled for the plain instruction set and for AVX2.
+//!
+//! Atomics are fences: an invocation that sees a value stored by an atomic sees everything written before it.
 
 use std::{
     cell::Cell,

@@ -11,6 +11,14 @@
 //! - a value that is only copied somewhere is made there.
 //!
 //! Invariant: with `fuse` off every operation has a kernel of its own, and computes the same.
+//!
+//! A program prints itself as WGSL, one `let` per expression. It runs as a dispatch on ordinary slots, so hazards,
+//! waves, memory and caches treat it like any kernel. A value that no kernel stores has a slot without memory; a
+//! reshaped tensor is the same memory. Sizes and scalars are immediates and inner dimensions are constants of the
+//! source, so most kernels serve any outermost length. An invocation computes several rows where these share part of
+//! their loads.
+//!
+//! Bounds: 1,024 operations per segment and 48 per kernel; past them the next one begins.
 
 mod builder;
 mod graph;

@@ -6,6 +6,9 @@
 //! Invariant: no two slots that are touched in the same wave share a buffer, so sharing adds no hazard within a wave.
 //! And scratch reads as zero wherever it was not written: a slot whose first wave does not overwrite all of it is
 //! zeroed before that wave.
+//!
+//! Buffers that the batch uses for the first time are zeroed at its start. Buffers that are reused later are
+//! zeroed by a dispatch, which keeps the pass open.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

@@ -1,4 +1,6 @@
 //! Dispatches divided into pieces, so that a cut may fall between them.
+//!
+//! A piece runs through the same wrapped entry point that folds grids over the device's limit (`fold`).
 
 use crate::{Grid, Op, OpKind, Recording, Span};
 

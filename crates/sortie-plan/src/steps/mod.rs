@@ -2,6 +2,11 @@
 //!
 //! [`plan`] orders a recording, gives its scratch slots memory and writes the list. Backends interpret it; costs,
 //! profiles and summaries read it. A submission is a [range](Cut) of it.
+//!
+//! Ops with nothing to do have no step. The sections between the user's splits are ranges of the list. `sortie`
+//! has an interpreter for each of wgpu, native Vulkan replays and the CPU device; a fourth, on plain bytes, is the
+//! oracle of `tests/properties`. Conditions known only at run time (scratch that is already zero, outputs that a
+//! run asks for) are decided by `PlacedPlan::wants` in `sortie`.
 
 mod build;
 mod cuts;

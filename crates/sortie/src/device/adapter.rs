@@ -1,4 +1,6 @@
 //! Finding a device and opening it: wgpu's adapters, and the built-in CPU among them.
+//!
+//! The CPU device is recognised by name before any driver is loaded, so opening it loads none.
 
 use std::{sync::LazyLock, thread};
 

@@ -2,6 +2,10 @@
 //!
 //! Invariant: while a `Block` lives, nobody else owns its buffer; when the last handle goes (user's, recording's or flight's), the
 //! buffer goes home with no work pending on it: to the pool that it was taken from, or out of the table of imported buffers.
+//!
+//! A failed submission poisons the block that it writes until an overwrite of all of it. The overwrite counts for later
+//! batches when its own batch is submitted, and for queued submissions when it reaches the device: a submission queued
+//! before it still sees the failure.
 
 use std::{
     fmt,

@@ -1,4 +1,8 @@
 //! How batches become submissions, and what is known of what they cost.
+//!
+//! A batch is cut never, after a number of ops, or (the default) where a submission would exceed a time budget of at
+//! least 1 ms. The thread that sees a submission complete knows its device time and corrects the estimates (`costs`).
+//! The CPU device has no watchdog: by default it cuts nothing, and it never divides a dispatch.
 
 mod costs;
 

@@ -2,6 +2,14 @@
 //!
 //! While a batch is on its way a [`Log`] only writes things down: times, and how what runs can be described later. The [`Profile`] is worked out when somebody
 //! asks for it. Invariant: asking changes neither what is planned nor how it is cut; a profiled batch has the passes and submissions that it has without.
+//!
+//! Recording, planning, encoding, submitting and completing each write their times into the log. The device writes a
+//! timestamp between any two ops (`backend/wgpu/timestamps.rs`); the CPU device reads the clock. A native replay is
+//! encoded for its profile, and the profile says so. `plan/describe.rs` describes the plan by name. A step belongs to
+//! all ops that were fused into it; a scope has the time of the steps that are entirely its own.
+//!
+//! Devices have clocks of their own. Device times are placed among host times so that no submission begins before it
+//! was submitted.
 
 mod log;
 mod outline;

@@ -1,4 +1,10 @@
 //! Batches that run over and over: planned, compiled and given memory once.
+//!
+//! Inputs and outputs are memory that the replay keeps. A run copies its data into the inputs and copies out the
+//! outputs that it asks for. All runs use the same memory, one after the other, and find scratch zeroed.
+//!
+//! On Vulkan a replay is native: see `backend/vulkan`. Other backends encode every run, and so does Vulkan for
+//! recordings with writes, reads or indirect grids.
 
 mod check;
 mod rerecord;

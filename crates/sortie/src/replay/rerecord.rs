@@ -5,6 +5,10 @@
 //! recording; runs under way hold the one that they began with. Until then it runs as it is, or encoded where a submission would exceed its budget.
 //!
 //! Bound: once for each doubling of its runs (in run 1, in 2 and 3, in 4 to 7, and so on), so recording stays a small share of running.
+//!
+//! Cuts do not fit if the estimates ask for more than twice or less than half as many, or for more after a submission
+//! has exceeded its budget. The new recording has the same ports, buffers and pipelines. Its scratch memory differs
+//! where other dispatches are divided.
 
 use std::{
     panic::Location,

@@ -1,4 +1,5 @@
-//! The module tables of ARCHITECTURE.md, checked against the code: no cycle, no use that a table does not allow, no allowed use that the code does not have.
+//! The module tables of ARCHITECTURE.md, checked against the code: no cycle, no use that a table does not allow, no
+//! allowed use that the code does not have.
 
 mod graph;
 mod source;
@@ -134,7 +135,7 @@ fn an_unchanged_copy_is_right() {
 fn a_planted_cycle_is_found_even_where_the_table_allows_its_uses() {
     let mut planted = Planted::new();
     planted.plant("record/access.rs", "fn planted(_: &crate::steps::Plan) {}");
-    planted.page = planted.page.replacen("| `record` |", "| `record` | steps", 1);
+    planted.page = planted.page.replacen("\nrecord:", "\nrecord: steps", 1);
     let wrong = planted.wrong();
     assert!(wrong.contains("record is in a cycle") && wrong.contains("steps is in a cycle"), "{wrong}");
 }
@@ -157,6 +158,6 @@ fn a_planted_use_through_a_name_at_the_root_is_found() {
 #[test]
 fn an_allowed_use_that_nothing_needs_is_found() {
     let mut planted = Planted::new();
-    planted.page = planted.page.replacen("| `record` |", "| `record` | steps", 1);
+    planted.page = planted.page.replacen("\nrecord:", "\nrecord: steps", 1);
     assert!(planted.wrong().contains("record may use steps, but does not"), "{}", planted.wrong());
 }

@@ -1,7 +1,8 @@
 //! The module tables of ARCHITECTURE.md.
 //!
-//! One table for each crate, below a heading that names it: ``### Modules of `sortie-plan` ``. A row is a module with its submodules, except those that have a row of their own; the second column
-//! has the modules that it uses, the third the other crates that matter.
+//! One table for each crate: the first code block below the heading ``### Modules of `sortie-plan` ``. A row is one line,
+//! `module: modules that it uses; other crates that matter`. It stands for the module and its submodules, except those
+//! that have a row of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,15 +25,14 @@ impl Table {
         let heading = format!("### Modules of `{name}`");
         let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("ARCHITECTURE.md has no {heading:?}"));
         let section = section.split("\n#").next().unwrap_or_default();
+        let rows = section.split("```").nth(1).unwrap_or_else(|| panic!("{heading:?} has no code block"));
         let mut table = Self::default();
-        for line in section.lines() {
-            let cells: Vec<_> = line.split('|').map(str::trim).collect();
-            let [_, module, uses, crates, _] = cells[..] else { continue };
-            if module != "module" && !module.starts_with("---") {
-                let row = Row { uses: words(uses), crates: words(crates) };
-                let module = words(module).pop_first().unwrap_or_default();
-                assert!(table.rows.insert(module.clone(), row).is_none(), "{name}: {module} has two rows");
-            }
+        // The first line names the language of the block.
+        for line in rows.lines().skip(1) {
+            let (module, rest) = line.split_once(':').unwrap_or_else(|| panic!("{name}: {line:?} is no row"));
+            let (uses, crates) = rest.split_once(';').unwrap_or((rest, ""));
+            let row = Row { uses: words(uses), crates: words(crates) };
+            assert!(table.rows.insert(module.to_owned(), row).is_none(), "{name}: {module} has two rows");
         }
         table
     }
@@ -46,8 +46,6 @@ impl Table {
     }
 }
 
-/// The names in a cell: what is not a name separates them.
 fn words(text: &str) -> BTreeSet<String> {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '/';
-    text.split(|c| !is_name(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    text.split_whitespace().map(str::to_owned).collect()
 }

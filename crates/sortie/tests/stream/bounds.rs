@@ -5,7 +5,10 @@ use std::{
     convert::Infallible,
 };
 
-use sortie::{Device, Stream, stream::{Progress, Sink, Source}};
+use sortie::{
+    Device, Stream,
+    stream::{Progress, Sink, Source},
+};
 
 use super::{devices, noop, numbers, triple};
 

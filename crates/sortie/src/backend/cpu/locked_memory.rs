@@ -1,6 +1,9 @@
 //! All memory of a batch, locked piece by piece as a submission comes to use it, and lent to one op after the other.
 //!
 //! A lock is taken once per submission and piece, not once per op: an op only splits what is locked already.
+//!
+//! A kernel is lent each buffer either read-only, or in disjoint parts to write. Recording refuses other bindings, as
+//! wgpu would. So no two writers share memory, and no `unsafe` is needed.
 
 use std::sync::Arc;
 

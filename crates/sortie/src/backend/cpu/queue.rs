@@ -1,4 +1,7 @@
 //! The queue of the built-in CPU: what is submitted runs there and then, on the thread that has the turn.
+//!
+//! The submission is settled (poison, readings, pins) before the turn ends; only wakers run after it. So one submission
+//! runs at a time, and memory from the pool has no work pending.
 
 use std::{
     convert::Infallible,

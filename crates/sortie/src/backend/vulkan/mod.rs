@@ -11,6 +11,10 @@
 //! - imported buffers, which their owner may destroy, are named to wgpu in every run (see [`super::Wgpu::replay`]): it refuses the submission then.
 //!
 //! Objects are freed when the last holder lets go, which is after the last use.
+//!
+//! A run that is not cut is one submission of three command buffers: copies of the inputs, the secondary, copies of the
+//! outputs. Its cost does not depend on the length of the recording. A run without inputs and outputs is submitted
+//! without wgpu: see `direct_queue`.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 

@@ -1,6 +1,8 @@
 //! Memory of a wgpu device: one `wgpu::Buffer` for each block.
 //!
 //! Invariant: a buffer, and the device with the last of them, is freed only by a thread that has entered the driver (see [`exit`]).
+//!
+//! Buffers are dropped, never destroyed: wgpu's `destroy` blocks behind a waiting `poll`.
 
 use std::{fmt, sync::Arc};
 

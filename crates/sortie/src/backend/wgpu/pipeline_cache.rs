@@ -3,6 +3,9 @@
 //! It is only ever a short cut. A file that is missing, broken or somebody else's changes no result, and that it cannot be written is worth a warning, no more.
 //!
 //! Invariant: once [`FIRST`] pipelines have been compiled, the file has more than half of them; when the device has gone, all. (If it can be written.)
+//!
+//! Of several processes that write the file the last one wins; each also writes what it has loaded. Pipelines of
+//! foreign devices and of native replays are not in it.
 
 use std::{
     io,

@@ -1,4 +1,7 @@
 //! Tensor programs in plain Rust: products of matrices, and chains of elementwise steps.
+//!
+//! Chains run block by block, so intermediate results stay in the cache. Reductions and norms are WGSL kernels on this
+//! device, too.
 
 mod chain;
 mod loads;
