@@ -1,11 +1,12 @@
-//! What a recording refers to by number: handles and bytes.
+//! The handles and bytes that a recording refers to by number.
 
 use std::sync::Arc;
 
 use super::OpNames;
 use crate::{kernel::Kernel, memory::Block};
 
-/// The handles and data of one recording. Its lists are reused from batch to batch, so recording allocates nothing per op.
+/// The handles and data of one recording. Its lists are reused from batch to batch, so recording does not allocate per
+/// op.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resources {
     /// By slot; `None` for scratch until it is placed.
@@ -15,13 +16,13 @@ pub(crate) struct Resources {
     pub(crate) immediates: Vec<u8>,
     /// Data of writes, at `Op::data`.
     pub(crate) uploads: Vec<u8>,
-    /// Bytes that all reads take together in the read-back buffer.
+    /// Bytes of all reads in the readback buffer.
     pub(crate) read_bytes: u64,
     pub(crate) names: OpNames,
 }
 
 impl Resources {
-    /// Lets go of everything but the room it took.
+    /// Clears everything but keeps the capacity.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.kernels.clear();
