@@ -142,7 +142,7 @@ pub(crate) struct Abilities {
     pub(crate) max_groups: u32,
     /// Length of the longest fill pattern in bytes.
     pub(crate) fill_pattern_bytes: usize,
-    /// Most bytes that one fill covers, and an alignment.
+    /// Most bytes that one fill can bind. Its binding may start up to one alignment before the filled range.
     pub(crate) fill_binding_bytes: u64,
     /// Bytes of hidden parameters of a fill with a pattern.
     pub(crate) fill_hidden_immediates: u32,
