@@ -104,8 +104,7 @@ pub enum ErrorKind {
     /// The device is lost; [`Device::reopen`](crate::Device::reopen) opens it again.
     DeviceLost,
     /// It was not done in time. After a wait with a timeout, the work still runs and can be waited for again. A kernel
-    /// that
-    /// exceeded the [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
+    /// that exceeded the [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
     Timeout,
     /// The batch was dropped before it was submitted, or [canceled](crate::Ticket::cancel).
     Canceled,

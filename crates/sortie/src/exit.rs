@@ -10,10 +10,9 @@
 //! when its first submission is done. It is also registered repeatedly while a driver may be registering its own,
 //! because another thread may exit at that moment. A function that is registered during the exit is called next. If
 //! `exit` is called on the main thread, glibc first drops that thread's locals. One of ours waits there, so nothing of
-//! a
-//! driver is torn down earlier. A gap remains: another thread may exit in the milliseconds in which a driver is loaded,
-//! before our function is registered again. The driver's own destructors then run first, and a thread inside it may
-//! fault. Once our function has been called, a faulting thread sleeps until the process ends ([`faults`]).
+//! a driver is torn down earlier. A gap remains: another thread may exit in the milliseconds in which a driver is
+//! loaded, before our function is registered again. The driver's own destructors then run first, and a thread inside it
+//! may fault. Once our function has been called, a faulting thread sleeps until the process ends ([`faults`]).
 //!
 //! Invariant: each of our threads that may touch a device is in [`THREADS`] until it has been joined. Threads of the
 //! application inside a call are counted in [`INSIDE`].
@@ -185,8 +184,7 @@ fn remember(member: Member) {
 }
 
 /// Makes the exit wait before anything that was loaded or created until now is torn down. The number of registrations
-/// is
-/// bounded: drivers register when they are loaded and first used, not each time that a device is opened.
+/// is bounded: drivers register when they are loaded and first used, not each time that a device is opened.
 pub(crate) fn run_at_exit() {
     const MOST: usize = 1000;
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -249,8 +247,8 @@ fn at_exit() -> bool {
     unsafe extern "C" {
         fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
     }
-    // SAFETY: `atexit` is a function of the C runtime, which every native target of wgpu has. `settle` lives as long
-    // as the process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
+    // SAFETY: `atexit` is a function of the C runtime, which every native target of wgpu has. `settle` lives as long as
+    // the process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
     unsafe { atexit(settle) == 0 }
 }
 

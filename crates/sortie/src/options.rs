@@ -19,12 +19,11 @@ use crate::policy::SubmitPolicy;
 pub struct DeviceOptions {
     /// The device to open: its name (any part of it, in any case) or its index in
     /// [`Device::list`](crate::Device::list). `"cpu"` is the built-in CPU, `"noop"` is wgpu's device that checks
-    /// everything
-    /// and runs nothing. `None`: the value of `SORTIE_DEVICE`, else the best hardware, else the built-in CPU.
+    /// everything and runs nothing. `None`: the value of `SORTIE_DEVICE`, else the best hardware, else the built-in
+    /// CPU.
     pub device: Option<String>,
     /// How batches are cut into submissions, and how many of these are in flight at once. `None`: the policy in the
-    /// tuning
-    /// file, if `sortie tune` found one that suits the device better than [the default](SubmitPolicy).
+    /// tuning file, if `sortie tune` found one that suits the device better than [the default](SubmitPolicy).
     pub policy: Option<SubmitPolicy>,
     /// Most bytes of device memory for all buffers of this device; `None`: no limit.
     pub memory_budget: Option<u64>,
@@ -34,8 +33,7 @@ pub struct DeviceOptions {
     pub planning: Planning,
     /// The file with tuning measurements. It is only read when a device is opened.
     /// [`MatmulReport::save`](crate::MatmulReport::save) and [`TuneReport::save`](crate::TuneReport::save) write it,
-    /// and so
-    /// does `sortie tune`.
+    /// and so does `sortie tune`.
     pub tuning: TuningFile,
     /// Where compiled pipelines are kept, on Vulkan: the only file that is written without a request. [`CacheDir::Off`]
     /// switches it off.
@@ -43,25 +41,21 @@ pub struct DeviceOptions {
     /// Pass immediates natively if the device can. If off, they go through a parameter buffer, as on other devices.
     pub native_immediates: bool,
     /// On Vulkan, record replays once for the device itself. If off, and on other backends, every run is encoded again.
-    /// The
-    /// results are the same.
+    /// The results are the same.
     pub native_replay: bool,
     /// For debugging: run each replay as a batch before its first run, undo that, and compare. The first run fails with
     /// [`Internal`](crate::ErrorKind::Internal) if both do not leave the same data in memory. It waits for the device.
-    /// A
-    /// recording whose result depends on memory that cannot be read and restored (imported without `COPY_SRC` and
+    /// A recording whose result depends on memory that cannot be read and restored (imported without `COPY_SRC` and
     /// `COPY_DST`) fails wrongly.
     pub check_replays: bool,
     /// The longest time for parsing, checking and compiling a kernel, before the caller gets
     /// [`Timeout`](crate::ErrorKind::Timeout). The compilation itself cannot be stopped and continues in the
-    /// background.
-    /// While two of them do, no kernel is compiled ([`Overloaded`](crate::ErrorKind::Overloaded)). Some drivers compile
-    /// when a kernel first runs: that time does not count.
+    /// background. While two of them do, no kernel is compiled ([`Overloaded`](crate::ErrorKind::Overloaded)). Some
+    /// drivers compile when a kernel first runs: that time does not count.
     pub compile_budget: Duration,
     /// Restricts every device to the features and limits of all WebGPU devices: the default limits and alignments (8
-    /// storage buffers, bindings of 128 MiB that start at multiples of 256 bytes, workgroups of 256 invocations and
-    /// 16 KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). A use beyond them is refused
-    /// with
+    /// storage buffers, bindings of 128 MiB that start at multiples of 256 bytes, workgroups of 256 invocations and 16
+    /// KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). A use beyond them is refused with
     /// the same kind of error on the built-in CPU as on GPUs: a program that is tested with it there runs elsewhere.
     ///
     /// ```
@@ -83,20 +77,17 @@ pub struct DeviceOptions {
     /// ```
     pub portable: bool,
     /// Built-in CPU: threads that work on one large kernel, including the one that runs it. `None`: one per core. With
-    /// 1,
-    /// the order of atomic operations is the same in every run.
+    /// 1, the order of atomic operations is the same in every run.
     pub threads: Option<usize>,
     /// Built-in CPU: the longest that one dispatch may run before it is stopped with
     /// [`Timeout`](crate::ErrorKind::Timeout). `None`: no limit. Other devices have their own watchdog and ignore this.
     pub kernel_budget: Option<Duration>,
     /// Built-in CPU: every dispatch is checked, slowly and on one thread. It fails with
-    /// [`Race`](crate::ErrorKind::Race)
-    /// when its invocations conflict, access memory out of bounds, or do not all reach a barrier. Other devices cannot
-    /// check, and do not open with it.
+    /// [`Race`](crate::ErrorKind::Race) when its invocations conflict, access memory out of bounds, or do not all reach
+    /// a barrier. Other devices cannot check, and do not open with it.
     pub check_races: bool,
     /// Built-in CPU, with `check_races`: also report reads of workgroup memory that no invocation has written. WGSL
-    /// allows
-    /// them, because the memory starts as zeros, but they are often mistakes. No effect without `check_races`.
+    /// allows them, because the memory starts as zeros, but they are often mistakes. No effect without `check_races`.
     pub check_unwritten: bool,
 }
 
@@ -224,8 +215,7 @@ impl TuningFile {
 /// driver decides what it keeps: for lavapipe (Mesa 22.3) and SwiftShader the cache is empty.
 ///
 /// This is the only file that is written without a request: from time to time as kernels are compiled, and when the
-/// last
-/// handle of the device is dropped. [`CacheDir::Off`], or `SORTIE_CACHE=off`, switches it off.
+/// last handle of the device is dropped. [`CacheDir::Off`], or `SORTIE_CACHE=off`, switches it off.
 ///
 /// The folder is called `pipelines`. It is created with access for its user only. If others may write to it, it is
 /// ignored with a warning.

@@ -43,8 +43,7 @@ pub(crate) trait Backend: Send + Sync {
     fn launch(&self, launch: Launch<'_>) -> Result<()>;
 
     /// Prepares a planned recording for replay: allocates everything that its runs need. `resources` is complete, and
-    /// its
-    /// ports have memory.
+    /// its ports have memory.
     fn freeze(
         &self,
         planned: &Arc<CachedPlan>,

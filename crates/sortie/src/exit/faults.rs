@@ -1,13 +1,10 @@
 //! Handles threads that fault inside a driver while the process exits.
 //!
 //! glibc runs a library's destructors in reverse order of registration. A library that is being loaded, or that creates
-//! a
-//! static at its first use, registers them after our exit function. So they may run while another thread is inside that
-//! library, and that thread then reads freed memory. Its work no longer matters: it sleeps, and the process ends with
-//! its
-//! given status. The thread may hold a lock that the rest of the exit needs, for example the dynamic linker's. So after
-//! a
-//! timeout it ends the process itself.
+//! a static at its first use, registers them after our exit function. So they may run while another thread is inside
+//! that library, and that thread then reads freed memory. Its work no longer matters: it sleeps, and the process ends
+//! with its given status. The thread may hold a lock that the rest of the exit needs, for example the dynamic linker's.
+//! So after a timeout it ends the process itself.
 //!
 //! Invariant: handlers are installed only when the process exits. A fault of the exiting thread, or of a thread outside
 //! this crate's calls, goes to the previous handler.

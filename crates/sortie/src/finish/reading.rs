@@ -35,7 +35,7 @@ impl BatchReadback {
 
     /// The profile. The batch must be done.
     pub(crate) fn profile(&self) -> Result<Profile> {
-        let log = self.log.get().ok_or_else(|| Error::internal("a batch landed without its log"))?;
+        let log = self.log.get().ok_or_else(|| Error::internal("a batch finished without its profile log"))?;
         match log.known() {
             Some(known) => Ok(known.clone()),
             None => Ok(log.profile(&self.stamps(log)?)),
@@ -59,9 +59,9 @@ impl BatchReadback {
 /// Data that a batch reads back ([`Batch::read`](crate::Batch::read)), or its profile
 /// ([`Batch::profile`](crate::Batch::profile)). Available when the batch is done.
 ///
-/// It is a `Future` for any executor and a handle to wait on. If the batch fails, is refused or is dropped, it
-/// resolves with that error. Waiting before the batch is submitted returns
-/// [`NotSubmitted`](crate::ErrorKind::NotSubmitted) at once.
+/// It is a `Future` for any executor and a handle to wait on. If the batch fails, is refused or is dropped, it resolves
+/// with that error. Waiting before the batch is submitted returns [`NotSubmitted`](crate::ErrorKind::NotSubmitted) at
+/// once.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -122,7 +122,7 @@ impl<T: Pod> sealed::Read for T {
             return Ok(Vec::new());
         }
         let readback = readback.readback.get();
-        let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
+        let readback = readback.ok_or_else(|| Error::internal("a batch finished without its readback"))?;
         if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
 }
@@ -151,9 +151,9 @@ impl<T: Readable> Reading<T> {
     /// Waits for the data.
     ///
     /// # Errors
-    /// The first error of the batch, the same one its ticket reports. Also
-    /// [`DeviceLost`](crate::ErrorKind::DeviceLost) if the device is destroyed after the batch is done and before this
-    /// call, because the data is lost with the device.
+    /// The first error of the batch, the same one its ticket reports. Also [`DeviceLost`](crate::ErrorKind::DeviceLost)
+    /// if the device is destroyed after the batch is done and before this call, because the data is lost with the
+    /// device.
     pub fn wait(self) -> Result<T::Output> {
         self.completion.wait()?;
         T::get(&self, true)

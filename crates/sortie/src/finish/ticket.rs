@@ -14,8 +14,8 @@ use crate::error::Result;
 
 /// Completion of a submitted batch.
 ///
-/// It is a `Future` for any executor and a handle to wait on from any thread. It wakes when *its* batch is done, not
-/// a later one. Dropping it detaches: the batch still runs, and its readings still report errors. So
+/// It is a `Future` for any executor and a handle to wait on from any thread. It wakes when *its* batch is done, not a
+/// later one. Dropping it detaches: the batch still runs, and its readings still report errors. So
 /// `batch.submit_async()?;` is fine as a statement.
 ///
 /// ```
@@ -78,12 +78,9 @@ impl Ticket {
     /// Cancels the batch if it is not done: ticket and readings resolve with [`Canceled`](crate::ErrorKind::Canceled).
     ///
     /// A batch that has not started ends at once and has no effect. The built-in CPU device stops a running batch in
-    /// the
-    /// middle of its kernel. On other devices a submission that is in flight runs to its end, and only later
-    /// submissions
-    /// of the batch ([`Batch::split`](crate::Batch::split)) are dropped. Buffers that a started batch had still to
-    /// write
-    /// are [`Poisoned`](crate::ErrorKind::Poisoned).
+    /// the middle of its kernel. On other devices a submission that is in flight runs to its end, and only later
+    /// submissions of the batch ([`Batch::split`](crate::Batch::split)) are dropped. Buffers that a started batch had
+    /// still to write are [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;

@@ -64,8 +64,7 @@ pub(crate) trait Executor {
     fn submitter(&self) -> &Submitter<Self::Queue>;
 
     /// Turns a launch into commands, submission by submission. Everything that can fail by itself (compiling,
-    /// allocating)
-    /// does so before the first submission.
+    /// allocating) does so before the first submission.
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
 
     /// Replaces an error caused by a lost device with [`DeviceLost`](crate::ErrorKind::DeviceLost).

@@ -141,8 +141,7 @@ impl CachedPlan {
     }
 
     /// Dispatches that exceed the budget by themselves, and how many pieces they need. The numbers are powers of two,
-    /// so
-    /// that small changes of the estimates do not change them.
+    /// so that small changes of the estimates do not change them.
     fn pieces(&self, limits: &Limits, resources: &Resources, costs: &[u64], limit: u64) -> Pieces {
         let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
         let pieces = long.filter_map(|(step, cost)| {

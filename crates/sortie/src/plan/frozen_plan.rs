@@ -126,8 +126,7 @@ impl FrozenPlan {
     }
 
     /// Whether the cuts of the device's recording fit the current cost estimates. They do not fit if their number is
-    /// more
-    /// than twice or less than half of what the estimates call for, or if a submission exceeded its budget and the
+    /// more than twice or less than half of what the estimates call for, or if a submission exceeded its budget and the
     /// estimates call for more cuts.
     ///
     /// Called before each run. Costs next to nothing while the estimates do not change.
@@ -156,8 +155,7 @@ impl FrozenPlan {
     }
 
     /// The number of pipelines that ran for the first time in a submission of a native run, the last one or not. A
-    /// replay
-    /// has its own pipelines.
+    /// replay has its own pipelines.
     pub(crate) fn first_runs(&self, last: bool) -> usize {
         if self.ran.load(Ordering::Relaxed) {
             return 0;

@@ -27,8 +27,7 @@ impl<'a> PlacedPlan<'a> {
     }
 
     /// Whether a step must run: zeroing is skipped for scratch memory that is fresh, and outputs that were not
-    /// requested
-    /// are not read.
+    /// requested are not read.
     #[inline]
     pub(crate) fn wants(&self, step: Step) -> bool {
         match step {

@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | both ends seen on time | to the mean | to the geometric mean |
 //! | start seen late: it is too short | no | as above |
-//! | end seen late: it is too long | as above | at most to [`LATE`] times what they were |
+//! | end seen late: it is too long | as above | at most by a factor of [`LATE`] |
 //! | a pipeline's first run | as above | only of kinds without a measurement, by the time that compiling does not explain, until there is one |
 //! | profiled | as above | only of kinds without a measurement |
 //! | shorter than [`TELLING`] | as above | no |

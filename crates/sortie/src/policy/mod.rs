@@ -57,15 +57,12 @@ pub enum Split {
     Every(usize),
     /// A batch is one submission unless it is estimated to keep the device busy for longer than the budget. Then it is
     /// split into submissions that each stay under the budget. The first is a sixteenth of the budget, so that the
-    /// device
-    /// starts early, and each next one is twice the last. A dispatch that exceeds the budget by itself is divided too,
-    /// except on the built-in CPU. Estimates are learned from the times of earlier submissions. For a kernel that has
-    /// not
-    /// run twice there is only a guess, because drivers compile kernels when they first run.
+    /// device starts early, and each next one is twice the last. A dispatch that exceeds the budget by itself is
+    /// divided too, except on the built-in CPU. Estimates are learned from the times of earlier submissions. For a
+    /// kernel that has not run twice there is only a guess, because drivers compile kernels when they first run.
     Adaptive {
         /// The longest that a submission should take. Less than 1 ms counts as 1 ms: below that, submitting takes
-        /// longer
-        /// than the work. Watchdogs kill submissions after 2 s, and the screen is not redrawn while one runs.
+        /// longer than the work. Watchdogs kill submissions after 2 s, and the screen is not redrawn while one runs.
         budget: Duration,
     },
 }

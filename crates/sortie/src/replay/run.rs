@@ -75,8 +75,7 @@ impl Run {
     }
 
     /// Profiles the run, op by op, like [`Batch::profile`](crate::Batch::profile). If the device has its own recording
-    /// of
-    /// the replay, the run is encoded instead, and its profile says so.
+    /// of the replay, the run is encoded instead, and its profile says so.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -152,8 +151,7 @@ impl Run {
     ///
     /// # Errors
     /// All mistakes made with this run: data of the wrong size, handles of another replay, an input without data. Else
-    /// as
-    /// [`Batch::submit`](crate::Batch::submit).
+    /// as [`Batch::submit`](crate::Batch::submit).
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();

@@ -1,8 +1,8 @@
 //! A device's queue, as the submitter uses it: it takes commands and writes in order and reports finished submissions.
 //!
 //! Each backend implements it once. The backend defines the commands and how to wait for the device. The
-//! [`Submitter`](super::Submitter) handles order, bounds, poison and completion. Unless stated otherwise the caller
-//! has the turn, so one call is made at a time.
+//! [`Submitter`](super::Submitter) handles order, bounds, poison and completion. Unless stated otherwise the caller has
+//! the turn, so one call is made at a time.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,8 +22,7 @@ pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
     type WaitPoint: fmt::Debug + Clone + Send;
 
     /// Hands commands to the device, or runs them, and counts the submission. `batch` stays alive until the submission
-    /// is
-    /// done.
+    /// is done.
     fn submit(
         &self,
         commands: Self::Commands,

@@ -1,7 +1,7 @@
 //! Decides which thread drives a submit queue.
 //!
-//! The queue says which work may happen next; a driver decides which thread does it: threads of its own, or, where
-//! none are available, the thread that queued something. Nothing else in this crate knows which driver a device has.
+//! The queue says which work may happen next; a driver decides which thread does it: threads of its own, or, where none
+//! are available, the thread that queued something. Nothing else in this crate knows which driver a device has.
 
 use std::{
     fmt,
@@ -18,14 +18,12 @@ use crate::{
 /// The work that a driver runs: a [`Submitter`](super::Submitter) of any device.
 pub(crate) trait Turns: Quit {
     /// Takes the turn for the first queued item and submits it. If no item may be submitted now: waits for one if
-    /// `wait`,
-    /// else returns false. Also returns false once the queue is closed and empty.
+    /// `wait`, else returns false. Also returns false once the queue is closed and empty.
     fn take(&self, wait: bool) -> bool;
 
     /// Completes the oldest submission in flight that no other thread waits for, if it is done. With `wait`: sleeps
-    /// until
-    /// one is in flight, then waits for it for a bounded time. Without: returns false if none was done. Also returns
-    /// false once the queue is closed and empty.
+    /// until one is in flight, then waits for it for a bounded time. Without: returns false if none was done. Also
+    /// returns false once the queue is closed and empty.
     fn complete(&self, wait: bool) -> bool;
 
     /// Whether the device is lost.

@@ -161,8 +161,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     }
 
     /// The oldest submission in flight that no thread waits for; `None` when the queue is closed and empty. For the
-    /// wait
-    /// thread.
+    /// wait thread.
     pub(crate) fn next_unwaited(&self) -> Option<(X, u64)> {
         let mut state = self.state.lock();
         loop {

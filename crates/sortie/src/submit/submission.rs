@@ -117,11 +117,10 @@ impl ProfiledBatch {
 
 impl Drop for BatchState {
     /// Ensures that every batch completes. `complete` and `fail` normally do so; this covers a submission that was
-    /// dropped
-    /// without either.
+    /// dropped without either.
     fn drop(&mut self) {
         if !*self.landed.get_mut() {
-            self.completion.finish(Err(Error::internal("the batch was lost on its way; please report it")));
+            self.completion.finish(Err(Error::internal("the batch was dropped without a result; please report it")));
         }
     }
 }

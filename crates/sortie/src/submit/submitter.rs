@@ -50,8 +50,7 @@ pub(crate) struct Submitter<Q: DeviceQueue> {
     exiting: AtomicBool,
     pub(super) staged: StagedBytes,
     /// Numbers submissions and writes in the order in which they reach the device. Incremented by the thread that has
-    /// the
-    /// turn.
+    /// the turn.
     order: AtomicU64,
 }
 
@@ -155,8 +154,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Fails items that were queued after the driver ended because the process exits: their callers would never be
-    /// woken.
-    /// Either `quit` runs after this check and the driver finds the items, or this thread sees `exiting`.
+    /// woken. Either `quit` runs after this check and the driver finds the items, or this thread sees `exiting`.
     fn drain_at_exit(&self) {
         while self.exiting.load(Ordering::SeqCst) {
             if !self.take(false) {
@@ -323,7 +321,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
             match &lost {
                 Ok(()) => self.complete(submission),
                 Err(error) => {
-                    // Before the ticket resolves, so that the metrics already count what is retained.
+                    // Before the ticket resolves, so that the metrics already count the retained bytes.
                     self.device.retain(point, &submission.batch);
                     submission.fail(error, true).wake();
                 }

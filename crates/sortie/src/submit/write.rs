@@ -50,8 +50,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
     }
 
     /// Performs a write of `bytes` bytes, at once if nothing is ahead of it. If it fails after it was queued, the block
-    /// is
-    /// poisoned.
+    /// is poisoned.
     pub(crate) fn write_in_order(&self, write: Q::Write, bytes: u64, target: WriteTarget) -> Result<()> {
         self.staged.add(bytes);
         let Some(turn) = self.queue.take_turn(false) else {

@@ -1,13 +1,11 @@
 //! The built-in CPU as a backend.
 //!
 //! The host can interpret a plan directly, together with the [`Resources`] of the batch: [`CpuSubmission`] interprets
-//! one
-//! submission of it. A second list of commands would cost more to write than to run, so there is none. Executing a
+//! one submission of it. A second list of commands would cost more to write than to run, so there is none. Executing a
 //! launch only moves a few pointers, however long the batch is.
 //!
 //! Invariant: the running submission has the turn of the submit queue, so one submission runs at a time and nothing
-//! waits
-//! for memory.
+//! waits for memory.
 
 use std::{panic::Location, sync::Arc, time::Duration};
 
@@ -101,8 +99,7 @@ impl Executor for CpuBackend {
     }
 
     /// Takes the contents of a batch's resources, but leaves their blocks: those of the slots, then the scratch memory
-    /// of
-    /// the plan.
+    /// of the plan.
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
         let (planned, cuts, log) = (launch.planned, &launch.cuts.list, launch.log().cloned());
         if let Some(log) = &log {

@@ -1,8 +1,8 @@
 //! Memory of the built-in CPU: 32-bit words, zeroed on creation.
 //!
 //! Invariant: a thread that locks it has the turn of the submit queue, or the only handle to its block. So no thread
-//! ever
-//! waits for the lock, and no lock order can be wrong. The lock exists so that the compiler can check exclusive access.
+//! ever waits for the lock, and no lock order can be wrong. The lock exists so that the compiler can check exclusive
+//! access.
 
 use parking_lot::{Mutex, MutexGuard};
 

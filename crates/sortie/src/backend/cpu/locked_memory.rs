@@ -95,8 +95,7 @@ impl<'a> LockedMemory<'a> {
     }
 
     /// Lends a dispatch its memory. It either only reads a block, or writes disjoint ranges of it: this was checked
-    /// while
-    /// recording.
+    /// while recording.
     #[inline]
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[Bound<'_>; 8]> {
         for range in &*loans {

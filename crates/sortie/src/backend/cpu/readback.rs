@@ -10,8 +10,7 @@ use crate::{
 };
 
 /// Filled while the batch runs, then read by its readings. Each read is identified by the offset that it got when it
-/// was
-/// recorded.
+/// was recorded.
 #[derive(Debug, Default)]
 pub(crate) struct CpuReadback {
     /// Sorted by offset once the batch is done.
@@ -53,7 +52,7 @@ impl PendingReadback for CpuReadback {
 impl ReadReady for CpuReadback {
     fn with(&self, at: u64, bytes: usize, then: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.with_words(at, |words| then(&bytemuck::cast_slice::<u32, u8>(words)[..bytes]))
-            .ok_or_else(|| Error::internal("a batch landed without the data it reads"))
+            .ok_or_else(|| Error::internal("a batch finished without its readback"))
     }
 
     fn take(&self, at: u64) -> Option<Vec<u32>> {

@@ -126,8 +126,7 @@ impl Drop for CpuBatch {
 
 impl CpuSubmission {
     /// Runs it on the calling thread until it is done or `canceled` is set. `blocks` are those that `execute` left in
-    /// the
-    /// resources.
+    /// the resources.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let batch = &*self.batch;
         let placed = PlacedPlan {

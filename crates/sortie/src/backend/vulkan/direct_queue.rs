@@ -4,7 +4,7 @@
 //! A Vulkan queue must be used by one thread at a time, and wgpu does not expose its lock. These facts make it correct:
 //! - The submitting thread has the turn of the submit queue, as for every `queue.submit` call of ours.
 //! - No other code uses the queue: the device is our own. Once `Device::wgpu` has given it away, this path is no longer
-//!   used (the submitter ensures that).
+//!   used (see `WgpuQueue::share`).
 //! - No other call of ours makes wgpu submit. It does so when a buffer with pending writes is mapped, and the buffers
 //!   that we map never have any.
 //! - Writes that wgpu has not submitted yet are flushed first.
@@ -55,8 +55,7 @@ impl DirectQueue {
     }
 
     /// Submits one of its submissions and returns the timeline value that it signals when done. The caller has the
-    /// turn, and
-    /// ensures that no other code uses the queue.
+    /// turn, and ensures that no other code uses the queue.
     pub(super) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
         let (semaphore, value) = timeline.next();
         let (buffers, semaphores, values) = ([self.primaries[part]], [semaphore], [value]);
@@ -64,10 +63,8 @@ impl DirectQueue {
         let submit =
             vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&semaphores).push_next(&mut signals);
         // SAFETY: no other code uses the queue. Queue and semaphore belong to this device, and the semaphore's values
-        // grow
-        // from submission to submission. The commands are executable, allow simultaneous use, and are kept alive, with
-        // all
-        // their resources, until the value is reached.
+        // grow from submission to submission. The commands are executable, allow simultaneous use, and are kept alive,
+        // with all their resources, until the value is reached.
         unsafe { self.device.queue_submit(self.queue, &[submit], vk::Fence::null()) }.map_err(failed)?;
         Ok(value)
     }

@@ -125,8 +125,7 @@ impl NativeReplay for VulkanReplay {
 
     fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
         // SAFETY: this encoder is used for nothing else; its command buffer is being recorded and is not ended here.
-        // The
-        // secondary is executable, allows simultaneous use, and belongs to the same device and queue family.
+        // The secondary is executable, allows simultaneous use, and belongs to the same device and queue family.
         let recorded = unsafe {
             encoder.as_hal_mut::<Api, _, _>(|encoder| {
                 let raw = encoder.map(|encoder| encoder.raw_handle());
@@ -152,8 +151,7 @@ impl Drop for VulkanReplay {
     fn drop(&mut self) {
         let _inside = exit::enter();
         // SAFETY: all objects were created by this device, which is alive. The submitter held this until the commands
-        // were
-        // done.
+        // were done.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);
             self.descriptors.iter().for_each(|pool| self.device.destroy_descriptor_pool(*pool, None));

@@ -2,8 +2,7 @@
 //! SPIR-V for an equal layout.
 //!
 //! The only difference from wgpu's is the pipeline cache, whose handle wgpu does not expose either. A recording keeps
-//! the
-//! pipelines it uses and passes them on to the next recording of the same replay, so rerecording compiles nothing
+//! the pipelines it uses and passes them on to the next recording of the same replay, so rerecording compiles nothing
 //! twice.
 
 use std::{ffi::CString, sync::Arc};
@@ -106,8 +105,7 @@ impl Drop for VulkanPipeline {
     fn drop(&mut self) {
         let _inside = exit::enter();
         // SAFETY: all objects were created by this device. The owner keeps the device alive, and keeps this while
-        // commands
-        // that use it may run.
+        // commands that use it may run.
         unsafe {
             self.device.destroy_pipeline(self.raw, None);
             self.device.destroy_pipeline_layout(self.layout, None);

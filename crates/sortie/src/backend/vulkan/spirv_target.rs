@@ -1,9 +1,8 @@
 //! The SPIR-V target of kernels: the options that wgpu-hal gives naga for this device.
 //!
 //! Both paths give the driver the same words, so a native replay runs the same code as an encoded run. wgpu-hal does
-//! not
-//! expose its options, so each one is decided again here by the same rule (`device_from_raw` in `vulkan/adapter.rs` of
-//! wgpu-hal 30). The test `corpus` compares the words of both paths, kernel by kernel.
+//! not expose its options, so each one is decided again here by the same rule (`device_from_raw` in `vulkan/adapter.rs`
+//! of wgpu-hal 30). The test `corpus` compares the words of both paths, kernel by kernel.
 
 use ash::vk;
 use naga::{
@@ -93,7 +92,7 @@ impl Supported {
         };
         let version = properties.api_version;
         let has = |name| extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
-        // Supported, but possibly not enabled: wgpu knows drivers whose support is broken.
+        // Enabled, not only supported: wgpu does not enable it on drivers whose support is broken.
         let has_robustness = hal.enabled_device_extensions().contains(&ash::ext::robustness2::NAME);
         let has_image_robustness = has(ash::ext::image_robustness::NAME);
         let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();

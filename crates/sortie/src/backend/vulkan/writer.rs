@@ -1,8 +1,7 @@
 //! The Vulkan interpreter: records the steps of a frozen plan into secondary command buffers, one per submission.
 //!
 //! Parameters, inputs and outputs are not part of it: wgpu copies the parameters once, and the inputs and outputs
-//! before
-//! and after each run.
+//! before and after each run.
 
 use std::sync::Arc;
 
@@ -224,8 +223,8 @@ impl<'a> Writer<'a> {
         self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other.
-        // Immediates
-        // are as long as the layout says. The grid is within the device's limits, as was checked while recording.
+        // Immediates are as long as the layout says. The grid is within the device's limits, as was checked while
+        // recording.
         unsafe {
             device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, compiled.raw);
             for (number, set, offsets) in sets {

@@ -1,6 +1,5 @@
 //! Compiles kernels for a wgpu device: rewrites modules for features that the device lacks, creates layouts, and
-//! compiles
-//! each variant once.
+//! compiles each variant once.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 

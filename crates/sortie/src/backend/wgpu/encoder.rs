@@ -103,8 +103,7 @@ impl<'a> PlanEncoder<'a> {
     }
 
     /// The fill kernel, if zeroing by dispatch keeps a pass open. The parameter buffer has no room for its immediates,
-    /// so
-    /// they must be native.
+    /// so they must be native.
     pub(super) fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
         let bound = !zero.first && zero.bytes <= self.limits.binding_bytes;
         self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)

@@ -42,8 +42,7 @@ impl Gpu {
     }
 
     /// Whether the device can still create buffers. wgpu reports no error for a destroyed device, but its new buffers
-    /// cannot
-    /// be mapped.
+    /// cannot be mapped.
     pub(crate) fn alive(&self) -> bool {
         let scopes = self.scopes();
         let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -92,8 +91,7 @@ pub(crate) enum PollOutcome {
 /// Checks that only a wgpu device needs.
 impl Lost {
     /// Calls wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when
-    /// a
-    /// callback of the application panics. A callback runs only once, so a device that fails twice in a row is lost.
+    /// a callback of the application panics. A callback runs only once, so a device that fails twice in a row is lost.
     pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> PollOutcome {
         debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
         for _ in 0..2 {
@@ -115,8 +113,7 @@ impl Lost {
     }
 
     /// Replaces an error caused by a lost device with [`ErrorKind::DeviceLost`]. wgpu itself only reports that
-    /// something is
-    /// not valid.
+    /// something is not valid.
     pub(crate) fn explain(&self, device: &Gpu, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
             return error;

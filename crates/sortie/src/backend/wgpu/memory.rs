@@ -1,8 +1,7 @@
 //! Memory of a wgpu device: one `wgpu::Buffer` per block.
 //!
 //! Invariant: buffers, and with the last of them the device, are freed only by a thread that has entered the driver
-//! (see
-//! [`exit`]).
+//! (see [`exit`]).
 
 use std::{fmt, sync::Arc};
 

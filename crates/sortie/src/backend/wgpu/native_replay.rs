@@ -12,16 +12,14 @@ pub(crate) trait NativeReplay: Any + fmt::Debug + Send + Sync {
     fn counts(&self) -> NativeCounts;
 
     /// Encodes one of its submissions into an encoder that is used for nothing else. Fails if the encoder no longer has
-    /// a
-    /// native handle: the device was destroyed.
+    /// a native handle: the device was destroyed.
     fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()>;
 
     /// Whether it can be submitted directly, bypassing wgpu.
     fn is_direct(&self) -> bool;
 
     /// Submits one of its submissions directly, bypassing wgpu, and returns the timeline value that it signals when
-    /// done.
-    /// The caller has the turn of the submit queue, and ensures that nothing else uses the device's queue.
+    /// done. The caller has the turn of the submit queue, and ensures that nothing else uses the device's queue.
     fn submit(&self, part: usize, timeline: &Timeline) -> Result<u64>;
 }
 
@@ -38,8 +36,7 @@ pub(crate) trait ReplayRecorder: Send + Sync {
     fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool;
 
     /// Records a frozen plan that it [supports](Self::supports) and whose buffers wgpu has checked. Reuses the
-    /// pipelines of
-    /// an `earlier` recording of the same kernels.
+    /// pipelines of an `earlier` recording of the same kernels.
     fn record(
         &self,
         on: &RecordingDevice<'_>,
@@ -59,8 +56,7 @@ pub(crate) struct RecordingDevice<'a> {
     /// The kernel that fills memory with a pattern.
     pub(crate) fill: &'a Kernel,
     /// The first buffer that was created. wgpu frees the buffers of a destroyed device in the order of creation, so
-    /// while
-    /// this one is held, none of them is freed.
+    /// while this one is held, none of them is freed.
     pub(crate) first_buffer: &'a wgpu::Buffer,
     /// Whether replays may be submitted directly, bypassing wgpu.
     pub(crate) direct: bool,

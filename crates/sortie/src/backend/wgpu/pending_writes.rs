@@ -1,8 +1,7 @@
 //! Writes that wgpu has accepted and the device has not executed.
 //!
 //! wgpu copies the data of a write into its own buffer and submits the copy with the next submission. The bytes count
-//! in
-//! `Counters::staged_bytes` until that submission is done.
+//! in `Counters::staged_bytes` until that submission is done.
 
 use std::{
     collections::VecDeque,

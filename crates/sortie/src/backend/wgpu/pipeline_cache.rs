@@ -47,8 +47,7 @@ struct Saved {
     /// The number of pipelines compiled until then.
     compiled: u64,
     /// Bytes of the driver's data then; `None` before the file has usable data. Drivers only add, so an equal size
-    /// means
-    /// equal data.
+    /// means equal data.
     bytes: Option<usize>,
     /// Writing failed, and a warning was logged.
     failed: bool,
@@ -150,9 +149,8 @@ fn create(gpu: &Gpu, data: Option<&[u8]>) -> wgpu::PipelineCache {
     // With `fallback`, wgpu replaces data of another driver with an empty cache.
     let descriptor = wgpu::PipelineCacheDescriptor { label: Some("sortie"), data, fallback: true };
     // SAFETY: the data must come from `PipelineCache::get_data`. `CacheFile` returns only data that its `write` got
-    // under
-    // the same key, complete, from a file and folder that only this user can write to. All data that is written comes
-    // from `get_data`.
+    // under the same key, complete, from a file and folder that only this user can write to. All data that is written
+    // comes from `get_data`.
     unsafe { gpu.create_pipeline_cache(&descriptor) }
 }
 

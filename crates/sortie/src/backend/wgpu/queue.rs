@@ -1,8 +1,7 @@
 //! wgpu's queue, the direct path to the driver's queue, and how submissions are waited for.
 //!
 //! Errors are caught on the calling thread. After an error the device is probed, to recognize a loss. [`Retained`]
-//! keeps
-//! resources that a lost device may still use.
+//! keeps resources that a lost device may still use.
 
 use std::{
     sync::{

@@ -19,10 +19,8 @@ use crate::{
 
 impl WgpuBackend {
     /// Initializes all memory of a native replay in wgpu's view: wgpu does not see the replay's writes, and would zero
-    /// the
-    /// memory later. Also fills the hidden parameters, which no run changes. Skips memory of an `earlier` recording,
-    /// which
-    /// runs may be using.
+    /// the memory later. Also fills the hidden parameters, which no run changes. Skips memory of an `earlier`
+    /// recording, which runs may be using.
     pub(super) fn initialise(&self, frozen: &FrozenPlan, earlier: Option<&FrozenPlan>) -> Result<WgpuCommands> {
         /// Bytes copied at a time. The copies are discarded.
         const CHUNK: u64 = 4 << 20;

@@ -1,8 +1,7 @@
 //! Host-visible buffers for the uploads and readbacks of batches.
 //!
 //! Queue writes would jump ahead of unsubmitted work, so uploads are encoded copies from a mapped buffer. Invariants:
-//! an
-//! upload buffer in the free list is mapped and ready to fill; a readback buffer in the free list is unmapped. The
+//! an upload buffer in the free list is mapped and ready to fill; a readback buffer in the free list is unmapped. The
 //! submission that uses a buffer maps it again (`map_buffer_on_submit`), so a warm loop creates no buffers.
 
 use std::sync::Arc;

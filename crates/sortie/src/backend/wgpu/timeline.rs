@@ -1,12 +1,11 @@
 //! A Vulkan timeline semaphore. Every submission of a device signals its own value.
 //!
 //! wgpu itself can only be waited for without a timeout: `poll` with a timeout panics when another thread's poll sees
-//! the
-//! work done at the moment the timeout ends (wgpu-core 30.0.1, `device/resource.rs`). This semaphore can be waited for
-//! in slices, so that a lost device and an exiting process are noticed while a kernel runs.
+//! the work done at the moment the timeout ends (wgpu-core 30.0.1, `device/resource.rs`). This semaphore can be waited
+//! for in slices, so that a lost device and an exiting process are noticed while a kernel runs.
 //!
 //! wgpu attaches the signal to the next submission of its queue. On a queue that others use too, that may be one of
-//! theirs, and the value is signaled early. On such a queue a reached value is only a hint, and wgpu must confirm it.
+//! theirs, and the value is signaled early. On a shared queue a reached value is only a hint, and wgpu must confirm it.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
@@ -45,8 +44,7 @@ impl Timeline {
         let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
         let mut asked = vk::PhysicalDeviceFeatures2::default().push_next(&mut timelines);
         // SAFETY: the physical device belongs to this instance, and the structures have the types they declare. The
-        // second
-        // call exists, because Vulkan 1.2 or wgpu's use of the extension implies it.
+        // second call exists, because Vulkan 1.2 or wgpu's use of the extension implies it.
         let promoted = unsafe {
             let version = instance.get_physical_device_properties(physical).api_version;
             if version >= vk::API_VERSION_1_2 || extended {

@@ -63,8 +63,7 @@ impl TimestampWriter {
     pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize, room: u64) -> Result<Self> {
         let features = gpu.features();
         // At most one timestamp before and one after each command. A submission starts at an aligned number, and a set
-        // may
-        // leave one unused.
+        // may leave one unused.
         let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
         let most = most + most / u64::from(SET) + 1;
         let tier = if parts == 0 || most * BYTES > room { TimestampTier::Host } else { tier(features) };

@@ -1,9 +1,9 @@
 //! Waits for the completion of one submission.
 //!
 //! On Vulkan a submission signals a value of the device's [`Timeline`], which is waited for in slices. On other
-//! backends
-//! wgpu calls back from within `poll`, which is called at intervals. Either way wgpu must confirm it: once a submission
-//! seems done, wgpu is asked to wait for it without a limit, which then takes no time and runs its callbacks.
+//! backends wgpu calls back from within `poll`, which is called at intervals. Either way wgpu must confirm it: once a
+//! submission seems done, wgpu is asked to wait for it without a limit, which then takes no time and runs its
+//! callbacks.
 //!
 //! wgpu's `poll` is never given a timeout: see [`Timeline`].
 
@@ -47,8 +47,7 @@ pub(crate) struct WaitPoint {
 
 impl WaitPoint {
     /// Submits commands through wgpu. `None` if wgpu dropped them because the device was destroyed. The caller has the
-    /// turn
-    /// of the submit queue.
+    /// turn of the submit queue.
     pub(super) fn submit(
         queue: &wgpu::Queue,
         timeline: Option<&Timeline>,

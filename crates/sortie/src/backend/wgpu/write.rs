@@ -17,8 +17,7 @@ use crate::{
 const ZEROED_BY_WRITE: u64 = 64 << 10;
 
 /// Larger writes are copied by their own submission, from our own staging buffer. If that cannot be allocated, the
-/// write
-/// returns an error; wgpu would lose the device if its own staging buffer could not be allocated.
+/// write returns an error; wgpu would lose the device if its own staging buffer could not be allocated.
 const QUEUED: usize = 1 << 20;
 /// Bytes of an upload that are staged at a time.
 const PIECE: usize = 8 << 20;

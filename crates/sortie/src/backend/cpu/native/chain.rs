@@ -1,8 +1,7 @@
 //! Fused elementwise operations, computed by the host without a kernel.
 //!
 //! Steps run one after the other over a block of elements that stays in the first-level cache, then over the next
-//! block.
-//! An input that is already contiguous in memory is read in place. A result is computed in its output.
+//! block. An input that is already contiguous in memory is read in place. A result is computed in its output.
 
 use std::{cell::RefCell, sync::OnceLock};
 
