@@ -12,9 +12,9 @@ pub(crate) struct Resources {
     /// By slot; `None` for scratch until it is placed.
     pub(crate) blocks: Vec<Option<Arc<Block>>>,
     pub(crate) kernels: Vec<Kernel>,
-    /// Immediates of dispatches and patterns of fills, at `Op::data`.
+    /// Immediates of dispatches, scalars of tensor operations and patterns of fills, at `Op::immediates`.
     pub(crate) immediates: Vec<u8>,
-    /// Data of writes, at `Op::data`.
+    /// Data of writes, at `data` of `OpKind::Write`.
     pub(crate) uploads: Vec<u8>,
     /// Bytes of all reads in the readback buffer.
     pub(crate) read_bytes: u64,
