@@ -2,10 +2,7 @@
 
 use std::error::Error;
 
-use sortie::{
-    Device, DeviceOptions,
-    device::{DeviceKind, Planning},
-};
+use sortie::{Device, DeviceOptions, device::{DeviceKind, Planning}};
 
 /// The option `--device`.
 #[derive(Clone, Debug, clap::Args)]

@@ -1,9 +1,6 @@
 //! The operations on states as a job.
 
-use sortie::{
-    Batch, Device,
-    batcher::{Answers, DeviceJob},
-};
+use sortie::{Batch, Device, batcher::{Answers, DeviceJob}};
 
 use crate::{
     answer::Answer, error::StatesError, staged_inputs::StagedInputs, states::States, states_request::StatesRequest,

@@ -1,17 +1,19 @@
-//! Time: the one place of this crate that reads it.
+//! Time. The only place in this crate that reads a clock.
 //!
-//! An [`Instant`] is a point in time. It is a type of our own so that a platform whose standard library has no clock needs another [`Instant::now`] and nothing else.
+//! An [`Instant`] is a point in time. It is our own type, so that a platform whose standard library has no clock only
+//! needs another [`Instant::now`].
 //!
-//! A [`Moment`] is a point in time, by the clock and by what this process has computed until then. The threads of a software driver are threads of this process. On a busy machine they wait
-//! for a processor, and a submission seems to take twice or five times as long as it would; what they compute is the same. So a submission of such a driver has taken no longer than the process
-//! has computed meanwhile.
+//! A [`Moment`] is a point in time with the CPU time that this process has used until then. The threads of a software
+//! driver belong to this process. On a busy machine they wait for a processor, and a submission seems to take two to
+//! five times as long, although its CPU time is the same. So the process's CPU time is an upper bound on the device
+//! time of a submission to a software driver.
 
 use std::{
     ops::{Add, Sub},
     time::{self, Duration},
 };
 
-/// A point in time. It never goes back.
+/// A monotonic point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Instant(time::Instant);
 
@@ -21,7 +23,7 @@ impl Instant {
         Self(time::Instant::now())
     }
 
-    /// Since then.
+    /// Time since then.
     pub(crate) fn elapsed(self) -> Duration {
         Self::now().saturating_duration_since(self)
     }
@@ -32,12 +34,12 @@ impl Instant {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// `None` for what is too far away to be a point in time.
+    /// `None` on overflow.
     pub(crate) fn checked_add(self, duration: Duration) -> Option<Self> {
         self.0.checked_add(duration).map(Self)
     }
 
-    /// For locks and libraries that wait until then.
+    /// For locks and libraries that wait until an instant.
     pub(crate) fn to_std(self) -> time::Instant {
         self.0
     }
@@ -65,25 +67,25 @@ impl Sub for Instant {
     }
 }
 
-/// What the work of a device is measured by.
+/// The clock that measures a device's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// Time that passes.
+    /// Wall time.
     Wall,
-    /// Time that passes, or that the threads of this process compute if that is less.
+    /// Wall time, or CPU time of this process if that is less.
     Process,
 }
 
-/// A point in time, by the clock and by what this process has computed until then.
+/// A point in time, with the CPU time of this process until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
-    /// What the threads of this process have computed; `None` where that does not matter or is not known.
+    /// CPU time of this process; `None` if it does not matter or is unknown.
     computed: Option<Duration>,
 }
 
 impl Clock {
-    /// On [`Clock::Process`] that is a call into the system.
+    /// On [`Clock::Process`] this is a system call.
     pub(crate) fn now(self) -> Moment {
         self.at(Instant::now())
     }
@@ -101,7 +103,7 @@ impl Moment {
         Self { at, computed }
     }
 
-    /// How long a device can have worked since then.
+    /// An upper bound on the time that a device has worked since `start`.
     pub(crate) fn since(&self, start: &Self) -> Duration {
         let passed = self.at.saturating_duration_since(start.at);
         let computed = self.computed.zip(start.computed).map(|(end, start)| end.saturating_sub(start));
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn a_device_has_worked_no_longer_than_time_has_passed() {
         let start = Clock::Process.now();
-        // Until a fifth of a second has been computed, however long that takes.
+        // Until 200 ms of CPU time have been used, however long that takes.
         while start.computed.is_some() && Clock::Process.now().since(&start) < Duration::from_millis(200) {}
         let end = Clock::Process.now();
         assert!(end.since(&start) <= end.at - start.at);

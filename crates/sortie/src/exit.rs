@@ -1,16 +1,21 @@
-//! Leaving the process only when no thread is inside a driver.
+//! Lets the process exit only when no thread is inside a driver.
 //!
-//! A driver whose library is being torn down by `exit` while a thread still uses it crashes the program after its last line. So this crate registers a function with the C runtime that
-//! cancels what is queued, lets what is in flight finish, ends the device threads, and waits until the application's threads have left the calls that they are in. From then on a thread that
-//! calls into this crate sleeps: it ends with the process.
+//! If `exit` tears down a driver's library while a thread still uses it, the program crashes after its last line. So
+//! this crate registers an exit function with the C runtime. It cancels queued work, lets submissions in flight finish,
+//! ends the device threads, and waits until the application's threads have returned from their calls into this crate.
+//! From then on a thread that calls into this crate sleeps until the process ends.
 //!
-//! The runtime calls such functions in reverse order, and what a driver registers for itself it does when it is loaded or first used. So the function is registered anew before and after drivers are
-//! loaded, when a device has been opened, and when its first submission is done; and again and again while a driver may be doing so, because another thread may exit just then. The runtime calls a
-//! function that is registered while it exits next. Where `exit` is called on the main thread, glibc first drops that thread's locals, before it calls any function: there one of ours waits, so nothing
-//! of a driver's goes before. Another thread may exit in the milliseconds in which a driver is loaded, before the function has been registered anew: the driver's own destructors then come first, and a thread
-//! inside it may fault. From the call of the function on, such a thread sleeps until the process ends ([`faults`]).
+//! The runtime calls exit functions in reverse order of registration, and a driver registers its own when it is loaded
+//! or first used. So ours is registered again before and after drivers are loaded, when a device has been opened, and
+//! when its first submission is done. It is also registered repeatedly while a driver may be registering its own,
+//! because another thread may exit at that moment. A function that is registered during the exit is called next. If
+//! `exit` is called on the main thread, glibc first drops that thread's locals. One of ours waits there, so nothing of
+//! a driver is torn down earlier. A gap remains: another thread may exit in the milliseconds in which a driver is
+//! loaded, before our function is registered again. The driver's own destructors then run first, and a thread inside it
+//! may fault. Once our function has been called, a faulting thread sleeps until the process ends ([`faults`]).
 //!
-//! Invariant: a thread of ours that may touch a device is in [`THREADS`] until it has been joined; one of the application's is counted in [`INSIDE`].
+//! Invariant: each of our threads that may touch a device is in [`THREADS`] until it has been joined. Threads of the
+//! application inside a call are counted in [`INSIDE`].
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod faults;
@@ -30,9 +35,9 @@ use parking_lot::Mutex;
 
 use crate::clock::Instant;
 
-/// What ends its threads when the process exits.
+/// Ends its threads when the process exits.
 pub(crate) trait Quit: Send + Sync {
-    /// Starts nothing more, cancels what can be canceled, and has the threads end. Never waits.
+    /// Starts no more work, cancels running work where possible, and makes the threads end. Never waits.
     fn quit(&self);
 }
 
@@ -45,22 +50,22 @@ struct Member {
 static THREADS: Mutex<Vec<Member>> = Mutex::new(Vec::new());
 /// Threads that are inside calls which may reach a driver.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
-/// Set once the process exits, and never reset.
+/// Set when the process exits, and never reset.
 static EXITING: AtomicBool = AtomicBool::new(false);
 /// When the exit began.
 static BEGIN: OnceLock<Instant> = OnceLock::new();
 /// Threads that sleep because the process exits.
 static ASLEEP: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
 
-/// A kernel that hangs must not keep the process from ending.
+/// Longest wait: a kernel that hangs must not keep the process from exiting.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 thread_local! {
     /// Set on our own threads.
     static OWN: Cell<Option<ThreadId>> = const { Cell::new(None) };
-    /// Calls of this thread that are inside each other.
+    /// Nesting depth of this thread's calls.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// This thread may use drivers while the process exits: it ends what is under way, or runs the exit itself.
+    /// This thread may use drivers while the process exits: it finishes work in flight, or runs the exit itself.
     static EXEMPT: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -74,13 +79,13 @@ pub(crate) fn begin() {
     OWN.set(Some(thread::current().id()));
 }
 
-/// As [`begin`], for threads that finish what is under way when the process exits.
+/// As [`begin`], for threads that finish work in flight when the process exits.
 pub(crate) fn begin_exempt() {
     begin();
     EXEMPT.set(true);
 }
 
-/// The calling thread is inside a call that may reach a driver, until this is dropped.
+/// While this lives, the calling thread is inside a call that may reach a driver.
 #[derive(Debug)]
 pub(crate) struct Inside(());
 
@@ -111,7 +116,7 @@ impl Drop for Inside {
     }
 }
 
-/// Drops a value that a driver has a part in while the thread counts as inside.
+/// Drops a value that involves a driver while the thread counts as inside.
 #[derive(Debug)]
 pub(crate) struct Guarded<T>(Option<T>);
 
@@ -136,7 +141,7 @@ impl<T> Drop for Guarded<T> {
     }
 }
 
-/// The first field of a struct whose fields, if `true`, are to be dropped while the thread counts as inside.
+/// The first field of a struct. If `true`, the struct's fields are dropped while the thread counts as inside.
 #[derive(Debug)]
 pub(crate) struct EnterOnDrop(pub(crate) bool);
 
@@ -160,13 +165,14 @@ impl Drop for LeaveOnDrop {
     }
 }
 
-/// Remembers a thread, and what ends it.
+/// Registers a thread and the object that ends it.
 pub(crate) fn register(owner: Weak<dyn Quit>, thread: JoinHandle<()>) {
     run_at_exit();
     remember(Member { owner: Some(owner), thread });
 }
 
-/// Remembers a thread that is about to end, and lets go of a device when it does; the device has registered what waits for it.
+/// Registers a thread that is about to end and drops a device when it does. The device's own threads are already
+/// registered.
 pub(crate) fn register_ending(thread: JoinHandle<()>) {
     remember(Member { owner: None, thread });
 }
@@ -177,8 +183,8 @@ fn remember(member: Member) {
     members.push(member);
 }
 
-/// Has the exit wait before anything that was loaded or made until now goes. Not more often than drivers of a process can make it necessary: they register when they are loaded and first used, not each
-/// time that a device is opened.
+/// Makes the exit wait before anything that was loaded or created until now is torn down. The number of registrations
+/// is bounded: drivers register when they are loaded and first used, not each time that a device is opened.
 pub(crate) fn run_at_exit() {
     const MOST: usize = 1000;
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -189,11 +195,11 @@ pub(crate) fn run_at_exit() {
     }
 }
 
-/// A driver may be loaded, or used for the first time, until this is dropped. Meanwhile the exit function is registered again and again.
+/// While this lives, a driver may be loaded or used for the first time, so the exit function is registered repeatedly.
 #[derive(Debug)]
 pub(crate) struct Loading(());
 
-/// How many of them there are.
+/// The number of live [`Loading`] values.
 static LOADING: AtomicUsize = AtomicUsize::new(0);
 
 impl Loading {
@@ -230,23 +236,23 @@ fn keep_run_at_exit() {
     }
 }
 
-/// Has the C runtime call [`settle`] at exit, before all that it was asked to call so far. False if it refuses.
+/// Makes the C runtime call [`settle`] at exit, before every function registered so far. False if it refuses.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use self::faults::at_exit;
 
-/// Has the C runtime call [`settle`] at exit, before all that it was asked to call so far. False if it refuses.
+/// Makes the C runtime call [`settle`] at exit, before every function registered so far. False if it refuses.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 #[expect(unsafe_code, reason = "the standard library has no way to run something when the process exits")]
 fn at_exit() -> bool {
     unsafe extern "C" {
         fn atexit(run: extern "C" fn()) -> std::ffi::c_int;
     }
-    // SAFETY: `atexit` is the C runtime's, which every native target that wgpu supports has, and `settle` is a function that lives as long as the
-    // process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
+    // SAFETY: `atexit` is a function of the C runtime, which every native target of wgpu has. `settle` lives as long as
+    // the process and does not unwind: it neither indexes nor unwraps, and joins only finished threads.
     unsafe { atexit(settle) == 0 }
 }
 
-/// Waits in the main thread's locals, which are dropped when it exits.
+/// Waits in a thread-local of the main thread, which is dropped when that thread exits.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod main_thread {
     struct AtExit;
@@ -264,7 +270,7 @@ mod main_thread {
     /// Called on the main thread before `main`.
     #[used]
     #[expect(unsafe_code, reason = "only code that runs before `main` is sure to run on the main thread")]
-    // SAFETY: the section holds pointers to functions of this type, which the C runtime calls once it is ready itself.
+    // SAFETY: the section holds pointers to functions of this type. The C runtime calls them once it is initialized.
     #[unsafe(link_section = ".init_array")]
     static AT_START: extern "C" fn() = {
         extern "C" fn at_start() {
@@ -276,7 +282,7 @@ mod main_thread {
 
 extern "C" fn settle() {
     let begin = BEGIN.get_or_init(Instant::now);
-    // Before anything else: a thread inside a driver whose destructors have run faults at any moment.
+    // First: a thread inside a driver whose destructors have run can fault at any moment.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     faults::park_threads_inside_drivers();
     EXEMPT.set(true);
@@ -284,7 +290,8 @@ extern "C" fn settle() {
     let members = std::mem::take(&mut *THREADS.lock());
     for owner in members.iter().filter_map(|member| member.owner.as_ref()?.upgrade()) {
         owner.quit();
-        // wgpu cannot be let go of here, where thread-locals are gone already: our threads do that, or nobody.
+        // wgpu objects cannot be dropped here, because thread-locals are gone already. Our threads drop them, or they
+        // leak.
         std::mem::forget(owner);
     }
     let wait = |over: &dyn Fn() -> bool| {
@@ -292,7 +299,8 @@ extern "C" fn settle() {
             thread::sleep(Duration::from_micros(200));
         }
     };
-    // A waker may call `exit` inside a call of ours, or on one of our threads, which would then wait for itself.
+    // A waker may call `exit` inside a call into this crate, or on one of our threads, which would then wait for
+    // itself.
     let own = usize::from(DEPTH.get() > 0);
     wait(&|| INSIDE.load(Ordering::SeqCst) <= own);
     for Member { thread, .. } in members.into_iter().filter(|member| !is_current(&member.thread)) {
@@ -309,7 +317,7 @@ fn may_be_inside() -> bool {
     DEPTH.get() > 0 || OWN.get().is_some()
 }
 
-/// The calling thread will not leave the call that it is in: the exit does not wait for it.
+/// The calling thread will never return from its call: the exit does not wait for it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn never_leaves() {
     if DEPTH.get() > 0 {

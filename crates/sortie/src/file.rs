@@ -1,7 +1,7 @@
-//! Files that one process leaves for the next: the tuning file and the pipeline cache.
+//! Files that one process writes for the next: the tuning file and the pipeline cache.
 //!
-//! Both lie at paths where anything may lie. Invariants: reading never blocks and is bounded; a file is replaced in one step, through a
-//! temporary file that is always a new one.
+//! Their paths may hold anything, also a FIFO or a device. Invariants: reading never blocks and is bounded. A file is
+//! replaced in one step, through a temporary file that is always new.
 
 use std::{
     collections::hash_map::RandomState,
@@ -13,7 +13,7 @@ use std::{
 
 /// Reads a regular file of at most `most` bytes whose metadata passes `check`.
 ///
-/// What is checked is what was opened: nothing can be put in its place meanwhile.
+/// The opened file is checked, so the file cannot be exchanged between check and read.
 pub(crate) fn read(path: &Path, most: u64, check: impl FnOnce(&Metadata) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let file = not_blocking().read(true).open(path)?;
     let metadata = file.metadata()?;
@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path, most: u64, check: impl FnOnce(&Metadata) -> io::
     }
     check(&metadata)?;
     let mut bytes = Vec::new();
-    // One more than it may have: it may grow while it is read.
+    // One byte more than allowed: the file may grow while it is read.
     if metadata.len() <= most {
         file.take(most + 1).read_to_end(&mut bytes)?;
     }
@@ -32,18 +32,19 @@ pub(crate) fn read(path: &Path, most: u64, check: impl FnOnce(&Metadata) -> io::
     Ok(bytes)
 }
 
-/// Whether an error of [`read`] means that there is something else than a file, which is to be left alone.
+/// Whether an error of [`read`] means that the path is not a regular file, and must be left alone.
 pub(crate) fn is_no_file(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Puts a new file at a path in one step, so that nobody reads half of it. A symbolic link there is replaced, not followed.
+/// Replaces the file at a path in one step, so that no reader sees half of it. A symbolic link is replaced, not
+/// followed.
 pub(crate) fn replace(path: &Path, access: Access, parts: &[&[u8]]) -> io::Result<()> {
-    // Random, because a process id may come back while what a crash left behind is still there.
+    // Random, because a process id may be reused while the file of a crashed process still exists.
     let beside = path.with_extension(format!("{:016x}.tmp", RandomState::new().build_hasher().finish()));
     let mut file = fresh(access).open(&beside)?;
     let written = parts.iter().try_for_each(|part| file.write_all(part)).and_then(|()| file.sync_all());
-    // Closed first: not every system renames what is open.
+    // Closed first: some systems cannot rename an open file.
     drop(file);
     let written = written.and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
@@ -52,16 +53,16 @@ pub(crate) fn replace(path: &Path, access: Access, parts: &[&[u8]]) -> io::Resul
     written
 }
 
-/// Who may read a file.
+/// The permissions of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Its user alone.
+    /// Readable by its user only.
     Private,
-    /// As the user's other files.
+    /// The default permissions.
     Usual,
 }
 
-/// Opening a FIFO for reading waits for a writer unless it is asked not to.
+/// Opening a FIFO for reading waits for a writer unless `O_NONBLOCK` is set.
 #[cfg(unix)]
 fn not_blocking() -> OpenOptions {
     use rustix::fs::OFlags;
@@ -76,7 +77,7 @@ fn not_blocking() -> OpenOptions {
     OpenOptions::new()
 }
 
-/// Fails where anything is at the path already, a symbolic link included.
+/// Options that fail if the path exists, even as a symbolic link.
 fn fresh(access: Access) -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -128,7 +129,7 @@ mod tests {
         fs::write(&path, [7; 8]).expect("a file");
         assert_eq!(any(&path, 8).expect("at the limit"), [7; 8]);
         assert_eq!(any(&path, 7).expect_err("over it").kind(), io::ErrorKind::FileTooLarge);
-        // Sparse: more than memory has.
+        // Sparse, and larger than memory.
         fs::File::options().write(true).open(&path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
         assert_eq!(any(&path, 8).expect_err("over it").kind(), io::ErrorKind::FileTooLarge);
         fs::remove_dir_all(folder).expect("it is ours");

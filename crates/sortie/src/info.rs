@@ -1,8 +1,8 @@
-//! What a device is and what it can hold: plain data, the same for every backend.
+//! Name, kind and limits of a device: plain data, the same for every backend.
 
 use std::{fmt, sync::LazyLock};
 
-/// What kind of processor a device runs on.
+/// The kind of processor that a device runs on.
 ///
 /// ```
 /// use sortie::{Device, device::DeviceKind};
@@ -16,11 +16,11 @@ use std::{fmt, sync::LazyLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// A graphics card with memory of its own.
+    /// A graphics card with its own memory.
     Discrete,
     /// A GPU that shares memory with the CPU.
     Integrated,
-    /// A GPU handed into a virtual machine.
+    /// A GPU passed through to a virtual machine.
     Virtual,
     /// Hardware that its driver does not describe.
     Other,
@@ -62,11 +62,11 @@ pub struct DeviceInfo {
     pub name: String,
     /// wgpu's backend: `vulkan`, `metal`, `dx12`, `gl` or `noop`; `cpu` for the built-in CPU, which is not wgpu's.
     pub backend: &'static str,
-    /// The driver's name and version, as it gives them.
+    /// The driver's name and version, as it reports them.
     pub driver: String,
-    /// What it runs on.
+    /// The kind of processor.
     pub kind: DeviceKind,
-    /// What it can hold.
+    /// Its limits.
     pub limits: Limits,
 }
 
@@ -101,7 +101,7 @@ pub struct Limits {
     pub uniform_buffers: u32,
     /// Most bind groups of one kernel.
     pub bind_groups: u32,
-    /// What every `@binding` number is less than.
+    /// Every `@binding` number is less than this.
     pub binding_numbers: u32,
     /// Most invocations in one workgroup.
     pub workgroup_invocations: u32,
@@ -111,14 +111,14 @@ pub struct Limits {
     pub workgroup_bytes: u32,
     /// Most groups in one dimension of a grid before it is folded.
     pub groups: u32,
-    /// Bytes of native immediates; 0 where immediates go through a parameter buffer.
+    /// Bytes of native immediates; 0 if immediates go through a parameter buffer.
     pub immediate_bytes: u32,
-    /// What the byte offset of a bound slice must be a multiple of.
+    /// The byte offset of a bound slice must be a multiple of this.
     pub slice_alignment: u32,
 }
 
 impl DeviceInfo {
-    /// The built-in CPU with so many threads.
+    /// The built-in CPU with this many threads.
     pub(crate) fn cpu(threads: usize) -> Self {
         Self {
             name: format!("{CPU_NAME} ({threads} thread{})", if threads == 1 { "" } else { "s" }),
@@ -129,18 +129,18 @@ impl DeviceInfo {
         }
     }
 
-    /// The same device held to what every WebGPU device has.
+    /// The same device with at most the limits that every WebGPU device has.
     pub(crate) fn portable(mut self) -> Self {
         self.limits = self.limits.portable();
         self
     }
 }
 
-/// What the built-in CPU is called, before the number of its threads.
+/// The name of the built-in CPU, before the number of its threads.
 pub(crate) const CPU_NAME: &str = "sortie CPU";
 
 impl Limits {
-    /// What every WebGPU device has. Immediates are not in WebGPU.
+    /// The limits that every WebGPU device has. WebGPU has no immediates.
     pub(crate) const WEBGPU: Self = Self {
         buffer_bytes: 256 << 20,
         binding_bytes: 128 << 20,
@@ -157,7 +157,7 @@ impl Limits {
         slice_alignment: 256,
     };
 
-    /// Kernels see memory as words with indices of 32 bits; all else is as generous as a kernel written for GPUs may ask.
+    /// Kernels address memory as words with 32-bit indices. All other limits are as large as kernels for GPUs may need.
     fn cpu() -> Self {
         const BINDING: u64 = (1 << 32) - 4;
         Self {
@@ -177,7 +177,7 @@ impl Limits {
         }
     }
 
-    /// The same, but no more than what every WebGPU device has. Immediates go through a parameter buffer there.
+    /// The same, but at most the limits of every WebGPU device. Immediates then go through a parameter buffer.
     fn portable(self) -> Self {
         let least = Self::WEBGPU;
         let [x, y, z] = [0, 1, 2].map(|axis| self.workgroup_size[axis].min(least.workgroup_size[axis]));
@@ -199,10 +199,10 @@ impl Limits {
     }
 }
 
-/// All memory of the machine where it says so, in whole words.
+/// The total memory of the machine if known, in whole words.
 fn memory_bytes() -> u64 {
     static BYTES: LazyLock<u64> = LazyLock::new(|| {
-        // Elsewhere the allocator alone decides.
+        // On other systems only the allocator limits it.
         let known = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| total_kib(&text));
         known.and_then(|kib| kib.checked_mul(1024)).unwrap_or(isize::MAX as u64) & !3
     });

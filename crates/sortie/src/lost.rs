@@ -1,7 +1,7 @@
-//! Our own memory of whether the device is gone.
+//! Records whether the device is lost.
 //!
-//! After a loss wgpu is mostly silent: buffers and submissions "succeed" and "work done" still fires. So the flag is ours, and it
-//! never goes back.
+//! After a loss wgpu reports little: creating buffers and submitting "succeed", and "work done" still fires. So we keep
+//! our own flag. It is never cleared.
 
 use std::sync::{
     OnceLock,
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     reason: OnceLock<String>,
-    /// The driver itself says so: wgpu's `poll` would panic.
+    /// The driver reported the loss: wgpu's `poll` would panic.
     by_driver: AtomicBool,
 }
 
@@ -25,7 +25,7 @@ impl Lost {
         }
     }
 
-    /// The driver has lost the device.
+    /// The driver reported that the device is lost.
     pub(crate) fn set_by_driver(&self) {
         self.by_driver.store(true, Ordering::Release);
         self.set("the driver says so");

@@ -1,4 +1,4 @@
-//! How a device is opened: plain data, and the places of its files that it names.
+//! Options for opening a device, and the paths of its files.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -6,7 +6,7 @@ use etcetera::BaseStrategy;
 
 use crate::policy::SubmitPolicy;
 
-/// Which device to open and how it may behave; every field has a default that suits most programs.
+/// Which device to open, and its settings. The defaults suit most programs.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions};
@@ -18,39 +18,46 @@ use crate::policy::SubmitPolicy;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct DeviceOptions {
-    /// Name (any part of it, in any case) or index in [`Device::list`](crate::Device::list) of the device to open; `"cpu"` is the
-    /// built-in CPU, `"noop"` wgpu's device that checks everything and runs nothing. `None`: what `SORTIE_DEVICE` says, else the best
-    /// hardware there is, else the built-in CPU.
+    /// The device to open: its name (any part of it, in any case) or its index in
+    /// [`Device::list`](crate::Device::list). `"cpu"` is the built-in CPU, `"noop"` is wgpu's device that checks
+    /// everything and runs nothing. `None`: the value of `SORTIE_DEVICE`, else the best hardware, else the built-in
+    /// CPU.
     pub device: Option<String>,
-    /// How batches are cut into submissions, and how many of these are under way at once. `None`: as the tuning file says, if `sortie tune` has found
-    /// something that suits the device better than [the default](SubmitPolicy).
+    /// How batches are cut into submissions, and how many of these are in flight at once. `None`: the policy in the
+    /// tuning file, if `sortie tune` found one that suits the device better than [the default](SubmitPolicy).
     pub policy: Option<SubmitPolicy>,
-    /// Bytes of device memory that the buffers of this device may take together; `None`: no limit of ours.
+    /// Most bytes of device memory for all buffers of this device; `None`: no limit.
     pub memory_budget: Option<u64>,
-    /// What may lie idle in the buffer pool.
+    /// Limits on idle buffers in the buffer pool.
     pub pool: PoolLimits,
-    /// How batches are planned.
+    /// Which planning steps are on.
     pub planning: Planning,
-    /// Where it finds what was measured about it. The file is only read when a device is opened; [`MatmulReport::save`](crate::ProductFindings::save) and
-    /// [`TuneReport::save`](crate::Findings::save), and with them `sortie tune`, write it.
+    /// The file with tuning measurements. It is only read when a device is opened.
+    /// [`MatmulReport::save`](crate::tune::MatmulReport::save) and [`TuneReport::save`](crate::tune::TuneReport::save) write it,
+    /// and so does `sortie tune`.
     pub tuning: TuningFile,
-    /// Where it keeps compiled pipelines, on Vulkan: the one file that is written without being asked for. [`CacheDir::Off`] switches it off.
+    /// Where compiled pipelines are kept, on Vulkan: the only file that is written without a request. [`CacheDir::Off`]
+    /// switches it off.
     pub cache: CacheDir,
-    /// Pass immediates natively where the device can; off, they go through a parameter buffer as on devices that cannot.
+    /// Pass immediates natively if the device can. If off, they go through a parameter buffer, as on other devices.
     pub native_immediates: bool,
-    /// Replays are recorded once for the device itself, on Vulkan; off, and elsewhere, every run encodes its commands anew. The results are the same.
+    /// On Vulkan, record replays once for the device itself. If off, and on other backends, every run is encoded again.
+    /// The results are the same.
     pub native_replay: bool,
-    /// For debugging: the first run of each replay is done once more beforehand, as a batch would be, and undone; it fails with
-    /// [`Internal`](crate::ErrorKind::Internal) if both did not leave the same in memory. It waits for the device, and a recording whose result depends on memory that cannot
-    /// be read and restored (imported without `COPY_SRC` and `COPY_DST`) fails wrongly.
+    /// For debugging: run each replay as a batch before its first run, undo that, and compare. The first run fails with
+    /// [`Internal`](crate::ErrorKind::Internal) if both do not leave the same data in memory. It waits for the device.
+    /// A recording whose result depends on memory that cannot be read and restored (imported without `COPY_SRC` and
+    /// `COPY_DST`) fails wrongly.
     pub check_replays: bool,
-    /// The longest that a kernel may take to be parsed, checked and compiled, before the caller gets [`Timeout`](crate::ErrorKind::Timeout). The
-    /// compilation itself cannot be stopped and goes on by itself; while two such go on, no kernel is compiled
-    /// ([`Overloaded`](crate::ErrorKind::Overloaded)). Some drivers compile when a kernel first runs: that is not in it.
+    /// The longest time for parsing, checking and compiling a kernel, before the caller gets
+    /// [`Timeout`](crate::ErrorKind::Timeout). The compilation itself cannot be stopped and continues in the
+    /// background. While two of them do, no kernel is compiled ([`Overloaded`](crate::ErrorKind::Overloaded)). Some
+    /// drivers compile when a kernel first runs: that time does not count.
     pub compile_budget: Duration,
-    /// Holds every device to what all WebGPU devices have: the default limits and alignments (8 storage buffers, bindings of 128 MiB that start at multiples of
-    /// 256 bytes, workgroups of 256 invocations and 16 KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). What a device with these limits
-    /// refuses is refused with the same kind of error, on the built-in CPU as on GPUs: a program that is tested with it there runs elsewhere.
+    /// Restricts every device to the features and limits of all WebGPU devices: the default limits and alignments (8
+    /// storage buffers, bindings of 128 MiB that start at multiples of 256 bytes, workgroups of 256 invocations and 16
+    /// KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). A use beyond them is refused with
+    /// the same kind of error on the built-in CPU as on GPUs: a program that is tested with it there runs elsewhere.
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions, ErrorKind, Grid};
@@ -70,17 +77,18 @@ pub struct DeviceOptions {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub portable: bool,
-    /// Built-in CPU: threads that work on one large kernel, the one that runs it included. `None`: one for each core. With 1 the order
-    /// of atomic operations is the same in every run.
+    /// Built-in CPU: threads that work on one large kernel, including the one that runs it. `None`: one per core. With
+    /// 1, the order of atomic operations is the same in every run.
     pub threads: Option<usize>,
-    /// Built-in CPU: the longest that one dispatch may run before it is stopped with [`Timeout`](crate::ErrorKind::Timeout). `None`: as
-    /// long as it takes. Other devices have a watchdog of their own, and do not look at this.
+    /// Built-in CPU: the longest that one dispatch may run before it is stopped with
+    /// [`Timeout`](crate::ErrorKind::Timeout). `None`: no limit. Other devices have their own watchdog and ignore this.
     pub kernel_budget: Option<Duration>,
-    /// Built-in CPU: every dispatch runs slowly, alone and watched, and fails with [`Race`](crate::ErrorKind::Race) when its invocations
-    /// conflict, run past the end of memory or reach a barrier apart. Other devices cannot, and do not open with it.
+    /// Built-in CPU: every dispatch is checked, slowly and on one thread. It fails with
+    /// [`Race`](crate::ErrorKind::Race) when its invocations conflict, access memory out of bounds, or do not all reach
+    /// a barrier. Other devices cannot check, and do not open with it.
     pub check_races: bool,
-    /// Built-in CPU, with `check_races`: reads of workgroup memory that no invocation has written are reported too. It starts as zeros, so WGSL allows
-    /// them; often they are mistakes. Without `check_races` it changes nothing.
+    /// Built-in CPU, with `check_races`: also report reads of workgroup memory that no invocation has written. WGSL
+    /// allows them, because the memory starts as zeros, but they are often mistakes. No effect without `check_races`.
     pub check_unwritten: bool,
 }
 
@@ -140,13 +148,13 @@ impl Default for DeviceOptions {
     }
 }
 
-/// Which parts of planning are on. None of them changes a bit of any result, but for a driver that contracts a product and a sum that
-/// fusion puts into one kernel.
+/// Which planning steps are on. None of them changes a bit of any result, with one exception: a driver may contract a
+/// product and a sum that fusion puts into one kernel.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, device::Planning};
 ///
-/// // To compare: every tensor operation a kernel of its own.
+/// // For comparison: one kernel per tensor operation.
 /// let planning = Planning { fuse: false, ..Default::default() };
 /// let device = Device::cpu_with(DeviceOptions::default().with_planning(planning))?;
 /// let mut batch = device.batch();
@@ -159,11 +167,11 @@ impl Default for DeviceOptions {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planning {
-    /// Put independent ops side by side and transfers together, so that passes and barriers are few.
+    /// Put independent ops side by side and transfers together, which needs fewer passes and barriers.
     pub reorder: bool,
-    /// Let scratch memory whose lifetimes do not meet share buffers.
+    /// Let scratch buffers with disjoint lifetimes share memory.
     pub reuse: bool,
-    /// Let tensor operations share kernels.
+    /// Fuse tensor operations into shared kernels.
     pub fuse: bool,
 }
 
@@ -173,7 +181,7 @@ impl Default for Planning {
     }
 }
 
-/// How much memory may lie idle in a pool, and for how long.
+/// How much memory may be idle in a pool, and for how long.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, device::PoolLimits};
@@ -185,11 +193,11 @@ impl Default for Planning {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Most bytes lying idle. A buffer of more than a quarter of it is never kept.
+    /// Most idle bytes. A buffer larger than a quarter of this is never kept.
     pub bytes: u64,
-    /// Most buffers lying idle.
+    /// Most idle buffers.
     pub count: usize,
-    /// Longest time a buffer lies idle; enforced when the pool is next used.
+    /// Longest time that a buffer may be idle; enforced when the pool is next used.
     pub age: Duration,
 }
 
@@ -199,12 +207,13 @@ impl Default for PoolLimits {
     }
 }
 
-/// Where a device finds what was measured about it. It is read when a device is opened, and written only by [`MatmulReport::save`](crate::ProductFindings::save) and [`TuneReport::save`](crate::Findings::save).
+/// The file with tuning measurements of devices. It is read when a device is opened, and written only by
+/// [`MatmulReport::save`](crate::tune::MatmulReport::save) and [`TuneReport::save`](crate::tune::TuneReport::save).
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, device::TuningFile};
 ///
-/// // As in a test: nothing is read.
+/// // For tests: no file is read.
 /// let device = Device::cpu_with(DeviceOptions::default().with_tuning(TuningFile::Off))?;
 /// # let _ = device;
 /// # Ok::<(), sortie::Error>(())
@@ -212,17 +221,17 @@ impl Default for PoolLimits {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TuningFile {
-    /// Where `SORTIE_TUNING` says (a path, or `off`), else `sortie/tuning.toml` in the user's configuration directory.
+    /// The path in `SORTIE_TUNING` (or `off`), else `sortie/tuning.toml` in the user's configuration directory.
     #[default]
     Usual,
-    /// Here.
+    /// This file.
     At(PathBuf),
-    /// Nowhere, and nothing can be saved: what suits most devices of a kind is used.
+    /// No file is read, and nothing can be saved. The defaults for the kind of device are used.
     Off,
 }
 
 impl TuningFile {
-    /// The file, if there is to be one.
+    /// The path of the file, unless it is off.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         match self {
             Self::Usual => match std::env::var_os("SORTIE_TUNING") {
@@ -236,13 +245,14 @@ impl TuningFile {
     }
 }
 
-/// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Only Vulkan devices can, and what is kept is up to the driver:
-/// of lavapipe (Mesa 22.3) and SwiftShader it is an empty cache.
+/// Where a device keeps its compiled pipelines, so that the next process need not compile them again. Vulkan only. The
+/// driver decides what it keeps: for lavapipe (Mesa 22.3) and SwiftShader the cache is empty.
 ///
-/// It is the one file that is written without being asked for: now and then as kernels are compiled, and when the last handle of the device goes. [`CacheDir::Off`], or
-/// `SORTIE_CACHE=off`, switches it off.
+/// This is the only file that is written without a request: from time to time as kernels are compiled, and when the
+/// last handle of the device is dropped. [`CacheDir::Off`], or `SORTIE_CACHE=off`, switches it off.
 ///
-/// The folder that is used is called `pipelines`, made so that only its user may look into it, and ignored, with a warning, when others may write to it.
+/// The folder is called `pipelines`. It is created with access for its user only. If others may write to it, it is
+/// ignored with a warning.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, device::CacheDir};
@@ -255,17 +265,17 @@ impl TuningFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheDir {
-    /// In what `SORTIE_CACHE` names (a directory, or `off`), else in `sortie` in the user's cache directory.
+    /// In the directory in `SORTIE_CACHE` (or `off`), else in `sortie` in the user's cache directory.
     #[default]
     Usual,
     /// In this directory.
     At(PathBuf),
-    /// Nowhere.
+    /// No pipelines are kept.
     Off,
 }
 
 impl CacheDir {
-    /// The folder to use, if any.
+    /// The folder, unless it is off.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         let directory = match self {
             Self::Usual => match std::env::var_os("SORTIE_CACHE") {

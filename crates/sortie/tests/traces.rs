@@ -11,12 +11,7 @@ use std::{
     time::Duration,
 };
 
-use sortie::{
-    Device, DeviceOptions, ErrorKind, Grid,
-    device::{CacheDir, DeviceKind},
-    policy::Split,
-    tune::TuneReport,
-};
+use sortie::{Device, DeviceOptions, ErrorKind, Grid, device::{CacheDir, DeviceKind}, policy::Split, tune::TuneReport};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},

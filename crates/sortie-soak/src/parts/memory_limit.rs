@@ -4,10 +4,7 @@
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sortie::{
-    Buffer, Device, Error, ErrorKind, Grid, Result, Stream,
-    stream::{Sink, Source},
-};
+use sortie::{Buffer, Device, Error, ErrorKind, Grid, Result, Stream, stream::{Sink, Source}};
 
 use super::work::{SLOW, SLOW_ROWS, advanced};
 use crate::{

@@ -4,20 +4,20 @@ use sortie_plan::{BarrierKind, Cut, Step, StepId};
 
 use crate::{error::Result, plan::PlacedPlan};
 
-/// Carries out steps, one after the other: encodes them, writes them down or runs them.
+/// Executes steps one after the other: encodes, records or runs them.
 pub(crate) trait Interpreter {
-    /// Carries out one step, which is no barrier.
+    /// Executes one step, which is not a barrier.
     fn step(&mut self, step: Step) -> Result<()>;
 
-    /// What follows waits for what came before, where that does not go without saying.
+    /// Later steps wait for earlier ones. Does nothing on backends that run steps in order.
     #[inline]
     fn barrier(&mut self, _kind: BarrierKind) {}
 
-    /// The step that was last carried out, for profiles.
+    /// The step that was just executed, for profiles.
     fn executed(&mut self, step: StepId);
 }
 
-/// Carries out one submission of a plan.
+/// Executes one submission of a plan.
 #[inline]
 pub(crate) fn interpret(run: &PlacedPlan<'_>, cut: &Cut, into: &mut impl Interpreter) -> Result<()> {
     for (id, step) in run.plan().steps_of(cut) {

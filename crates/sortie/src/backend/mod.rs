@@ -31,18 +31,19 @@ use crate::{
     policy::{Costs, SubmitPolicy},
 };
 
-/// What runs the plans of one device.
+/// Runs the plans of one device.
 pub(crate) trait Backend: Send + Sync {
-    /// What it can do, as data.
+    /// Its abilities, as data.
     fn abilities(&self) -> Abilities;
 
-    /// What stands for a tensor program.
+    /// Generates the code of a tensor program.
     fn generate(&self, program: &Program, caps: &Caps) -> Generated;
 
     /// Launches a batch or a run of a replay.
     fn launch(&self, launch: Launch<'_>) -> Result<()>;
 
-    /// Gives a planned recording all that its runs need, for as long as it is kept. The payload is complete, and its ports have memory.
+    /// Prepares a planned recording for replay: allocates everything that its runs need. `resources` is complete, and
+    /// its ports have memory.
     fn freeze(
         &self,
         planned: &Arc<CachedPlan>,
@@ -51,7 +52,7 @@ pub(crate) trait Backend: Send + Sync {
         at: &'static Location<'static>,
     ) -> Result<FrozenPlan>;
 
-    /// Records a native replay anew, cut by a route that it [wants](Frozen::wanted). `None` where no replay is native.
+    /// Rerecords a native replay with cuts from [`FrozenPlan::wanted`]. `None` if the backend has no native replays.
     fn refreeze(
         &self,
         _frozen: &FrozenPlan,
@@ -61,41 +62,42 @@ pub(crate) trait Backend: Send + Sync {
         Ok(None)
     }
 
-    /// Puts data into memory that no batch has seen yet.
+    /// Writes data to memory that no batch has used yet.
     fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()>;
 
-    /// Overwrites memory in order with the submissions, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
+    /// Overwrites memory in order with the submissions, padded with zeros to 4 bytes. `whole`: it overwrites all of the
+    /// block.
     fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()>;
 
-    /// Makes recycled memory that no batch has seen yet read as zero.
+    /// Zeroes recycled memory that no batch has used yet.
     fn zero(&self, block: &Arc<Block>) -> Result<()>;
 
-    /// Hands over writes that would wait for the next submission, and waits until the device has taken them.
+    /// Submits writes that would wait for the next submission, and waits until the device has executed them.
     fn flush(&self);
 
-    /// Bytes of writes that the device has not taken yet.
+    /// Bytes of writes that the device has not executed yet.
     fn staged_bytes(&self) -> u64;
 
-    /// Frees what lies idle.
+    /// Frees idle memory.
     fn trim(&self) {}
 
-    /// Nothing more will come. Never waits.
+    /// No more work will be submitted. Never waits.
     fn close(&self);
 
-    /// An error that may come of a lost device, told as such.
+    /// Replaces an error caused by a lost device with [`DeviceLost`](ErrorKind::DeviceLost).
     fn explain(&self, error: Error) -> Error {
         error
     }
 
-    /// Asks a device that cannot tell us whether it is gone.
+    /// Checks whether the device is lost, if it does not report that by itself.
     fn probe(&self) {}
 
-    /// The calling thread is about to use a driver. Once the process exits this does not return. `None` where there is no driver.
+    /// Called before using a driver. Does not return once the process exits. `None` if there is no driver.
     fn enter(&self) -> Option<Inside> {
         None
     }
 
-    /// The wgpu device and queue behind it. From the first call on others may be using the queue.
+    /// Its wgpu device and queue. After the first call, others may use the queue.
     fn wgpu(&self) -> Option<(&::wgpu::Device, &::wgpu::Queue)> {
         None
     }
@@ -105,28 +107,28 @@ pub(crate) trait Backend: Send + Sync {
         false
     }
 
-    /// A buffer of the application's as memory.
+    /// Imports a buffer of the application.
     fn import(&self, _buffer: ::wgpu::Buffer) -> Result<Arc<Block>> {
         Err(Error::new(ErrorKind::Unsupported, "import: the built-in CPU has no use for a wgpu::Buffer"))
     }
 
-    /// Where compiled pipelines are kept from one process to the next, if anywhere.
+    /// The file that keeps compiled pipelines between processes, if any.
     fn cache_file(&self) -> Option<&Path> {
         None
     }
 
-    /// Writes the pipelines compiled so far, and says how many bytes the driver gave. `None` where none are kept.
+    /// Writes the pipelines compiled so far and returns the number of bytes from the driver. `None` if none are kept.
     fn save_cache(&self) -> Option<io::Result<u64>> {
         None
     }
 
-    /// The libraries that compute large products, where products are not kernels.
+    /// The libraries for large matrix products, if products are not kernels.
     fn libraries(&self) -> Option<&dyn ProductLibraries> {
         None
     }
 }
 
-/// What a backend can do.
+/// Abilities of a backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
     /// Tensor programs may be native code.
@@ -135,42 +137,42 @@ pub(crate) struct Abilities {
     pub(crate) divides: bool,
     /// Bytes can be copied within one buffer.
     pub(crate) copies_within: bool,
-    /// Workgroups that a dispatch may have along each axis.
+    /// Most workgroups of a dispatch along each axis.
     pub(crate) max_groups: u32,
-    /// Bytes of the longest pattern that memory can be filled with.
+    /// Length of the longest fill pattern in bytes.
     pub(crate) fill_pattern_bytes: usize,
-    /// Bytes that can be filled at a time, and an alignment.
+    /// Most bytes that one fill can bind. Its binding may start up to one alignment before the filled range.
     pub(crate) fill_binding_bytes: u64,
-    /// Bytes of the hidden parameters that filling with a pattern takes.
+    /// Bytes of hidden parameters of a fill with a pattern.
     pub(crate) fill_hidden_immediates: u32,
 }
 
-/// What stands for a tensor program on a device.
+/// The code of a tensor program on a device.
 pub(crate) enum Generated {
-    /// WGSL, to be compiled as any other kernel.
+    /// WGSL, compiled like any other kernel.
     Source(KernelSource),
-    /// A compiled form that never was WGSL.
+    /// Native code, without WGSL.
     Native {
         compiled: Box<dyn CompiledKernel>,
         interface: Interface,
-        /// Its work in workgroups, for estimates of what it costs.
+        /// Its work in workgroups, for cost estimates.
         grid: [u32; 3],
     },
 }
 
-/// Libraries that multiply large matrices on the host, by name.
+/// Libraries for large matrix products on the host, by name.
 pub(crate) trait ProductLibraries {
-    /// How long each takes. It uses the device's threads.
+    /// Times each library, on the device's threads.
     fn time_all(&self) -> Vec<(&'static str, Duration)>;
 
-    /// The one in use.
+    /// The library in use.
     fn current(&self) -> &'static str;
 
-    /// Uses the one of this name, if there is one.
+    /// Selects the library with this name, if it exists.
     fn select(&self, name: &str);
 }
 
-/// What a backend is opened with.
+/// The arguments for opening a backend.
 pub(crate) struct OpenArgs<'a> {
     /// The number of the device.
     pub(crate) id: u64,
@@ -182,7 +184,7 @@ pub(crate) struct OpenArgs<'a> {
     pub(crate) counters: &'a Arc<Counters>,
 }
 
-/// A backend that has been opened, with the common parts that are made for it.
+/// An opened backend, with its pool and kernel cache.
 pub(crate) struct OpenBackend {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) pool: Arc<Pool>,

@@ -1,10 +1,13 @@
-//! Threads that fault inside a driver while the process exits.
+//! Handles threads that fault inside a driver while the process exits.
 //!
-//! glibc runs a library's destructors in reverse order of registration. A library that is being loaded, or that makes a static at its first use, registers them after our exit function, so they may
-//! run while another thread is inside that library. That thread then reads freed memory. It has nothing left to do: it sleeps, and the process ends with the status that it was given. The thread may hold a
-//! lock that the rest of the exit needs, such as the dynamic linker's: when its time is up it ends the process itself.
+//! glibc runs a library's destructors in reverse order of registration. A library that is being loaded, or that creates
+//! a static at its first use, registers them after our exit function. So they may run while another thread is inside
+//! that library, and that thread then reads freed memory. Its work no longer matters: it sleeps, and the process ends
+//! with its given status. The thread may hold a lock that the rest of the exit needs, for example the dynamic linker's.
+//! So after a timeout it ends the process itself.
 //!
-//! Invariant: handlers are installed only once the process exits. A fault of the exiting thread, or of a thread that is not inside a call of this crate, goes to the handler that was there before.
+//! Invariant: handlers are installed only when the process exits. A fault of the exiting thread, or of a thread outside
+//! this crate's calls, goes to the previous handler.
 #![expect(unsafe_code, reason = "the standard library has neither signal handlers nor exit functions")]
 
 use std::{
@@ -18,25 +21,25 @@ use std::{
     time::Duration,
 };
 
-/// Signals of an access to memory that is not there.
+/// Signals of invalid memory accesses.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// How long an exit may take when a thread has faulted: a little longer than our exit function waits.
+/// How long an exit may take when a thread has faulted: slightly longer than our exit function waits.
 const PATIENCE: Duration = super::PATIENCE.saturating_add(Duration::from_millis(250));
 
 struct Installed {
     /// The thread that exits.
     exiting: libc::pthread_t,
-    /// The handlers that were there before, in the order of [`SIGNALS`].
+    /// The previous handlers, in the order of [`SIGNALS`].
     before: [libc::sigaction; 2],
 }
 
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
-/// What the process exits with: a failure, until that is known.
+/// The exit status of the process: a failure until it is known.
 static STATUS: AtomicI32 = AtomicI32::new(libc::EXIT_FAILURE);
 
-/// Has glibc call [`settle`](super::settle) at exit, before all that it was asked to call so far. False if it refuses.
+/// Makes glibc call [`settle`](super::settle) at exit, before every function registered so far. False if it refuses.
 pub(super) fn at_exit() -> bool {
     unsafe extern "C" {
         fn on_exit(run: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
@@ -45,7 +48,8 @@ pub(super) fn at_exit() -> bool {
         STATUS.store(status, Ordering::SeqCst);
         super::settle();
     }
-    // SAFETY: `run` is a function that lives as long as the process and does not unwind: it neither indexes nor unwraps, and joins only finished threads. It does not use its argument.
+    // SAFETY: `run` lives as long as the process and does not unwind: it neither indexes nor unwraps, and joins only
+    // finished threads. It does not use its argument.
     unsafe { on_exit(run, ptr::null_mut()) == 0 }
 }
 
@@ -62,7 +66,8 @@ fn this_thread() -> libc::pthread_t {
 
 fn current(signal: c_int) -> libc::sigaction {
     let mut action = MaybeUninit::zeroed();
-    // SAFETY: `sigaction` without a new action writes the current one to the valid pointer; all zeros is a valid value of it should that fail.
+    // SAFETY: `sigaction` without a new action writes the current one to the valid pointer. If it fails, all zeros is a
+    // valid value.
     unsafe {
         libc::sigaction(signal, ptr::null(), action.as_mut_ptr());
         action.assume_init()
@@ -70,8 +75,9 @@ fn current(signal: c_int) -> libc::sigaction {
 }
 
 fn install(signal: c_int) {
-    // SAFETY: all zeros is a valid `sigaction`, with an empty mask. The handler has the signature that `SA_SIGINFO` asks for, lives as long as the process, and calls only what is safe in a signal handler:
-    // it uses atomics, thread-locals without destructors and a `OnceLock` that is set, reads the clock, and calls `nanosleep`, `_exit` or `sigaction`.
+    // SAFETY: all zeros is a valid `sigaction`, with an empty mask. The handler has the signature that `SA_SIGINFO`
+    // requires, lives as long as the process, and is async-signal-safe: it uses atomics, thread-locals without
+    // destructors and a `OnceLock` that is set, reads the clock, and calls `nanosleep`, `_exit` or `sigaction`.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_fault as *const () as usize;
@@ -88,7 +94,8 @@ extern "C" fn on_fault(signal: c_int, _info: *mut libc::siginfo_t, _context: *mu
     }
     let before = SIGNALS.iter().position(|own| *own == signal).map(|index| &installed.before[index]);
     if let Some(before) = before {
-        // SAFETY: the action was read from `sigaction`. The instruction that faulted runs again, and faults to the handler that was there before.
+        // SAFETY: the action was read from `sigaction`. The faulting instruction runs again, and faults to the previous
+        // handler.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }

@@ -1,11 +1,11 @@
-//! How a batch ends, told once to everyone who waits for it.
+//! The result of a batch, set once and seen by every ticket and reading of it.
 //!
 //! | state | entered by | waiting on it |
 //! |---|---|---|
 //! | `Recording` | the first `read` of a batch | an error at once: nothing was submitted |
 //! | `Pending` | `submit` | sleeps |
-//! | `Pending`, started | its first submission leaving | sleeps |
-//! | `Done` | landing, a refusal, dropping the batch, or canceling it before it started | the result, the same for all |
+//! | `Pending`, started | its first submission is about to be submitted | sleeps |
+//! | `Done` | its last submission is done, an error, dropping the batch, or canceling it before it started | the result, the same for all |
 //!
 //! Invariant: `Done` is entered once and never left.
 
@@ -26,9 +26,9 @@ use crate::{
 pub(crate) struct Completion {
     state: Mutex<State>,
     changed: Condvar,
-    /// Set together with `Done`, so that asking costs no lock.
+    /// Set together with `Done`, so that `is_done` takes no lock.
     done: AtomicBool,
-    /// Somebody wants it to end. What has started looks at it now and then.
+    /// Cancellation was requested. Running work checks it from time to time.
     canceled: AtomicBool,
     keys: AtomicU64,
 }
@@ -37,21 +37,21 @@ pub(crate) struct Completion {
 enum State {
     Recording,
     Pending {
-        /// Whom to wake, one waker for each key.
+        /// One waker per key.
         wakers: Vec<(u64, Waker)>,
         started: bool,
     },
     Done(Result<()>),
 }
 
-/// Whom to tell of an end. They run foreign code: never under a lock, nor while others wait for their turn.
+/// The wakers of a finished batch. They run user code: call them without holding a lock or the turn.
 #[derive(Debug, Default)]
-#[must_use = "whoever waits must hear of it"]
+#[must_use = "tasks that wait for the batch must be woken"]
 pub(crate) struct Wakers(Vec<(u64, Waker)>);
 
 impl Wakers {
     pub(crate) fn wake(self) {
-        // A panic of theirs is not ours.
+        // A panic in a user's waker must not end our thread.
         self.0.into_iter().for_each(|(_, waker)| drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))));
     }
 }
@@ -67,7 +67,7 @@ impl Completion {
         }
     }
 
-    /// The batch has been handed over.
+    /// The batch was submitted: waiting on it sleeps from now on.
     pub(crate) fn submitted(&self) {
         let mut state = self.state.lock();
         if let State::Recording = *state {
@@ -75,7 +75,7 @@ impl Completion {
         }
     }
 
-    /// A submission is about to leave; false when the batch is over already, and it must not.
+    /// Marks the batch as started, before a submission. False when the batch is already done: do not submit then.
     pub(crate) fn begin(&self) -> bool {
         match &mut *self.state.lock() {
             State::Pending { started, .. } => *started = true,
@@ -85,7 +85,8 @@ impl Completion {
         true
     }
 
-    /// Ends it at once if it has not started; what has started may stop at the next occasion.
+    /// Ends the batch at once if it has not started. A batch that has started stops where the backend next checks
+    /// [`Completion::canceled`].
     pub(crate) fn cancel(&self) {
         self.canceled.store(true, Ordering::Relaxed);
         let not_started = |state: &State| matches!(state, State::Pending { started: false, .. });
@@ -97,12 +98,12 @@ impl Completion {
         &self.canceled
     }
 
-    /// Ends it; the first to do so decides the result.
+    /// Ends the batch and wakes its waiters. The first call decides the result.
     pub(crate) fn finish(&self, result: Result<()>) {
         self.end(result).wake();
     }
 
-    /// As [`Completion::finish`], but for those who are still to be woken.
+    /// As [`Completion::finish`], but leaves waking to the caller.
     pub(crate) fn end(&self, result: Result<()>) -> Wakers {
         self.end_if(|state| !matches!(state, State::Done(_)), result)
     }
@@ -138,7 +139,7 @@ impl Completion {
     }
 
     pub(crate) fn wait_timeout(&self, timeout: Duration) -> Result<()> {
-        // A timeout too far away to be a point in time is no timeout.
+        // A deadline that overflows `Instant` means no timeout.
         let Some(deadline) = Instant::now().checked_add(timeout) else { return self.wait() };
         let mut state = self.state.lock();
         loop {
@@ -159,12 +160,12 @@ impl Completion {
         }
     }
 
-    /// A number of one's own to poll with.
+    /// A unique key to poll with.
     pub(crate) fn key(&self) -> u64 {
         self.keys.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whoever polls again with the same key replaces its waker.
+    /// Polling again with the same key replaces its waker.
     pub(crate) fn poll(&self, key: u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match &mut *self.state.lock() {
             State::Done(result) => Poll::Ready(result.clone()),
@@ -180,7 +181,7 @@ impl Completion {
     }
 }
 
-/// The error of a batch that somebody wanted to end.
+/// The error of a canceled batch.
 pub(crate) fn canceled() -> Error {
     Error::new(ErrorKind::Canceled, "the batch was canceled")
 }

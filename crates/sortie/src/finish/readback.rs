@@ -1,9 +1,10 @@
 //! The data that a batch reads back: pending until its last submission is done, then ready for its readings.
 //!
-//! Each backend implements both traits, on one type: [`PendingReadback::ready`] gives the same object back, so that reading costs no
-//! allocation of its own.
+//! Each backend implements both traits on one type. [`PendingReadback::ready`] returns the same object, so reading
+//! allocates nothing extra.
 //!
-//! Invariant: a read is named by its place, which it was given when it was recorded, whatever the backend does with the bytes.
+//! Invariant: a read is identified by the offset that it got when it was recorded, wherever the backend keeps the
+//! bytes.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -11,24 +12,24 @@ use bytemuck::Pod;
 
 use crate::error::{Error, Result};
 
-/// What a batch reads, while the batch is in flight.
+/// The readback of a batch that is still in flight.
 pub(crate) trait PendingReadback: Debug + Send + Sync {
-    /// Whether the data can be read; `None` until that is known.
+    /// Whether mapping succeeded; `None` while it is pending.
     fn mapped(&self) -> Option<bool>;
 
-    /// Waits until that is known, but no longer than `limit`.
+    /// Waits until mapping has succeeded or failed, at most `limit`.
     fn wait_mapped(&self, limit: Duration);
 
-    /// The data. The batch is done and the data is mapped.
+    /// The data. Called when the batch is done and the data is mapped.
     fn ready(self: Arc<Self>) -> Arc<dyn ReadReady>;
 }
 
-/// What a finished batch has read.
+/// The readback of a finished batch.
 pub(crate) trait ReadReady: Debug + Send + Sync {
-    /// Calls `then` with the `bytes` of the read at `at`.
+    /// Calls `then` with the `bytes` bytes of the read at offset `at`.
     fn with(&self, at: u64, bytes: usize, then: &mut dyn FnMut(&[u8])) -> Result<()>;
 
-    /// Moves the read at `at` out, in whole words. `None` where it can only be copied.
+    /// Moves the read at `at` out, in whole words. `None` if the backend can only copy it.
     fn take(&self, at: u64) -> Option<Vec<u32>>;
 }
 
@@ -40,7 +41,8 @@ impl dyn ReadReady {
         copied
     }
 
-    /// The read at `at` for the last reading that asks for it: moved where the backend can and elements are aligned like words, else copied.
+    /// The read at `at`, when this is the last use of it: moved if the backend can and the elements are aligned like
+    /// words, else copied.
     pub(crate) fn take_or_copy<T: Pod>(&self, at: u64, bytes: u64) -> Result<Vec<T>> {
         let Some(words) = self.take(at) else { return self.copy(at, bytes) };
         let bytes = narrow(bytes)?;
@@ -56,7 +58,7 @@ fn narrow(bytes: u64) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| Error::too_large("bytes read at once", bytes, usize::MAX as u64))
 }
 
-/// Elements out of bytes, which need not be aligned.
+/// Converts bytes, which may be unaligned, to elements.
 fn collect<T: Pod>(bytes: &[u8]) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     Error::reserve(&mut elements, bytes.len() / size_of::<T>().max(1))?;

@@ -1,4 +1,4 @@
-//! What a batch reads back: where its data will be, and the handles that wait for it.
+//! The data that a batch reads back, and the handles that wait for it.
 
 use std::{
     fmt,
@@ -19,30 +19,30 @@ use crate::{
     profile::{Log, Profile},
 };
 
-/// Where the data of all readings of one batch will be, set when the batch lands.
+/// The data of all readings of one batch, set when the batch is done.
 #[derive(Debug, Default)]
 pub(crate) struct BatchReadback {
     readback: OnceLock<Arc<dyn ReadReady>>,
-    /// Where somebody wants to know what it takes.
+    /// Profile log, if the batch is profiled.
     log: OnceLock<Arc<Log>>,
 }
 
 impl BatchReadback {
-    /// It is written down what the batch takes.
+    /// The batch is profiled with this log.
     pub(crate) fn set_log(&self, log: &Arc<Log>) {
         self.log.get_or_init(|| log.clone());
     }
 
-    /// What the batch took. It has landed.
+    /// The profile. The batch must be done.
     pub(crate) fn profile(&self) -> Result<Profile> {
-        let log = self.log.get().ok_or_else(|| Error::internal("a batch landed without its log"))?;
+        let log = self.log.get().ok_or_else(|| Error::internal("a batch finished without its profile log"))?;
         match log.known() {
             Some(known) => Ok(known.clone()),
             None => Ok(log.profile(&self.stamps(log)?)),
         }
     }
 
-    /// What the device wrote down. The batch has landed.
+    /// The timestamps that the device wrote. The batch must be done.
     pub(crate) fn stamps(&self, log: &Log) -> Result<Vec<u64>> {
         match (log.stamps(), self.readback.get()) {
             (Some(stamps), Some(readback)) => readback.copy::<u64>(stamps.start, 8 * stamps.count),
@@ -51,22 +51,24 @@ impl BatchReadback {
     }
 
     pub(crate) fn set(&self, readback: Arc<dyn ReadReady>) {
-        // A second landing cannot happen; if it did, the first one's data stays.
+        // Called once per batch. If it were called twice, the first data would stay.
         drop(self.readback.set(readback));
     }
 }
 
-/// Data to come: what [`Batch::read`](crate::Batch::read) or [`Batch::profile`](crate::Batch::profile) asked for, there when the batch is done.
+/// Data that a batch reads back ([`Batch::read`](crate::Batch::read)), or its profile
+/// ([`Batch::profile`](crate::Batch::profile)). Available when the batch is done.
 ///
-/// A `Future` on any executor, and a handle to wait on. Of a batch that was dropped or refused it resolves with that error; waiting
-/// before the batch was submitted is [`NotSubmitted`](crate::ErrorKind::NotSubmitted) at once.
+/// It is a `Future` for any executor and a handle to wait on. If the batch fails, is refused or is dropped, it resolves
+/// with that error. Waiting before the batch is submitted returns [`NotSubmitted`](crate::ErrorKind::NotSubmitted) at
+/// once.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let mut batch = device.batch();
 /// let reading = batch.read(&x);
-/// batch.submit_async()?; // dropping its ticket is fine: the reading hears of everything, too
+/// batch.submit_async()?; // the ticket may be dropped: the reading reports errors too
 /// assert_eq!(reading.wait()?, [1, 2, 3]); // or `reading.await?`
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -80,7 +82,7 @@ pub struct Reading<T> {
     elements: PhantomData<fn() -> T>,
 }
 
-/// What a [`Reading`] can be of: elements, which come as a `Vec`, or a [`Profile`].
+/// Types that a [`Reading`] can return: elements, as a `Vec`, or a [`Profile`].
 ///
 /// ```
 /// use sortie::{Reading, batch::Readable};
@@ -106,7 +108,7 @@ mod sealed {
     pub trait Read: Sized {
         type Output;
 
-        /// The batch has landed. Whoever asks for the `last` time need not leave anything for others.
+        /// The batch must be done. `last`: no later call needs the data, so it may be moved out.
         fn get(reading: &Reading<Self>, last: bool) -> Result<Self::Output>;
     }
 }
@@ -120,7 +122,7 @@ impl<T: Pod> sealed::Read for T {
             return Ok(Vec::new());
         }
         let readback = readback.readback.get();
-        let readback = readback.ok_or_else(|| Error::internal("a batch landed without the data it reads"))?;
+        let readback = readback.ok_or_else(|| Error::internal("a batch finished without its readback"))?;
         if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
 }
@@ -138,7 +140,7 @@ impl<T> Reading<T> {
         Self { key: completion.key(), completion, readback, start, bytes, elements: PhantomData }
     }
 
-    /// Whether the batch has ended, well or not.
+    /// Whether the batch is done, successfully or not.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.completion.is_done()
@@ -149,17 +151,19 @@ impl<T: Readable> Reading<T> {
     /// Waits for the data.
     ///
     /// # Errors
-    /// The first error of the batch, the same one its ticket reports; [`DeviceLost`](crate::ErrorKind::DeviceLost) also when the device was destroyed after the batch was done and before this is called, because the
-    /// data goes with it.
+    /// The first error of the batch, the same one its ticket reports. Also [`DeviceLost`](crate::ErrorKind::DeviceLost)
+    /// if the device is destroyed after the batch is done and before this call, because the data is lost with the
+    /// device.
     pub fn wait(self) -> Result<T::Output> {
         self.completion.wait()?;
         T::get(&self, true)
     }
 
-    /// Waits for the data, but no longer than `timeout`.
+    /// Waits for the data, at most `timeout`.
     ///
     /// # Errors
-    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not there by then (ask again later), else the first error of the batch.
+    /// [`Timeout`](crate::ErrorKind::Timeout) if the batch is not done by then (call it again later), else the first
+    /// error of the batch.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<T::Output> {
         self.completion.wait_timeout(timeout)?;
         T::get(self, false)

@@ -1,3 +1,3 @@
-//! The locks of this layer, named once so that the concurrency tests can put `shuttle`'s in their place.
+//! The locks of this module, named once so that the concurrency tests can replace them with `shuttle`'s.
 
 pub(crate) use parking_lot::{Condvar, Mutex};

@@ -1,4 +1,4 @@
-//! Completion of a submitted batch, as its submitter holds it.
+//! The handle that waits for a submitted batch.
 
 use std::{
     fmt,
@@ -14,8 +14,9 @@ use crate::error::Result;
 
 /// Completion of a submitted batch.
 ///
-/// A `Future` on any executor, and a handle to wait on from any thread. It wakes when *its* submission is done, not a later one.
-/// Dropping it detaches: the batch runs on, and its readings still report how it ended. So `batch.submit_async()?;` is fine as a statement.
+/// It is a `Future` for any executor and a handle to wait on from any thread. It wakes when *its* batch is done, not a
+/// later one. Dropping it detaches: the batch still runs, and its readings still report errors. So
+/// `batch.submit_async()?;` is fine as a statement.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -45,7 +46,7 @@ impl Ticket {
         self.completion.wait()
     }
 
-    /// Waits until the batch is done, but no longer than `timeout`.
+    /// Waits until the batch is done, at most `timeout`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -62,23 +63,24 @@ impl Ticket {
     /// ```
     ///
     /// # Errors
-    /// [`Timeout`](crate::ErrorKind::Timeout) when it is not done by then (the work goes on, and the ticket can be waited on again),
-    /// else the first error of the batch.
+    /// [`Timeout`](crate::ErrorKind::Timeout) if it is not done by then (the batch still runs, and the ticket can be
+    /// waited on again), else the first error of the batch.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<()> {
         self.completion.wait_timeout(timeout)
     }
 
-    /// Whether the batch has ended, well or not.
+    /// Whether the batch is done, successfully or not.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.completion.is_done()
     }
 
-    /// Ends the batch early, if it is not over: ticket and readings resolve with [`Canceled`](crate::ErrorKind::Canceled).
+    /// Cancels the batch if it is not done: ticket and readings resolve with [`Canceled`](crate::ErrorKind::Canceled).
     ///
-    /// A batch that has not started ends at once, without any effect. On the built-in CPU one that runs stops in the middle of its
-    /// kernel; elsewhere what has gone to the device runs to its end, and only the submissions after it ([`Batch::split`](crate::Batch::split))
-    /// are dropped. What a batch that had started should still have written is [`Poisoned`](crate::ErrorKind::Poisoned).
+    /// A batch that has not started ends at once and has no effect. The built-in CPU device stops a running batch in
+    /// the middle of its kernel. On other devices a submission that is in flight runs to its end, and only later
+    /// submissions of the batch ([`Batch::split`](crate::Batch::split)) are dropped. Buffers that a started batch had
+    /// still to write are [`Poisoned`](crate::ErrorKind::Poisoned).
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -106,7 +108,7 @@ impl Future for Ticket {
 }
 
 impl Clone for Ticket {
-    /// Another ticket of the same batch, to be waited for on its own.
+    /// Another ticket of the same batch, with its own waker.
     fn clone(&self) -> Self {
         Self::new(self.completion.clone())
     }

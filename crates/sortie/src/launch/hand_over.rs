@@ -1,8 +1,9 @@
-//! The submissions of one batch on their way to the submit queue: each leaves as soon as it is encoded, so that the device works on one while the
-//! next is encoded.
+//! Hands the submissions of one batch to the submit queue. Each is queued as soon as it is encoded, so that the device
+//! runs one while the next is encoded.
 //!
-//! Nothing else may come between them, or a batch would show halves to others. So the first one reserves the queue; where another batch has
-//! done so, all wait for the last and go together.
+//! No other batch may run between them, or it would see a half-finished batch. So the first submission reserves the
+//! queue. If another batch holds the reservation, all submissions are kept until the last is encoded, then queued
+//! together.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,39 +19,39 @@ use crate::{
     submit::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Replayed, Reservation, Submission, Submitter},
 };
 
-/// What has become of a batch that was encoded.
+/// The state of a batch after encoding.
 #[derive(Debug)]
 pub(super) enum HandedOver<C> {
-    /// There was nothing to do.
+    /// The batch has nothing to do.
     Nothing,
-    /// One submission, ready to go.
+    /// The batch is one submission, which is not queued yet.
     Ready(ReadySubmission<C>),
-    /// Several, which have been handed over.
+    /// The batch has several submissions, all queued.
     Gone,
 }
 
 impl<C> HandedOver<C> {
-    /// Tells those who wait for a batch that it is on its way.
+    /// Marks the completion as submitted and counts the batch.
     pub(super) fn report_start(&self, counters: &Counters, completion: &Completion) {
         completion.submitted();
         counters.batches.add(1);
         if let Self::Nothing = self {
             completion.finish(Ok(()));
         }
-        // What has yet to leave is published when it lands.
+        // A batch that is still to be submitted publishes its counters when it is done.
         if !matches!(self, Self::Ready(_)) {
             counters.publish();
         }
     }
 
-    /// Hands a batch over. Never waits for the device.
+    /// Queues the batch. Never waits for the device.
     pub(super) fn send<Q: DeviceQueue<Commands = C>>(self, submitter: &Submitter<Q>) {
         if let Self::Ready(ready) = self {
             submitter.push([QueueItem::Submission(ready)]);
         }
     }
 
-    /// Submits a batch and waits.
+    /// Submits the batch and waits until it is done.
     pub(super) fn finish<Q: DeviceQueue<Commands = C>>(
         self,
         submitter: &Submitter<Q>,
@@ -67,9 +68,9 @@ impl<C> HandedOver<C> {
 pub(super) struct HandOver<'a, Q: DeviceQueue> {
     submitter: &'a Submitter<Q>,
     cuts: &'a Cuts,
-    /// Until something leaves: nothing is pinned.
+    /// Set until the first submission is queued. Its blocks are not pinned yet.
     own: Option<BatchState>,
-    /// From then on.
+    /// Set from then on.
     shared: Option<Arc<BatchState>>,
     reserved: Option<Reservation<'a, QueueItem<Q>, Submission, Q::WaitPoint>>,
     waiting: Vec<QueueItem<Q>>,
@@ -83,7 +84,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         Self { submitter, cuts, own, shared: None, reserved: None, waiting: Vec::new(), count: 0 }
     }
 
-    /// A submission that is not the last, or why there is none.
+    /// Takes a submission that is not the last one, or the error that encoding it returned.
     pub(super) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
         let batch = self.batch(blocks);
         self.shared = Some(batch.clone());
@@ -95,7 +96,8 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         self.push(item(commands, submission));
     }
 
-    /// The last submission with what the batch reads back, or why there is none. `None`: there is nothing to do.
+    /// Takes the last submission with its readback, or the error that encoding it returned. `Ok(None)`: the batch has
+    /// nothing to do.
     pub(super) fn finish(
         mut self,
         encoded: Result<Last<Q>>,
@@ -112,7 +114,8 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
                 self.disarm();
                 return Err(error);
             }
-            // Those before it have left: it fails when its turn comes, as one that the device refuses.
+            // Earlier submissions are queued already: this one fails when its turn comes, like one that the device
+            // refuses.
             Err(error) => (Err(error), None),
         };
         let batch = self.batch(blocks);
@@ -134,7 +137,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         Ok(HandedOver::Gone)
     }
 
-    /// What is known of it without looking at any op.
+    /// Adds the plan's figures to the counters, without looking at any op.
     fn count(&self) {
         let (counters, cuts) = (self.submitter.counters(), self.cuts);
         let (added, pieces) = (cuts.added(), cuts.pieces);
@@ -149,7 +152,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         }
     }
 
-    /// What all submissions hold; the first one pins the blocks.
+    /// The state that all submissions share. The first call pins the blocks.
     fn batch(&mut self, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) -> Arc<BatchState> {
         match (self.shared.take(), self.own.take()) {
             (Some(batch), _) => batch,
@@ -161,7 +164,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         }
     }
 
-    /// The batch has had no effect: nobody is to hear that it was lost on its way.
+    /// The batch had no effect: dropping its state must not report it as lost.
     fn disarm(&mut self) {
         if let Some(batch) = self.own.take() {
             batch.disarm();

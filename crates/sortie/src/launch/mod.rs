@@ -20,41 +20,41 @@ use crate::{
 
 /// A batch, or a run of a replay, that has been checked and planned.
 pub(crate) struct Launch<'a> {
-    /// What runs: with dispatches divided, if they had to be.
+    /// The plan to run, with large dispatches divided if necessary.
     pub(crate) planned: &'a Arc<CachedPlan>,
-    /// Where it is cut.
+    /// Where the plan is cut into submissions.
     pub(crate) cuts: &'a Cuts,
     pub(crate) source: RunSource<'a>,
     pub(crate) completion: &'a Arc<Completion>,
-    /// Where its readings will find their data, if it has any.
+    /// Receives the data for its readings, if it has any.
     pub(crate) readback: Option<&'a Arc<BatchReadback>>,
-    /// Present when it is profiled.
+    /// Set if the launch is profiled.
     pub(crate) profiled: Option<Profiled<'a>>,
-    /// The line that submits it.
+    /// The source line that submits it.
     pub(crate) at: &'static Location<'static>,
     /// Whether the caller waits until it is done.
     pub(crate) wait: bool,
 }
 
-/// What a plan refers to.
+/// The memory and data that a plan refers to.
 pub(crate) enum RunSource<'a> {
-    /// A batch: its memory is taken by the submission.
+    /// A batch: its submissions take over its memory.
     Batch(&'a mut Resources),
     /// A run of a replay, which keeps its memory.
     Replay(&'a Arc<FrozenPlan>, RunArgs),
 }
 
-/// The log of a launch, and who is told of it.
+/// The profile log of a launch, and the watchers that get its profile.
 pub(crate) struct Profiled<'a> {
     pub(crate) log: &'a Arc<Log>,
     pub(crate) watchers: WatcherList,
     pub(crate) device: &'a DeviceInfo,
 }
 
-/// The last submission of a launch, and what the launch reads back; `None`: there is nothing to do.
+/// The last submission of a launch and the launch's readback. `None`: there is nothing to do.
 pub(crate) type Last<Q> = Option<(<Q as DeviceQueue>::Commands, Option<Arc<dyn PendingReadback>>)>;
 
-/// Takes a submission that is not the last of its launch, as soon as it is ready.
+/// Receives each submission that is not the last of its launch, as soon as it is encoded.
 pub(crate) type Leave<'a, Q> = &'a mut dyn FnMut(<Q as DeviceQueue>::Commands, &[Option<Arc<Block>>]);
 
 /// A backend, as launches see it.
@@ -63,15 +63,16 @@ pub(crate) trait Executor {
 
     fn submitter(&self) -> &Submitter<Self::Queue>;
 
-    /// Turns a launch into commands, submission by submission. What can fail for reasons of its own fails before the first of them.
+    /// Turns a launch into commands, submission by submission. Everything that can fail by itself (compiling,
+    /// allocating) does so before the first submission.
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
 
-    /// An error that may come of a lost device, told as such.
+    /// Replaces an error caused by a lost device with [`DeviceLost`](crate::ErrorKind::DeviceLost).
     fn explain(&self, error: Error) -> Error;
 }
 
 impl Launch<'_> {
-    /// The log, if it is profiled.
+    /// The profile log, if the launch is profiled.
     pub(crate) fn log(&self) -> Option<&Arc<Log>> {
         self.profiled.as_ref().map(|profiled| profiled.log)
     }
@@ -83,7 +84,7 @@ impl Launch<'_> {
         }
     }
 
-    /// An error for a slot of which it would see what a failed submission left behind.
+    /// An error if the launch would read a buffer that a failed submission has poisoned.
     fn check_poison(&self) -> Result<()> {
         let (resources, planned) = (self.resources(), self.planned);
         let blocks = (0u32..).map(SlotId).zip(&resources.blocks);
@@ -97,7 +98,7 @@ impl Launch<'_> {
         Ok(())
     }
 
-    /// What its submissions hold until they are done.
+    /// The state that its submissions share until they are done.
     fn batch(&mut self) -> BatchState {
         let mut batch = BatchState::new(self.completion.clone(), self.planned.touches.clone(), self.at);
         if let RunSource::Replay(frozen, _) = &self.source {
@@ -110,23 +111,24 @@ impl Launch<'_> {
         batch
     }
 
-    /// Lets a log know what is going to run.
+    /// Describes the plan in the profile log.
     fn describe(&self) {
         let Some(Profiled { log, device, .. }) = &self.profiled else { return };
         let described = PlanDescription::new(self.planned, self.resources(), log.zero());
-        // A software driver runs one op after the other anyway.
+        // A software driver runs ops one after the other anyway.
         let side_by_side = device.kind != DeviceKind::Software;
         log.planned(&device.to_string(), side_by_side, move || described.outline());
     }
 
-    /// Inputs that a run brings, and outputs that it reads.
+    /// The number of inputs that a run uploads and of outputs that it reads.
     fn moved(&self) -> Option<[usize; 2]> {
         let RunSource::Replay(frozen, run_args) = &self.source else { return None };
         Some([frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()])
     }
 }
 
-/// Launches: what fails before anything has been submitted has had no effect, and its completion hears of it.
+/// Launches a batch or run. An error before the first submission means that it had no effect; its completion gets the
+/// error too.
 pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<()> {
     let (submitter, completion) = (executor.submitter(), launch.completion);
     let outbound = match hand_over(executor, &mut launch) {
@@ -162,7 +164,7 @@ fn hand_over<E: Executor>(
             launch.planned.complete(resources);
         }
         launch.describe();
-        // A replay keeps its blocks itself.
+        // A replay keeps its blocks alive itself.
         let pins = |blocks: &[Option<Arc<Block>>]| if is_batch { blocks.to_vec() } else { Vec::new() };
         executor.execute(launch, &mut |commands, blocks| hand_over.leave(Ok(commands), || pins(blocks)))
     });
@@ -176,7 +178,7 @@ fn hand_over<E: Executor>(
     Ok(outbound)
 }
 
-/// An error with the line that it belongs to: an op's own, or the one that submits.
+/// Adds a source line to an error that has none: the line that submits. Errors of an op already have the op's line.
 pub(crate) fn attribute(
     error: Error,
     blocks: &[Option<Arc<Block>>],
@@ -189,7 +191,7 @@ pub(crate) fn attribute(
     }
 }
 
-/// Tells those who wait for a batch that it was not submitted.
+/// Ends a batch that was not submitted with `error`.
 pub(crate) fn refuse(error: Error, completion: &Completion, counters: &Counters) -> Error {
     completion.finish(Err(error.clone()));
     counters.publish();

@@ -1,7 +1,8 @@
-//! One piece of device memory, shared by everything that names it.
+//! One piece of device memory, shared by every handle that refers to it.
 //!
-//! Invariant: while a `Block` lives, nobody else owns its buffer; when the last handle goes (user's, recording's or flight's), the
-//! buffer goes home with no work pending on it: to the pool that it was taken from, or out of the table of imported buffers.
+//! Invariant: while a `Block` lives, nothing else owns its buffer. When the last handle is dropped (user's, recording's
+//! or submission's), no work is pending on the buffer. It then returns to its pool, or leaves the table of imported
+//! buffers.
 //!
 //! A failed submission poisons the block that it writes until an overwrite of all of it. The overwrite counts for later
 //! batches when its own batch is submitted, and for queued submissions when it reaches the device: a submission queued
@@ -22,7 +23,7 @@ use crate::error::{Error, ErrorKind};
 
 /// Where the memory of a block goes when its last handle is dropped.
 pub(crate) trait Home: Send + Sync {
-    /// Takes the memory back; nothing is pending on it. The caller holds no lock.
+    /// Takes the memory back. No work is pending on it. The caller holds no lock.
     fn release(&self, raw: RawBuffer);
 }
 
@@ -34,24 +35,24 @@ pub(crate) struct Block {
     /// Bytes visible to the user, rounded up to 4; the buffer itself may be longer.
     bytes: u64,
     mark_used: AtomicBool,
-    /// The newest full overwrite that was asked for, by its sequence.
+    /// Sequence of the newest full overwrite that was handed over.
     claimed: AtomicU64,
-    /// The newest full overwrite that has left for the device, by its place in the order.
+    /// Order number of the newest full overwrite that was submitted.
     overwritten: AtomicU64,
-    /// Whether there is a `poison`, so that asking costs no lock.
+    /// Whether `poison` is set, so that checking takes no lock.
     poisoned: AtomicBool,
     poison: Mutex<Option<Poison>>,
-    /// The slot it had in the recording that last asked for it: a hint, to be checked.
+    /// Its slot in the recording that last used it. A hint, to be checked.
     slot_hint: AtomicU32,
 }
 
 impl Block {
-    /// Memory out of a pool.
+    /// Memory from a pool.
     pub(crate) fn owned(home: Arc<dyn Home>, raw: RawBuffer, bytes: u64) -> Arc<Self> {
         Self::new(home, raw, bytes, true)
     }
 
-    /// Memory that the application owns: never pooled, only let go.
+    /// Memory that the application owns: never pooled, only released.
     pub(crate) fn imported(home: Arc<dyn Home>, memory: Box<dyn DeviceMemory>, bytes: u64) -> Arc<Self> {
         Self::new(home, RawBuffer::used(memory, bytes), bytes, false)
     }
@@ -75,18 +76,18 @@ impl Block {
         self.raw().id
     }
 
-    /// Its memory, if it is of this backend.
+    /// Its memory, if it belongs to this backend.
     #[inline]
     pub(crate) fn memory<M: DeviceMemory>(&self) -> Option<&M> {
         self.raw().memory()
     }
 
-    /// Somebody else's, who may have destroyed or mapped it.
+    /// Whether the application owns the buffer; it may have destroyed or mapped it.
     pub(crate) fn is_imported(&self) -> bool {
         !self.owned
     }
 
-    /// What wgpu refuses although all our checks passed is most likely the doing of whoever owns an imported buffer.
+    /// If wgpu refuses work although all our checks passed, the owner of an imported buffer is the likely cause.
     pub(crate) fn blame_import<'a>(blocks: impl IntoIterator<Item = &'a Arc<Self>>, error: Error) -> Error {
         let foreign = blocks.into_iter().any(|block| block.is_imported());
         if !foreign || *error.kind() != ErrorKind::Internal {
@@ -97,23 +98,23 @@ impl Block {
         Error::new(ErrorKind::Bindings, message).caused_by(error)
     }
 
-    /// Whether it has just been made and nothing has been written to it yet.
+    /// Whether it is new and nothing has been written to it yet.
     pub(crate) fn fresh(&self) -> bool {
         self.raw().fresh && !self.mark_used.load(Ordering::Relaxed)
     }
 
-    /// From now on it may have been written to.
+    /// It may be written to from now on.
     pub(crate) fn mark_used(&self) {
         self.mark_used.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the buffer was made for this use; ours are made for all of them.
+    /// Whether the buffer was created with this usage. Our own buffers have all of them.
     #[inline]
     pub(crate) fn allows(&self, wanted: Usage) -> bool {
         self.owned || self.import_allows(wanted)
     }
 
-    /// Apart, so that recording does not carry it along.
+    /// Out of line, to keep it off the recording path.
     #[cold]
     fn import_allows(&self, wanted: Usage) -> bool {
         self.raw().memory.allows(wanted)
@@ -132,34 +133,34 @@ impl Block {
         self.bytes
     }
 
-    /// A full overwrite has been asked for: what fails before it does not matter to what comes after it.
+    /// A full overwrite was handed over: later batches do not see failures from before it.
     pub(crate) fn claim(&self, sequence: Sequence) {
         self.claimed.fetch_max(sequence.0, Ordering::Relaxed);
     }
 
-    /// That overwrite will not happen.
+    /// The claimed overwrite will not happen.
     pub(crate) fn unclaim(&self, sequence: Sequence) {
         let _newer = self.claimed.compare_exchange(sequence.0, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// A full overwrite has left for the device. The caller has the turn of the submit line.
+    /// A full overwrite was submitted. The caller has the turn of the submit queue.
     pub(crate) fn overwrite(&self, order: u64) {
-        // Sequentially consistent, as in `poison`: of two threads that do both at a time, one sees the other.
+        // Sequentially consistent, as in `poison`: if two threads run both at once, one sees the other's store.
         self.overwritten.store(order, Ordering::SeqCst);
         if self.poisoned.load(Ordering::SeqCst) {
             self.lift();
         }
     }
 
-    /// What lies in it is what a submission left behind that failed, unless it has been overwritten since.
+    /// Marks the contents as left by a failed submission, unless they have been overwritten since.
     pub(crate) fn poison(&self, error: &Error, sequence: Sequence, order: u64) {
-        // The earliest failure is the one worth knowing.
+        // The earliest failure is the useful one.
         self.poison.lock().get_or_insert_with(|| Poison { error: error.clone(), sequence, order });
         self.poisoned.store(true, Ordering::SeqCst);
         self.lift();
     }
 
-    /// Forgets a failure that came before the newest full overwrite.
+    /// Clears a failure that is older than the newest full overwrite.
     fn lift(&self) {
         let mut poison = self.poison.lock();
         if poison.as_ref().is_some_and(|poison| poison.order < self.overwritten.load(Ordering::SeqCst)) {
@@ -168,13 +169,13 @@ impl Block {
         }
     }
 
-    /// The failure that a batch submitted now would see, should all that is queued go well.
+    /// The failure that a batch handed over now would see, if everything queued succeeds.
     pub(crate) fn poisoned(&self) -> Option<Error> {
         let claimed = self.claimed.load(Ordering::Relaxed);
         self.poison_if(|poison| poison.sequence.0 >= claimed)
     }
 
-    /// The failure that a submission which leaves now would see.
+    /// The failure that a submission submitted now would see.
     pub(crate) fn poisoned_now(&self) -> Option<Error> {
         self.poison_if(|_| true)
     }
@@ -191,7 +192,7 @@ impl Block {
     }
 }
 
-/// A failure that left something behind.
+/// A failure that left the contents undefined.
 #[derive(Debug)]
 struct Poison {
     error: Error,

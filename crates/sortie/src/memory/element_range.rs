@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// A range of elements in a buffer of `len`, as the user gave it: perhaps wrong, which is found out when it is used.
+/// A range of elements in a buffer of `len` elements, as the user gave it. It is checked when it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ElementRange {
     pub(crate) start: usize,
     pub(crate) end: usize,
     pub(crate) len: usize,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub(crate) size: usize,
 }
 

@@ -1,12 +1,12 @@
-//! Idle things of one kind, kept by size class for the next taker.
+//! Idle buffers of one kind, kept by size class for reuse.
 //!
-//! Invariant: never more than the limits' bytes or count, and nothing older than their age once touched again.
+//! Invariant: never more than the limits' bytes or count. Each `put` also evicts items older than the limits' age.
 
 use std::collections::BTreeMap;
 
 use crate::{clock::Instant, options::PoolLimits};
 
-/// Smallest size class; also the strictest offset alignment wgpu knows, so whole buffers are always well aligned.
+/// Smallest size class. Also wgpu's strictest offset alignment, so whole buffers are always aligned.
 const SMALLEST: u64 = 256;
 
 /// Rounds up to a size class: eighths of a power of two, so that at most an eighth is wasted.
@@ -36,9 +36,9 @@ impl<T> FreeList<T> {
         Self { limits, classes: BTreeMap::new(), bytes: 0, count: 0 }
     }
 
-    /// Takes an item of exactly this class: the preferred one if it is near the top, else the newest.
+    /// Takes an item of exactly this class: the preferred one if it is among the newest, else the newest.
     pub(crate) fn take(&mut self, class: u64, preferred: impl Fn(&T) -> bool) -> Option<T> {
-        /// Beyond this many, looking for the preferred one would cost more than the bind group it saves.
+        /// Searching further for the preferred item would cost more than the bind group it saves.
         const PROBES: usize = 64;
         let idle = self.classes.get_mut(&class)?;
         let near = idle.len().saturating_sub(PROBES);
@@ -52,7 +52,7 @@ impl<T> FreeList<T> {
         Some(taken.item)
     }
 
-    /// Puts an item back and hands out what must go because of it.
+    /// Puts an item back and returns the items evicted because of it.
     pub(crate) fn put(&mut self, class: u64, item: T) -> Vec<T> {
         if class > self.limits.bytes / 4 {
             return vec![item];
@@ -72,7 +72,7 @@ impl<T> FreeList<T> {
         gone
     }
 
-    /// Empties the shelf.
+    /// Removes all items.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         self.bytes = 0;
         self.count = 0;

@@ -1,13 +1,14 @@
-//! Memory that the C runtime keeps although nothing uses it.
+//! Returns unused heap memory to the operating system.
 
-/// Gives free memory of the process back to the system. glibc keeps a heap for each of many threads, and a device that is opened and closed leaves pieces in all of them.
+/// Returns free heap memory to the system. glibc keeps an arena per thread, and opening and closing a device leaves
+/// free pieces in all of them.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "glibc is called directly")]
 pub(crate) fn give_back() {
     unsafe extern "C" {
         fn malloc_trim(pad: usize) -> std::ffi::c_int;
     }
-    // SAFETY: glibc's own, which may be called at any time from any thread.
+    // SAFETY: glibc allows `malloc_trim` at any time from any thread.
     unsafe { malloc_trim(0) };
 }
 

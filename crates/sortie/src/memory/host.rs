@@ -1,4 +1,4 @@
-//! Memory of the host whose size users choose: a lack of it is an error and must not end the process.
+//! Host memory whose size the user chooses: running out is an error and must not end the process.
 
 use crate::error::{Error, Result};
 
@@ -16,7 +16,7 @@ pub(crate) fn with_capacity<T>(len: usize) -> Result<Vec<T>> {
     Ok(list)
 }
 
-/// A place in memory that there is.
+/// Converts an offset into memory that exists, so it fits a `usize`.
 #[inline]
 pub(crate) fn index(at: u64) -> usize {
     usize::try_from(at).unwrap_or_else(|_| unreachable!("it lies in memory"))

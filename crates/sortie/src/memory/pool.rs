@@ -1,8 +1,9 @@
-//! Device memory, made and recycled whole.
+//! Allocates device buffers and recycles them whole.
 //!
 //! wgpu refuses read-only and read-write use of one buffer in one dispatch even on disjoint ranges, so nothing is ever
-//! sub-allocated. Invariants: a buffer in the pool has no work pending (flights pin what they touch until they land), and what is
-//! taken either is [`fresh`](RawBuffer::fresh) (zeroed by its source) or is cleared or overwritten by the taker before anyone can see it.
+//! sub-allocated. Invariants: a buffer in the pool has no work pending, because submissions pin their buffers until
+//! they are done. A buffer from the pool is either [`fresh`](RawBuffer::fresh) (zeroed by its source), or its taker
+//! clears or overwrites it before anything can read it.
 
 use std::{
     fmt,
@@ -29,14 +30,14 @@ pub(crate) struct Pool {
     source: Arc<dyn MemorySource>,
     max_bytes: u64,
     budget: Option<u64>,
-    /// Bytes of all buffers made here and not freed yet, idle ones included.
+    /// Bytes of all buffers created here and not freed yet, idle ones included.
     live: AtomicU64,
     idle: Mutex<FreeList<RawBuffer>>,
     counters: Arc<Counters>,
 }
 
 impl Pool {
-    /// `max_bytes` is the longest that one piece of memory may be; `budget`, how many bytes there may be in all.
+    /// `max_bytes` limits one buffer; `budget` limits the sum of all buffers.
     pub(crate) fn new(
         source: Arc<dyn MemorySource>,
         max_bytes: u64,
@@ -48,7 +49,7 @@ impl Pool {
         Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, counters }
     }
 
-    /// As [`Pool::take`]. Where writes that the device has not taken are in the way, `flush` has them submitted first.
+    /// As [`Pool::take`], but if memory runs out, calls `flush` to submit staged writes and tries again.
     pub(crate) fn take_flushing(
         &self,
         bytes: u64,
@@ -78,7 +79,7 @@ impl Pool {
         self.create(class)
             .map(|raw| self.lend(raw, bytes))
             .or_else(|_| {
-                // What lies idle may be just what is missing.
+                // Freeing idle buffers may help.
                 self.trim();
                 self.create(class).map(|raw| self.lend(raw, bytes))
             })
@@ -87,7 +88,7 @@ impl Pool {
             })
     }
 
-    /// Frees all that lies idle.
+    /// Frees all idle buffers.
     pub(crate) fn trim(&self) {
         let gone = self.with_idle(FreeList::drain);
         self.free(gone);
@@ -101,7 +102,7 @@ impl Pool {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// Somebody has it who asked for so many bytes.
+    /// Counts a buffer as in use by a caller that asked for `asked` bytes.
     fn lend(&self, raw: RawBuffer, asked: u64) -> RawBuffer {
         let bytes = raw.bytes;
         let live = self.counters.pool_bytes_live.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -110,7 +111,7 @@ impl Pool {
         RawBuffer { asked, ..raw }
     }
 
-    /// Changes what lies idle.
+    /// Changes the free list and updates its counter.
     fn with_idle<R>(&self, change: impl FnOnce(&mut FreeList<RawBuffer>) -> R) -> R {
         let mut idle = self.idle.lock();
         let outcome = change(&mut idle);
@@ -181,14 +182,14 @@ mod tests {
     use super::*;
     use crate::memory::{Block, DeviceMemory};
 
-    /// Memory that counts how much of it there is.
+    /// Memory that counts its live instances.
     #[derive(Debug)]
     struct Counted(Arc<Mutex<Seen>>);
 
     #[derive(Debug, Default)]
     struct Seen {
         alive: usize,
-        /// What was to be freed, and how much there was then.
+        /// The ids in each `freeing` call, and how many instances were alive then.
         freeing: Vec<(Vec<BufferId>, usize)>,
     }
 

@@ -1,4 +1,4 @@
-//! One piece of device memory, whole, in or out of the pool, and the traits that a backend implements for it.
+//! One whole device buffer, in use or in the pool, and the traits that a backend implements for it.
 
 use std::{
     any::Any,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::error::Result;
 
-/// Identity of one piece of memory, never given twice in a process. Bind groups are cached by it.
+/// Identity of one buffer, unique in the process. Bind groups are cached by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct BufferId(pub(crate) u64);
 
@@ -19,48 +19,48 @@ impl BufferId {
     }
 }
 
-/// Where the bytes are, as a backend has them. Backends find their own type by [`Block::memory`](super::Block::memory).
+/// A backend's memory object. Backends get their own type with [`Block::memory`](super::Block::memory).
 pub(crate) trait DeviceMemory: Any + Debug + Send + Sync {
-    /// Whether it was made for this use. Memory of a pool is made for all of them.
+    /// Whether it was created with this usage. Memory of a pool has all of them.
     fn allows(&self, _wanted: Usage) -> bool {
         true
     }
 }
 
-/// Makes the memory that a pool recycles.
+/// Creates the memory that a pool recycles.
 pub(crate) trait MemorySource: Debug + Send + Sync {
     /// At least `bytes`, zeroed.
     fn create(&self, bytes: u64) -> Result<Box<dyn DeviceMemory>>;
 
-    /// The memory of these ids is freed next: whatever a backend has cached must not keep it alive.
+    /// The memory with these ids is freed next: a backend's caches must drop it.
     fn freeing(&self, _ids: &[BufferId]) {}
 }
 
-/// One piece of memory, whole.
+/// One whole buffer.
 #[derive(Debug)]
 pub(crate) struct RawBuffer {
     pub(crate) id: BufferId,
     pub(super) memory: Box<dyn DeviceMemory>,
-    /// Bytes of all of it.
+    /// Its full size in bytes.
     pub(super) bytes: u64,
-    /// Never used since it was made, hence all zero.
+    /// Never used since it was created, hence all zero.
     pub(super) fresh: bool,
-    /// Bytes that its current owner asked for: the rest is wasted.
+    /// Bytes that its current owner asked for; the rest is wasted.
     pub(super) asked: u64,
 }
 
 impl RawBuffer {
-    /// Memory that was just made, all zero.
+    /// Newly created memory, all zero.
     pub(super) fn fresh(memory: Box<dyn DeviceMemory>, bytes: u64) -> Self {
         Self { id: BufferId::next(), memory, bytes, fresh: true, asked: 0 }
     }
 
-    /// Memory that others may have written to.
+    /// Memory that may have been written to.
     pub(super) fn used(memory: Box<dyn DeviceMemory>, bytes: u64) -> Self {
         Self { id: BufferId::next(), memory, bytes, fresh: false, asked: bytes }
     }
 
-    /// Its memory, if it is of this backend.
+    /// Its memory, if it belongs to this backend.
     #[inline]
     pub(crate) fn memory<M: DeviceMemory>(&self) -> Option<&M> {
         let memory: &dyn Any = &*self.memory;
@@ -68,7 +68,7 @@ impl RawBuffer {
     }
 }
 
-/// What a buffer may be asked for.
+/// Ways to use a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     Storage,
@@ -79,7 +79,7 @@ pub(crate) enum Usage {
 }
 
 impl fmt::Display for Usage {
-    /// wgpu's own name, which is what the user has to add.
+    /// wgpu's name of the usage, which the user has to add.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Storage => "STORAGE",

@@ -1,15 +1,16 @@
-//! What a backend keeps with a plan from run to run.
+//! A backend's state that a plan keeps from run to run.
 
 use std::{any::Any, fmt};
 
 use parking_lot::Mutex;
 
-/// A value of the backend's. Taken out while a run uses it, so that another thread running the same plan is not held up: it starts with a new one.
+/// A value of the backend. A run takes it out while it uses it, so that another thread running the same plan does not
+/// wait: it starts with a new one.
 #[derive(Default)]
 pub(crate) struct BackendState(Mutex<Option<Box<dyn Any + Send>>>);
 
 impl BackendState {
-    /// Takes the value out; a new one where there is none.
+    /// Takes the value out, or makes a new one if there is none.
     pub(crate) fn take<T: Any + Send + Default>(&self) -> Box<T> {
         let taken = self.0.lock().take();
         taken.and_then(|state| state.downcast().ok()).unwrap_or_default()

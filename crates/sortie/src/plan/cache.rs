@@ -1,9 +1,9 @@
-//! Plans, found again by the fingerprint of the recording.
+//! A cache of plans, looked up by the fingerprint of the recording.
 //!
-//! The full recording and the capabilities that it was planned for are kept as the key and compared: a collision of fingerprints is harmless, and no plan
-//! outlives a change of the capabilities, as [`Device::tune`](crate::Device::tune) makes one.
+//! Each entry keeps its full recording and capabilities as the key and compares them. So a fingerprint collision is
+//! harmless, and no plan is used after the capabilities change ([`Device::tune`](crate::Device::tune) changes them).
 //!
-//! Bound: [`MOST`] plans and [`MOST_BYTES`] in all of them; past either the one not used for longest goes.
+//! Bound: [`MOST`] plans and [`MOST_BYTES`] in total. Past either, the least recently used plan is evicted.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::{
     metrics::{AtomicCounter, Counters},
 };
 
-/// Programs run a handful of batch shapes; a server with many sizes some dozens.
+/// Programs run a handful of batch shapes; a server with many sizes runs some dozens.
 const MOST: usize = 128;
-/// Recordings and their steps take about 200 bytes an op: a million ops.
+/// Recordings and their steps take about 200 bytes per op, so this is a million ops.
 const MOST_BYTES: usize = 200 << 20;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct PlanCache {
 #[derive(Debug, Default)]
 struct Known {
     clock: u64,
-    /// Of all plans.
+    /// Bytes of all plans.
     bytes: usize,
     plans: FxHashMap<u64, Vec<(u64, Arc<CachedPlan>)>>,
     count: usize,
@@ -42,7 +42,7 @@ impl PlanCache {
         Self { known: Mutex::default(), counters }
     }
 
-    /// The plan of this recording for these capabilities, made if none is known.
+    /// The plan of this recording for these capabilities; made if it is not cached.
     pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<CachedPlan>> {
         let fingerprint = recording.fingerprint().0;
         let mut known = self.known.lock();

@@ -1,4 +1,4 @@
-//! A plan with all that is derived from it once: generated kernels, touches, cuts.
+//! A plan with everything that is derived from it once: generated kernels, touches, cuts.
 
 use std::sync::Arc;
 
@@ -14,37 +14,37 @@ use crate::{
     kernel::Kernel,
 };
 
-/// A plan with all that is derived from it once.
+/// A plan with everything that is derived from it once.
 #[derive(Debug)]
 pub(crate) struct CachedPlan {
-    /// What runs: without tensor operations.
+    /// The lowered recording: tensor operations are replaced by dispatches.
     pub(crate) recording: Recording,
     pub(crate) plan: Plan,
-    /// What stands for tensor operations, if there are any.
+    /// The kernels generated for tensor operations, if there are any.
     pub(crate) tensors: Option<Arc<GeneratedKernels>>,
-    /// For each op that runs, the one that was recorded; empty where they are the same.
+    /// For each lowered op, the recorded op; empty if they are the same.
     origin: Vec<u32>,
     pub(crate) touches: Arc<[Touch]>,
-    /// Where it is cut, as it was last found out.
+    /// The last computed cuts.
     pub(super) cuts_cache: CutsCache,
-    /// What it was planned for.
+    /// The capabilities it was planned for.
     pub(crate) caps: Caps,
-    /// What the backend keeps from run to run.
+    /// Backend state kept from run to run.
     pub(crate) state: BackendState,
 }
 
-/// Tensor operations as kernels.
+/// The kernels generated for the tensor operations of a plan.
 #[derive(Debug)]
 pub(crate) struct GeneratedKernels {
     /// The recording as it was recorded.
     key: Recording,
-    /// What shares a kernel, by the op that it is called by.
+    /// The ops fused into one kernel, by the recorded op that dispatches it.
     fused: FxHashMap<u32, FusedOps>,
-    /// Follow those of the payload.
+    /// They follow the kernels of the [`Resources`].
     kernels: Vec<Kernel>,
-    /// How many the payload has before them.
+    /// The number of kernels in the [`Resources`].
     first_kernel: usize,
-    /// Where the parameters of the kernels start in the arena of immediates, and their words.
+    /// Where the kernels' parameters start in the arena of immediates, and their words.
     start: usize,
     words: Vec<ParamWord>,
     /// Operations without a kernel of their own.
@@ -60,13 +60,13 @@ pub(crate) struct GeneratedKernel {
     pub(crate) grid: Grid,
 }
 
-/// Has the device generate the kernel of a tensor program.
+/// Makes the device generate the kernel of a tensor program.
 pub(crate) type Generate<'a> = &'a dyn Fn(&Program) -> Result<GeneratedKernel>;
 
-/// What one kernel stands for.
+/// The ops that one kernel replaces.
 #[derive(Debug)]
 pub(crate) struct FusedOps {
-    /// The ops that were recorded for it.
+    /// Recorded ops.
     pub(crate) ops: Vec<u32>,
     pub(crate) flops: u64,
 }
@@ -75,7 +75,7 @@ pub(crate) struct FusedOps {
 #[derive(Clone, Copy, Debug)]
 enum ParamWord {
     Size(u32),
-    /// A scalar, by where it was recorded.
+    /// A scalar, at this offset of the recorded immediates.
     Scalar(u32),
 }
 
@@ -98,14 +98,14 @@ impl CachedPlan {
         key + self.recording.bytes() + self.plan.bytes()
     }
 
-    /// The same with dispatches divided: their numbers, ascending, and how many pieces each becomes.
+    /// The same plan with dispatches divided. `pieces`: op numbers, ascending, and the number of pieces of each.
     pub(super) fn divided(&self, pieces: &[(u32, u32)]) -> Self {
         let (recording, mut origin) = sortie_plan::divide(&self.recording, pieces);
         origin.iter_mut().for_each(|op| *op = self.origin(*op as usize) as u32);
         Self::new(recording, self.tensors.clone(), origin, &self.caps)
     }
 
-    /// The plan of a recording with tensor operations: their kernels are generated and parsed.
+    /// The plan of a recording with tensor operations. Generates and parses their kernels.
     pub(super) fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);
         let start = recording.ops.iter().map(|op| op.immediates().range().end).max().unwrap_or(0);
@@ -120,7 +120,7 @@ impl CachedPlan {
         };
         let mut numbers: FxHashMap<u64, KernelIndex> =
             lowered.kernels.iter().copied().zip((0..).map(KernelIndex)).collect();
-        // Equal programs share a native kernel, as they share one that has a source.
+        // Equal programs share a native kernel, as they share one with a source.
         let mut natives: FxHashMap<&Program, GeneratedKernel> = FxHashMap::default();
         let mut members = members.into_iter();
         for (number, origin) in origin.iter().enumerate() {
@@ -134,7 +134,7 @@ impl CachedPlan {
                     None => generate(program)?,
                 };
                 if generated.kernel.num_bindings() != op.accesses.len as usize {
-                    // A binding that a kernel does not use is none of its bindings.
+                    // A binding that the kernel does not use is not counted.
                     return Err(Error::internal("a generated kernel does not use all of its memory; please report it"));
                 }
                 let scalars = &scalars[span.range()];
@@ -148,34 +148,34 @@ impl CachedPlan {
         Ok(Self::new(lowered, Some(Arc::new(tensors)), origin, caps))
     }
 
-    /// What was recorded.
+    /// The recording as it was recorded: the cache key.
     pub(super) fn key(&self) -> &Recording {
         self.tensors.as_ref().map_or(&self.recording, |tensors| &tensors.key)
     }
 
-    /// What was recorded, op by op.
+    /// The ops as they were recorded.
     pub(super) fn recorded(&self) -> Vec<Op> {
         if let Some(tensors) = &self.tensors {
             return tensors.key.ops.clone();
         }
-        // Of a divided dispatch every piece will do.
+        // Any piece of a divided dispatch will do.
         let count = (0..self.recording.ops.len()).map(|op| self.origin(op) + 1).max().unwrap_or(0);
         let mut recorded = vec![Op::bare(OpKind::Copy); count];
         self.recording.ops.iter().enumerate().for_each(|(number, op)| recorded[self.origin(number)] = *op);
         recorded
     }
 
-    /// The op that was recorded for one that runs.
+    /// The recorded op of a lowered op.
     pub(crate) fn origin(&self, op: usize) -> usize {
         self.origin.get(op).map_or(op, |origin| *origin as usize)
     }
 
-    /// What shares the kernel that is called by a recorded op.
+    /// The ops fused into the kernel that a recorded op dispatches.
     pub(super) fn fused(&self, origin: usize) -> Option<&FusedOps> {
         self.tensors.as_ref()?.fused.get(&u32::try_from(origin).ok()?)
     }
 
-    /// Adds generated kernels and their parameters to what was recorded.
+    /// Adds the generated kernels and their parameters to the resources.
     pub(crate) fn complete(&self, resources: &mut Resources) {
         let Some(tensors) = &self.tensors else { return };
         resources.kernels.extend(tensors.kernels.iter().cloned());
@@ -190,7 +190,7 @@ impl CachedPlan {
     }
 }
 
-/// Tensor operations that no op of the lowered recording is called by.
+/// The number of tensor operations without a dispatch of their own in the lowered recording.
 fn fused_ops(recording: &Recording, origin: &[u32]) -> u64 {
     let tensor = |op: &Op| matches!(op.kind, OpKind::Tensor { .. });
     let is_tensor = |op: &u32| tensor(&recording.ops[*op as usize]);
@@ -201,23 +201,23 @@ fn fused_ops(recording: &Recording, origin: &[u32]) -> u64 {
     (all - called.len()) as u64
 }
 
-/// Four of the bytes given while recording.
+/// Four bytes of the recorded immediates.
 fn bytes_at(immediates: &[u8], at: u32) -> [u8; 4] {
     std::array::from_fn(|byte| immediates[at as usize + byte])
 }
 
 impl GeneratedKernels {
-    /// The generated kernel of this number, if it is one.
+    /// The generated kernel with this number, if it is one.
     pub(super) fn kernel(&self, number: KernelIndex) -> Option<&Kernel> {
         self.kernels.get((number.0 as usize).checked_sub(self.first_kernel)?)
     }
 
-    /// Whether a kernel has no pipeline.
+    /// Whether a kernel is native: it has no pipeline.
     pub(crate) fn is_native(&self, number: KernelIndex) -> bool {
         self.kernel(number).is_some_and(Kernel::is_native)
     }
 
-    /// The dispatch that runs a generated kernel. `numbers`: of kernels in the lowered recording, by their id.
+    /// The dispatch of a generated kernel. `numbers`: index in the lowered recording by kernel id.
     fn dispatch(
         &mut self,
         lowered: &mut Recording,

@@ -1,7 +1,7 @@
-//! A plan cut into submissions, as suits what is known of costs at the moment.
+//! Cuts a plan into submissions, by the current cost estimates.
 //!
-//! What a plan has to do is counted once, kind by kind, so that a batch that may stay whole is found out by a handful of look-ups however
-//! long it is. Only one that may not is walked through op by op, and the result is kept until an estimate changes.
+//! The work of a plan is counted once per kind of work. So a few look-ups decide whether a batch of any length can stay
+//! whole. Only a batch that cannot is examined op by op, and the result is kept until an estimate changes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,29 +14,29 @@ use crate::{
     policy::{CostKey, Costs, WorkEstimate},
 };
 
-/// What a dispatch or a transfer costs beside its groups or bytes, in groups or in KiB.
+/// Fixed cost of a dispatch or transfer, in workgroups or KiB.
 const FIXED: u64 = 16;
 /// Most pieces of one dispatch.
 const MOST_PIECES: u64 = 4096;
-/// Room for the size class below a kind.
+/// Size classes per kind.
 const CLASSES: u64 = 64;
-/// Names the pipeline of the fill kernel, which also zeroes scratch memory in the middle of a pass.
+/// Stands for the pipeline of the fill kernel, which also zeroes scratch memory in the middle of a pass.
 const FILL_PIPELINE: u64 = 1;
 const ZEROING: CostKey = CostKey { kind: 0, units: 0.0, pipeline: FILL_PIPELINE };
 
-/// Where a plan is cut.
+/// How a plan is cut into submissions.
 #[derive(Debug)]
 pub(crate) struct Cuts {
-    /// What runs instead, when dispatches had to be divided.
+    /// The plan to run instead, if dispatches had to be divided.
     divided: Option<Arc<CachedPlan>>,
     pub(crate) list: Vec<Cut>,
-    /// What each submission has to do.
+    /// The work of each submission.
     pub(crate) estimates: Vec<Arc<WorkEstimate>>,
-    /// Pieces that dispatches were divided into, beyond the dispatches.
+    /// Pieces of divided dispatches, minus the number of those dispatches.
     pub(crate) pieces: u64,
-    /// What no part is to take longer than, in nanoseconds.
+    /// The budget of each submission, in nanoseconds.
     pub(crate) budget: Option<u64>,
-    /// Points at which what follows waits for what came before.
+    /// Barriers: points at which later work waits for earlier work.
     pub(crate) barriers: u64,
     /// Of the plan: see [`CachedPlan`].
     pub(crate) fused_ops: u64,
@@ -44,25 +44,25 @@ pub(crate) struct Cuts {
     pub(crate) reads: u64,
 }
 
-/// What a route was found for: the rule, whether dispatches may be divided, and the version of the costs.
+/// The key of cached cuts: the rule, whether dispatches may be divided, and the version of the costs.
 type CutsKey = (CutRule, bool, u64);
 
-/// Dispatches by number, ascending, and how many pieces each becomes.
+/// Dispatches by op number, ascending, and the number of pieces of each.
 type Pieces = Arc<[(u32, u32)]>;
 
-/// The routes of a plan that are worth keeping.
+/// The cuts of a plan that are worth keeping.
 #[derive(Debug, Default)]
 pub(super) struct CutsCache {
-    /// The plan as it is.
+    /// The plan with only its recorded splits.
     whole: OnceLock<Arc<Cuts>>,
-    /// The last route of another kind, and what it was found for.
+    /// The last other cuts, with their key.
     last: Mutex<Option<(CutsKey, Arc<Cuts>)>>,
-    /// The last division.
+    /// The last plan with divided dispatches.
     divided: Mutex<Option<(Pieces, Arc<CachedPlan>)>>,
 }
 
 impl Cuts {
-    /// What runs: `planned`, whose route it is, unless dispatches were divided.
+    /// The plan to run: `planned`, which these cuts are of, unless dispatches were divided.
     pub(crate) fn planned<'a>(&'a self, planned: &'a Arc<CachedPlan>) -> &'a Arc<CachedPlan> {
         self.divided.as_ref().unwrap_or(planned)
     }
@@ -72,7 +72,7 @@ impl Cuts {
         self.estimates.iter().map(|estimate| costs.estimate(estimate))
     }
 
-    /// Submissions that the recording did not ask for.
+    /// The number of submissions beyond those that the recording asked for.
     pub(crate) fn added(&self) -> u64 {
         let asked = self.list.last().map_or(0, |cut| cut.section as usize + 1);
         (self.list.len() - asked) as u64
@@ -80,7 +80,7 @@ impl Cuts {
 }
 
 impl CachedPlan {
-    /// Where to cut it. Dispatches are divided where that is needed, possible and wanted.
+    /// Its cuts by this rule. With `divides`, dispatches that exceed the budget are divided where possible.
     pub(crate) fn cuts(
         &self,
         costs: &Costs,
@@ -126,7 +126,7 @@ impl CachedPlan {
         Cuts { pieces: added, ..divided.cut_into(Some(divided.clone()), list, budget) }
     }
 
-    /// What each step costs.
+    /// The cost of each step.
     fn each(&self, costs: &Costs) -> Vec<u64> {
         let nothing = CostKey { kind: 0, units: 0.0, pipeline: 0 };
         costs.each(self.plan.steps.iter().map(|step| self.cost_key(*step).unwrap_or(nothing)))
@@ -140,7 +140,8 @@ impl CachedPlan {
         Cuts { divided, list, estimates, pieces: 0, budget, barriers, fused_ops, uploads, reads }
     }
 
-    /// Dispatches that are too long by themselves, and how many pieces they need. Powers of two: estimates are never quite the same.
+    /// Dispatches that exceed the budget by themselves, and how many pieces they need. The numbers are powers of two,
+    /// so that small changes of the estimates do not change them.
     fn pieces(&self, limits: &Limits, resources: &Resources, costs: &[u64], limit: u64) -> Pieces {
         let long = self.plan.steps.iter().zip(costs.iter().copied()).filter(|(_, cost)| *cost > limit);
         let pieces = long.filter_map(|(step, cost)| {
@@ -163,7 +164,7 @@ impl CachedPlan {
             (count > 1 && groups < 1 << 31).then(|| Some((dispatch.op.0, u32::try_from(count).ok()?)))?
         });
         let mut pieces: Vec<_> = pieces.collect();
-        // In the order of the recording.
+        // Recording order.
         pieces.sort_unstable();
         pieces.into()
     }
@@ -180,7 +181,7 @@ impl CachedPlan {
 
     fn estimate(&self, cut: &Cut) -> Arc<WorkEstimate> {
         let zeroes = !self.caps.native_programs && self.plan.zeroes_in_passes();
-        // Runs of equal dispatches are the common case.
+        // Sequences of equal dispatches are the common case.
         let mut last: Option<(&Dispatch, CostKey)> = None;
         let steps = self.plan.steps_of(cut).filter_map(|(_, step)| {
             let Step::Dispatch(id) = step else { return self.cost_key(step) };
@@ -198,7 +199,7 @@ impl CachedPlan {
         Arc::new(WorkEstimate::new(steps.chain(zeroes.then_some(ZEROING))))
     }
 
-    /// Workgroups of the whole dispatch, and those that a piece of it runs.
+    /// Workgroups of the whole dispatch, and of this piece of it.
     fn groups(&self, op: OpId) -> (u64, u64) {
         let all =
             |groups: [u32; 3]| groups.iter().fold(1_u64, |product, side| product.saturating_mul(u64::from(*side)));
@@ -215,7 +216,8 @@ impl CachedPlan {
         }
     }
 
-    /// What the step of an op has to do. Of one kind is what runs the same kernel over about as many workgroups: that costs the same for each of them.
+    /// The kind and amount of a step's work. Dispatches of one kernel over about as many workgroups are one kind: each
+    /// workgroup costs the same.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn cost_key(&self, step: Step) -> Option<CostKey> {
         let kib = |access: &sortie_plan::Access| (access.end - access.start) >> 10;
@@ -232,7 +234,7 @@ impl CachedPlan {
                 let native = self.tensors.as_ref().is_some_and(|tensors| tensors.is_native(dispatch.kernel));
                 let (all, share) = self.groups(dispatch.op);
                 let share = if all > 0 { share as f64 / all as f64 } else { 1.0 };
-                // Native kernels are of one kind: they come and go with their plans.
+                // Native kernels are one kind, because they exist only as long as their plans.
                 (if native { 0 } else { 1 + self.recording.kernels[dispatch.kernel.0 as usize] }, all, share)
             }
         };
@@ -241,7 +243,7 @@ impl CachedPlan {
         Some(CostKey { kind: kernel.wrapping_mul(CLASSES) + class, units, pipeline: self.pipeline(step) })
     }
 
-    /// Names the pipeline that a step runs, for a driver that compiles it then; 0 where there is none.
+    /// Identifies the pipeline that a step runs, for drivers that compile it at its first run; 0 if there is none.
     fn pipeline(&self, step: Step) -> u64 {
         match step {
             _ if self.caps.native_programs => 0,
@@ -256,7 +258,7 @@ impl CachedPlan {
     }
 }
 
-/// Whether two dispatches have the same grid, which is not a share of a larger one.
+/// Whether two dispatches have the same grid, and neither is a piece of a larger one.
 fn is_same_grid(one: &Dispatch, other: &Dispatch) -> bool {
     matches!((one.groups, other.groups), (Groups::Direct(one), Groups::Direct(other)) if one == other)
 }

@@ -1,4 +1,4 @@
-//! A plan described by name, for whoever profiles it.
+//! Describes a plan by names, for profiles.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::{
     profile::{OpOutline, PlanOutline, ScopeOutline, StepOutline},
 };
 
-/// Kinds of operations that the name of a fused kernel has at most.
+/// Most kinds of operations in the name of a fused kernel.
 const MOST_KINDS: usize = 8;
 
-/// All that it takes to describe a plan later.
+/// Everything needed to describe a plan later.
 pub(crate) struct PlanDescription {
     planned: Arc<CachedPlan>,
     names: OpNames,
     kernels: Vec<Kernel>,
-    /// What times of recording count from.
+    /// The zero point of recording times.
     zero: Instant,
 }
 
@@ -113,7 +113,7 @@ impl PlanDescription {
     }
 }
 
-/// What a step is called that the planner added.
+/// The name of a step that the planner added.
 fn added(step: Step) -> &'static str {
     match step {
         Step::Params => "parameters",
@@ -124,7 +124,7 @@ fn added(step: Step) -> &'static str {
     }
 }
 
-/// The part of an amount that a piece of a divided dispatch has.
+/// The share of an amount that belongs to a piece of a divided dispatch.
 fn share(op: &Op, amount: u64) -> u64 {
     let OpKind::Dispatch { grid: Grid::Wrapped { groups, share }, .. } = op.kind else { return amount };
     if share.len == 0 {
@@ -134,7 +134,7 @@ fn share(op: &Op, amount: u64) -> u64 {
     u64::try_from(u128::from(amount) * u128::from(share.len) / all.max(1)).unwrap_or(amount)
 }
 
-/// What was called to record an op.
+/// The method that recorded an op.
 fn what(key: &Recording, op: &Op) -> Arc<str> {
     match op.kind {
         OpKind::Dispatch { .. } => "dispatch".into(),
@@ -148,7 +148,7 @@ fn what(key: &Recording, op: &Op) -> Arc<str> {
     }
 }
 
-/// What a fused kernel is called: `matmul+add+gelu`, `add×12`.
+/// The name of a fused kernel: `matmul+add+gelu`, `add×12`.
 fn kinds(key: &Recording, ops: &[u32]) -> Arc<str> {
     let mut kinds: Vec<(Arc<str>, usize)> = Vec::new();
     for op in ops {

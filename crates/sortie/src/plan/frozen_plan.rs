@@ -1,4 +1,4 @@
-//! A plan with all that its runs need, and one run of it.
+//! The plan of a replay, with everything that its runs need.
 
 use std::{
     any::Any,
@@ -14,35 +14,36 @@ use sortie_plan::{Cut, CutRule, Ports, Touch};
 use super::{BackendState, CachedPlan, Cuts, PlacedPlan, Resources, RunArgs};
 use crate::{info::Limits, memory::Block, policy::Costs};
 
-/// A planned recording that keeps its memory: every run uses the same, one after the other.
+/// A planned recording that keeps its memory: all runs use the same memory, one after the other.
 ///
-/// It does not change. A native one that is recorded anew is another, with the same ports and buffers; runs under way keep the one they began with.
+/// It does not change. Rerecording a native one makes a new one with the same ports and buffers; runs in flight keep
+/// the one they started with.
 pub(crate) struct FrozenPlan {
     /// The plan without divided dispatches.
     base: Arc<CachedPlan>,
     /// The plan that runs.
     pub(crate) planned: Arc<CachedPlan>,
-    /// Where it is cut, if it is native.
+    /// The cuts of the native recording.
     cuts: Arc<Cuts>,
-    /// Complete, with all memory. None of the scratch memory counts as fresh: a run finds what the last one left.
+    /// Complete, with all memory. No scratch memory counts as fresh: it holds the data of the last run.
     pub(crate) resources: Arc<Resources>,
-    /// The recording that the device has of it, where it has one.
+    /// The device's own recording, if there is one.
     pub(crate) native: Option<Box<dyn Any + Send + Sync>>,
-    /// Buffers that their owner may destroy.
+    /// Imported buffers, which their owner may destroy.
     pub(crate) imported: Vec<Arc<Block>>,
-    /// What the backend keeps from run to run.
+    /// Backend state kept from run to run.
     pub(crate) state: BackendState,
     /// The version of the costs that its cuts were last compared with.
     compared: AtomicU64,
-    /// Whether a submission has taken longer than its budget.
+    /// Whether a submission took longer than its budget.
     overran: AtomicBool,
     /// Native runs so far.
     runs: AtomicU64,
-    /// Whether a native run is done.
+    /// Whether a native run has finished.
     ran: AtomicBool,
 }
 
-/// How the cuts of a native recording compare with those that the estimates ask for.
+/// How the cuts of a native recording compare with those that the cost estimates call for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CutsFit {
     Good,
@@ -53,7 +54,7 @@ pub(crate) enum CutsFit {
 }
 
 impl FrozenPlan {
-    /// What the runs of `base` need, cut by `cuts`, which is of that plan. The payload has all memory.
+    /// Freezes `base` with `cuts`, which are of that plan. `resources` has all memory.
     pub(crate) fn new(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Resources) -> Self {
         let imported = resources.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
         Self::of(base, cuts, Arc::new(resources), imported)
@@ -76,17 +77,17 @@ impl FrozenPlan {
         }
     }
 
-    /// The same with other cuts: another route of the plan that runs.
+    /// The same plan with other cuts.
     pub(crate) fn cut_by(&self, cuts: Arc<Cuts>) -> Self {
         Self::of(self.base.clone(), cuts, self.resources.clone(), self.imported.clone())
     }
 
-    /// The same with another plan, which divides other dispatches and has scratch memory and parameters of its own.
+    /// The same with a plan that divides other dispatches and has its own scratch memory and parameters.
     pub(crate) fn planned_by(&self, cuts: Arc<Cuts>, resources: Resources) -> Self {
         Self::of(self.base.clone(), cuts, Arc::new(resources), self.imported.clone())
     }
 
-    /// How the recording uses what is there before and after it.
+    /// How the recording uses memory that exists before and after it.
     pub(crate) fn touches(&self) -> &Arc<[Touch]> {
         &self.planned.touches
     }
@@ -99,7 +100,7 @@ impl FrozenPlan {
         &self.planned.recording.outputs
     }
 
-    /// The plan that a route of it, as [`FrozenPlan::wanted`] gives it, runs.
+    /// The plan that runs with these cuts, which come from [`FrozenPlan::wanted`].
     pub(crate) fn planned_of(&self, cuts: &Cuts) -> Arc<CachedPlan> {
         cuts.planned(&self.base).clone()
     }
@@ -109,29 +110,30 @@ impl FrozenPlan {
         self.native.is_some()
     }
 
-    /// Where the device's recording is cut.
+    /// The cuts of the device's recording.
     pub(crate) fn recorded_cuts(&self) -> &Arc<Cuts> {
         &self.cuts
     }
 
-    /// Where an encoded run is cut.
+    /// The cuts of an encoded run.
     pub(crate) fn encoded_cuts(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
         self.planned.cuts(costs, limits, &self.resources, rule, false)
     }
 
-    /// Where the device's recording would be cut, were it made now.
+    /// The cuts that the device's recording would have if it were made now.
     pub(crate) fn wanted(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> Arc<Cuts> {
         self.base.cuts(costs, limits, &self.resources, rule, true)
     }
 
-    /// Whether the cuts of the device's recording suit what is known of costs. They do not when their number is more than twice, or less than half, of what the
-    /// estimates ask for; or when a submission has exceeded its budget, and the estimates ask for more.
+    /// Whether the cuts of the device's recording fit the current cost estimates. They do not fit if their number is
+    /// more than twice or less than half of what the estimates call for, or if a submission exceeded its budget and the
+    /// estimates call for more cuts.
     ///
-    /// Asked before each run. Costs next to nothing while the estimates stay as they are.
+    /// Called before each run. Costs next to nothing while the estimates do not change.
     pub(crate) fn fit(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> CutsFit {
         let CutRule::Budget(_) = rule else { return CutsFit::Good };
         let (runs, version) = (self.runs.fetch_add(1, Ordering::Relaxed), costs.version());
-        // Estimates may also drift, too little at a time for another version.
+        // Estimates may also drift in steps too small for a new version.
         if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
             return CutsFit::Good;
         }
@@ -147,12 +149,13 @@ impl FrozenPlan {
         CutsFit::Good
     }
 
-    /// A submission has taken longer than its budget.
+    /// A submission took longer than its budget.
     pub(crate) fn set_overran(&self) {
         self.overran.store(true, Ordering::Relaxed);
     }
 
-    /// Pipelines that have run for the first time when a submission of a native run is done, the last one or not. A replay has pipelines of its own.
+    /// The number of pipelines that ran for the first time in a submission of a native run, the last one or not. A
+    /// replay has its own pipelines.
     pub(crate) fn first_runs(&self, last: bool) -> usize {
         if self.ran.load(Ordering::Relaxed) {
             return 0;
@@ -161,13 +164,13 @@ impl FrozenPlan {
         self.planned.plan.pipelines.len()
     }
 
-    /// With what one run brings and asks for, cut as it was recorded for the device.
+    /// The plan with the arguments of one run and the cuts of the device's recording.
     pub(crate) fn placed<'a>(&'a self, run: Option<&'a RunArgs>) -> PlacedPlan<'a> {
         let (planned, resources) = (&*self.planned, &*self.resources);
         PlacedPlan { planned, cuts: self.cuts(), resources, blocks: &resources.blocks, run }
     }
 
-    /// The submissions that it was recorded for the device in.
+    /// The submissions of the device's recording.
     pub(crate) fn cuts(&self) -> &[Cut] {
         &self.cuts.list
     }

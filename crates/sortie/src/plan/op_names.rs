@@ -1,4 +1,4 @@
-//! Number, label and line of every op: what an error says of the one it belongs to.
+//! Number, label and source line of every op, for errors and profiles.
 
 use std::{ops::Range, panic::Location};
 
@@ -12,7 +12,7 @@ use crate::{
 /// Its lists are reused from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpNames {
-    /// Where each op of the recording was recorded.
+    /// The source line of each op.
     lines: Vec<&'static Location<'static>>,
     /// Labels by op, in order; most ops have none.
     labels: Vec<(u32, Span)>,
@@ -21,15 +21,15 @@ pub(crate) struct OpNames {
     scope: Option<usize>,
     /// The text of labels and scopes.
     text: String,
-    /// Ops that the user did not ask for one by one: fences, and the further ops of a call that takes several.
+    /// Ops that the user did not record one by one: fences, and the further ops of a call that records several.
     uncounted: Vec<u32>,
-    /// Operations on floats by op, in order, where the user said so.
+    /// Floating-point operations by op, in order, where the user gave them.
     flops: Vec<(u32, u64)>,
-    /// From which op on it is kept when each was recorded, and those times.
+    /// Recording times: the first op that has one, and the times from there on.
     times: Option<(usize, Vec<Instant>)>,
 }
 
-/// What is known of one op.
+/// Names and line of one op.
 pub(super) struct NamedOp<'a> {
     pub(super) label: &'a str,
     pub(super) at: &'static Location<'static>,
@@ -39,7 +39,7 @@ pub(super) struct NamedOp<'a> {
     pub(super) recorded: Option<Instant>,
 }
 
-/// A stretch of ops with a name. Outer scopes come before inner ones.
+/// A named range of ops. Outer scopes come before inner ones.
 #[derive(Clone, Copy, Debug)]
 struct Scope {
     label: Span,
@@ -50,7 +50,7 @@ struct Scope {
 }
 
 impl OpNames {
-    /// The next op was recorded here. Returns its index in the recording.
+    /// Adds an op recorded at this line. Returns its index in the recording.
     #[inline]
     pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
         let index = self.lines.len();
@@ -61,7 +61,7 @@ impl OpNames {
         index
     }
 
-    /// Apart, so that recording without a profile does not carry it along.
+    /// Out of line, so that recording without a profile does not pay for it.
     #[cold]
     fn keep_time(&mut self) {
         if let Some((_, times)) = &mut self.times {
@@ -69,13 +69,13 @@ impl OpNames {
         }
     }
 
-    /// From now on it is kept when ops are recorded.
+    /// Keeps the recording times of ops from now on.
     pub(crate) fn keep_times(&mut self) {
         let from = self.lines.len();
         self.times.get_or_insert_with(|| (from, Vec::new()));
     }
 
-    /// What becomes of it is no matter of when it was recorded.
+    /// Drops the recording times; a replay has no use for them.
     pub(crate) fn forget_times(&mut self) {
         self.times = None;
     }
@@ -84,7 +84,7 @@ impl OpNames {
         self.flops.push((index(op), flops));
     }
 
-    /// An op is not one of the user's.
+    /// Does not count an op as one of the user's.
     pub(crate) fn uncount(&mut self, op: usize) {
         self.uncounted.push(index(op));
     }
@@ -104,14 +104,14 @@ impl OpNames {
     }
 
     pub(crate) fn close_scope(&mut self, scope: usize) {
-        // Not there when the batch was swapped for another inside its own scope.
+        // Absent if the batch was replaced by another inside its own scope.
         if let Some(open) = self.scopes.get_mut(scope) {
             open.end = self.lines.len();
             self.scope = open.outer;
         }
     }
 
-    /// An error of this op.
+    /// Adds this op's name and line to an error.
     pub(crate) fn attach(&self, op: usize, error: Error) -> Error {
         error.on(self.name(op)).at(self.lines[op])
     }
@@ -121,7 +121,7 @@ impl OpNames {
         self.lines.len() - self.uncounted.len()
     }
 
-    /// Ops that fit without more memory.
+    /// Ops that fit without reallocating.
     pub(crate) fn room(&self) -> usize {
         self.lines.capacity()
     }
@@ -137,12 +137,12 @@ impl OpNames {
         self.times = None;
     }
 
-    /// The number of an op as the user counts; of one that does not count, that of the one before it.
+    /// The number of an op as the user counts. An uncounted op has the number of the one before it.
     pub(super) fn number(&self, op: usize) -> u32 {
         index(op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op)))
     }
 
-    /// Operations on floats that the user said it takes.
+    /// Floating-point operations of an op, as given by the user.
     pub(super) fn flops(&self, op: usize) -> Option<u64> {
         last_of(&self.flops, op)
     }
@@ -168,7 +168,7 @@ impl OpNames {
 
     /// The scopes around an op, the innermost first.
     fn around(&self, op: usize) -> impl Iterator<Item = usize> {
-        // They nest: they are among the one opened last before it and those around that.
+        // Scopes nest: candidates are the scope opened last before the op and the scopes around that.
         let last = self.scopes.partition_point(|scope| scope.start <= op).checked_sub(1);
         std::iter::successors(last, |scope| self.scopes[*scope].outer).filter(move |scope| op < self.scopes[*scope].end)
     }
@@ -189,7 +189,7 @@ impl OpNames {
     }
 }
 
-/// What was said of an op, in a list in their order: what was said last holds.
+/// The last value for an op in a list sorted by op.
 fn last_of<T: Copy>(said: &[(u32, T)], op: usize) -> Option<T> {
     let until = said.partition_point(|(at, _)| *at as usize <= op);
     said[..until].last().filter(|(at, _)| *at as usize == op).map(|(_, said)| *said)

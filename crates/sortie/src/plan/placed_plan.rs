@@ -1,4 +1,4 @@
-//! A plan with memory and data: what interpreters are given.
+//! A plan with memory and data, for a backend to interpret.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sortie_plan::{Cut, MemoryId, Plan, Port, SlotId, Step};
 use super::{CachedPlan, Resources, RunArgs};
 use crate::memory::Block;
 
-/// A plan that has been given memory and data.
+/// A plan with memory and data.
 #[derive(Clone, Copy)]
 pub(crate) struct PlacedPlan<'a> {
     pub(crate) planned: &'a CachedPlan,
@@ -15,9 +15,9 @@ pub(crate) struct PlacedPlan<'a> {
     pub(crate) cuts: &'a [Cut],
     /// Kernels and data.
     pub(crate) resources: &'a Resources,
-    /// Memory: that of the slots, then the scratch buffers of the plan, then the parameters.
+    /// Memory of the slots, then scratch buffers of the plan, then parameters.
     pub(crate) blocks: &'a [Option<Arc<Block>>],
-    /// What this run of a replay brings and asks for.
+    /// The arguments of this run, if it is a run of a replay.
     pub(crate) run: Option<&'a RunArgs>,
 }
 
@@ -26,7 +26,8 @@ impl<'a> PlacedPlan<'a> {
         &self.planned.plan
     }
 
-    /// Whether a step is to be done: scratch that comes zeroed is not zeroed, and outputs that were not asked for are not read.
+    /// Whether a step must run: zeroing is skipped for scratch memory that is fresh, and outputs that were not
+    /// requested are not read.
     #[inline]
     pub(crate) fn wants(&self, step: Step) -> bool {
         match step {
@@ -60,7 +61,7 @@ impl<'a> PlacedPlan<'a> {
         self.blocks.get(self.plan().params_memory().0 as usize).and_then(Option::as_ref)
     }
 
-    /// Room that reads need.
+    /// Bytes that reads need in the readback buffer.
     pub(crate) fn read_bytes(&self) -> u64 {
         match self.run {
             None => self.resources.read_bytes,
@@ -69,7 +70,7 @@ impl<'a> PlacedPlan<'a> {
         }
     }
 
-    /// Where the data of inputs lies in the upload buffer: behind those of writes and all hidden parameters.
+    /// Where the data of inputs starts in the upload buffer: after the data of writes and all hidden parameters.
     pub(crate) fn data_start(&self) -> u64 {
         (self.resources.uploads.len() as u64 + u64::from(self.plan().params_bytes)).next_multiple_of(8)
     }
@@ -84,7 +85,7 @@ impl<'a> PlacedPlan<'a> {
         self.planned.recording.inputs.iter().filter(|port| port.bytes > 0)
     }
 
-    /// Outputs that this run asks for.
+    /// Outputs that this run reads.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = &'a Port> + use<'a> {
         let this = *self;
         self.planned.recording.outputs.iter().filter(move |port| this.reads(**port))

@@ -1,20 +1,23 @@
-//! What work costs on a device, learned from how long its submissions take.
+//! Learns the cost of work on a device from the time that its submissions take.
 //!
-//! Nothing reports how long one op of many took. What is measured is a sum: the time from when the device could begin (it was idle when a submission came, or the submission before
-//! it was seen to complete) to when the completion of a submission was seen. Both ends are seen by threads that may be late, and a driver may compile a kernel
-//! when it first runs. Software drivers are measured by what they compute ([`Moment`]), which other processes do not change. It depends on what is known of an interval whether it moves estimates:
+//! No API reports how long one op of many took. The measured time is a sum: from when the device could start (it was
+//! idle when a submission arrived, or the previous submission was seen to complete) to when the submission's completion
+//! was seen. Both ends are seen by threads that may be late, and a driver may compile a kernel when it first runs.
+//! Software drivers are measured by CPU time ([`Moment`]), which other processes do not change. Whether an interval
+//! changes estimates depends on how reliable it is:
 //!
 //! | interval | lowers estimates | raises estimates |
 //! |---|---|---|
-//! | both ends seen on time | to the middle | to the geometric middle |
+//! | both ends seen on time | to the mean | to the geometric mean |
 //! | start seen late: it is too short | no | as above |
-//! | end seen late: it is too long | as above | at most to [`LATE`] times what they were |
-//! | a pipeline's first run | as above | only of kinds without a measurement, by what compilation does not explain, until there is one |
+//! | end seen late: it is too long | as above | at most by a factor of [`LATE`] |
+//! | a pipeline's first run | as above | only of kinds without a measurement, by the time that compiling does not explain, until there is one |
 //! | profiled | as above | only of kinds without a measurement |
 //! | shorter than [`TELLING`] | as above | no |
 //!
-//! The first measurement of a kind replaces the guess, less the [`WINDOW`] that its end may have been seen late by, and the others keep their estimates while that explains the time. Submissions that follow one
-//! another are measured together until they make up a [`WINDOW`]: an end that was seen a little late then makes little difference.
+//! The first measurement of a kind replaces the guess, less the [`WINDOW`] that its end may have been seen late by. The
+//! other kinds keep their estimates if that explains the time. Consecutive submissions are measured together until they
+//! fill a [`WINDOW`], so that an end seen slightly late makes little difference.
 
 use std::{
     sync::{
@@ -30,37 +33,39 @@ use smallvec::SmallVec;
 
 use crate::clock::Moment;
 
-/// Shorter times say little about the work, in nanoseconds.
+/// Shorter times say little about the work; in nanoseconds.
 const TELLING: f64 = 1e6;
-/// An estimate that moves by less changes nothing.
+/// A smaller change of an estimate does not change the version.
 const MATERIAL: f64 = 1.1;
-/// By how much an interval that is too long raises an estimate at most.
+/// Largest factor by which an interval that is too long raises an estimate.
 const LATE: f64 = 2.0;
-/// What a driver may take to compile a pipeline when it first runs, in nanoseconds. Kernels of tensor operations take lavapipe and SwiftShader 90 ms, and three times that on a busy
-/// machine (`scripts/cold`). A watchdog ends what takes 2 s: a submission of one kernel that took that long is known to be long after its first run.
+/// Most time that a driver takes to compile a pipeline at its first run, in nanoseconds. lavapipe and SwiftShader take
+/// 90 ms for kernels of tensor operations, and three times that on a busy machine (`scripts/cold`). Watchdogs kill work
+/// after 2 s: a submission of one kernel that takes that long is recognized as long after its first run.
 const COMPILE: f64 = 500e6;
-/// Intervals are joined until they are this long. A thread that waits on a busy machine is woken some milliseconds late.
+/// Intervals are joined until they are this long. On a busy machine a waiting thread wakes up some milliseconds late.
 const WINDOW: Duration = Duration::from_millis(20);
-/// Submissions that are measured together, if none of them ends late.
+/// Most submissions that are measured together, if none of them ends late.
 const MOST_JOINED: usize = 64;
-/// Kinds of work, and pipelines, known at once; past it all are learned anew. Kernels come and go in a server that generates them.
+/// Most kinds of work, and most pipelines, that are kept; past it all are dropped and learned again. A server that
+/// generates kernels has ever new ones.
 const MOST: usize = 1 << 16;
 
-/// Work of one kind, of which some amount is to be done.
+/// An amount of work of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct CostKey {
     pub(crate) kind: u64,
     pub(crate) units: f64,
-    /// What the driver compiles for it; 0 where it compiles nothing.
+    /// The pipeline that the driver compiles for it; 0 if none.
     pub(crate) pipeline: u64,
 }
 
-/// What a submission has to do, each kind once.
+/// The work of a submission, one entry per kind.
 #[derive(Debug, Default)]
 pub(crate) struct WorkEstimate {
     chores: SmallVec<[CostKey; 2]>,
     pipelines: SmallVec<[u64; 2]>,
-    /// It has run before, so its pipelines have.
+    /// It has run before, so all its pipelines have.
     ran: AtomicBool,
 }
 
@@ -70,7 +75,7 @@ impl WorkEstimate {
         let mut pipelines: SmallVec<[u64; 2]> = SmallVec::new();
         let (mut at, mut named) = (FxHashMap::default(), FxHashSet::default());
         for cost_key in chores {
-            // Neighbours are mostly alike.
+            // Neighbors are mostly of one kind.
             if cost_key.pipeline != 0 && pipelines.last() != Some(&cost_key.pipeline) && named.insert(cost_key.pipeline)
             {
                 pipelines.push(cost_key.pipeline);
@@ -93,29 +98,30 @@ impl WorkEstimate {
     }
 }
 
-/// Submissions whose completion was seen together.
+/// Submissions whose completion was seen at once.
 #[derive(Debug)]
 pub(crate) struct FinishedSubmissions<'a> {
-    /// The serials of the first and of the last. Submissions are numbered from 1 on.
+    /// The serials of the first and last. Serials start at 1.
     pub(crate) serials: [u64; 2],
     /// When the first was submitted.
     pub(crate) submitted: Moment,
-    /// When that was, and whether a thread was waiting for it.
+    /// When completion was seen, and whether a thread was waiting for it.
     pub(crate) seen: Moment,
     pub(crate) on_time: bool,
-    /// What each had to do, if that is known.
+    /// The work of each, if known.
     pub(crate) estimates: &'a [Option<&'a Arc<WorkEstimate>>],
-    /// Pipelines that ran for the first time, beside those of the efforts.
+    /// Pipelines that ran for the first time, in addition to those of the estimates.
     pub(crate) compiled: usize,
-    /// What is profiled takes longer than it would.
+    /// Profiled submissions take longer than others.
     pub(crate) profiled: bool,
-    /// No other submission was in flight then.
+    /// No other submission was in flight.
     pub(crate) idle: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Costs {
-    /// Nanoseconds per unit of what has never been measured; 0 where nothing takes time and nothing is learned.
+    /// Nanoseconds per unit of work that was never measured; 0 on devices where nothing takes time and nothing is
+    /// learned.
     default_cost: f64,
     known: Mutex<Known>,
     version: AtomicU64,
@@ -126,10 +132,10 @@ struct Known {
     each: FxHashMap<u64, Cost>,
     /// Pipelines that have run.
     ran: FxHashSet<u64>,
-    /// The serial of the last submission that was seen to complete, when that was, and whether a thread was waiting for it.
+    /// The serial of the last submission seen to complete, when it was seen, and whether a thread was waiting for it.
     last: (u64, Option<(Moment, bool)>),
     window: Window,
-    /// Empty; used again and again.
+    /// Always empty; kept for its capacity.
     learned: Vec<(u64, Cost)>,
 }
 
@@ -148,13 +154,13 @@ struct Window {
     interval: Interval,
 }
 
-/// A time that a device had work, and what is known of it.
+/// A time during which a device had work, and its reliability.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     time: Duration,
     start_on_time: bool,
     end_on_time: bool,
-    /// By how much it may be too long although its end was seen on time.
+    /// How much too long it may be although its end was seen on time.
     slack: Duration,
     profiled: bool,
     /// Pipelines that ran for the first time.
@@ -173,17 +179,17 @@ impl Costs {
         Self { default_cost, known: Mutex::default(), version: AtomicU64::new(0) }
     }
 
-    /// Changes with every estimate.
+    /// Incremented when an estimate changes noticeably.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
 
-    /// How long it will take, in nanoseconds.
+    /// Estimated time, in nanoseconds.
     pub(crate) fn estimate(&self, estimate: &WorkEstimate) -> u64 {
         nanoseconds(self.known.lock().estimate(estimate, self.default_cost))
     }
 
-    /// How long each will take, in nanoseconds.
+    /// Estimated time of each, in nanoseconds.
     pub(crate) fn each(&self, chores: impl Iterator<Item = CostKey>) -> Vec<u64> {
         let known = self.known.lock();
         let mut last = (u64::MAX, 0.0);
@@ -191,18 +197,18 @@ impl Costs {
             if cost_key.kind != last.0 {
                 last = (cost_key.kind, known.cost(cost_key.kind, self.default_cost));
             }
-            // Rounded up, so that parts do not come to more than their sum.
+            // Rounded up, so that parts do not add up to less than the whole.
             nanoseconds((cost_key.units * last.1).ceil())
         };
         chores.map(cost).collect()
     }
 
-    /// Submissions were seen to complete. Returns how long ago the device could begin them, as far as that is known.
+    /// Submissions were seen to complete. Returns the time since the device could start them, if known.
     pub(crate) fn landed(&self, landed: &FinishedSubmissions<'_>) -> Option<Duration> {
         let mut known = self.known.lock();
         let known = &mut *known;
         let ([first, last], (before, seen_before)) = (landed.serials, known.last);
-        // Threads that saw completions get here in any order. What came before is then not known, and what is late is worth nothing.
+        // Threads that saw completions arrive in any order. If so, the start is unknown, and a late one is not used.
         if last <= before {
             return None;
         }
@@ -222,8 +228,8 @@ impl Costs {
         Some(landed.seen.at.saturating_duration_since(start.at))
     }
 
-    /// Has submissions join what is measured, and learns from it where it ends. What runs for the first time, or has no measurement, is measured by itself
-    /// where the completions before and after it were seen on time.
+    /// Adds submissions to the window and learns from it when it closes. Work that runs for the first time, or has no
+    /// measurement, is measured alone if the completions before and after it were seen on time.
     fn measure(
         &self,
         known: &mut Known,
@@ -258,7 +264,7 @@ impl Costs {
         }
     }
 
-    /// One that had the device to itself took this long.
+    /// Learns from a submission that had the device to itself and took `time`.
     pub(crate) fn record_alone(&self, estimate: &Arc<WorkEstimate>, time: Duration, profiled: bool) {
         let interval = Interval { time, profiled, ..Interval::default() };
         self.learn(&mut self.known.lock(), std::slice::from_ref(estimate), interval);
@@ -280,7 +286,7 @@ impl Costs {
             new += if known.is_new(cost_key) { cost } else { 0.0 };
         }
         let time = interval.time.as_secs_f64() * 1e9;
-        // What has been measured keeps its estimate while something else can explain the rest.
+        // Measured kinds keep their estimates while new kinds can explain the rest.
         let rest = time - (total - new);
         let only_new = new > 0.0 && rest > 0.0;
         let ratio = if only_new { rest / new } else { time / total };
@@ -308,18 +314,19 @@ impl Costs {
 }
 
 impl Interval {
-    /// What estimates above the measured time are multiplied by.
+    /// The factor for estimates above the measured time.
     fn lowers(&self, ratio: f64, only_new: bool) -> Option<f64> {
         self.start_on_time.then_some(if only_new { ratio } else { f64::midpoint(1.0, ratio) })
     }
 
-    /// What an estimate below the measured time is multiplied by.
+    /// The factor for an estimate below the measured time.
     fn raises(&self, ratio: f64, estimate: f64, time: f64, only_new: bool) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a handful")]
         let compiling = COMPILE * self.compiled as f64;
         let scale = match (only_new, self.compiled > 0) {
             (true, true) => ratio - compiling / estimate,
-            // Short enough to be what was guessed: no later measurement is to replace that wholly.
+            // Too short to contradict the guess. The kind counts as measured, so no later measurement replaces it
+            // fully.
             (true, false) if time < TELLING => return Some(1.0),
             (true, false) => ratio.sqrt().max(ratio - self.slack.as_secs_f64() * 1e9 / estimate),
             (false, compiles) if compiles || self.profiled || time < TELLING => return None,
@@ -329,7 +336,7 @@ impl Interval {
         (scale > 1.0).then_some(scale.min(most))
     }
 
-    /// Whether something without a measurement still has none.
+    /// Whether kinds without a measurement still count as unmeasured.
     fn is_provisional(&self, time: f64) -> bool {
         self.compiled > 0 || !self.start_on_time || (!self.end_on_time && time >= TELLING)
     }
@@ -355,7 +362,7 @@ impl Known {
         cost_key.units > 0.0 && self.each.get(&cost_key.kind).is_none_or(|cost| cost.provisional)
     }
 
-    /// How many pipelines have run for the first time.
+    /// Counts pipelines that ran for the first time.
     fn first_runs(&mut self, estimate: &WorkEstimate) -> usize {
         if estimate.pipelines.is_empty() || estimate.ran.swap(true, Ordering::Relaxed) {
             return 0;

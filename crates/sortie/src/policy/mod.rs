@@ -12,10 +12,10 @@ use sortie_plan::CutRule;
 
 pub(crate) use self::costs::{CostKey, Costs, FinishedSubmissions, WorkEstimate};
 
-/// How a device is given its work: how batches are cut into submissions, and how many of these are under way at once.
+/// How batches are cut into submissions, and how many of these are in flight at once.
 ///
-/// The default cuts by time. The built-in CPU, which has no watchdog, cuts nothing unless [`DeviceOptions::policy`](crate::DeviceOptions::policy), the tuning file or the
-/// batch says so.
+/// The default cuts by time. The built-in CPU has no watchdog. It cuts nothing unless
+/// [`DeviceOptions::policy`](crate::DeviceOptions::policy), the tuning file or the batch says so.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}};
@@ -30,7 +30,7 @@ pub(crate) use self::costs::{CostKey, Costs, FinishedSubmissions, WorkEstimate};
 pub struct SubmitPolicy {
     /// Where batches are cut, beyond their own [`split`](crate::Batch::split)s.
     pub split: Split,
-    /// Most submissions under way on the device at once; more wait in order. At least 1.
+    /// Most submissions in flight at once; further ones wait in order. At least 1.
     pub in_flight: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for SubmitPolicy {
 
 /// Where a batch is cut into submissions. The results are the same bits however it is cut.
 ///
-/// The first submission of a batch that is cut leaves as soon as it is encoded; the others are encoded while it runs.
+/// The first submission of a batch is submitted as soon as it is encoded; the others are encoded while it runs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,17 +55,18 @@ impl Default for SubmitPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Split {
-    /// Only where it asks for it.
+    /// Only at the batch's own splits.
     Never,
-    /// After so many ops.
+    /// After this many ops.
     Every(usize),
-    /// A batch is left whole unless it is estimated to keep the device busy for longer than the budget. Then no submission is: the first is a
-    /// sixteenth of the budget, so that the device starts early, and each next one twice the last. A dispatch that is too long by itself is divided, except on
-    /// the built-in CPU. Estimates are learned from how long earlier submissions took; of a kernel that has not run twice there is only a guess, because drivers compile
-    /// kernels when they first run.
+    /// A batch is one submission unless it is estimated to keep the device busy for longer than the budget. Then it is
+    /// split into submissions that each stay under the budget. The first is a sixteenth of the budget, so that the
+    /// device starts early, and each next one is twice the last. A dispatch that exceeds the budget by itself is
+    /// divided too, except on the built-in CPU. Estimates are learned from the times of earlier submissions. For a
+    /// kernel that has not run twice there is only a guess, because drivers compile kernels when they first run.
     Adaptive {
-        /// The longest that a submission should take; less than 1 ms counts as 1 ms, below which submitting takes longer than what is submitted. Watchdogs end what takes
-        /// 2 s, and a screen is not drawn meanwhile.
+        /// The longest that a submission should take. Less than 1 ms counts as 1 ms: below that, submitting takes
+        /// longer than the work. Watchdogs kill submissions after 2 s, and the screen is not redrawn while one runs.
         budget: Duration,
     },
 }
@@ -77,7 +78,7 @@ impl Default for Split {
     }
 }
 
-/// Shorter budgets are worth nothing: 600 dispatches, each a submission or several, took 25 s on lavapipe.
+/// Shorter budgets are useless: 600 dispatches, each a submission or several, took 25 s on lavapipe.
 const LEAST_BUDGET: Duration = Duration::from_millis(1);
 
 impl Split {
@@ -108,7 +109,7 @@ impl fmt::Display for SubmitPolicy {
     }
 }
 
-/// A text that names no [`Split`].
+/// The error of parsing a text that is not a [`Split`].
 ///
 /// ```
 /// let error = "now and then".parse::<sortie::policy::Split>().unwrap_err();
@@ -128,7 +129,7 @@ impl std::error::Error for ParseSplitError {}
 impl FromStr for Split {
     type Err = ParseSplitError;
 
-    /// What [`Display`](fmt::Display) writes, as it stands in a tuning file.
+    /// Parses the output of [`Display`](fmt::Display), which is also the format in tuning files.
     fn from_str(text: &str) -> Result<Self, ParseSplitError> {
         let unknown = || ParseSplitError(text.into());
         if text == "never split" {

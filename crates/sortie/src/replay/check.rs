@@ -1,4 +1,4 @@
-//! A check for debugging: the first run of a replay, done before as a batch would be.
+//! A debugging check: the first run of a replay is compared with the same work run as a batch.
 
 use std::{panic::Location, sync::Arc};
 
@@ -10,13 +10,14 @@ use crate::{
     plan::RunArgs,
 };
 
-/// What a run must leave behind.
+/// The buffers that a run writes, with their expected contents.
 pub(super) struct ReplayCheck {
     left: Vec<(Buffer<u32>, Vec<u32>)>,
 }
 
 impl ReplayCheck {
-    /// Does what the run will do, encoded anew, and undoes it. `None` when nobody asked, or a run has been compared already.
+    /// Encodes and runs the same work, keeps the results and restores the buffers. `None` if the check is off, or a run
+    /// was compared already.
     pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
         let parts = &run.parts;
         if !parts.core.options().check_replays || parts.first.set(()).is_err() {
@@ -33,7 +34,7 @@ impl ReplayCheck {
         Ok(Some(Self { left: buffers.into_iter().zip(after).collect() }))
     }
 
-    /// The run is done.
+    /// Compares after the run is done.
     pub(super) fn compare(&self, here: &'static Location<'static>) -> Result<()> {
         for (number, (buffer, expected)) in self.left.iter().enumerate() {
             let found = buffer.download()?;
@@ -52,7 +53,7 @@ impl ReplayCheck {
     }
 }
 
-/// All memory that a run leaves something in, as far as it can be looked at.
+/// All memory that a run writes, as far as it can be read and restored.
 fn written(parts: &Arc<ReplayInner>) -> Vec<Buffer<u32>> {
     let frozen = parts.frozen();
     let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();

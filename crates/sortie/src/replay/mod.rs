@@ -31,10 +31,10 @@ use crate::{
     tensor::{Element, Tensor},
 };
 
-/// A batch to run over and over. A run writes the inputs, runs all that was recorded, and reads what it wants of the outputs.
+/// A batch to run many times. A run writes the inputs, runs the recorded operations, and reads the outputs it asks for.
 ///
-/// All runs use the same memory, and execute one after the other in the order they are submitted; each stages its own data, so that a run
-/// can be submitted before those ahead of it are done. Usable from any thread; clones are the same replay.
+/// All runs use the same memory and execute one after the other, in the order they are submitted. Each stages its own
+/// data, so a run can be submitted before earlier ones are done. Usable from any thread; clones are the same replay.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -61,23 +61,23 @@ pub struct Replay {
     parts: Arc<ReplayInner>,
 }
 
-/// All that the runs of a replay share.
+/// State that all runs of a replay share.
 struct ReplayInner {
     core: Arc<DeviceCore>,
-    /// The batch it was.
+    /// The id of the batch that was frozen.
     batch: u64,
-    /// What its next run uses; those under way hold what they use.
+    /// The plan of the next run; runs in flight hold their own.
     frozen: Mutex<Arc<FrozenPlan>>,
-    /// What each run brings.
+    /// The inputs of each run.
     inputs: Ports,
-    /// Where its runs are cut.
+    /// How its runs are cut.
     split: Split,
     rerecord: Rerecord,
-    /// Set once a run has been compared with a live one, where that is asked for.
+    /// Set once a run has been compared with a live one, if that check is on.
     first: OnceLock<()>,
 }
 
-/// Something that each run of a replay can read: what [`Batch::output`] gives.
+/// A value that each run of a replay can read: returned by [`Batch::output`].
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -89,7 +89,7 @@ struct ReplayInner {
 ///
 /// let mut run = replay.run();
 /// run.write(x, &[3.0, 4.0]);
-/// let read = run.read(square); // nobody asked for the other: it is not read back
+/// let read = run.read(square); // the other output is not requested, so it is not read back
 /// run.submit()?;
 /// assert_eq!((read.wait()?, double.len()), (vec![9.0, 16.0], 2));
 /// # Ok::<(), sortie::Error>(())
@@ -130,7 +130,7 @@ impl<T> fmt::Debug for Output<T> {
 }
 
 impl Batch {
-    /// A tensor whose data each run of a [`Replay`] brings.
+    /// A tensor whose data each run of a [`Replay`] provides.
     #[track_caller]
     pub fn input<T: Element>(&mut self, shape: impl AsRef<[usize]>) -> Tensor<T> {
         self.input_tensor(shape.as_ref())
@@ -143,7 +143,8 @@ impl Batch {
         Output { batch: self.id(), start, bytes, elements: PhantomData }
     }
 
-    /// Makes a replay of it: all is planned, compiled and given memory here, and a run only has to fly.
+    /// Turns the batch into a replay. Planning, compiling and allocating happen here, so a run only has to be
+    /// submitted.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -161,8 +162,9 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// All mistakes made while recording; [`Bindings`](crate::ErrorKind::Bindings) when it has a [`read`](Batch::read), which is of one batch:
-    /// ask for an [`output`](Batch::output) instead; else as [`submit`](Batch::submit).
+    /// All mistakes made while recording. [`Bindings`](crate::ErrorKind::Bindings) if the batch has a
+    /// [`read`](Batch::read), which belongs to one batch: use an [`output`](Batch::output) instead. Else as
+    /// [`submit`](Batch::submit).
     #[track_caller]
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();

@@ -1,10 +1,12 @@
-//! A native replay recorded anew when its cuts no longer suit what its ops are known to cost.
+//! Rerecords a native replay when its cuts no longer fit the cost estimates of its ops.
 //!
-//! It is cut when it is frozen, by estimates that may rest on one run, or on none. Each run compares them with what the
-//! estimates ask for now ([`FrozenPlan::fit`]). Where they do not fit, it is recorded anew on the device's recorder thread, and the next run finds the new
-//! recording; runs under way hold the one that they began with. Until then it runs as it is, or encoded where a submission would exceed its budget.
+//! A replay is cut when it is frozen, by estimates that may rest on one run or on none. Each run compares the cuts with
+//! those that the estimates call for now ([`FrozenPlan::fit`]). If they do not fit, the device's recorder thread
+//! rerecords the replay, and the next run uses the new recording; runs in flight hold the one they started with. Until
+//! then it runs as it is, or encoded if a submission would exceed its budget.
 //!
-//! Bound: once for each doubling of its runs (in run 1, in 2 and 3, in 4 to 7, and so on), so recording stays a small share of running.
+//! Bound: once per doubling of its runs (in run 1, in 2 and 3, in 4 to 7, and so on), so recording stays a small share
+//! of running.
 //!
 //! Cuts do not fit if the estimates ask for more than twice or less than half as many, or for more after a submission
 //! has exceeded its budget. The new recording has the same ports, buffers and pipelines. Its scratch memory differs
@@ -25,18 +27,18 @@ use crate::{
     plan::{Cuts, CutsFit, FrozenPlan, RunArgs},
 };
 
-/// When a replay is recorded anew.
+/// Decides when a replay is rerecorded.
 #[derive(Debug, Default)]
 pub(super) struct Rerecord {
     /// Runs so far.
     runs: AtomicU64,
-    /// The doublings of its runs, the last of which it was recorded anew in.
+    /// The doubling of its runs in which it was last rerecorded.
     doublings: AtomicU32,
-    /// Whether it has been asked for and is not there yet.
+    /// Whether rerecording was requested and is not finished.
     pending: AtomicBool,
 }
 
-/// A replay that is to be recorded anew. Ends with the job, whatever becomes of it.
+/// A requested rerecording. Dropping it clears `pending`, whether the job succeeds, fails or is dropped.
 struct Pending(Weak<ReplayInner>);
 
 impl Drop for Pending {
@@ -53,7 +55,7 @@ impl ReplayInner {
         self.frozen.lock().clone()
     }
 
-    /// Where a run is cut, and whether it is to be encoded.
+    /// The cuts of a run. Sets `run_args.encoded` if the run must be encoded.
     pub(super) fn cuts(
         self: &Arc<Self>,
         frozen: &FrozenPlan,
@@ -76,22 +78,22 @@ impl ReplayInner {
         frozen.recorded_cuts().clone()
     }
 
-    /// Has it recorded anew, unless that has been done lately.
+    /// Requests rerecording, unless it was done recently.
     fn ask_for_another(self: &Arc<Self>, run: u64, here: &'static Location<'static>) {
         let (state, doublings) = (&self.rerecord, run.ilog2() + 1);
         let lately = || doublings <= state.doublings.load(Ordering::Relaxed);
         if lately() || state.pending.swap(true, Ordering::Acquire) {
             return;
         }
-        // The one before may have ended in between.
+        // The previous request may have finished in between.
         if lately() {
             return state.pending.store(false, Ordering::Release);
         }
         let pending = Pending(Arc::downgrade(self));
         self.core.replay_thread().push(move || {
-            // Nobody needs a recording of a replay that is gone.
+            // The replay was dropped.
             let Some(parts) = pending.0.upgrade() else { return };
-            // One that fails is not tried again at once.
+            // A failure counts as done, so that it is not retried at once.
             let recorded = parts.record_anew(here).unwrap_or_else(|error| {
                 tracing::debug!(target: "sortie", %error, "a replay was not recorded anew");
                 true
@@ -102,12 +104,12 @@ impl ReplayInner {
         });
     }
 
-    /// False where there is no need any more.
+    /// Returns false if it is no longer necessary.
     fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
         let (core, frozen) = (&self.core, self.frozen());
         let _inside = core.enter();
         core.lost().check()?;
-        // The estimates may have come back meanwhile.
+        // The estimates may have changed back meanwhile.
         let wanted = frozen.wanted(core.costs(), core.limits(), self.split.rule());
         if wanted.added() == frozen.recorded_cuts().added() {
             return Ok(false);

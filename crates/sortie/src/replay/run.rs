@@ -17,7 +17,7 @@ use crate::{
     tensor::{Element, Tensor},
 };
 
-/// One run of a [`Replay`](super::Replay): what it brings, and what it asks for.
+/// One run of a [`Replay`](super::Replay): its input data, and the outputs it reads.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -26,7 +26,7 @@ use crate::{
 /// # let y = batch.scale(x, 2.0);
 /// # let out = batch.output(y);
 /// # let replay = batch.freeze()?;
-/// // Several under way: each has its own data, and they run in this order.
+/// // Several in flight: each has its own data, and they run in this order.
 /// let mut readings = Vec::new();
 /// for step in 0..4 {
 ///     let mut run = replay.run();
@@ -42,11 +42,11 @@ use crate::{
 pub struct Run {
     pub(super) parts: Arc<ReplayInner>,
     pub(super) run_args: RunArgs,
-    /// By input: whether its data has been brought.
+    /// Whether each input has data.
     pub(super) given: SmallVec<[bool; 8]>,
     mistakes: Vec<Error>,
     pub(super) completion: Arc<Completion>,
-    /// Where readings look for their data, once there are any.
+    /// Where readings get their data, if there are any.
     readback: Option<Arc<BatchReadback>>,
     submitted: bool,
 }
@@ -54,7 +54,7 @@ pub struct Run {
 impl Run {
     pub(super) fn new(parts: Arc<ReplayInner>) -> Self {
         let inputs = &parts.inputs;
-        // One without elements needs no data.
+        // An input without elements needs no data.
         let given = inputs.iter().map(|port| port.bytes == 0).collect();
         let bytes = index(inputs.bytes());
         let (data, mistakes) = match host::with_capacity(bytes) {
@@ -74,7 +74,8 @@ impl Run {
         run
     }
 
-    /// Asks what the run takes, op by op, as [`Batch::profile`](crate::Batch::profile) does. A replay that the device has a recording of is encoded anew for it, and its profile says so.
+    /// Profiles the run, op by op, like [`Batch::profile`](crate::Batch::profile). If the device has its own recording
+    /// of the replay, the run is encoded instead, and its profile says so.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -103,7 +104,7 @@ impl Run {
         self.readback.get_or_insert_default().set_log(log);
     }
 
-    /// Brings the data of an input.
+    /// Sets the data of an input.
     #[track_caller]
     pub fn write<T: Element>(&mut self, input: Tensor<T>, data: &[T]) {
         if let Err(error) = self.bring(input, data) {
@@ -123,7 +124,7 @@ impl Run {
         };
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let start = index(inputs[at].start);
-        // Without room for the data the run has its mistake already.
+        // If allocating the data failed, the run has that error already.
         if let Some(room) = self.run_args.data.get_mut(start..start + bytes.len()) {
             room.copy_from_slice(bytes);
         }
@@ -131,7 +132,7 @@ impl Run {
         Ok(())
     }
 
-    /// Asks for an output of this run; it is there when the run is done.
+    /// Reads an output of this run. The data is available when the run is done.
     #[track_caller]
     pub fn read<T: Pod>(&mut self, output: Output<T>) -> Reading<T> {
         if output.batch != self.parts.batch {
@@ -149,8 +150,8 @@ impl Run {
     /// Runs it and waits until it is done.
     ///
     /// # Errors
-    /// All mistakes made with this run: data of a wrong size, handles of another replay, an input without data; then as
-    /// [`Batch::submit`](crate::Batch::submit).
+    /// All mistakes made with this run: data of the wrong size, handles of another replay, an input without data. Else
+    /// as [`Batch::submit`](crate::Batch::submit).
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         let here = Location::caller();
@@ -159,10 +160,10 @@ impl Run {
         check.map_or(Ok(()), |check| check.compare(here))
     }
 
-    /// Hands it over and returns at once; it never waits for the device.
+    /// Submits the run and returns at once. Never waits for the device.
     ///
     /// # Errors
-    /// As [`Run::submit`], except for what happens while it runs: that is the ticket's.
+    /// As [`Run::submit`], except for errors while it runs: the ticket reports those.
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
         let here = Location::caller();
@@ -175,7 +176,7 @@ impl Run {
         Ok(Ticket::new(completion))
     }
 
-    /// Checks and launches. On an error the readings hear of it too.
+    /// Checks and launches. Readings get the error too.
     pub(super) fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
         let (completion, core) = (self.completion.clone(), self.parts.core.clone());

@@ -1,7 +1,8 @@
-//! A device's queue, as the submitter sees it: it takes commands and writes in order, and says when submissions are done.
+//! A device's queue, as the submitter uses it: it takes commands and writes in order and reports finished submissions.
 //!
-//! Each backend implements it once. What commands are, and how the device is waited for, is the backend's own; order, bounds, poison and
-//! completion are the [`Submitter`](super::Submitter)'s. Unless stated otherwise the caller has the turn, so one call is made at a time.
+//! Each backend implements it once. The backend defines the commands and how to wait for the device. The
+//! [`Submitter`](super::Submitter) handles order, bounds, poison and completion. Unless stated otherwise the caller has
+//! the turn, so one call is made at a time.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -13,67 +14,70 @@ use crate::{
 };
 
 pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
-    /// One submission, ready to go.
+    /// The commands of one submission.
     type Commands: fmt::Debug + Send;
-    /// One write outside of batches.
+    /// One write outside batches.
     type Write: fmt::Debug + Send;
-    /// What a submission in flight is waited for by.
+    /// Identifies a submission in flight to wait for.
     type WaitPoint: fmt::Debug + Clone + Send;
 
-    /// Hands commands to the device, or runs them, and counts the submission. `batch` is alive until the submission is done.
+    /// Hands commands to the device, or runs them, and counts the submission. `batch` stays alive until the submission
+    /// is done.
     fn submit(
         &self,
         commands: Self::Commands,
         batch: &Arc<BatchState>,
     ) -> std::result::Result<Submitted<Self::WaitPoint>, Refused>;
 
-    /// Makes a write. All later submissions see it.
+    /// Performs a write. All later submissions see it.
     fn write(&self, write: Self::Write) -> Result<()>;
 
-    /// Hands over writes that would wait for the next submission.
+    /// Submits writes that would otherwise wait for the next submission.
     fn flush(&self) {}
 
-    /// Waits until the device has taken the oldest write that it has not, but no longer than about `at_most`. False when it has taken all of them. Needs no turn.
+    /// Waits until the device has executed the oldest pending write, at most about `at_most`. False if no write is
+    /// pending. Needs no turn.
     fn wait_for_write(&self, _at_most: Duration) -> bool {
         false
     }
 
-    /// Forgets writes that the device has taken. Needs no turn.
+    /// Releases the data of writes that the device has executed. Needs no turn.
     fn reap(&self) {}
 
-    /// Waits until a submission is done, but no longer than about `at_most`. Needs no turn.
+    /// Waits until a submission is done, at most about `at_most`. Needs no turn.
     fn wait(&self, point: &Self::WaitPoint, at_most: Duration) -> Waited;
 
-    /// A submission in flight is done. Waits until what its batch reads back, if it is the last one, can be read. Needs no turn.
+    /// Called when a submission is done. If it is the last of its batch, waits until the readback is mapped. Needs no
+    /// turn.
     fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()>;
 
-    /// The device is lost, and may still use what a submission in flight holds. Needs no turn.
+    /// Keeps the resources of a submission alive: the device is lost and may still use them. Needs no turn.
     fn retain(&self, point: Self::WaitPoint, batch: &Arc<BatchState>);
 
-    /// The process exits: cancels what can be canceled. Needs no turn.
+    /// The process exits: cancels running work where the backend can. Needs no turn.
     fn quit(&self) {}
 }
 
-/// What has become of commands that the device took.
+/// The state of commands that the device accepted.
 #[derive(Debug)]
 pub(crate) enum Submitted<W> {
-    /// They are under way.
+    /// They run asynchronously.
     InFlight {
         point: W,
         /// When they were submitted.
         at: Moment,
-        /// Their pipelines are a replay's own, not those of its kernels.
+        /// They use a replay's own pipelines, not those of its kernels.
         native: bool,
     },
-    /// They have run, well or not.
+    /// They have run, successfully or not.
     Done { begin: Instant, outcome: Result<()> },
 }
 
-/// Why commands were not taken.
+/// The device did not accept the commands.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) error: Error,
-    /// They may have written something nevertheless.
+    /// They may have written something all the same.
     pub(crate) started: bool,
 }
 
@@ -81,11 +85,11 @@ pub(crate) struct Refused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
-    /// A thread was waiting for it when it happened.
+    /// A thread was waiting for the submission at that moment.
     pub(crate) on_time: bool,
 }
 
-/// What a wait has found out.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waited {
     Done(Seen),

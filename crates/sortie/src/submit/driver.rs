@@ -1,7 +1,7 @@
-//! What takes the turns of a submit queue.
+//! Decides which thread drives a submit queue.
 //!
-//! The queue says what may happen next; a driver decides which thread does it: threads of its own, or, where there are none to be had, the
-//! thread that has queued something. Nothing else in this crate knows which of them a device has.
+//! The queue says which work may happen next; a driver decides which thread does it: threads of its own, or, where none
+//! are available, the thread that queued something. Nothing else in this crate knows which driver a device has.
 
 use std::{
     fmt,
@@ -15,14 +15,15 @@ use crate::{
     memory,
 };
 
-/// What a driver drives: a [`Submitter`](super::Submitter) of any device.
+/// The work that a driver runs: a [`Submitter`](super::Submitter) of any device.
 pub(crate) trait Turns: Quit {
-    /// Takes the turn of what is queued first, and submits it. Without anything that may leave now: waits for it if asked to, else returns false. False
-    /// also when nothing will come any more.
+    /// Takes the turn for the first queued item and submits it. If no item may be submitted now: waits for one if
+    /// `wait`, else returns false. Also returns false once the queue is closed and empty.
     fn take(&self, wait: bool) -> bool;
 
-    /// Looks for the end of what has been in flight longest, of those that no thread waits for, and completes what is done. If asked to, waits for something to be in
-    /// flight, and then a moment for its end; else returns false where nothing has ended. False also when nothing will come any more.
+    /// Completes the oldest submission in flight that no other thread waits for, if it is done. With `wait`: sleeps
+    /// until one is in flight, then waits for it for a bounded time. Without: returns false if none was done. Also
+    /// returns false once the queue is closed and empty.
     fn complete(&self, wait: bool) -> bool;
 
     /// Whether the device is lost.
@@ -31,23 +32,25 @@ pub(crate) trait Turns: Quit {
 
 /// Which thread takes turns.
 pub(crate) trait Driver: fmt::Debug + Send + Sync {
-    /// Called once, before anything is queued. What it starts ends when [`Turns`] has nothing more to do, and keeps it alive until then.
+    /// Called once, before anything is queued. The threads it starts keep `turns` alive and end when [`Turns`] returns
+    /// false.
     fn start(&self, turns: Arc<dyn Turns>) -> Result<()>;
 
-    /// Something was queued, or a turn has ended, or there is room for more in flight.
+    /// Called when an item was queued, a turn has ended, or a submission is no longer in flight.
     fn pushed(&self, turns: &dyn Turns);
 
-    /// The calling thread is about to sleep until `done`. Where it is the one that has to take turns for that, it does so here.
+    /// Called before the calling thread sleeps until `done`. If that thread is the one that takes turns, it does so
+    /// here.
     fn help(&self, turns: &dyn Turns, done: &dyn Fn() -> bool);
 }
 
-/// One thread submits, the other waits for what is in flight: for devices that work by themselves.
+/// A submit thread and a wait thread, for devices that run asynchronously.
 #[derive(Debug)]
 pub(crate) struct TwoThreads;
 
 impl Driver for TwoThreads {
     fn start(&self, turns: Arc<dyn Turns>) -> Result<()> {
-        // Enlisted one by one: should the second not start, closing the queue ends the first.
+        // Registered one by one: if the second fails to start, closing the queue ends the first.
         register(&turns, spawn("sortie-submit", &turns, |turns| while turns.take(true) {})?);
         register(&turns, spawn("sortie-wait", &turns, |turns| while turns.complete(true) {})?);
         Ok(())
@@ -58,7 +61,7 @@ impl Driver for TwoThreads {
     fn help(&self, _turns: &dyn Turns, _done: &dyn Fn() -> bool) {}
 }
 
-/// One thread submits, and what it submits is done then: for devices that are the host itself.
+/// A submit thread only, for the CPU device: a submission is done when `submit` returns.
 #[derive(Debug, Default)]
 pub(crate) struct OneThread {
     thread: OnceLock<ThreadId>,
@@ -74,7 +77,7 @@ impl Driver for OneThread {
 
     fn pushed(&self, _turns: &dyn Turns) {}
 
-    /// A waker that waits on the submit thread waits for the only thread that would run what it waits for.
+    /// A waker that blocks on the submit thread would wait for the only thread that can run its work.
     fn help(&self, turns: &dyn Turns, done: &dyn Fn() -> bool) {
         if self.thread.get() == Some(&thread::current().id()) {
             while !done() && turns.take(true) {}
@@ -90,14 +93,14 @@ fn spawn(name: &str, turns: &Arc<dyn Turns>, run: fn(&dyn Turns)) -> Result<Join
         let lost = turns.is_lost();
         drop(turns);
         if lost {
-            // A service that loses devices must not grow: what a device of many threads had lies in pieces.
+            // A service that loses devices must not grow: a device with many threads leaves a fragmented heap.
             memory::give_back();
         }
     });
     thread.map_err(|error| Error::internal(format!("the thread {name} did not start")).caused_by(error))
 }
 
-/// Has the process wait for a thread when it exits.
+/// Makes the process wait for a thread when it exits.
 fn register(turns: &Arc<dyn Turns>, thread: JoinHandle<()>) {
     let quit: Weak<dyn Quit> = Arc::<dyn Turns>::downgrade(turns);
     exit::register(quit, thread);

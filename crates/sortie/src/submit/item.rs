@@ -1,4 +1,4 @@
-//! What goes to a device's queue in order.
+//! The items of a submit queue.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) enum QueueItem<Q: DeviceQueue> {
     Submission(ReadySubmission<Q::Commands>),
-    /// A submission that could not be made, of a batch that has begun to leave: it fails when its turn comes.
+    /// A submission that failed to encode, of a batch with earlier submissions already queued. It fails when its turn
+    /// comes.
     Failed(Error, Submission),
-    /// A write, and what it is for if that can be told of a failure.
+    /// A write, and its target if a failure can be reported there.
     Write(Q::Write, Option<WriteTarget>),
-    /// Writes are to be submitted without waiting for the next submission.
+    /// Submits writes without waiting for the next submission.
     Flush(Flush),
 }
 
@@ -30,11 +31,11 @@ impl<Q: DeviceQueue> Queued for QueueItem<Q> {
     }
 }
 
-/// What a write is for.
+/// The block that a write goes to.
 #[derive(Debug)]
 pub(crate) struct WriteTarget {
     pub(super) block: Arc<Block>,
-    /// It overwrites all of it.
+    /// Whether it overwrites the whole block.
     whole: bool,
     pub(super) sequence: Sequence,
 }
@@ -48,7 +49,7 @@ impl WriteTarget {
         Self { block: block.clone(), whole, sequence }
     }
 
-    /// The write has taken effect.
+    /// The device has accepted the write.
     pub(super) fn written(&self, order: u64) {
         if self.whole {
             self.block.overwrite(order);
@@ -56,7 +57,7 @@ impl WriteTarget {
     }
 }
 
-/// Completes when it is dropped: its turn has ended, or will never come.
+/// Completes when dropped: after its turn, or when its turn will never come.
 #[derive(Debug)]
 pub(crate) struct Flush(pub(super) Arc<Completion>);
 

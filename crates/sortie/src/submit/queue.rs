@@ -1,14 +1,15 @@
-//! Who goes to the queue next, and who waits for whom: the one lock that submitters, the submit thread and the wait thread share.
+//! The order of submissions: the one lock that submitters, the submit thread and the wait thread share.
 //!
-//! | state of an item | leaves it by |
+//! | state of an item | left by |
 //! |---|---|
-//! | behind a reservation | its end, which queues it |
+//! | deferred behind a reservation | the end of the reservation, which queues it |
 //! | queued | [`SubmitQueue::next`] (the submit thread), which takes the turn |
-//! | at the queue (the turn is taken) | [`SubmitQueue::started`] for what flies, then dropping the [`Turn`] |
-//! | flying | [`SubmitQueue::finished`] |
+//! | being submitted (the turn is taken) | [`SubmitQueue::started`] for submissions, then dropping the [`Turn`] |
+//! | in flight | [`SubmitQueue::finished`] |
 //!
-//! Invariants: one at a time has the turn; items leave in the order they came, those of a [`Reservation`] together; at most `in_flight` fly. Nothing foreign is called under the
-//! lock: no wgpu, no waker, no drop of anything that was handed in.
+//! Invariants: one thread at a time has the turn. Items are submitted in the order they were pushed, those of a
+//! [`Reservation`] together. At most `in_flight` submissions are in flight. No foreign code runs under the lock: no
+//! wgpu call, no waker, no drop of an item.
 
 use std::collections::VecDeque;
 
@@ -16,19 +17,19 @@ use smallvec::SmallVec;
 
 use crate::finish::sync::{Condvar, Mutex};
 
-/// What goes to the queue in order.
+/// An item of a [`SubmitQueue`].
 pub(crate) trait Queued {
-    /// Whether it counts as in flight until it lands.
+    /// Whether it counts as in flight until it is done.
     fn counts_in_flight(&self) -> bool;
 }
 
-/// Items of type `I` that become flights `L`, known to the device by `X`.
+/// Items `I`, which become submissions `L` in flight with wait points `X`.
 #[derive(Debug)]
 pub(crate) struct SubmitQueue<I, L, X> {
     state: Mutex<State<I, L, X>>,
-    /// For the submit thread: something was queued, the turn ended, something landed, or the line was closed.
+    /// Wakes the submit thread: an item was queued, the turn ended, a submission finished, or the queue was closed.
     submit: Condvar,
-    /// For the wait thread: something left that it must see home, or the line was closed.
+    /// Wakes the wait thread: a submission that it must wait for is in flight, or the queue was closed.
     left: Condvar,
     in_flight: usize,
 }
@@ -37,14 +38,14 @@ pub(crate) struct SubmitQueue<I, L, X> {
 struct State<I, L, X> {
     queued: VecDeque<I>,
     flying: VecDeque<InFlight<L, X>>,
-    /// Somebody is at the queue.
+    /// Whether a thread has the turn.
     turn: bool,
-    /// Somebody is queueing items one by one, and nothing may come between them.
+    /// Whether a reservation exists: its items must stay together.
     reserved: bool,
-    /// What has come meanwhile.
+    /// Items that others pushed during the reservation.
     deferred: VecDeque<I>,
     closed: bool,
-    /// The serial of the newest flight.
+    /// The serial of the newest submission in flight.
     started: u64,
 }
 
@@ -53,7 +54,7 @@ struct InFlight<L, X> {
     submission: L,
     index: X,
     serial: u64,
-    /// Whoever submitted it waits for it too.
+    /// The thread that submitted it also waits for it.
     attended: bool,
 }
 
@@ -83,7 +84,8 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         self.submit.notify_one();
     }
 
-    /// Lets the caller queue items one by one with nothing between them; what others push comes behind. `None` where somebody is doing so.
+    /// Lets the caller queue items one by one with nothing between them; items that others push come after. `None` if
+    /// another thread holds the reservation.
     pub(crate) fn reserve(&self) -> Option<Reservation<'_, I, L, X>> {
         let taken = std::mem::replace(&mut self.state.lock().reserved, true);
         (!taken).then(|| Reservation { line: self })
@@ -98,7 +100,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         self.submit.notify_one();
     }
 
-    /// Takes the submit thread's place, if nobody is ahead and, for what flies, there is room.
+    /// Takes the turn on the calling thread, if no item is ahead and, for submissions, there is room in flight.
     pub(crate) fn take_turn(&self, counts_in_flight: bool) -> Option<Turn<'_, I, L, X>> {
         let mut state = self.state.lock();
         let ahead = !state.queued.is_empty() || state.turn || state.reserved;
@@ -106,7 +108,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         let free = !ahead && !full;
         state.turn |= free;
         drop(state);
-        // Lazily: a turn that is made is a turn that ends.
+        // Lazily: dropping a `Turn` ends the turn, so none may be made unless it is taken.
         free.then(|| Turn { line: self })
     }
 
@@ -120,17 +122,17 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         }
     }
 
-    /// The next item, with the turn taken; `None` when the line is closed and empty. For the submit thread.
+    /// The next item, with the turn taken; `None` when the queue is closed and empty. For the submit thread.
     pub(crate) fn next(&self) -> Option<(I, Turn<'_, I, L, X>)> {
         let mut state = self.state.lock();
         loop {
             if let Some(item) = state.take(self.in_flight) {
                 drop(state);
-                // Made outside the lock: letting go of it takes the lock again.
+                // Made outside the lock: dropping a `Turn` takes the lock again.
                 return Some((item, Turn { line: self }));
             }
             if state.ended() {
-                // The wait thread may be asleep waiting for what will not come.
+                // The wait thread may be asleep; nothing else will wake it.
                 self.left.notify_all();
                 return None;
             }
@@ -138,13 +140,14 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         }
     }
 
-    /// As [`SubmitQueue::next`], but never waits: `None` where another thread has the turn, or nothing may leave now.
+    /// As [`SubmitQueue::next`], but never waits: `None` if another thread has the turn, or no item may be submitted
+    /// now.
     pub(crate) fn next_now(&self) -> Option<(I, Turn<'_, I, L, X>)> {
         let item = self.state.lock().take(self.in_flight)?;
         Some((item, Turn { line: self }))
     }
 
-    /// A flight has left. Returns its serial. The caller has the turn.
+    /// Adds a submission in flight and returns its serial. The caller has the turn.
     pub(crate) fn started(&self, submission: L, index: X, attended: bool) -> u64 {
         let mut state = self.state.lock();
         state.started += 1;
@@ -157,7 +160,8 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         serial
     }
 
-    /// The oldest flight that nobody waits for; `None` when the line is closed and empty. For the wait thread.
+    /// The oldest submission in flight that no thread waits for; `None` when the queue is closed and empty. For the
+    /// wait thread.
     pub(crate) fn next_unwaited(&self) -> Option<(X, u64)> {
         let mut state = self.state.lock();
         loop {
@@ -176,8 +180,8 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         self.state.lock().next_unwaited()
     }
 
-    /// Takes the flights up to a serial off the line and makes room for the next ones. Each flight is handed out once, with what the device knows it by. Also
-    /// says whether none is left.
+    /// Removes the submissions up to a serial, which makes room for the next ones. Each is returned once, with its wait
+    /// point. Also returns whether none is left in flight.
     pub(crate) fn finished(&self, through: u64) -> (SmallVec<[(L, X); 2]>, bool) {
         let mut state = self.state.lock();
         let done = state.flying.iter().take_while(|flying| flying.serial <= through).count();
@@ -190,7 +194,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         (finished, idle)
     }
 
-    /// Nothing more will come.
+    /// No more items will be pushed.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.submit.notify_all();
@@ -217,7 +221,7 @@ impl<I: Queued, L, X: Clone> Drop for Reservation<'_, I, L, X> {
     }
 }
 
-/// The right to be at the queue; ends when dropped, also by a panic.
+/// The right to submit; ends when dropped, also by a panic.
 pub(crate) struct Turn<'a, I: Queued, L, X: Clone> {
     line: &'a SubmitQueue<I, L, X>,
 }
@@ -229,7 +233,7 @@ impl<I: Queued, L, X: Clone> Drop for Turn<'_, I, L, X> {
 }
 
 impl<I, L, X> State<I, L, X> {
-    /// Nothing will be submitted any more.
+    /// Whether nothing will be submitted any more.
     fn ended(&self) -> bool {
         self.closed && self.queued.is_empty() && !self.turn && !self.reserved
     }
@@ -243,7 +247,7 @@ impl<I, L, X: Clone> State<I, L, X> {
 }
 
 impl<I: Queued, L, X> State<I, L, X> {
-    /// Takes the first item and the turn, if it may leave now.
+    /// Takes the first item and the turn, if the item may be submitted now.
     fn take(&mut self, in_flight: usize) -> Option<I> {
         let room = self.flying.len() < in_flight;
         let ready = self.queued.front().is_some_and(|item| room || !item.counts_in_flight());

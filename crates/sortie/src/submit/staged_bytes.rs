@@ -1,16 +1,18 @@
-//! The bound of what writes may take: bytes that are held for the device, or wait for their turn.
+//! The bound on staged bytes: data of writes that the device has not executed yet, or that wait for their turn.
 //!
-//! Devices copy the data of a write and move it later. Without a bound they would keep them all. So they are counted, against the memory
-//! budget too, and submitted by themselves when they become too many.
+//! Devices copy the data of a write and execute it later, so without a bound they would keep all of it. The bytes are
+//! counted, also against the memory budget, and when there are too many the writes are submitted.
 
 use std::sync::{Arc, atomic::Ordering};
 
 use crate::metrics::{AtomicCounter, Counters};
 
-/// Most bytes of writes that are kept, but for one write that is longer: enough that submissions of their own do not show (see `docs/reliability.md`).
+/// Most staged bytes, except for a single write that is longer. Large enough that the extra submissions cost nothing
+/// measurable (see `docs/reliability.md`).
 const MOST: u64 = 32 << 20;
 
-/// `Counters::staged_bytes`, and how far it may go. The device's queue subtracts the bytes of writes that the device has taken.
+/// `Counters::staged_bytes` and its limit. The device's queue subtracts the bytes of writes that the device has
+/// executed.
 #[derive(Debug)]
 pub(super) struct StagedBytes {
     counters: Arc<Counters>,
@@ -19,7 +21,7 @@ pub(super) struct StagedBytes {
 
 impl StagedBytes {
     pub(super) fn new(counters: Arc<Counters>, budget: Option<u64>) -> Self {
-        // A quarter, so that writes and what is written to fit beside each other.
+        // A quarter, so that staged writes and the buffers they go to both fit.
         let most = budget.map_or(MOST, |budget| (budget / 4).min(MOST));
         Self { counters, most }
     }
@@ -34,7 +36,7 @@ impl StagedBytes {
         staged > 0 && staged.saturating_add(bytes) > self.most
     }
 
-    /// A write has been given room.
+    /// Counts a write.
     pub(super) fn add(&self, bytes: u64) {
         self.counters.staged_bytes.add(bytes);
     }

@@ -1,4 +1,4 @@
-//! One submission on its way: the commands, and all that must stay alive until they are done.
+//! One submission: its commands, and everything that must stay alive until they are done.
 
 use std::{
     fmt,
@@ -22,73 +22,73 @@ use crate::{
     profile::{Log, Profile, StageKind, WatcherList},
 };
 
-/// One submission, ready to go, by commands `C`.
+/// One submission with its commands `C`, not submitted yet.
 #[derive(Debug)]
 pub(crate) struct ReadySubmission<C> {
     pub(crate) commands: C,
     pub(crate) submission: Submission,
 }
 
-/// One submission of a batch without its commands: who waits for it, and what it holds. A batch that is split makes several.
+/// One submission of a batch without its commands. A split batch has several.
 #[derive(Debug)]
 pub(crate) struct Submission {
-    /// Which submission of its batch it is.
+    /// Its index among the submissions of its batch.
     pub(crate) part: u32,
-    /// Which stretch between the splits of its batch it belongs to.
+    /// Index of the section between explicit splits of the batch that it belongs to.
     pub(crate) section: u32,
-    /// The last one of its batch: landing it ends the batch.
+    /// Whether it is the last of its batch: the batch is done when it is.
     pub(crate) last: bool,
     pub(crate) batch: Arc<BatchState>,
-    /// What it has to do.
+    /// Estimate of its work, to learn costs from.
     pub(crate) estimate: Option<Arc<WorkEstimate>>,
-    /// Whether its pipelines are those of a native replay. Known when it has left.
+    /// Whether it uses the pipelines of a native replay. Set when it is submitted.
     pub(crate) native: bool,
-    /// What it was cut to take at most.
+    /// The time that it was cut to stay under.
     pub(crate) budget: Option<Duration>,
-    /// When it left.
+    /// When it was submitted.
     pub(crate) submitted_at: Option<Moment>,
-    /// Its place in the order in which submissions and writes reach the device. Given when its turn has come.
+    /// Its number in the order in which submissions and writes reach the device. Set when its turn comes.
     pub(crate) order: u64,
 }
 
-/// What a whole batch keeps alive until its last submission has landed.
+/// State that all submissions of a batch share and keep alive until the last one is done.
 #[derive(Debug)]
 pub(crate) struct BatchState {
     pub(crate) completion: Arc<Completion>,
     pub(crate) pins: Pins,
     pub(crate) touches: Arc<[Touch]>,
-    /// Where it was submitted.
+    /// The source line that submitted it.
     at: &'static Location<'static>,
-    /// When it was handed over.
+    /// Orders batches and writes by when they were handed over.
     sequence: Sequence,
-    /// What it reads back, and where its readings look for it. Known before the last submission leaves.
+    /// Its pending readback, and where its readings get the data. Set before the last submission is submitted.
     readback: OnceLock<(Arc<dyn PendingReadback>, Arc<BatchReadback>)>,
-    /// The replay that this is a run of. It keeps its blocks alive, so none are pinned.
+    /// The replay that this is a run of. The replay keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<dyn Replayed>>,
-    /// Where somebody wants to know what it takes.
+    /// Profile log and watchers, if the batch is profiled.
     pub(crate) logged: Option<ProfiledBatch>,
-    /// All went well; its completion is about to be told.
+    /// The batch has succeeded; its completion is set next.
     landed: AtomicBool,
 }
 
-/// A replay, as the runs of it see it.
+/// A replay, as its runs use it.
 pub(crate) trait Replayed: fmt::Debug + Send + Sync {
-    /// What its runs use, by slot.
+    /// The blocks that its runs use, by slot.
     fn blocks(&self) -> &[Option<Arc<Block>>];
 
-    /// A submission has taken longer than its budget.
+    /// A submission took longer than its budget.
     fn set_overran(&self);
 
-    /// Pipelines that have run for the first time when a submission of a native run is done, the last one or not.
+    /// The number of pipelines that ran for the first time in a submission of a native run, the last one or not.
     fn first_runs(&self, last: bool) -> usize;
 }
 
-/// A log of a batch, and who is to hear of it.
+/// The profile log of a batch, and the watchers that get its profile.
 #[derive(Debug)]
 pub(crate) struct ProfiledBatch {
     pub(crate) log: Arc<Log>,
     landing: Arc<BatchReadback>,
-    /// Let go of when the batch is over: they wait for that.
+    /// Dropped when the batch is done: they wait for that.
     watchers: Mutex<WatcherList>,
 }
 
@@ -97,35 +97,36 @@ impl ProfiledBatch {
         Self { log, landing, watchers: Mutex::new(watchers) }
     }
 
-    /// The batch has landed.
+    /// Gives the profile to the watchers. The batch must be done.
     fn tell(&self) {
         let watchers = self.disarm();
         if watchers.is_empty() {
             return;
         }
-        // Copied: what waits to be told must not keep all that the batch reads.
+        // Copied: a queued profile must not keep the whole readback alive.
         let (log, stamps) = (self.log.clone(), self.landing.stamps(&self.log).unwrap_or_default());
         let profile: Arc<dyn Fn() -> Profile + Send + Sync> = Arc::new(move || log.profile(&stamps));
         watchers.iter().for_each(|watcher| watcher.tell(profile.clone()));
     }
 
-    /// Nobody is to be told any more.
+    /// Removes the watchers, so that none gets a profile.
     fn disarm(&self) -> WatcherList {
         std::mem::take(&mut *self.watchers.lock())
     }
 }
 
 impl Drop for BatchState {
-    /// However a batch ends, whoever waits for it hears of it. Landing and failing come first; this is for what went wrong on the way.
+    /// Ensures that every batch completes. `complete` and `fail` normally do so; this covers a submission that was
+    /// dropped without either.
     fn drop(&mut self) {
         if !*self.landed.get_mut() {
-            self.completion.finish(Err(Error::internal("the batch was lost on its way; please report it")));
+            self.completion.finish(Err(Error::internal("the batch was dropped without a result; please report it")));
         }
     }
 }
 
 impl BatchState {
-    /// Of a batch that has pinned nothing yet.
+    /// A batch that has pinned no blocks yet.
     pub(crate) fn new(completion: Arc<Completion>, touches: Arc<[Touch]>, at: &'static Location<'static>) -> Self {
         Self {
             completion,
@@ -140,30 +141,30 @@ impl BatchState {
         }
     }
 
-    /// Keeps the blocks, by slot and then others, and claims those that it overwrites.
+    /// Keeps the blocks alive (by slot, then others) and claims those that the batch overwrites.
     pub(crate) fn pin(&mut self, blocks: Vec<Option<Arc<Block>>>) {
         self.pins.blocks = blocks;
         self.overwritten(None).for_each(|block| block.claim(self.sequence));
     }
 
-    /// Blocks of which nothing is left that was there before the batch, after one of its submissions or all of them.
+    /// Blocks that are fully overwritten by one section of the batch, or by all of it.
     fn overwritten(&self, section: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
         let of = move |touch: &&Touch| section.is_none_or(|section| touch.section == section);
         let overwrites = self.touches.iter().filter(of).filter(|touch| touch.writes && !touch.reads_previous);
         overwrites.filter_map(|touch| self.block(touch.slot))
     }
 
-    /// What it reads back. Once, before the last submission leaves.
+    /// Sets its readback. Once, before the last submission is submitted.
     pub(crate) fn returns(&self, pending: Arc<dyn PendingReadback>, landing: Arc<BatchReadback>) {
         drop(self.readback.set((pending, landing)));
     }
 
-    /// The batch has not left and will not; whoever waits hears of it from somebody else.
+    /// The batch was not submitted and will not be. Its completion is set elsewhere, so dropping this must not set it.
     pub(crate) fn disarm(self) {
         self.landed.store(true, Ordering::Relaxed);
     }
 
-    /// What it uses, by slot.
+    /// The blocks it uses, by slot.
     pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
         match &self.keeps {
             Some(replay) => replay.blocks(),
@@ -197,20 +198,20 @@ impl<C> ReadySubmission<C> {
     }
 }
 
-/// Blocks in use, by slot; the list itself is used again by a later batch.
+/// Blocks in use, by slot. A later batch reuses the list itself.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     pub(crate) blocks: Vec<Option<Arc<Block>>>,
 }
 
-/// Lists kept for later batches: as many as flights can sensibly be under way.
+/// Lists kept for later batches: as many as submissions can sensibly be in flight.
 const SPARES: usize = 16;
-/// A longer list is not kept, as what one large batch took would stay for good; nor one without room.
+/// A longer list is not kept: one large batch would hold its memory for good. Nor is one without capacity.
 const SPARE_SLOTS: usize = 1 << 16;
 static SPARE: Mutex<Vec<Vec<Option<Arc<Block>>>>> = Mutex::new(Vec::new());
 
 impl Pins {
-    /// An empty list, with room if one is to be had.
+    /// An empty list, with capacity if a spare one exists.
     pub(crate) fn spare() -> Vec<Option<Arc<Block>>> {
         SPARE.lock().pop().unwrap_or_default()
     }
@@ -219,7 +220,7 @@ impl Pins {
 impl Drop for Pins {
     fn drop(&mut self) {
         let mut blocks = std::mem::take(&mut self.blocks);
-        // Blocks go back to their pool here, outside the lock.
+        // Blocks return to their pool here, outside the lock.
         blocks.clear();
         let mut spare = SPARE.lock();
         if spare.len() < SPARES && (1..=SPARE_SLOTS).contains(&blocks.capacity()) {
@@ -229,7 +230,7 @@ impl Drop for Pins {
 }
 
 impl Submission {
-    /// The submission is done and what it reads back is mapped. Whoever waits hears of it only after `before`.
+    /// The submission is done and its readback is mapped. `before` runs before the completion is set.
     pub(crate) fn complete(self, before: impl FnOnce()) -> Wakers {
         if !self.last {
             before();
@@ -243,7 +244,7 @@ impl Submission {
         }
         let completion = self.batch.completion.clone();
         self.batch.landed.store(true, Ordering::Relaxed);
-        // Pins go first: whoever hears of completion finds its buffers back in the pool.
+        // Pins are dropped first: a caller that sees the completion finds its buffers back in the pool.
         drop(self);
         before();
         completion.end(Ok(()))
@@ -256,7 +257,8 @@ impl Submission {
             None => error.clone().at(self.batch.at),
         };
         drop(self.batch.logged.as_ref().map(ProfiledBatch::disarm));
-        // A batch refused before its first submission started has had no effect; later parts of a started one are stale.
+        // A batch refused before its first submission has had no effect. Once it has started, the buffers that this and
+        // later submissions write are stale.
         if started || self.part > 0 {
             for touch in self.batch.touches.iter().filter(|touch| touch.writes && touch.section >= self.section) {
                 if let Some(block) = self.batch.block(touch.slot) {
@@ -269,48 +271,49 @@ impl Submission {
         self.batch.completion.end(Err(error.clone()))
     }
 
-    /// It is about to leave, unless the batch is over: an earlier part has failed, or somebody has canceled it.
+    /// Starts it, unless the batch is done: an earlier submission failed, or it was canceled.
     pub(crate) fn begin(self) -> std::result::Result<Self, Wakers> {
         let completion = &self.batch.completion;
         let pending = completion.begin();
         if pending && !completion.canceled().load(Ordering::Relaxed) {
             return Ok(self);
         }
-        // The first part of a batch canceled before it started; a later part of one that is over has no more to say.
+        // The first submission reports that the batch was canceled before it started. Later ones have nothing to
+        // report.
         Err(if pending || self.part == 0 { self.fail(&canceled(), false) } else { Wakers::default() })
     }
 
-    /// How many pipelines of a native replay have run for the first time, now that it is done.
+    /// The number of pipelines of a native replay that ran for the first time in it. It must be done.
     pub(crate) fn first_runs(&self) -> usize {
         let replay = self.batch.keeps.as_ref().filter(|_| self.native);
         replay.map_or(0, |replay| replay.first_runs(self.last))
     }
 
-    /// It is done, as was seen now.
+    /// Logs that it was seen to be done at `now`.
     pub(crate) fn log_finished(&self, now: Instant) {
         if let Some(logged) = &self.batch.logged {
             logged.log.landed(self.part, now);
         }
     }
 
-    /// It has been handed over.
+    /// Logs that it was submitted.
     pub(crate) fn log_submitted(&self, begin: Instant) {
         if let Some(logged) = &self.batch.logged {
             logged.log.stage(StageKind::Submit, self.part, begin, Instant::now());
         }
     }
 
-    /// What must be mapped before it has landed.
+    /// The readback that must be mapped before it completes.
     pub(crate) fn pending_readback(&self) -> Option<&dyn PendingReadback> {
         if self.last { self.batch.readback.get().map(|(pending, _)| &**pending) } else { None }
     }
 
-    /// It is on its way to the device: what it overwrites is no longer what others left behind.
+    /// It was submitted: blocks that it overwrites are no longer poisoned by earlier failures.
     pub(crate) fn overwrite(&self) {
         self.batch.overwritten(Some(self.section)).for_each(|block| block.overwrite(self.order));
     }
 
-    /// Something it needs was poisoned after the batch was checked: by a batch that was queued before it.
+    /// An error if a buffer that it needs was poisoned after the batch was checked, by a batch queued before it.
     pub(crate) fn check(&self) -> Result<()> {
         let needed = self.batch.touches.iter().filter(|touch| touch.section == self.section && touch.reads_previous);
         for touch in needed {
@@ -322,7 +325,7 @@ impl Submission {
     }
 }
 
-/// The error of using a buffer that a failed submission has left behind.
+/// The error of using a buffer that a failed submission has poisoned.
 pub(crate) fn poisoned(cause: Error) -> Error {
     let message = "a buffer holds what a failed submission left behind; write, fill or copy all of it first";
     Error::new(ErrorKind::Poisoned, message).caused_by(cause)

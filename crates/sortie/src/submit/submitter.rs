@@ -1,7 +1,8 @@
-//! Submits what is next, and completes what is done.
+//! Submits queued items and completes finished submissions.
 //!
-//! Submissions leave in the order they were handed over, at most `in_flight` at a time. A [`Driver`] has this done, by threads of its own or not; a blocking
-//! [`Submitter::run`] takes the turn itself when nothing is queued, and waits for its own submission.
+//! Submissions are submitted in the order they were handed over, with at most `in_flight` in flight. A [`Driver`]
+//! decides which threads do this. A blocking [`Submitter::run`] takes the turn itself when nothing is queued, and waits
+//! for its own submission.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -32,10 +33,10 @@ use crate::{
     policy::{Costs, FinishedSubmissions, WorkEstimate},
 };
 
-/// How long one wait sleeps before it looks for a lost device; no effect on the latency of completion.
+/// How long one wait sleeps before it checks for a lost device. Does not affect the latency of completion.
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
-/// The one way to a device's queue.
+/// All access to a device's queue.
 #[derive(Debug)]
 pub(crate) struct Submitter<Q: DeviceQueue> {
     pub(super) device: Q,
@@ -44,24 +45,26 @@ pub(crate) struct Submitter<Q: DeviceQueue> {
     pub(super) lost: Arc<Lost>,
     counters: Arc<Counters>,
     costs: Arc<Costs>,
-    /// What submissions are measured by.
+    /// Measures device times.
     clock: Clock,
     exiting: AtomicBool,
     pub(super) staged: StagedBytes,
-    /// Numbers submissions and writes in the order in which they reach the device. Incremented by the thread that has the turn.
+    /// Numbers submissions and writes in the order in which they reach the device. Incremented by the thread that has
+    /// the turn.
     order: AtomicU64,
 }
 
-/// What has become of a submission that left.
+/// The state of a submission after its turn.
 enum SubmitOutcome<W> {
-    /// It is under way.
+    /// In flight, with its serial.
     InFlight(W, u64),
-    /// It is over, well or not.
+    /// Done, successfully or not.
     Over(Wakers),
 }
 
 impl<Q: DeviceQueue> Quit for Submitter<Q> {
-    /// What is queued is not to start any more; what the device can cancel is canceled, and what is under way elsewhere ends by itself.
+    /// Queued submissions will not start any more. Running work is canceled where the device can; other submissions in
+    /// flight end by themselves.
     fn quit(&self) {
         self.exiting.store(true, Ordering::SeqCst);
         self.device.quit();
@@ -91,7 +94,7 @@ impl<Q: DeviceQueue> Turns for Submitter<Q> {
 }
 
 impl<Q: DeviceQueue> Submitter<Q> {
-    /// Starts the driver; what it starts ends once the queue is closed and empty.
+    /// Starts the driver. Its threads end once the queue is closed and empty.
     pub(crate) fn start(
         device: Q,
         driver: Box<dyn Driver>,
@@ -133,25 +136,25 @@ impl<Q: DeviceQueue> Submitter<Q> {
         self.drain_at_exit();
     }
 
-    /// Lets the caller queue items one by one with nothing between them. `None` where another thread is doing so.
+    /// Lets the caller queue items one by one with nothing between them. `None` if another thread is doing so.
     pub(crate) fn reserve(&self) -> Option<Reservation<'_, QueueItem<Q>, Submission, Q::WaitPoint>> {
         self.queue.reserve()
     }
 
-    /// Ends a reservation: what others have queued meanwhile may leave now.
+    /// Ends a reservation: items that others queued meanwhile may be submitted now.
     pub(crate) fn release(&self, reservation: Reservation<'_, QueueItem<Q>, Submission, Q::WaitPoint>) {
         drop(reservation);
         self.pushed();
         self.drain_at_exit();
     }
 
-    /// Something may leave that could not before. The caller has no turn.
+    /// Something may be submitted that could not before. The caller does not have the turn.
     pub(crate) fn pushed(&self) {
         self.driver.pushed(self);
     }
 
-    /// Fails what was queued after the driver had ended because the process exits: its callers would wait in vain. Either `quit` comes after this look, and the driver finds what
-    /// was queued before, or this thread finds that the process exits.
+    /// Fails items that were queued after the driver ended because the process exits: their callers would never be
+    /// woken. Either `quit` runs after this check and the driver finds the items, or this thread sees `exiting`.
     fn drain_at_exit(&self) {
         while self.exiting.load(Ordering::SeqCst) {
             if !self.take(false) {
@@ -160,13 +163,13 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// Waits for what is queued, or runs it where nothing else would.
+    /// Waits for a queued batch, or runs it on this thread if no other thread would.
     pub(crate) fn wait(&self, completion: &Completion) -> Result<()> {
         self.driver.help(self, &|| completion.is_done());
         completion.wait()
     }
 
-    /// Submits and waits. Goes straight to the device, without another thread, when nothing is ahead of it.
+    /// Submits and waits. Submits on the calling thread when nothing is ahead of it.
     pub(crate) fn run(&self, submission: ReadySubmission<Q::Commands>) -> Result<()> {
         let completion = submission.submission.batch.completion.clone();
         let Some(turn) = self.queue.take_turn(true) else {
@@ -186,7 +189,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         completion.wait()
     }
 
-    /// Nothing more will come: the driver ends when all has landed. Never waits for it.
+    /// No more items will be queued: the driver ends when all submissions are done. Never waits for it.
     pub(crate) fn close(&self) {
         self.queue.close();
     }
@@ -203,7 +206,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// What one turn is for.
+    /// Processes one item. The caller has the turn.
     fn turn(&self, item: QueueItem<Q>) -> Wakers {
         let started = match item {
             QueueItem::Submission(ReadySubmission { commands, submission }) => {
@@ -225,7 +228,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// Our own defects, and those of what a device is reached by, must not end a thread that others wait for: the device counts as lost then.
+    /// A panic, ours or the driver's, must not end a thread that others wait for. The device counts as lost instead.
     fn guarded<R>(&self, run: impl FnOnce() -> R) -> Option<R> {
         let outcome = catch_unwind(AssertUnwindSafe(run));
         if outcome.is_err() {
@@ -241,7 +244,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         mut submission: Submission,
         attended: bool,
     ) -> SubmitOutcome<Q::WaitPoint> {
-        // Also of one that does not start: what its batch has left behind comes after all that was overwritten before.
+        // Numbered even if it does not start: its poison must come after everything that was overwritten before.
         submission.order = self.next_order();
         let _span =
             tracing::debug_span!(target: "sortie", "submit", part = submission.part, last = submission.last).entered();
@@ -267,7 +270,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// A submission has run while it was submitted. What it leaves behind is settled before the next one's turn.
+    /// Completes a submission that ran inside `submit`. Its overwrites and poison are settled before the next turn.
     fn done(&self, submission: Submission, begin: Instant, outcome: Result<()>) -> Wakers {
         submission.overwrite();
         match outcome {
@@ -294,7 +297,8 @@ impl<Q: DeviceQueue> Submitter<Q> {
         self.lost.check()
     }
 
-    /// Sleeps until a submission in flight is done, or a moment has passed; then completes all that is done. True when it is over.
+    /// Sleeps until a submission is done, at most `at_most`, then completes every submission up to it. True if it is
+    /// done.
     fn poll_one(&self, point: &Q::WaitPoint, serial: u64, at_most: Duration) -> bool {
         let mut seen = None;
         match self.device.wait(point, at_most) {
@@ -304,7 +308,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
             Waited::Pending => {}
         }
         let lost = self.lost.check();
-        // A lost device reports nothing that can be believed: all hear of it.
+        // No report of a lost device can be trusted: all submissions in flight fail.
         let through = if lost.is_ok() { serial } else { u64::MAX };
         let now = seen.map_or_else(Instant::now, |seen| seen.at);
         let (finished, idle) = self.queue.finished(through);
@@ -317,7 +321,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
             match &lost {
                 Ok(()) => self.complete(submission),
                 Err(error) => {
-                    // Before the ticket resolves, so that the metrics already count what is retained.
+                    // Before the ticket resolves, so that the metrics already count the retained bytes.
                     self.device.retain(point, &submission.batch);
                     submission.fail(error, true).wake();
                 }
@@ -330,7 +334,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         true
     }
 
-    /// Learns from how long the device had submissions, the last of which has this serial.
+    /// Learns costs from the device time of finished submissions, the last of which has this serial.
     fn measure(&self, finished: &[(Submission, Q::WaitPoint)], serial: u64, seen: Seen, idle: bool) {
         let Some(submitted) = finished.first().and_then(|(submission, _)| submission.submitted_at) else { return };
         let estimates: SmallVec<[Option<&Arc<WorkEstimate>>; 2]> =
@@ -350,7 +354,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// Counts what took longer than it was cut to take.
+    /// Counts a submission that took longer than its budget.
     fn watch(&self, submission: &Submission, time: Duration) {
         if let Some(over) = submission.budget.and_then(|budget| time.checked_sub(budget)) {
             self.counters.overruns.add(1);
@@ -359,10 +363,10 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// A submission that was in flight is done.
+    /// Completes a submission that was in flight and is done.
     fn complete(&self, submission: Submission) {
         match self.device.finished(submission.pending_readback()).and_then(|()| self.lost.check()) {
-            // Before anyone hears of it: a recorder is not behind what a caller sees.
+            // Before the completion is set: a metrics recorder must not lag behind the caller.
             Ok(()) => submission.complete(|| {
                 self.device.reap();
                 self.counters.publish();

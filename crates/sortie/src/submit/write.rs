@@ -1,4 +1,4 @@
-//! Writes outside of batches, in order with submissions, and bounded: see [`StagedBytes`](super::staged::Staged).
+//! Writes outside batches, in order with submissions and bounded by [`StagedBytes`](super::staged_bytes::StagedBytes).
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::{
 use crate::{error::Result, exit, finish::Completion, memory::Block};
 
 impl<Q: DeviceQueue> Submitter<Q> {
-    /// Makes room for a write: submits what is staged when that would be too much, and waits until the device has taken it.
+    /// Makes room for a write: if too many bytes would be staged, submits all writes and waits until the device has
+    /// executed them.
     pub(crate) fn make_room(&self, bytes: u64) {
         if self.staged.is_full(bytes) {
             self.device.reap();
@@ -20,7 +21,8 @@ impl<Q: DeviceQueue> Submitter<Q> {
         }
     }
 
-    /// Submits all writes and waits until the device has taken them. A waker of ours, which others wait for, does not wait.
+    /// Submits all writes and waits until the device has executed them. Does not wait on one of our own threads, which
+    /// others wait for.
     pub(crate) fn flush(&self) {
         let own = exit::is_own();
         match self.queue.take_turn(false) {
@@ -41,13 +43,14 @@ impl<Q: DeviceQueue> Submitter<Q> {
         while !own && self.lost.check().is_ok() && self.device.wait_for_write(SLICE) {}
     }
 
-    /// Bytes of writes that are kept, or wait for their turn.
+    /// Bytes of writes that are staged or wait for their turn.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.device.reap();
         self.staged.bytes()
     }
 
-    /// Makes a write of so many bytes: at once where nothing is ahead of it. What is refused only after it was queued poisons the block.
+    /// Performs a write of `bytes` bytes, at once if nothing is ahead of it. If it fails after it was queued, the block
+    /// is poisoned.
     pub(crate) fn write_in_order(&self, write: Q::Write, bytes: u64, target: WriteTarget) -> Result<()> {
         self.staged.add(bytes);
         let Some(turn) = self.queue.take_turn(false) else {
@@ -65,7 +68,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         self.push([QueueItem::Write(write, None)]);
     }
 
-    /// Does what a write is for without the device's queue, and returns true, if nothing is ahead of it.
+    /// If nothing is ahead, runs `write` in its place in the order, without the device's queue, and returns true.
     pub(crate) fn write_now(&self, target: &WriteTarget, write: impl FnOnce()) -> bool {
         let Some(turn) = self.queue.take_turn(false) else { return false };
         write();
@@ -75,7 +78,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         true
     }
 
-    /// The caller has the turn.
+    /// Performs a write. The caller has the turn.
     fn apply(&self, write: Q::Write, target: Option<&WriteTarget>) -> Result<()> {
         self.device.write(write)?;
         if let Some(target) = target {
@@ -84,7 +87,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         Ok(())
     }
 
-    /// A write whose turn has come. Nobody waits for it, so the block remembers that it failed.
+    /// Performs a queued write. Its caller no longer waits, so a failure poisons the block.
     pub(super) fn write_queued(&self, write: Q::Write, target: Option<&WriteTarget>) {
         if let (Err(error), Some(target)) = (self.apply(write, target), target) {
             let error = Block::blame_import([&target.block], error);

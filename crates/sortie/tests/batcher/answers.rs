@@ -2,10 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use sortie::{
-    Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor,
-    batcher::{DeviceJob, OnDevice, RowReplays, Rows},
-};
+use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor, batcher::{DeviceJob, OnDevice, RowReplays, Rows}};
 
 use crate::{Ask, Triple, devices, one, tripled};
 

@@ -11,10 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{
-    BatchConfig, Batcher, Device, ErrorKind, Fleet,
-    batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture},
-};
+use sortie::{BatchConfig, Batcher, Device, ErrorKind, Fleet, batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture}};
 
 use crate::{Ask, Gate, Triple, one, tripled};
 

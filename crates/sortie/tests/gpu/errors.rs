@@ -1,8 +1,6 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{
-    Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions,
-};
+use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions};
 
 use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 

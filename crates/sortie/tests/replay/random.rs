@@ -3,11 +3,7 @@
 use std::time::Duration;
 
 use proptest::{prelude::*, test_runner::RngSeed};
-use sortie::{
-    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Slot, Tensor,
-    device::Planning,
-    policy::{Split, SubmitPolicy},
-};
+use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Slot, Tensor, device::Planning, policy::{Split, SubmitPolicy}};
 
 use crate::{ADD, drivers};
 

@@ -5,10 +5,7 @@ use std::{
     convert::Infallible,
 };
 
-use sortie::{
-    Device, Stream,
-    stream::{Progress, Sink, Source},
-};
+use sortie::{Device, Stream, stream::{Progress, Sink, Source}};
 
 use super::{devices, noop, numbers, triple};
 

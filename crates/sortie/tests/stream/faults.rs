@@ -6,10 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use sortie::{
-    Device, DeviceOptions, ErrorKind, Stream,
-    stream::{Sink, Source},
-};
+use sortie::{Device, DeviceOptions, ErrorKind, Stream, stream::{Sink, Source}};
 
 use super::{kernel, noop, numbers, on_all, triple, tripled};
 

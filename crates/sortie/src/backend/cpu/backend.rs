@@ -1,9 +1,11 @@
 //! The built-in CPU as a backend.
 //!
-//! A plan, with the payload of the batch, is already what the host can run: [`CpuSubmission`] interprets one submission of it. A second list of commands
-//! would cost more to write than to run, so there is none, and executing a launch is a matter of a few pointers however long the batch is.
+//! The host can interpret a plan directly, together with the [`Resources`] of the batch: [`CpuSubmission`] interprets
+//! one submission of it. A second list of commands would cost more to write than to run, so there is none. Executing a
+//! launch only moves a few pointers, however long the batch is.
 //!
-//! Invariant: what runs has the turn of the submit queue, so one submission runs at a time and nothing waits for memory.
+//! Invariant: the running submission has the turn of the submit queue, so one submission runs at a time and nothing
+//! waits for memory.
 
 use std::{panic::Location, sync::Arc, time::Duration};
 
@@ -29,7 +31,7 @@ use crate::{
     submit::{Driver, Submitter},
 };
 
-/// What the built-in CPU keeps from batch to batch.
+/// State of the built-in CPU that lives from batch to batch.
 pub(crate) struct CpuBackend {
     threads: Arc<CpuThreads>,
     pool: Arc<Pool>,
@@ -38,7 +40,7 @@ pub(crate) struct CpuBackend {
 }
 
 impl CpuBackend {
-    /// Opens it; `driver` runs what is submitted.
+    /// Opens it. `driver` runs the submissions.
     pub(crate) fn open(threads: CpuThreads, args: &OpenArgs<'_>, driver: Box<dyn Driver>) -> Result<OpenBackend> {
         let OpenArgs { info, options, counters, .. } = *args;
         let source = Arc::new(HostMemorySource);
@@ -96,8 +98,8 @@ impl Executor for CpuBackend {
         &self.submitter
     }
 
-    /// Takes what the work needs out of a batch's payload, which is left as empty as a new one but for its blocks: those of its slots, then the
-    /// scratch memory of the plan.
+    /// Takes the contents of a batch's resources, but leaves their blocks: those of the slots, then the scratch memory
+    /// of the plan.
     fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
         let (planned, cuts, log) = (launch.planned, &launch.cuts.list, launch.log().cloned());
         if let Some(log) = &log {
@@ -160,7 +162,7 @@ impl Backend for CpuBackend {
         Ok(FrozenPlan::new(planned.clone(), cuts, resources))
     }
 
-    /// Memory out of the pool has nothing pending on it.
+    /// Memory from the pool has no work pending, so it is written directly.
     fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
         host_memory(block).map(|memory| memory.write(0, data))
     }

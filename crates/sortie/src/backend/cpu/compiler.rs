@@ -1,4 +1,4 @@
-//! Compiles kernels for the built-in CPU: WGSL to programs, tensor programs to native code where there is some.
+//! Compiles kernels for the built-in CPU: WGSL to programs, and tensor programs to native code where it exists.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use crate::{
     metrics::{AtomicCounter, Counters},
 };
 
-/// What kernels of the built-in CPU are compiled with.
+/// Compiles kernels of the built-in CPU.
 #[derive(Debug)]
 pub(crate) struct CpuCompiler {
     pub(crate) limits: Limits,
-    /// Kernels may use only what every device has.
+    /// Kernels may use only features that every device has.
     pub(crate) portable: bool,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl KernelCompiler for CpuCompiler {
-    /// No subgroups, and no numbers of 64 bits. On a portable device no `f16` either.
+    /// No subgroups and no 64-bit numbers. On a portable device no `f16` either.
     fn capabilities(&self) -> Capabilities {
         // WebGPU has `pack2x16float` without `f16`.
         let always = Capabilities::IMMEDIATES | Capabilities::SHADER_FLOAT16_IN_FLOAT32;
@@ -40,7 +40,7 @@ impl KernelCompiler for CpuCompiler {
     fn compile(&self, source: &str, parsed: &Parsed) -> Result<Box<dyn CompiledKernel>> {
         let (start, interface) = (Instant::now(), &parsed.interface);
         if self.portable && interface.immediates.is_some() {
-            // What other devices need where immediates are not native.
+            // The same checks as on devices without native immediates.
             check_hidden_group(interface, &self.limits)?;
             let uniform = immediates_fit_uniform(parsed, self.capabilities());
             check_hidden_immediates(interface, &self.limits, uniform)?;
@@ -52,7 +52,7 @@ impl KernelCompiler for CpuCompiler {
     }
 }
 
-/// What stands for a tensor program: native code, or WGSL where there is none.
+/// The code of a tensor program: native code, or WGSL if there is none.
 pub(crate) fn generate(program: &fuse::Program, caps: &Caps) -> Generated {
     match Native::of(program) {
         Some(native) => {

@@ -42,7 +42,7 @@ impl Runner<'_> {
         let aligned;
         let immediates = match bytemuck::try_cast_slice(bytes) {
             Ok(words) => words,
-            // Bytes may lie anywhere, though allocators are kinder than that.
+            // The bytes may be unaligned, though allocators rarely do that.
             Err(_) => {
                 aligned = bytemuck::pod_collect_to_vec::<u8, u32>(bytes);
                 &aligned
@@ -69,7 +69,7 @@ impl Runner<'_> {
     }
 }
 
-/// Why a kernel ended early.
+/// The error of a kernel that ended early.
 fn halted(halt: Halted, name: &str, threads: &CpuThreads) -> Error {
     match halt {
         Halted::Canceled => canceled_here(),

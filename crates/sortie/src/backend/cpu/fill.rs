@@ -1,6 +1,7 @@
 //! Filling words with a pattern of any length.
 
-/// Repeats the pattern, whole words of it, from the first word on; what does not fit at the end is cut off. No pattern means zeros.
+/// Repeats the pattern, which is whole words, from the first word on and cuts it off at the end. No pattern means
+/// zeros.
 pub(super) fn fill(words: &mut [u32], pattern: &[u8]) {
     match pattern {
         [] => words.fill(0),
@@ -9,7 +10,7 @@ pub(super) fn fill(words: &mut [u32], pattern: &[u8]) {
             let all: &mut [u8] = bytemuck::cast_slice_mut(words);
             let mut done = pattern.len().min(all.len());
             all[..done].copy_from_slice(&pattern[..done]);
-            // What is there is doubled: a few long copies instead of many short ones.
+            // The filled part is doubled each time: a few long copies instead of many short ones.
             while done < all.len() {
                 let more = done.min(all.len() - done);
                 all.copy_within(..more, done);

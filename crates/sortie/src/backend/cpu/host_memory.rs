@@ -1,7 +1,8 @@
-//! Memory of the built-in CPU: words of 32 bits, zeroed when made.
+//! Memory of the built-in CPU: 32-bit words, zeroed on creation.
 //!
-//! Invariant: whoever locks it has the turn of the submit line, or the only handle to its block. So no thread ever waits for the lock, and
-//! no order of locks can be wrong; it is there so that the compiler can check exclusive access.
+//! Invariant: a thread that locks it has the turn of the submit queue, or the only handle to its block. So no thread
+//! ever waits for the lock, and no lock order can be wrong. The lock exists so that the compiler can check exclusive
+//! access.
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -16,7 +17,7 @@ pub(crate) struct HostMemory {
 }
 
 impl HostMemory {
-    /// `bytes` of zeros, rounded up to whole words. The system hands them out page by page, as they are touched.
+    /// `bytes` of zeros, rounded up to whole words. The system allocates the pages as they are touched.
     fn new(bytes: u64) -> Result<Self> {
         let words = usize::try_from(bytes.div_ceil(4)).ok().and_then(|len| bytemuck::try_zeroed_slice_box(len).ok());
         let words = words.ok_or_else(|| {
@@ -32,7 +33,7 @@ impl HostMemory {
         self.words.lock()
     }
 
-    /// Puts data at a whole word, padded with zeros to the next one.
+    /// Writes data at a word boundary, padded with zeros to the next one.
     pub(crate) fn write(&self, start: u64, data: &[u8]) {
         let mut words = self.lock();
         let all: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
@@ -42,7 +43,7 @@ impl HostMemory {
         all[end..end.next_multiple_of(4)].fill(0);
     }
 
-    /// Zeros the first bytes, in whole words.
+    /// Zeroes the first bytes, in whole words.
     pub(crate) fn zero(&self, bytes: u64) {
         self.lock()[..index(bytes.div_ceil(4))].fill(0);
     }

@@ -1,4 +1,4 @@
-//! The compiled form of a kernel on the built-in CPU: a program that was WGSL, or native code.
+//! The compiled form of a kernel on the built-in CPU: a program compiled from WGSL, or native code.
 
 use std::any::Any;
 
@@ -29,7 +29,7 @@ impl CpuKernel {
         compiled.downcast_ref().ok_or_else(|| Error::internal("the built-in CPU was given a kernel of another backend"))
     }
 
-    /// For each piece of memory that it is lent, which of the interface's bindings it is.
+    /// For each memory range that a dispatch passes to it, the binding of the interface.
     #[inline]
     pub(crate) fn slots(&self) -> &[SlotBinding] {
         match self {
@@ -39,17 +39,17 @@ impl CpuKernel {
     }
 }
 
-/// A program, and how the interface's bindings become its slots.
+/// A program, and the mapping from the interface's bindings to its slots.
 #[derive(Debug)]
 pub(crate) struct CpuProgram {
     pub(crate) program: Program,
-    /// For each slot of the program, which of the interface's bindings it is. A binding that the kernel does not use has no slot.
+    /// For each slot of the program, the binding of the interface. A binding that the kernel does not use has no slot.
     slots: Vec<SlotBinding>,
-    /// Findings name its lines.
+    /// For the line numbers in findings.
     source: Box<str>,
 }
 
-/// What a slot takes.
+/// The binding of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotBinding {
     /// The index of a binding in the interface, and of its access in a dispatch.
@@ -79,7 +79,7 @@ impl CpuProgram {
         Ok(Self { program, slots, source: source.into() })
     }
 
-    /// What was found, with its line.
+    /// The message of a finding, with its line.
     pub(crate) fn describe(&self, finding: &RaceReport) -> String {
         match line(&self.source, finding.span) {
             Some(line) => format!("{} at line {line}", finding.message),

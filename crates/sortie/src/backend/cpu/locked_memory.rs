@@ -1,6 +1,6 @@
-//! All memory of a batch, locked piece by piece as a submission comes to use it, and lent to one op after the other.
+//! All memory of a batch. Each block is locked when a submission first uses it, and lent to one op after the other.
 //!
-//! A lock is taken once per submission and piece, not once per op: an op only splits what is locked already.
+//! A lock is taken once per submission and block, not once per op: an op only splits memory that is locked already.
 //!
 //! A kernel is lent each buffer either read-only, or in disjoint parts to write. Recording refuses other bindings, as
 //! wgpu would. So no two writers share memory, and no `unsafe` is needed.
@@ -19,13 +19,13 @@ use crate::{
 };
 
 pub(super) struct LockedMemory<'a> {
-    /// For each slot the block that it lies on.
+    /// The block of each slot.
     memory: &'a [MemoryId],
-    /// By block: those of the slots, then the scratch memory of the plan.
+    /// By block: slots first, then the scratch memory of the plan.
     locked: SmallVec<[Locked<'a>; 16]>,
 }
 
-/// The memory of one block, locked once it is used.
+/// The memory of one block, locked at its first use.
 struct Locked<'a> {
     memory: Option<&'a HostMemory>,
     words: Option<MutexGuard<'a, Box<[u32]>>>,
@@ -39,7 +39,7 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// Where an access lies: words of a block.
+/// The range of an access, in words of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WordRange {
     block: usize,
@@ -47,12 +47,12 @@ pub(super) struct WordRange {
     end: usize,
 }
 
-/// What one slot of a program is lent.
+/// The memory that one slot of a program gets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BindingRange {
     pub(super) place: WordRange,
     pub(super) writes: bool,
-    /// Which slot.
+    /// The slot's number.
     pub(super) slot: usize,
 }
 
@@ -71,7 +71,7 @@ impl<'a> LockedMemory<'a> {
         WordRange { block, start: index(access.start / 4), end: index(access.end / 4) }
     }
 
-    /// Zeros scratch from its beginning.
+    /// Zeroes scratch memory from its start.
     pub(super) fn zero(&mut self, scratch: MemoryId, bytes: u64) {
         let place = WordRange { block: scratch.0 as usize, start: 0, end: index(bytes.div_ceil(4)) };
         self.words(place).fill(0);
@@ -81,7 +81,7 @@ impl<'a> LockedMemory<'a> {
         &mut self.locked[place.block].lock()[place.start..place.end]
     }
 
-    /// Copies between two places of equal length, also of one block.
+    /// Copies between two ranges of equal length, also within one block.
     pub(super) fn copy(&mut self, from: WordRange, to: WordRange) {
         self.lock(from.block);
         self.lock(to.block);
@@ -97,13 +97,14 @@ impl<'a> LockedMemory<'a> {
         target[to.start..to.end].copy_from_slice(&source[from.start..from.end]);
     }
 
-    /// Lends a dispatch its memory. Of one block it either only reads, or writes places that lie apart: that was checked while recording.
+    /// Lends a dispatch its memory. It either only reads a block, or writes disjoint ranges of it: this was checked
+    /// while recording.
     #[inline]
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[BoundMemory<'_>; 8]> {
         for range in &*loans {
             self.lock(range.place.block);
         }
-        // By block, then place: each is split off what lies behind the last one.
+        // Sorted by block, then start: each range is split off the memory after the previous one.
         loans.sort_unstable_by_key(|range| (range.place.block, range.place.start));
         let mut bound = SmallVec::new();
         bound.resize_with(loans.len(), || BoundMemory::Read(&[]));
@@ -132,7 +133,7 @@ impl<'a> LockedMemory<'a> {
     }
 }
 
-/// Lends places of one block that lie apart, in order.
+/// Lends disjoint ranges of one block, in order.
 fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[BindingRange], bound: &mut [BoundMemory<'m>]) {
     let mut passed = 0;
     for BindingRange { place, slot, .. } in loans {

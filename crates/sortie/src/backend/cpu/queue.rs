@@ -1,4 +1,4 @@
-//! The queue of the built-in CPU: what is submitted runs there and then, on the thread that has the turn.
+//! The queue of the built-in CPU: a submission runs immediately, on the thread that has the turn.
 //!
 //! The submission is settled (poison, readings, pins) before the turn ends; only wakers run after it. So one submission
 //! runs at a time, and memory from the pool has no work pending.
@@ -28,12 +28,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct CpuQueue {
     counters: Arc<Counters>,
-    /// What runs.
+    /// The completion of the running submission.
     running: Mutex<Option<Arc<Completion>>>,
     exiting: AtomicBool,
 }
 
-/// A write to the host's own memory that waits for its turn.
+/// A write to host memory that waits for its turn.
 #[derive(Debug)]
 pub(crate) struct CpuWrite {
     block: Arc<Block>,
@@ -61,13 +61,13 @@ impl DeviceQueue for CpuQueue {
         self.counters.submissions.add(1);
         let (blocks, completion) = (batch.blocks(), &batch.completion);
         *self.running.lock() = Some(completion.clone());
-        // Set before `exiting` is read: either `quit` finds it running, or this thread finds that the process exits.
+        // Set before `exiting` is read: either `quit` finds it running, or this thread sees that the process exits.
         if self.exiting.load(Ordering::SeqCst) {
             completion.cancel();
         }
         let begin = Instant::now();
         self.counters.in_flight.add(1);
-        // It may be the caller's own thread, which a defect of ours must not take down.
+        // This may be the caller's own thread, which a panic of ours must not end.
         let ran = catch_unwind(AssertUnwindSafe(|| work.run(blocks, completion.canceled())));
         self.counters.in_flight.sub(1);
         drop(self.running.lock().take());
@@ -102,7 +102,7 @@ impl DeviceQueue for CpuQueue {
 }
 
 impl Submitter<CpuQueue> {
-    /// Writes to the host's own memory, in order with submissions.
+    /// Writes to host memory, in order with submissions.
     pub(crate) fn store(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
         let (target, memory) = (WriteTarget::new(block, whole), host_memory(block)?);
         if self.write_now(&target, || memory.write(start, data)) {

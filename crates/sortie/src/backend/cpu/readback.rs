@@ -1,4 +1,4 @@
-//! What the submissions of a batch on the built-in CPU have read: one list of words for each read, copied once.
+//! Readback of a batch on the built-in CPU: one list of words per read, copied once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,12 +9,13 @@ use crate::{
     finish::{PendingReadback, ReadReady},
 };
 
-/// Filled while the batch runs, by the place that each read was given when it was recorded; then read by its readings.
+/// Filled while the batch runs, then read by its readings. Each read is identified by the offset that it got when it
+/// was recorded.
 #[derive(Debug, Default)]
 pub(crate) struct CpuReadback {
-    /// By place once the batch is done.
+    /// Sorted by offset once the batch is done.
     reads: Mutex<Vec<(u64, Vec<u32>)>>,
-    /// More than one reading asks for the same read: none of them may take it.
+    /// Several readings use the same read: none of them may move the data out.
     shared: bool,
 }
 
@@ -35,7 +36,7 @@ impl CpuReadback {
 }
 
 impl PendingReadback for CpuReadback {
-    /// It is the host's own memory.
+    /// Host memory needs no mapping.
     fn mapped(&self) -> Option<bool> {
         Some(true)
     }
@@ -51,7 +52,7 @@ impl PendingReadback for CpuReadback {
 impl ReadReady for CpuReadback {
     fn with(&self, at: u64, bytes: usize, then: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.with_words(at, |words| then(&bytemuck::cast_slice::<u32, u8>(words)[..bytes]))
-            .ok_or_else(|| Error::internal("a batch landed without the data it reads"))
+            .ok_or_else(|| Error::internal("a batch finished without its readback"))
     }
 
     fn take(&self, at: u64) -> Option<Vec<u32>> {

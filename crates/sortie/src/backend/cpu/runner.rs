@@ -1,4 +1,4 @@
-//! One submission of a plan, run on the host.
+//! Runs one submission of a plan on the host.
 
 use std::{
     fmt,
@@ -29,11 +29,11 @@ use crate::{
 pub(crate) struct CpuSubmission {
     pub(super) batch: Arc<CpuBatch>,
     pub(super) cut: Cut,
-    /// Which submission of its batch it is.
+    /// Its index among the submissions of its batch.
     pub(super) part: u32,
 }
 
-/// What all submissions of a batch share: the plan, and what it refers to.
+/// The plan, memory and data that all submissions of a batch share.
 pub(super) struct CpuBatch {
     pub(super) planned: Arc<CachedPlan>,
     source: CpuSource,
@@ -44,17 +44,17 @@ pub(super) struct CpuBatch {
     log: Option<Arc<Log>>,
 }
 
-/// What a plan refers to.
+/// The memory and data that a plan refers to.
 #[expect(clippy::large_enum_variant, reason = "there is one for each batch, and it is never moved again")]
 pub(super) enum CpuSource {
-    /// Of a batch. Without its blocks, which the flight holds.
+    /// Of a batch. Without its blocks, which its [`BatchState`](crate::submit::BatchState) holds.
     Batch(Resources),
-    /// Of a replay, and of one run of it.
+    /// Of one run of a replay.
     Replay(Arc<FrozenPlan>, RunArgs),
 }
 
 impl CpuSource {
-    /// Takes all of the payload but its blocks.
+    /// Takes everything from the resources except the blocks.
     pub(super) fn take(resources: &mut Resources) -> Self {
         let mut taken = SPARE.lock().pop().unwrap_or_default();
         std::mem::swap(&mut taken, resources);
@@ -83,7 +83,7 @@ impl CpuBatch {
         }
     }
 
-    /// The run of a replay that it is of, if it is.
+    /// The arguments of the run, if it is a run of a replay.
     fn run(&self) -> Option<&RunArgs> {
         match &self.source {
             CpuSource::Batch(_) => None,
@@ -100,9 +100,9 @@ impl CpuBatch {
     }
 }
 
-/// Payloads kept for later batches: as many as may sensibly be under way.
+/// Resources kept for later batches: as many as batches can sensibly be in flight.
 const SPARES: usize = 16;
-/// One that has held more is not kept: what one large batch took would stay for good.
+/// Larger ones are not kept: one large batch would hold its memory for good.
 const SPARE_OPS: usize = 1 << 16;
 const SPARE_BYTES: usize = 1 << 20;
 static SPARE: Mutex<Vec<Resources>> = Mutex::new(Vec::new());
@@ -111,7 +111,7 @@ impl Drop for CpuBatch {
     fn drop(&mut self) {
         let CpuSource::Batch(resources) = &mut self.source else { return };
         let mut resources = std::mem::take(resources);
-        // Kernels may go here: outside the lock.
+        // This may drop kernels, so it runs outside the lock.
         resources.clear();
         let bytes = resources.uploads.capacity().max(resources.immediates.capacity());
         if bytes > SPARE_BYTES || resources.names.room() > SPARE_OPS {
@@ -125,7 +125,8 @@ impl Drop for CpuBatch {
 }
 
 impl CpuSubmission {
-    /// Runs it on the calling thread, until it is done or `canceled` is set. `blocks` are those that encoding left in the payload.
+    /// Runs it on the calling thread until it is done or `canceled` is set. `blocks` are those that `execute` left in
+    /// the resources.
     pub(crate) fn run(&self, blocks: &[Option<Arc<Block>>], canceled: &AtomicBool) -> Result<()> {
         let batch = &*self.batch;
         let placed = PlacedPlan {
@@ -162,7 +163,7 @@ pub(super) struct Runner<'a> {
     pub(super) memory: LockedMemory<'a>,
     pub(super) canceled: &'a AtomicBool,
     counts: StepCounts,
-    /// Present when the batch is profiled.
+    /// Set if the batch is profiled.
     timer: Option<CpuTimer<'a>>,
 }
 
@@ -175,7 +176,7 @@ impl Interpreter for Runner<'_> {
         let placed = self.placed;
         let (plan, resources) = (placed.plan(), placed.resources);
         match step {
-            // There are none here, and steps run in order.
+            // The CPU has no hidden parameters, and steps run in order.
             Step::Params | Step::Barrier(_) => {}
             Step::Dispatch(id) => {
                 self.counts.count(Lane::Compute);
@@ -226,14 +227,14 @@ impl Interpreter for Runner<'_> {
 }
 
 impl Runner<'_> {
-    /// Overwrites memory with as much of the data as fits.
+    /// Overwrites the whole range with the start of `data`.
     fn put(&mut self, to: &Access, data: &[u8]) {
         let to = self.memory.place(to);
         let words: &mut [u8] = bytemuck::cast_slice_mut(self.memory.words(to));
         words.copy_from_slice(&data[..words.len()]);
     }
 
-    /// Brings memory back to the caller.
+    /// Copies memory to the readback.
     fn read(&mut self, from: &Access, at: u64) -> Result<()> {
         self.counts.count(Lane::Transfer);
         self.counts.bytes_read += from.end - from.start;
@@ -245,17 +246,17 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Tells an error which op it is of.
+    /// Adds the op to an error.
     #[cold]
     fn attach(&self, op: u32, error: Error) -> Error {
         self.placed.resources.names.attach(self.placed.planned.origin(op as usize), error)
     }
 }
 
-/// What a submission has done, as a wgpu device would count it.
+/// Counts the steps of a submission as a wgpu device would.
 #[derive(Default)]
 struct StepCounts {
-    /// A pass is open: it would be, were there passes.
+    /// A pass would be open on a wgpu device.
     open: bool,
     passes: u64,
     dispatches: u64,

@@ -1,4 +1,4 @@
-//! Who runs kernels, and how.
+//! The threads that run kernels, and the limits and checks they run with.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) struct CpuThreads {
     pub(super) threads: Threads,
     budget: Option<Duration>,
-    /// Every dispatch is watched, for these.
+    /// Race checks for every dispatch, if on.
     pub(super) checks: Option<Checks>,
 }
 
@@ -30,7 +30,7 @@ impl CpuThreads {
         self.threads.count()
     }
 
-    /// When a dispatch that starts now is over budget. The clock is asked only where there is one.
+    /// The deadline of a dispatch that starts now. Reads the clock only if there is a budget.
     #[inline]
     pub(super) fn deadline(&self) -> Option<std::time::Instant> {
         self.budget.and_then(|budget| Instant::now().checked_add(budget)).map(Instant::to_std)

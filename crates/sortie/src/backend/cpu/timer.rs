@@ -1,4 +1,4 @@
-//! Times of steps on the host.
+//! Times the steps of a submission on the host.
 
 use sortie_plan::StepId;
 
@@ -13,7 +13,7 @@ pub(super) struct CpuTimer<'a> {
     part: u32,
     ran: Vec<ExecutedStep>,
     between: Vec<TimedSteps>,
-    /// When the last one ended, in nanoseconds since the log began.
+    /// When the last step ended, in nanoseconds since the log began.
     last: u64,
 }
 
@@ -23,7 +23,7 @@ impl<'a> CpuTimer<'a> {
         Self { log, part, ran, between, last: log.since(Instant::now()) }
     }
 
-    /// Apart, so that running without a profile does not carry it along.
+    /// Out of line, so that running without a profile does not pay for it.
     #[cold]
     pub(super) fn executed(&mut self, step: StepId) {
         let now = self.log.since(Instant::now());

@@ -1,4 +1,4 @@
-//! What stands for Vulkan where wgpu has none: no replay is native.
+//! Replaces the Vulkan module on platforms where wgpu has no Vulkan: no replay is native.
 
 use std::sync::Arc;
 

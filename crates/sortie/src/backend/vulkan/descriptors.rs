@@ -1,4 +1,4 @@
-//! Descriptor sets of a native replay, found again by what they bind.
+//! Descriptor sets of a native replay, cached by their bindings.
 
 use ash::vk;
 use rustc_hash::FxHashMap;
@@ -10,19 +10,19 @@ use crate::{
     error::Result,
 };
 
-/// What a set binds.
+/// The bindings of a set.
 pub(super) type SlotOffsets = SmallVec<[(BoundRange, vk::Buffer); 8]>;
-/// The layout, and what is bound.
+/// The layout, and the bound ranges.
 type SetKey = (u64, SmallVec<[BoundRange; 8]>);
 
-/// The sets that a replay has so far. Their pools belong to the replay.
+/// The sets of a replay so far. Their pools belong to the replay.
 #[derive(Default)]
 pub(super) struct Descriptors {
     sets: FxHashMap<SetKey, vk::DescriptorSet>,
 }
 
 impl Descriptors {
-    /// A set that binds these places.
+    /// A set with these bindings.
     pub(super) fn set(
         &mut self,
         into: &mut VulkanReplay,
@@ -52,20 +52,20 @@ impl Descriptors {
                     .buffer_info(info)
             })
             .collect();
-        // SAFETY: the set is new, and the buffers are alive as long as it is used.
+        // SAFETY: the set is new, and the buffers live as long as it is used.
         unsafe { into.device.update_descriptor_sets(&writes, &[]) };
         self.sets.insert(key, set);
         Ok(set)
     }
 }
 
-/// A new set, out of a new pool when the last one is full.
+/// A new set, from a new pool when the last one is full.
 fn allocate(into: &mut VulkanReplay, layout: vk::DescriptorSetLayout) -> Result<vk::DescriptorSet> {
     const SETS: u32 = 512;
     let layouts = [layout];
     if let Some(pool) = into.descriptors.last() {
         let info = vk::DescriptorSetAllocateInfo::default().descriptor_pool(*pool).set_layouts(&layouts);
-        // SAFETY: pool and layout are this device's, and nobody else uses the pool.
+        // SAFETY: pool and layout belong to this device, and only this thread uses the pool.
         match unsafe { into.device.allocate_descriptor_sets(&info) } {
             Ok(sets) => return Ok(sets[0]),
             Err(vk::Result::ERROR_OUT_OF_POOL_MEMORY | vk::Result::ERROR_FRAGMENTED_POOL) => {}
@@ -80,7 +80,7 @@ fn allocate(into: &mut VulkanReplay, layout: vk::DescriptorSetLayout) -> Result<
     ]
     .map(|(ty, each)| vk::DescriptorPoolSize { ty, descriptor_count: SETS * each });
     let info = vk::DescriptorPoolCreateInfo::default().max_sets(SETS).pool_sizes(&sizes);
-    // SAFETY: the device is alive. The second call is as the first one.
+    // SAFETY: the device is alive. For the second call see above.
     unsafe {
         let pool = into.device.create_descriptor_pool(&info, None).map_err(refused)?;
         into.descriptors.push(pool);

@@ -39,30 +39,30 @@ use crate::{
 
 type Api = wgpu::hal::api::Vulkan;
 
-/// A recording as Vulkan has it.
+/// A replay recorded for Vulkan.
 pub(crate) struct VulkanReplay {
     device: ash::Device,
     pool: vk::CommandPool,
-    /// One for each submission.
+    /// One per submission.
     commands: Vec<vk::CommandBuffer>,
     descriptors: Vec<vk::DescriptorPool>,
-    /// Those that it uses; a later recording of the same replay may use them too.
+    /// The pipelines it uses. A later recording of the same replay may use them too.
     pipelines: Pipelines,
     counts: NativeCounts,
-    /// For runs that need nothing of wgpu's, on a device of our own.
+    /// For runs that do not need wgpu, on a device of our own.
     direct: Option<DirectQueue>,
     /// Keeps the device alive; dropped last.
     _gpu: wgpu::Device,
 }
 
-/// Writes replays down for Vulkan.
+/// Records replays for Vulkan.
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
     fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
         let plan = &frozen.planned.plan;
         let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
-        // SAFETY: nothing is done with it.
+        // SAFETY: only its presence is checked.
         let vulkan = unsafe { gpu.as_hal::<Api>() }.is_some();
         vulkan && !frozen.cuts().is_empty() && plain
     }
@@ -90,7 +90,7 @@ impl VulkanReplay {
         let device = hal.raw_device().clone();
         let target = SpirvTarget::of(&hal, gpu);
         let info = vk::CommandPoolCreateInfo::default().queue_family_index(hal.queue_family_index());
-        // SAFETY: the device is alive; the family is that of its queue.
+        // SAFETY: the device is alive, and the family is that of its queue.
         let pool = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
         let queue = hal.raw_queue();
         drop(hal);
@@ -108,7 +108,8 @@ impl VulkanReplay {
         let mut writer = Writer::new(on, frozen, target, known, &mut replay);
         writer.find_buffers()?;
         writer.compile()?;
-        // A destroyed device frees its buffers, and Vulkan must not be given what is freed. Not while this one is held.
+        // A destroyed device frees its buffers, and Vulkan must not be given freed ones. wgpu frees none while this is
+        // held.
         // SAFETY: nothing is destroyed through the guard.
         let Some(held) = (unsafe { on.first_buffer.as_hal::<Api>() }) else { return Err(gone()) };
         writer.write()?;
@@ -127,8 +128,8 @@ impl NativeReplay for VulkanReplay {
     }
 
     fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
-        // SAFETY: nothing else is done with this encoder; its command buffer is being recorded and is not ended here. The secondary is
-        // executable, may be pending more than once at a time, and is of the same device and queue family.
+        // SAFETY: this encoder is used for nothing else; its command buffer is being recorded and is not ended here.
+        // The secondary is executable, allows simultaneous use, and belongs to the same device and queue family.
         let recorded = unsafe {
             encoder.as_hal_mut::<Api, _, _>(|encoder| {
                 let raw = encoder.map(|encoder| encoder.raw_handle());
@@ -153,7 +154,8 @@ impl NativeReplay for VulkanReplay {
 impl Drop for VulkanReplay {
     fn drop(&mut self) {
         let _inside = exit::enter();
-        // SAFETY: all of it was made by this device, which lives; whoever submitted the commands held this until they were done.
+        // SAFETY: all objects were created by this device, which is alive. The submitter held this until the commands
+        // were done.
         unsafe {
             self.device.destroy_command_pool(self.pool, None);
             self.descriptors.iter().for_each(|pool| self.device.destroy_descriptor_pool(*pool, None));
@@ -177,7 +179,7 @@ fn gone() -> Error {
 
 /// Vulkan's handle of a block's buffer.
 fn raw(block: &Block) -> vk::Buffer {
-    // SAFETY: the handle is not destroyed; who uses it holds the block.
+    // SAFETY: the handle is not destroyed, because its user holds the block.
     unsafe {
         let buffer = buffer(block).ok().and_then(|buffer| buffer.as_hal::<Api>());
         buffer.map_or(vk::Buffer::null(), |buffer| buffer.raw_handle())

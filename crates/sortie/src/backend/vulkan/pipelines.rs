@@ -1,7 +1,9 @@
-//! Kernels as Vulkan has them. wgpu does not show its pipelines, so a native replay has its own, compiled from the same words for an equal layout.
+//! Vulkan pipelines of kernels. wgpu does not expose its own, so a native replay has its own, compiled from the same
+//! SPIR-V for an equal layout.
 //!
-//! What differs from wgpu's: the pipeline cache, whose handle wgpu does not show either. Pipelines are kept by the recording that uses them and
-//! passed on to the next one of the same replay, so recording anew compiles nothing that has been compiled.
+//! The only difference from wgpu's is the pipeline cache, whose handle wgpu does not expose either. A recording keeps
+//! the pipelines it uses and passes them on to the next recording of the same replay, so rerecording compiles nothing
+//! twice.
 
 use std::{ffi::CString, sync::Arc};
 
@@ -17,23 +19,23 @@ use crate::{
     kernel::Kernel,
 };
 
-/// Stages that immediates are declared for: wgpu names all of them.
+/// Stages that immediates are declared for: all of them, as in wgpu.
 pub(super) const IMMEDIATE_STAGES: vk::ShaderStageFlags = vk::ShaderStageFlags::ALL;
 
-/// A variant of a kernel. Everything in it is destroyed with it.
+/// The pipeline of a kernel variant. Everything in it is destroyed with it.
 pub(super) struct VulkanPipeline {
     device: ash::Device,
     pub(super) raw: vk::Pipeline,
     pub(super) layout: vk::PipelineLayout,
-    /// By number of the group.
+    /// By group number.
     pub(super) sets: Vec<vk::DescriptorSetLayout>,
 }
 
-/// Variants by kernel, and whether they are wrapped.
+/// Pipelines by kernel, and whether the variant is wrapped.
 pub(super) type Pipelines = FxHashMap<(u64, bool), Arc<VulkanPipeline>>;
 
 impl VulkanPipeline {
-    /// Compiles a variant, which wgpu has compiled before.
+    /// Compiles a variant that wgpu has compiled before.
     pub(super) fn new(
         device: &ash::Device,
         target: &SpirvTarget,
@@ -47,7 +49,7 @@ impl VulkanPipeline {
         let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
-        // Complete or not, what is there goes with it.
+        // Complete or not, dropping it destroys the objects created so far.
         let mut made = Self {
             device: device.clone(),
             raw: vk::Pipeline::null(),
@@ -74,7 +76,7 @@ impl VulkanPipeline {
         let ranges = [vk::PushConstantRange { stage_flags: IMMEDIATE_STAGES, offset: 0, size }];
         let ranges = if known.immediates { &ranges[..] } else { &[] };
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&made.sets).push_constant_ranges(ranges);
-        // SAFETY: the set layouts are this device's.
+        // SAFETY: the set layouts belong to this device.
         made.layout = unsafe { device.create_pipeline_layout(&info, None) }.map_err(refused)?;
 
         let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
@@ -82,7 +84,7 @@ impl VulkanPipeline {
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         let entry =
             CString::new(kernel.entry()).map_err(|_| Error::internal("an entry point with a zero in its name"))?;
-        // SAFETY: naga wrote the module from what it has validated; it is destroyed once the pipeline is there.
+        // SAFETY: naga wrote the module from a validated one. It is destroyed once the pipeline exists.
         made.raw = unsafe {
             let module = device.create_shader_module(&info, None).map_err(refused)?;
             let stage = vk::PipelineShaderStageCreateInfo::default()
@@ -102,7 +104,8 @@ impl VulkanPipeline {
 impl Drop for VulkanPipeline {
     fn drop(&mut self) {
         let _inside = exit::enter();
-        // SAFETY: all of it was made by this device, which its holder keeps alive, as it keeps this while commands that use it may run.
+        // SAFETY: all objects were created by this device. The owner keeps the device alive, and keeps this while
+        // commands that use it may run.
         unsafe {
             self.device.destroy_pipeline(self.raw, None);
             self.device.destroy_pipeline_layout(self.layout, None);
@@ -111,7 +114,7 @@ impl Drop for VulkanPipeline {
     }
 }
 
-/// wgpu numbers the bindings of a group anew, without gaps, in the order of their numbers. Signatures are in that order.
+/// wgpu renumbers the bindings of a group without gaps, in the order of their numbers. Signatures are in that order.
 fn bindings(numbered: &FxHashMap<u32, &Arc<GroupLayout>>) -> spv::BindingMap {
     let each = numbered.iter().flat_map(|(group, layout)| {
         (0..).zip(layout.signature()).map(|(binding, one)| {

@@ -1,8 +1,8 @@
-//! What kernels are compiled for: the options that wgpu-hal gives naga for this device.
+//! The SPIR-V target of kernels: the options that wgpu-hal gives naga for this device.
 //!
-//! Both paths hand the driver the same words, so a native replay runs the code that an encoded run does. wgpu-hal keeps its options to itself,
-//! so each one is decided again here by its rule (`device_from_raw` in `vulkan/adapter.rs` of wgpu-hal 30). The test `corpus` compares what the two
-//! paths give the driver, kernel by kernel.
+//! Both paths give the driver the same words, so a native replay runs the same code as an encoded run. wgpu-hal does
+//! not expose its options, so each one is decided again here by the same rule (`device_from_raw` in `vulkan/adapter.rs`
+//! of wgpu-hal 30). The test `corpus` compares the words of both paths, kernel by kernel.
 
 use ash::vk;
 use naga::{
@@ -11,7 +11,7 @@ use naga::{
 };
 use wgpu::hal::vulkan::Device;
 
-/// Qualcomm's, as PCI has it.
+/// Qualcomm's PCI vendor id.
 const QUALCOMM: u32 = 0x5143;
 
 pub(super) struct SpirvTarget {
@@ -32,7 +32,7 @@ impl SpirvTarget {
             },
             flags: flags(hal, &supported),
             fake_missing_bindings: false,
-            // Of each kernel.
+            // Set for each kernel.
             binding_map: spv::BindingMap::default(),
             capabilities: Some(capabilities(features, &supported).into_iter().collect()),
             bounds_check_policies: BoundsCheckPolicies {
@@ -49,7 +49,7 @@ impl SpirvTarget {
             ray_query_initialization_tracking: true,
             trace_ray_argument_validation: true,
             use_storage_input_output_16: features.contains(wgpu::Features::SHADER_F16) && supported.io16,
-            // wgpu has it for sources in text; ours are modules.
+            // wgpu sets it for sources in text; ours are modules.
             debug_info: None,
             task_dispatch_limits: Some(TaskDispatchLimits {
                 max_mesh_workgroups_per_dim: gpu.limits().max_mesh_workgroups_per_dimension,
@@ -66,7 +66,7 @@ impl SpirvTarget {
     }
 }
 
-/// What the physical device has, as far as naga's options depend on it.
+/// Features of the physical device that naga's options depend on.
 #[derive(Default)]
 struct Supported {
     version: u32,
@@ -85,14 +85,14 @@ impl Supported {
     fn by(hal: &Device) -> Self {
         let (shared, physical) = (hal.shared_instance(), hal.raw_physical_device());
         let instance = shared.raw_instance();
-        // SAFETY: the physical device is this instance's.
+        // SAFETY: the physical device belongs to this instance.
         let (properties, extensions) = unsafe {
             let extensions = instance.enumerate_device_extension_properties(physical).unwrap_or_default();
             (instance.get_physical_device_properties(physical), extensions)
         };
         let version = properties.api_version;
         let has = |name| extensions.iter().any(|one| one.extension_name_as_c_str() == Ok(name));
-        // Supported and not enabled: wgpu knows drivers whose support is broken.
+        // Enabled, not only supported: wgpu does not enable it on drivers whose support is broken.
         let has_robustness = hal.enabled_device_extensions().contains(&ash::ext::robustness2::NAME);
         let has_image_robustness = has(ash::ext::image_robustness::NAME);
         let mut robustness = vk::PhysicalDeviceRobustness2FeaturesEXT::default();
@@ -120,7 +120,7 @@ impl Supported {
         if has(ash::khr::_16bit_storage::NAME) {
             asked = asked.push_next(&mut storage);
         }
-        // SAFETY: the physical device is this instance's, whose function it is; the structures are what their types say.
+        // SAFETY: physical device and function belong to this instance, and the structures have the types they declare.
         unsafe {
             if shared.instance_api_version() >= vk::API_VERSION_1_1 {
                 instance.get_physical_device_features2(physical, &mut asked);
@@ -150,7 +150,7 @@ impl Supported {
 
 fn flags(hal: &Device, supported: &Supported) -> spv::WriterFlags {
     let instance = hal.shared_instance();
-    // wgpu-hal asks for the extension where its instance has the flag `DEBUG`, and nowhere else.
+    // wgpu-hal enables the extension only if its instance has the flag `DEBUG`.
     let debug = instance.extensions().contains(&ash::ext::debug_utils::NAME);
     let prints = instance.instance_api_version() >= vk::API_VERSION_1_3
         || hal.enabled_device_extensions().contains(&ash::khr::shader_non_semantic_info::NAME);
@@ -163,7 +163,7 @@ fn flags(hal: &Device, supported: &Supported) -> spv::WriterFlags {
     flags
 }
 
-/// What naga may use. It writes some things another way where it may not, and refuses others.
+/// The SPIR-V capabilities that naga may use. Without one, naga writes other code or refuses the module.
 fn capabilities(features: wgpu::Features, supported: &Supported) -> Vec<spv::Capability> {
     use spv::Capability as C;
     use wgpu::Features as F;
@@ -188,7 +188,7 @@ fn capabilities(features: wgpu::Features, supported: &Supported) -> Vec<spv::Cap
     ];
     const DOT_PRODUCTS: &[C] =
         &[C::DotProductInputAllKHR, C::DotProductInput4x8BitKHR, C::DotProductInput4x8BitPackedKHR, C::DotProductKHR];
-    // Any of the features brings the capabilities.
+    // Any one of the features enables the capabilities.
     let by_feature: [(F, &[C]); 18] = [
         (F::MULTIVIEW, &[C::MultiView]),
         (F::PRIMITIVE_INDEX, &[C::Geometry]),

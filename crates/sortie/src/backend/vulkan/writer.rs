@@ -1,6 +1,7 @@
-//! The Vulkan interpreter: writes the steps of a frozen recording into secondary command buffers, one for each submission.
+//! The Vulkan interpreter: records the steps of a frozen plan into secondary command buffers, one per submission.
 //!
-//! Parameters, inputs and outputs are not written: wgpu copies the parameters once, and what a run brings and asks for around it.
+//! Parameters, inputs and outputs are not part of it: wgpu copies the parameters once, and the inputs and outputs
+//! before and after each run.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::{
     plan::{FrozenPlan, PlacedPlan},
 };
 
-/// A set to be bound: its number, the set, dynamic offsets.
+/// A set to bind: its number, the set, dynamic offsets.
 type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
 
 pub(super) struct Writer<'a> {
@@ -36,7 +37,7 @@ pub(super) struct Writer<'a> {
     placed: PlacedPlan<'a>,
     target: SpirvTarget,
     into: &'a mut VulkanReplay,
-    /// What is being written.
+    /// The command buffer being recorded.
     commands: vk::CommandBuffer,
     /// Pipelines of an earlier recording.
     known: Option<&'a Pipelines>,
@@ -44,7 +45,7 @@ pub(super) struct Writer<'a> {
     descriptors: Descriptors,
 }
 
-/// Where a dispatch gets its immediates from.
+/// The immediates of a dispatch.
 enum Immediates<'i> {
     Bytes(&'i [u8]),
     None,
@@ -70,7 +71,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Asks wgpu for all buffers: it cannot be asked while one of them is held.
+    /// Gets all buffers from wgpu, which is not possible while one of them is held.
     pub(super) fn find_buffers(&mut self) -> Result<()> {
         for block in self.placed.blocks.iter().flatten() {
             match raw(block) {
@@ -81,7 +82,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Compiles all kernels, which takes long and needs no buffers.
+    /// Compiles all kernels. This is slow and needs no buffers.
     pub(super) fn compile(&mut self) -> Result<()> {
         for (kernel, wrapped) in &self.placed.plan().pipelines {
             self.pipeline(&self.placed.resources.kernels[kernel.0 as usize], *wrapped)?;
@@ -102,7 +103,7 @@ impl<'a> Writer<'a> {
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE)
             .inheritance_info(&inheritance);
-        // SAFETY: the pool is this device's, and nothing else uses it.
+        // SAFETY: the pool belongs to this device, and nothing else uses it.
         self.into.commands = unsafe { self.into.device.allocate_command_buffers(&info) }.map_err(refused)?;
         let everything = vk::PipelineStageFlags::ALL_COMMANDS;
         for (number, cut) in placed.cuts.iter().enumerate() {
@@ -133,7 +134,7 @@ impl<'a> Writer<'a> {
     fn zero(&mut self, block: &Block, start: u64, bytes: u64) {
         self.into.counts.transfers += 1;
         let bytes = bytes.next_multiple_of(4);
-        // SAFETY: the buffer has the usage for it, is alive as long as the commands are used, and the range lies within.
+        // SAFETY: the buffer has the usage, lives as long as the commands are used, and contains the range.
         unsafe { self.into.device.cmd_fill_buffer(self.commands, self.buffer(block), start, bytes, 0) };
     }
 
@@ -141,7 +142,7 @@ impl<'a> Writer<'a> {
         self.into.counts.transfers += 1;
         let region = vk::BufferCopy { src_offset: from.start, dst_offset: to.start, size: to.end - to.start };
         let buffer = |access: &Access| self.buffer(self.placed.block_of(access.slot));
-        // SAFETY: both are alive as long as the commands are used, have the usage, and hold the region.
+        // SAFETY: both live as long as the commands are used, have the usage, and contain the region.
         unsafe { self.into.device.cmd_copy_buffer(self.commands, buffer(from), buffer(to), &[region]) };
     }
 
@@ -221,8 +222,9 @@ impl<'a> Writer<'a> {
     fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
         self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
-        // SAFETY: pipeline, layout and sets are alive as long as the commands are used and were made for each other; immediates are as long as
-        // the layout says; the grid is within the device's limits, as was checked while recording.
+        // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other.
+        // Immediates are as long as the layout says. The grid is within the device's limits, as was checked while
+        // recording.
         unsafe {
             device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, compiled.raw);
             for (number, set, offsets) in sets {
@@ -238,7 +240,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What an access binds.
+    /// The range and buffer that an access binds.
     fn place(&self, access: &Access) -> (BoundRange, vk::Buffer) {
         let block = self.placed.block_of(access.slot);
         (BoundRange { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, self.buffer(block))
@@ -248,7 +250,7 @@ impl<'a> Writer<'a> {
         self.buffers.get(&block.id()).copied().unwrap_or_else(|| unreachable!("asked for before"))
     }
 
-    /// The pipeline of a variant, compiled if no recording of this replay has had it.
+    /// The pipeline of a variant, compiled unless an earlier recording of this replay has it.
     fn pipeline(&mut self, kernel: &Kernel, wrapped: bool) -> Result<Arc<VulkanPipeline>> {
         let key = (kernel.id(), wrapped);
         if let Some(pipeline) = self.into.pipelines.get(&key) {
@@ -293,7 +295,7 @@ fn compiled_by_wgpu(kernel: &WgpuKernel, wrapped: bool) -> Result<&crate::backen
     kernel.pipeline(wrapped).ok_or_else(|| Error::internal("a native replay has a pipeline that wgpu has not compiled"))
 }
 
-/// [`VulkanReplay::supports`] keeps such recordings away.
+/// `VulkanRecorder::supports` excludes recordings with these steps.
 fn unsuitable() -> Error {
     Error::internal("a native replay cannot do this step")
 }

@@ -1,7 +1,8 @@
-//! wgpu as a backend: pipelines ready, slots given buffers, then commands, submission by submission.
+//! wgpu as a backend: compiles pipelines, gives slots buffers, then encodes commands, submission by submission.
 //!
-//! Everything that can fail for reasons of its own (memory, pipelines, staging) happens before the first command is encoded. What wgpu still
-//! refuses then fails the batch, or, when submissions of it have left already, the submission in its turn.
+//! Everything that can fail by itself (memory, pipelines, staging) happens before the first command is encoded. If wgpu
+//! refuses something after that, the batch fails. If submissions of it are already queued, the submission fails in its
+//! turn.
 
 use std::{io, panic::Location, path::Path, sync::Arc, thread};
 
@@ -30,7 +31,7 @@ use crate::{
     submit::{BatchState, ReadySubmission, Submitter, TwoThreads},
 };
 
-/// What a wgpu device keeps from batch to batch.
+/// State of a wgpu device that lives from batch to batch.
 pub(crate) struct WgpuBackend {
     pub(super) gpu: Gpu,
     queue: wgpu::Queue,
@@ -45,7 +46,7 @@ pub(crate) struct WgpuBackend {
     submitter: Arc<Submitter<WgpuQueue>>,
     lost: Arc<Lost>,
     pub(super) counters: Arc<Counters>,
-    /// What makes native replays; empty where they are switched off.
+    /// Recorders of native replays; empty if these are switched off.
     pub(super) recorders: Vec<Box<dyn ReplayRecorder>>,
     /// See [`RecordingDevice::first_buffer`].
     first_buffer: wgpu::Buffer,
@@ -55,10 +56,10 @@ pub(crate) struct WgpuBackend {
 pub(crate) struct WgpuOpened {
     pub(crate) gpu: Gpu,
     pub(crate) queue: wgpu::Queue,
-    /// What kernels may use.
+    /// Features that kernels may use.
     pub(crate) features: wgpu::Features,
     pub(crate) downlevel: wgpu::DownlevelFlags,
-    /// What makes native replays.
+    /// Recorders of native replays.
     pub(crate) recorders: Vec<Box<dyn ReplayRecorder>>,
 }
 
@@ -91,14 +92,14 @@ impl WgpuBackend {
             (args.costs.clone(), clock),
             budget,
         )?;
-        // A guest has no files: what is compiled is its host's to keep.
+        // On a borrowed device the application decides whether to keep compiled pipelines.
         let pipelines =
             if gpu.is_borrowed() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
         let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone()));
-        // Ready before anything is recorded: recording never fails and never touches the device.
+        // Compiled before anything is recorded: recording never fails and never touches the device.
         let fill = kernels.generated(fill::SOURCE).inspect_err(|_| submitter.close())?;
         if !options.native_replay {
             recorders.clear();
@@ -161,7 +162,7 @@ impl WgpuBackend {
         encoded
     }
 
-    /// Encodes what has all its memory. All but the last part leave as soon as they are encoded.
+    /// Encodes a plan that has all its memory. All submissions but the last are queued as soon as they are encoded.
     fn commands(
         &self,
         placed: &PlacedPlan<'_>,
@@ -227,14 +228,14 @@ impl WgpuBackend {
         });
         self.groups.evict_pending();
         if let Err(error) = outcome {
-            // A group may be what was refused: none of them is to be found again.
+            // wgpu may have refused a bind group: drop all of them from the cache.
             self.groups.evict(&bound_groups.buffers);
             return Err(error);
         }
         Ok(last_submission)
     }
 
-    /// Appends the scratch memory of a plan and the memory of its parameters, the same as last time where it is idle.
+    /// Appends the memory for scratch and parameters of a plan: the same as last time if it is idle.
     fn place(&self, planned: &CachedPlan, resources: &mut Resources, bound_groups: &BoundGroups) -> Result<()> {
         let (plan, slots) = (&planned.plan, resources.blocks.len());
         let params = Some(u64::from(plan.params_bytes)).filter(|bytes| *bytes > 0);
@@ -294,7 +295,7 @@ impl WgpuBackend {
         Ok(Some(buffer))
     }
 
-    /// Compiles the pipelines that are missing, as many at a time as there are cores. Usually there is nothing to do.
+    /// Compiles the missing pipelines, as many at a time as there are cores. Usually none are missing.
     fn compile(&self, planned: &CachedPlan, resources: &Resources) -> Result<()> {
         let fill = planned.plan.uses_fill_kernel().then_some((&self.fill, false));
         let own =
@@ -308,12 +309,12 @@ impl WgpuBackend {
         if missing.is_empty() {
             return Ok(());
         }
-        // Reads files: 60 µs.
+        // Reads files, which takes 60 µs.
         let cores = thread::available_parallelism().map_or(1, Into::into);
         missing.chunks(cores).try_for_each(|some| self.compiler.compile_all(some))
     }
 
-    /// The recorder that a recording suits.
+    /// The first recorder that supports the recording.
     fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
         self.recorders.iter().find(|recorder| recorder.supports(&self.gpu, frozen)).map(|recorder| &**recorder)
     }
@@ -335,7 +336,7 @@ impl WgpuBackend {
         recorder.record(&on, frozen, earlier)
     }
 
-    /// Runs what must be done before the first run of a native replay.
+    /// Runs the commands that must come before the first run of a native replay.
     fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
         let completion = Arc::new(Completion::new());
         completion.submitted();
@@ -344,7 +345,7 @@ impl WgpuBackend {
         self.submitter.run(ReadySubmission::whole(commands, hold))
     }
 
-    /// What writes to memory outside of batches.
+    /// Writes to memory outside batches.
     fn writer(&self) -> HostWriter<'_> {
         HostWriter { gpu: &self.gpu, queue: &self.queue, lost: &self.lost, submitter: &self.submitter }
     }
@@ -378,7 +379,7 @@ impl Backend for WgpuBackend {
             copies_within: false,
             max_groups: self.limits.groups,
             fill_pattern_bytes: 4 * fill::PATTERN_WORDS,
-            // The fill kernel counts words by 32 bits.
+            // The fill kernel counts words in 32 bits.
             fill_binding_bytes: self.limits.binding_bytes.min(4 * u64::from(u32::MAX)),
             fill_hidden_immediates: self.fill.hidden_immediates(),
         }
@@ -404,9 +405,9 @@ impl Backend for WgpuBackend {
         let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
         let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
-        // wgpu's own checks of what belongs to the application come first: the API below it has none.
+        // wgpu checks the application's buffers first: the API below it does not.
         let first = self.initialise(&frozen, None).map_err(|error| Block::blame_import(&frozen.imported, error))?;
-        // Whatever else is in the way of it, replays can be encoded.
+        // If recording fails, the replay is encoded instead.
         let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
             None
@@ -498,7 +499,7 @@ impl Backend for WgpuBackend {
     }
 
     fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {
-        // Its owner may use the queue.
+        // The owner of the buffer may use the queue.
         self.submitter.device().share();
         Ok(self.imports.import(buffer))
     }

@@ -1,9 +1,10 @@
-//! Bind groups, found again by what they bind.
+//! A cache of bind groups, looked up by their bindings.
 //!
-//! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab and are named by
-//! [`BindGroupRef`]: a plan keeps the refs of its last run without keeping a buffer alive, and a stale ref is recognised by its generation.
+//! A bind group keeps its buffers alive, so groups leave the cache together with their buffers. Entries live in a slab
+//! and are identified by [`BindGroupRef`]. A plan keeps the refs of its last run without keeping a buffer alive; a
+//! generation number detects stale refs.
 //!
-//! Bound: [`MOST`] groups, or as many as one batch needs; past it the half not used for longest goes.
+//! Bound: [`MOST`] groups, or as many as one batch needs. Past it, the least recently used half is evicted.
 
 use std::sync::{
     Arc,
@@ -21,7 +22,7 @@ use crate::{
     metrics::{AtomicCounter, Counters},
 };
 
-/// Enough for batches of 10,000 ops on buffers of their own, thrice. A group costs about 1 KiB in wgpu.
+/// Enough for three batches of 10,000 ops, each op on its own buffers. A group costs about 1 KiB in wgpu.
 const MOST: usize = 32_768;
 
 /// One bound range.
@@ -32,14 +33,14 @@ pub(crate) struct BoundRange {
     pub(crate) bytes: u64,
 }
 
-/// All that a bind group depends on.
+/// Everything that a bind group depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BindGroupKey {
     pub(crate) layout: u64,
     pub(crate) bound: SmallVec<[BoundRange; 8]>,
 }
 
-/// Names a cached group without keeping it alive.
+/// Identifies a cached group without keeping it alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BindGroupRef {
     index: u32,
@@ -47,14 +48,14 @@ pub(crate) struct BindGroupRef {
 }
 
 impl BindGroupRef {
-    /// No group at all.
+    /// No group.
     pub(crate) const NONE: Self = Self { index: u32::MAX, generation: 0 };
 }
 
 #[derive(Debug)]
 pub(crate) struct BindGroupCache {
     groups: RwLock<BindGroups>,
-    /// Buffers whose groups could not be evicted at once because somebody was encoding.
+    /// Buffers whose groups could not be evicted at once because a batch was being encoded.
     waiting: Mutex<Vec<BufferId>>,
     clock: AtomicU64,
     counters: Arc<Counters>,
@@ -66,7 +67,7 @@ pub(crate) struct BindGroups {
     free: Vec<u32>,
     by_key: FxHashMap<BindGroupKey, u32>,
     by_buffer: FxHashMap<BufferId, FxHashSet<u32>>,
-    /// When room was last made.
+    /// The tick of the last shrink.
     shrunk: u64,
 }
 
@@ -82,43 +83,43 @@ impl BindGroupCache {
         Self { groups: RwLock::default(), waiting: Mutex::default(), clock: AtomicU64::new(0), counters }
     }
 
-    /// Groups to encode with. Nothing is evicted while the guard lives.
+    /// The groups, to encode with. Nothing is evicted while the guard lives.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, BindGroups> {
         self.groups.read()
     }
 
-    /// Groups to look up and add to.
+    /// The groups, to look up and add to.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, BindGroups> {
         self.groups.write()
     }
 
-    /// A new tick of the clock that ages groups: one per batch.
+    /// A new tick of the clock that ages groups; one per batch.
     pub(crate) fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Drops every group that binds one of these buffers: now, or when the encoding under way is over.
+    /// Evicts every group that binds one of these buffers: now, or when the current encoding is done.
     pub(crate) fn evict(&self, buffers: &[BufferId]) {
         self.waiting.lock().extend_from_slice(buffers);
         self.evict_pending();
     }
 
-    /// Evicts what had to wait. Called after encoding, when no guard is held.
+    /// Evicts groups that had to wait. Called after encoding, when no guard is held.
     pub(crate) fn evict_pending(&self) {
         let gone = {
             let mut waiting = self.waiting.lock();
             if waiting.is_empty() {
                 return;
             }
-            // Whoever holds the lock settles when done.
+            // The holder of the lock calls this when it is done.
             let Some(mut groups) = self.groups.try_write() else { return };
             waiting.drain(..).flat_map(|buffer| groups.evict(buffer)).collect::<Vec<_>>()
         };
-        // Dropping groups may free buffers: outside the locks.
+        // Dropping groups may free buffers, so it happens outside the locks.
         drop(gone);
     }
 
-    /// The group of this key, made by wgpu if it is not there.
+    /// The group of this key, created if it is not cached.
     pub(crate) fn find(
         &self,
         groups: &mut BindGroups,
@@ -159,7 +160,7 @@ impl BindGroupCache {
 }
 
 impl BindGroups {
-    /// The group a ref names, if it is still there.
+    /// The group of a ref, if it is still cached.
     #[inline]
     pub(crate) fn get(&self, named: BindGroupRef, now: u64) -> Option<&wgpu::BindGroup> {
         let entry = self.slab.get(named.index as usize)?;
@@ -170,7 +171,7 @@ impl BindGroups {
         entry.group.as_ref().map(|(_, group)| group)
     }
 
-    /// Whether all these refs are good.
+    /// Whether all these refs are still valid.
     pub(crate) fn contains_all(&self, refs: &[BindGroupRef]) -> bool {
         refs.iter().all(|named| {
             let entry = self.slab.get(named.index as usize);
@@ -179,7 +180,7 @@ impl BindGroups {
     }
 
     fn insert(&mut self, key: BindGroupKey, group: wgpu::BindGroup, now: u64) -> BindGroupRef {
-        // Once per batch: what the batch itself needs stays, however much it is.
+        // Once per batch: groups of the current batch stay, however many they are.
         if self.by_key.len() >= MOST && self.shrunk < now {
             self.shrunk = now;
             self.shrink(now);
@@ -220,7 +221,7 @@ impl BindGroups {
         Some(group)
     }
 
-    /// Makes room: the half not used for longest goes, but nothing of the batch being resolved now.
+    /// Evicts the least recently used half, but no group of the current batch.
     fn shrink(&mut self, now: u64) {
         let age = |entry: &Entry| entry.used.load(Ordering::Relaxed);
         let mut ages: Vec<_> = self.slab.iter().filter(|entry| entry.group.is_some()).map(age).collect();
@@ -238,10 +239,11 @@ impl BindGroups {
     }
 }
 
-/// Which buffers a run had, and the groups they gave, in encoding order. Kept with the plan: one comparison replaces a look-up per op.
+/// The buffers of a run and its bind groups, in encoding order. Kept with the plan: one comparison replaces a look-up
+/// per op.
 #[derive(Debug, Default)]
 pub(super) struct BoundGroups {
-    /// Of the slots, of scratch memory, of the parameters. The next run asks for the same scratch.
+    /// Of the slots, scratch memory and parameters. The next run prefers the same scratch buffers.
     pub(super) buffers: Vec<BufferId>,
     pub(super) groups: Vec<BindGroupRef>,
 }

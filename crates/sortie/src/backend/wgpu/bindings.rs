@@ -1,4 +1,4 @@
-//! The bind groups of a plan, found before it is encoded, in the order of its steps.
+//! Finds the bind groups of a plan before it is encoded, in the order of its steps.
 
 use smallvec::SmallVec;
 use sortie_plan::{Access, Dispatch, GRID_BLOCK, Step};
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl<'a> PlanEncoder<'a> {
-    /// Whether the buffers are those of the last run.
+    /// Whether the buffers are the same as in the last run.
     pub(super) fn matches(&self, bound_groups: &BoundGroups) -> bool {
         let blocks = self.placed.blocks;
         bound_groups.buffers.len() == blocks.len()
@@ -93,6 +93,6 @@ impl<'a> PlanEncoder<'a> {
     }
 }
 
-/// Takes the bind groups of steps, in order.
+/// Receives the bind groups of steps, in order.
 trait Push: FnMut(&GroupLayout, &[(BoundRange, &Block)]) -> Result<()> {}
 impl<F: FnMut(&GroupLayout, &[(BoundRange, &Block)]) -> Result<()>> Push for F {}

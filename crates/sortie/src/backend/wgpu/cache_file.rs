@@ -1,18 +1,19 @@
-//! The file in which compiled pipelines outlive a process: where it is, what is in it, and when it is believed.
+//! The file that keeps compiled pipelines between processes: its path, its format, and the checks before it is used.
 //!
-//! A driver takes such bytes at their word. So the file and its folder are the user's alone, and it says what it was made with and what its contents hash to:
+//! A driver trusts these bytes. So file and folder are accessible to their user only, and the file contains a key and a
+//! hash of its data:
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 8 | [`MAGIC`] |
-//! | 4 | [`FORMAT`]; this and all numbers little-endian |
+//! | 4 | [`FORMAT`]; all numbers are little-endian |
 //! | 4 | length of the key |
 //! | … | the key: adapter, driver, versions |
 //! | 8 | length of the data |
 //! | 16 | FNV-1a, 128 bits, of the data |
 //! | … | the data |
 //!
-//! Invariant: what is read was written by this user, whole, with the same key.
+//! Invariant: data that is read was written by this user, completely, with the same key.
 
 use std::{
     ffi::OsStr,
@@ -26,26 +27,27 @@ use crate::file::{self, Access};
 
 const MAGIC: [u8; 8] = *b"sortiepl";
 
-/// Another number for another layout.
+/// Incremented when the layout changes.
 const FORMAT: u32 = 1;
 
-/// Drivers only ever add to their data. What has grown past this is removed instead of written, and the next process starts afresh.
+/// Drivers only add to their data. If it grows past this, the file is removed instead of written, and the next process
+/// starts with an empty cache.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Every driver and every version has a file of its own, and most of those are never asked for again.
+/// Every driver and every version has its own file, and most of those are never used again.
 const MOST_FILES: usize = 16;
 
-/// What there is in the place of a file.
+/// The content of a file's path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FileContent {
     Data(Vec<u8>),
-    /// Nothing that is of use: a file is to be written.
+    /// No usable file: one is to be written.
     Nothing,
-    /// A folder, a FIFO or the like, which is left alone.
+    /// Not a regular file (a folder, a FIFO, …): left alone.
     Obstacle,
 }
 
-/// A file for what belongs to one key.
+/// The file of one key.
 #[derive(Debug)]
 pub(super) struct CacheFile {
     folder: PathBuf,
@@ -63,13 +65,13 @@ impl CacheFile {
         &self.path
     }
 
-    /// What was written last. That it is not there, or not to be believed, is no failure.
+    /// The data that was written last. A missing or invalid file is not an error.
     pub(super) fn read(&self) -> FileContent {
         match self.try_read() {
             Ok(data) => FileContent::Data(data),
             Err(error) if error.kind() == io::ErrorKind::NotFound => FileContent::Nothing,
             Err(error) => {
-                // Once in a process: a service that opens devices all day must not fill its log.
+                // Once per process: a service that opens devices all day must not fill its log.
                 static SAID: AtomicBool = AtomicBool::new(false);
                 if !SAID.swap(true, Ordering::Relaxed) {
                     tracing::warn!(target: "sortie", path = %self.path.display(), %error, "the pipeline cache is ignored");
@@ -79,7 +81,7 @@ impl CacheFile {
         }
     }
 
-    /// In one step, so that nobody reads half a file: of several writers the last one wins.
+    /// Writes in one step, so that no reader sees half a file. If there are several writers, the last one wins.
     pub(super) fn write(&self, data: &[u8]) -> io::Result<()> {
         if data.len() as u64 > MOST_BYTES {
             drop(fs::remove_file(&self.path));
@@ -100,7 +102,7 @@ impl CacheFile {
     fn decode(&self, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let own = self.head(&[]);
         let (head, data) = bytes.split_at_checked(own.len()).ok_or_else(|| broken("it ends too early"))?;
-        // All but the length and the hash of the data.
+        // Everything but the length and the hash of the data.
         let fixed = own.len() - 24;
         if head[..fixed] != own[..fixed] {
             return Err(broken("it was made by another version, or with another device or driver"));
@@ -112,7 +114,7 @@ impl CacheFile {
         Ok(bytes)
     }
 
-    /// What goes before the data.
+    /// The header before the data.
     fn head(&self, data: &[u8]) -> Vec<u8> {
         let key_bytes = u32::try_from(self.key.len()).unwrap_or_else(|_| unreachable!("a key is a few names"));
         [
@@ -126,14 +128,14 @@ impl CacheFile {
         .concat()
     }
 
-    /// Removes the files that were not written for longest.
+    /// Removes the least recently written files beyond [`MOST_FILES`].
     fn tidy(&self) -> io::Result<()> {
         let ours =
             |path: &Path| path.extension().and_then(OsStr::to_str).is_some_and(|end| ["bin", "tmp"].contains(&end));
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
-            // What has gone meanwhile somebody else has removed.
+            // A file that is gone was removed by another process.
             if ours(&path)
                 && let Ok(written) = fs::metadata(&path).and_then(|metadata| metadata.modified())
             {
@@ -151,7 +153,7 @@ fn broken(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// FNV-1a of 128 bits. It finds what went wrong by itself; what is made to deceive, permissions must keep out.
+/// 128-bit FNV-1a. It detects accidental damage. Permissions protect against manipulation.
 fn hash(bytes: &[u8]) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -165,7 +167,7 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Whether nobody else can have put there what is there.
+/// An error if another user may have written it.
 #[cfg(unix)]
 fn check_private(metadata: &Metadata, what: &str) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
@@ -186,7 +188,7 @@ fn private_folder() -> DirBuilder {
     builder
 }
 
-/// Elsewhere what lies in a user's own folders is the user's by inheritance.
+/// On other systems, files in a user's folders inherit the user's permissions.
 #[cfg(not(unix))]
 fn check_private(_: &Metadata, _: &str) -> io::Result<()> {
     Ok(())
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_fnv_1a() {
-        // Out of the vectors of its authors.
+        // From the test vectors of its authors.
         assert_eq!(hash(b""), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
         assert_eq!(hash(b"a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
         assert_eq!(hash(b"foobar"), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);

@@ -1,4 +1,4 @@
-//! What wgpu's queue is given: submissions, and writes outside of batches.
+//! The commands for wgpu's queue: submissions, and writes outside batches.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::native_replay::NativeReplay;
 #[derive(Debug)]
 pub(crate) enum WgpuCommands {
     Encoded(wgpu::CommandBuffer),
-    /// What goes before a native replay, the replay itself, what goes after.
+    /// The commands before a native replay, the replay itself, and the commands after it.
     Native(SmallVec<[wgpu::CommandBuffer; 3]>),
-    /// A part of a native replay that needs nothing of wgpu's.
+    /// One submission of a native replay that does not need wgpu.
     Direct(Arc<dyn NativeReplay>, usize),
 }
 
-/// One write outside of batches.
+/// One write outside batches.
 #[derive(Debug)]
 pub(crate) enum WgpuWrite {
     /// Takes effect when the view is dropped, with the next submission.
     View(wgpu::QueueWriteBufferView),
-    /// Commands that copy so many staged bytes.
+    /// Commands that copy this many staged bytes.
     Copy(wgpu::CommandBuffer, u64),
-    /// The zeroing of recycled memory.
+    /// Zeroes recycled memory.
     Clear(wgpu::CommandBuffer),
 }

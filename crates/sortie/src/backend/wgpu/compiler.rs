@@ -1,4 +1,5 @@
-//! Compiles kernels for a wgpu device: modules rewritten for what the device lacks, laid out, and compiled once for each variant.
+//! Compiles kernels for a wgpu device: rewrites modules for features that the device lacks, creates layouts, and
+//! compiles each variant once.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use crate::{
     metrics::{AtomicCounter, Counters},
 };
 
-/// What kernels of one wgpu device are compiled with. Compile threads hold it, so it may outlive the device's handles.
+/// Compiles the kernels of one wgpu device. Compile threads hold it, so it may outlive the device's handles.
 #[derive(Debug)]
 pub(crate) struct WgpuCompiler {
     _entering: EnterOnDrop,
@@ -38,22 +39,22 @@ pub(crate) struct WgpuCompiler {
     _leaving: LeaveOnDrop,
 }
 
-/// What kernels may use, and how they are compiled.
+/// Features and limits of kernels, and how they are compiled.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) limits: Limits,
     pub(crate) features: wgpu::Features,
     pub(crate) downlevel: wgpu::DownlevelFlags,
-    /// Whether `var<immediate>` stays what it is.
+    /// Whether `var<immediate>` is passed natively.
     pub(crate) native_immediates: bool,
-    /// The driver runs kernels in software, and takes long to compile large ones.
+    /// The driver runs kernels in software and compiles large ones slowly.
     pub(crate) software: bool,
-    /// What compiling a user's kernel may take.
+    /// Longest time for compiling a user's kernel.
     pub(crate) budget: Duration,
 }
 
 impl KernelCompiler for WgpuCompiler {
-    /// Immediates are rewritten where the device has none, so they may always be written.
+    /// Immediates are rewritten if the device has none, so kernels may always use them.
     fn capabilities(&self) -> Capabilities {
         wgpu_naga_bridge::features_to_naga_capabilities(self.rules.features, self.rules.downlevel)
             | Capabilities::IMMEDIATES
@@ -93,12 +94,12 @@ impl WgpuCompiler {
         }
     }
 
-    /// Where pipelines are kept from one process to the next, if anywhere.
+    /// The cache that keeps pipelines between processes, if any.
     pub(crate) fn cache(&self) -> Option<&PipelineCache> {
         self.cache.as_ref()
     }
 
-    /// Compiles a variant now if it has not been.
+    /// Compiles a variant unless it is compiled already.
     fn pipeline_until(self: &Arc<Self>, kernel: &Kernel, wrapped: bool, deadline: Deadline) -> Result<()> {
         if WgpuKernel::of(kernel)?.pipeline(wrapped).is_none() {
             let (theirs, compiler) = (kernel.clone(), Arc::clone(self));
@@ -116,7 +117,7 @@ impl WgpuCompiler {
             (kernel.said(), deadline, Compiling::start(move || compiler.compile_once(&theirs, wrapped)))
         };
         let under_way: Vec<_> = variants.iter().map(start).collect();
-        // All are waited for, also after one has failed.
+        // Waits for all, even after one has failed.
         let wait =
             |(what, deadline, one): (String, Deadline, Result<Compiling<Result<()>>>)| one?.wait(deadline, &what)?;
         let done: Vec<_> = under_way.into_iter().map(wait).collect();
@@ -191,7 +192,7 @@ impl WgpuCompiler {
             let wrong = |error: String| Error::internal(format!("kernel {:?} as SPIR-V: {error}", kernel.entry()));
             let info = validate("", &module, self.capabilities()).map_err(|error| wrong(error.to_string()))?;
             let stage = naga::ShaderStage::Compute;
-            // As wgpu does it: of several entry points one is left.
+            // Like wgpu: only this entry point is kept.
             let constants = naga::back::PipelineConstants::default();
             let (module, info) = process_overrides(&module, &info, Some((stage, kernel.entry())), &constants)
                 .map_err(|error| wrong(error.to_string()))?;
@@ -248,7 +249,7 @@ impl WgpuCompiler {
         Ok(Some(Hidden { number, layout, immediates, grid }))
     }
 
-    /// Outside the lock under which pipelines are compiled: others need not wait for the disk.
+    /// Outside the compile lock, so that other threads need not wait for the disk.
     fn save(&self) {
         if let Some(cache) = self.cache() {
             cache.save_if_due();
@@ -256,7 +257,7 @@ impl WgpuCompiler {
     }
 }
 
-/// What naga accepts and wgpu does not is the kernel's doing: something that this device lacks.
+/// If naga accepts a kernel and wgpu refuses it, the kernel uses something that this device lacks.
 fn refused(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Internal => Error::new(ErrorKind::Unsupported, error.to_string()).caused_by(error),

@@ -1,7 +1,8 @@
 //! The wgpu interpreter: encodes the steps of a plan.
 //!
-//! Two walks over the list in the same order: `bindings.rs` finds the bind groups (skipped when the buffers are those of the last run),
-//! [`PlanEncoder::run`] encodes. Invariant: both produce and consume group refs in the same sequence.
+//! There are two passes over the steps in the same order. `bindings.rs` finds the bind groups (skipped when the buffers
+//! are those of the last run), then [`PlanEncoder::run`] encodes. Invariant: both produce and consume group refs in the
+//! same sequence.
 
 use std::slice;
 
@@ -23,10 +24,10 @@ use crate::{
     plan::PlacedPlan,
 };
 
-/// Everything the two walks look at.
+/// The input of both passes.
 pub(super) struct PlanEncoder<'a> {
     pub(super) gpu: &'a Gpu,
-    /// Nanoseconds of a tick of the device's timestamps.
+    /// Nanoseconds per tick of the device's timestamps.
     pub(super) timestamp_period: f32,
     pub(super) limits: &'a Limits,
     pub(super) placed: &'a PlacedPlan<'a>,
@@ -34,18 +35,18 @@ pub(super) struct PlanEncoder<'a> {
     pub(super) buffers: &'a [Option<&'a wgpu::Buffer>],
     /// By number.
     pub(super) kernels: &'a [&'a WgpuKernel],
-    /// Present when the plan uses it.
+    /// Set if the plan uses it.
     pub(super) fill: Option<&'a WgpuKernel>,
     pub(super) upload: Option<&'a wgpu::Buffer>,
     pub(super) readback: Option<wgpu::Buffer>,
-    /// Where timestamps go in it.
+    /// Offset of the timestamps in it.
     pub(super) stamps_start: u64,
     pub(super) groups: &'a BindGroupCache,
     pub(super) counters: &'a Counters,
 }
 
 impl<'a> PlanEncoder<'a> {
-    /// Has `each` encode a submission, the last one or not, until one fails.
+    /// Calls `each` to encode each submission, with whether it is the last one, until one fails.
     pub(super) fn run(
         &self,
         bound_groups: &mut BoundGroups,
@@ -96,12 +97,13 @@ impl<'a> PlanEncoder<'a> {
         start - start % u64::from(self.limits.slice_alignment)
     }
 
-    /// The fill kernel, where a fill has a pattern.
+    /// The fill kernel, if the fill has a pattern.
     pub(super) fn fills_in_pass(&self, fill: &Fill) -> Option<&'a WgpuKernel> {
         self.fill.filter(|_| fill.lane() == Lane::Compute)
     }
 
-    /// The fill kernel, where zeroing by dispatch keeps a pass open. Its immediates have no place in the parameter buffer.
+    /// The fill kernel, if zeroing by dispatch keeps a pass open. The parameter buffer has no room for its immediates,
+    /// so they must be native.
     pub(super) fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
         let bound = !zero.first && zero.bytes <= self.limits.binding_bytes;
         self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
@@ -112,7 +114,7 @@ impl<'a> PlanEncoder<'a> {
 struct StepEncoder<'e, 'a, 's, 'r> {
     of: &'e PlanEncoder<'a>,
     commands: PassEncoder<'e, 's>,
-    /// The groups that are still to be set.
+    /// The groups still to be set.
     refs: &'e mut slice::Iter<'r, BindGroupRef>,
 }
 
@@ -150,7 +152,7 @@ impl Interpreter for StepEncoder<'_, '_, '_, '_> {
                 let Port { slot, start, bytes } = id.of(&placed.planned.recording.outputs);
                 self.read(self.buffer(slot), 0, start, bytes);
             }
-            // wgpu finds its own.
+            // wgpu inserts its own barriers.
             Step::Barrier(_) => {}
         }
         Ok(())
@@ -243,7 +245,7 @@ impl<'e> StepEncoder<'e, '_, '_, '_> {
         self.of.upload.unwrap_or_else(|| unreachable!("what is uploaded has data"))
     }
 
-    /// The buffer that a slot lies on.
+    /// The buffer of a slot.
     fn buffer(&self, slot: SlotId) -> &'e wgpu::Buffer {
         self.memory(self.of.placed.plan().memory_of(slot))
     }

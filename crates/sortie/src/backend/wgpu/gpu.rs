@@ -1,8 +1,9 @@
-//! The wgpu device, its errors, caught on the calling thread, and whether it is still there.
+//! The wgpu device, its errors (caught on the calling thread), and whether it is lost.
 //!
-//! On a device of our own, the handler that [`Gpu::owned`] installs puts them where the caller looks: wgpu calls it on the thread that made
-//! the mistake. On a foreign device nothing is installed and wgpu's own error scopes are used, which cost a lock and an allocation each.
-//! Either way the calls between `push` and `pop` stay on one thread. A lost device is silent here: ask `Lost` too.
+//! On our own device, [`Gpu::owned`] installs a handler that stores errors for the caller: wgpu calls it on the thread
+//! that made the mistake. On a borrowed device nothing is installed and wgpu's own error scopes are used, which cost a
+//! lock and an allocation each. Either way the calls between `push` and `pop` stay on one thread. A lost device reports
+//! no errors here: check `Lost` too.
 
 use std::{
     cell::RefCell,
@@ -17,7 +18,7 @@ use crate::{
     lost::Lost,
 };
 
-/// A wgpu device, and whether it is somebody else's.
+/// A wgpu device, and whether it belongs to the application.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     device: wgpu::Device,
@@ -25,13 +26,13 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// A device of our own, whose errors come to us.
+    /// Our own device, whose errors go to our handler.
     pub(crate) fn owned(device: wgpu::Device) -> Self {
         device.on_uncaptured_error(Arc::new(catch));
         Self { device, is_borrowed: false }
     }
 
-    /// A device on which we are a guest.
+    /// The application's device.
     pub(crate) fn borrowed(device: wgpu::Device) -> Self {
         Self { device, is_borrowed: true }
     }
@@ -40,7 +41,8 @@ impl Gpu {
         self.is_borrowed
     }
 
-    /// Whether the device still makes buffers. wgpu is silent about a destroyed device, but what it makes there cannot be mapped.
+    /// Whether the device can still create buffers. wgpu reports no error for a destroyed device, but its new buffers
+    /// cannot be mapped.
     pub(crate) fn alive(&self) -> bool {
         let scopes = self.scopes();
         let buffer = self.device.create_buffer(&wgpu::BufferDescriptor {
@@ -50,11 +52,11 @@ impl Gpu {
             mapped_at_creation: true,
         });
         let mapped = buffer.get_mapped_range_mut(..).is_ok();
-        // An error that is reported, such as a lack of memory, is one of a device that is there.
+        // A reported error, for example out of memory, means that the device is not destroyed.
         scopes.pop(|| "a probe".into(), 4).is_err() || mapped
     }
 
-    /// Begins to catch errors.
+    /// Starts to catch errors on this thread.
     pub(crate) fn scopes(&self) -> ErrorScope {
         if self.is_borrowed {
             let push = |filter| self.device.push_error_scope(filter);
@@ -75,21 +77,21 @@ impl Deref for Gpu {
     }
 }
 
-/// What polling has found out.
+/// The result of polling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollOutcome {
-    /// wgpu has looked, and what was waited for is done.
+    /// wgpu polled, and the awaited work is done.
     Done,
-    /// wgpu does not know the submission it gave us: it has dropped it.
+    /// wgpu does not know the submission index that it gave us: it dropped the submission.
     Dropped,
     /// wgpu panicked, and the device counts as lost.
     Failed,
 }
 
-/// What only a wgpu device can be asked.
+/// Checks that only a wgpu device needs.
 impl Lost {
-    /// wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when a callback of the application's does. The second time neither is there
-    /// any more but the first, so a device that fails twice in a row is lost.
+    /// Calls wgpu's `poll`, which must not be given a timeout. It panics when the driver has lost the device, and when
+    /// a callback of the application panics. A callback runs only once, so a device that fails twice in a row is lost.
     pub(crate) fn poll(&self, device: &Gpu, how: &wgpu::PollType) -> PollOutcome {
         debug_assert!(!matches!(how, wgpu::PollType::Wait { timeout: Some(_), .. }), "it can panic then");
         for _ in 0..2 {
@@ -103,14 +105,15 @@ impl Lost {
         PollOutcome::Failed
     }
 
-    /// Asks the device whether it has been destroyed. wgpu reports that by itself only once all work is done.
+    /// Checks whether the device was destroyed. wgpu reports that by itself only once all work is done.
     pub(crate) fn probe(&self, device: &Gpu) {
         if !self.is_set() && !device.alive() {
             self.set("it was destroyed");
         }
     }
 
-    /// An error that may come of a lost device, told as such: wgpu itself says only that something is not valid.
+    /// Replaces an error caused by a lost device with [`ErrorKind::DeviceLost`]. wgpu itself only reports that
+    /// something is not valid.
     pub(crate) fn explain(&self, device: &Gpu, error: Error) -> Error {
         if !matches!(error.kind(), ErrorKind::Internal | ErrorKind::OutOfMemory { budget: 0, .. }) {
             return error;
@@ -123,10 +126,10 @@ impl Lost {
     }
 }
 
-/// Errors are being caught on this thread until [`ErrorScope::pop`].
+/// Errors are caught on this thread until [`ErrorScope::pop`].
 pub(crate) enum ErrorScope {
     Own(CaughtErrors),
-    /// Innermost first, which is the order they must be popped in, also when dropped.
+    /// Innermost first: they must be popped in this order, also when dropped.
     Guest {
         validation: wgpu::ErrorScopeGuard,
         memory: wgpu::ErrorScopeGuard,
@@ -135,12 +138,12 @@ pub(crate) enum ErrorScope {
 }
 
 impl ErrorScope {
-    /// The first error caught, as ours. `wanted` is the number of bytes the calls asked for.
+    /// The first error caught, as our type. `wanted` is the number of bytes that the calls asked for.
     pub(crate) fn pop(self, what: impl FnOnce() -> String, wanted: u64) -> Result<()> {
         let caught = match self {
             Self::Own(catching) => catching.end(),
             Self::Guest { internal, memory, validation } => {
-                // Scopes nest: the innermost must go first.
+                // Scopes nest: the innermost must be popped first.
                 let all = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
                 all.into_iter().flatten().next()
             }
@@ -155,13 +158,13 @@ impl ErrorScope {
 }
 
 thread_local! {
-    /// What this thread has caught: outer `None` when nobody is looking.
+    /// The first error caught on this thread; the outer `None` means that no scope is open.
     static CAUGHT: RefCell<Option<Option<wgpu::Error>>> = const { RefCell::new(None) };
 }
 
-/// Looking for errors on this thread.
+/// An open error scope on this thread.
 pub(crate) struct CaughtErrors {
-    /// What an outer scope has caught so far.
+    /// The error that an outer scope has caught so far.
     outer: Option<Option<wgpu::Error>>,
 }
 
@@ -184,13 +187,13 @@ impl Drop for CaughtErrors {
 /// The handler of uncaptured errors of our own devices.
 fn catch(error: wgpu::Error) {
     CAUGHT.with_borrow_mut(|caught| match caught {
-        // The first error is the cause, the rest follow from it.
+        // The first error is the cause; the rest follow from it.
         Some(first) => drop(first.get_or_insert(error)),
-        None => tracing::error!(%error, "wgpu reported an error that nobody was looking for"),
+        None => tracing::error!(%error, "wgpu reported an error outside any error scope"),
     });
 }
 
-/// Native wgpu answers a popped scope at once.
+/// On native wgpu a popped scope resolves at once.
 fn now(future: impl Future<Output = Option<wgpu::Error>>) -> Option<wgpu::Error> {
     pollster::block_on(future)
 }

@@ -1,6 +1,7 @@
-//! Buffers of the application in use on a wgpu device.
+//! Buffers of the application that are used on a wgpu device.
 //!
-//! Invariant: a buffer has one block, however often it is imported, because hazards are found by block. An entry goes with its block.
+//! Invariant: a buffer has one block, however often it is imported, because hazards are tracked by block. An entry is
+//! removed with its block.
 
 use std::sync::{Arc, Weak};
 
@@ -44,7 +45,7 @@ impl Home for ImportTable {
         self.groups.evict(&[raw.id]);
         let Some(memory) = raw.memory::<WgpuMemory>() else { return };
         let mut blocks = self.blocks.lock();
-        // It may have been imported anew meanwhile.
+        // It may have been imported again meanwhile.
         if blocks.get(memory.buffer()).is_some_and(|block| block.strong_count() == 0) {
             blocks.remove(memory.buffer());
         }

@@ -1,4 +1,5 @@
-//! The compiled form of a kernel on a wgpu device: its bind group layouts, and its pipelines once they are needed.
+//! The compiled form of a kernel on a wgpu device: its bind group layouts, and its pipelines, compiled when first
+//! needed.
 
 use std::{
     any::Any,
@@ -15,14 +16,15 @@ use crate::{
     kernel::{CompiledKernel, ImmediatesAs, Interface, Kernel},
 };
 
-/// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one layout of bind groups.
+/// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one set of bind group
+/// layouts.
 pub(crate) struct WgpuKernel {
     groups: Vec<BindGroupSlot>,
     pub(super) immediates: ImmediatesAs,
     immediate_bytes: u32,
-    /// Plain and wrapped. A failure is not kept: memory may come back.
+    /// Plain and wrapped. A failure is not kept: memory may become free.
     pub(super) pipelines: [OnceLock<Pipeline>; 2],
-    /// One compilation at a time, so that nobody compiles what another is compiling.
+    /// One compilation at a time, so that no variant is compiled twice.
     pub(super) compiling: Mutex<()>,
 }
 
@@ -30,7 +32,7 @@ pub(crate) struct WgpuKernel {
 #[derive(Debug)]
 pub(crate) struct BindGroupSlot {
     pub(crate) number: u32,
-    /// Which of the interface's bindings are in it.
+    /// The bindings of the interface that are in it.
     pub(crate) bindings: Range<usize>,
     pub(crate) layout: Arc<GroupLayout>,
 }

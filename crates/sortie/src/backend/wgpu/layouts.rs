@@ -1,4 +1,4 @@
-//! Bind group layouts, one per signature, so that kernels that bind alike share bind groups.
+//! Bind group layouts, one per signature, so that kernels with the same bindings share bind groups.
 
 use std::sync::{Arc, Weak};
 
@@ -14,7 +14,7 @@ pub(crate) struct BindingSignature {
     pub(crate) binding: u32,
     pub(crate) kind: BindingSignatureKind,
     pub(crate) min_bytes: u64,
-    /// Bound at an offset given when it is set: hidden parameters.
+    /// Bound with a dynamic offset: hidden parameters.
     pub(crate) dynamic: bool,
 }
 
@@ -46,7 +46,7 @@ impl GroupLayout {
     }
 }
 
-/// Layouts in use; one goes when its last kernel goes.
+/// Layouts in use. A layout is dropped with its last kernel.
 #[derive(Debug, Default)]
 pub(crate) struct LayoutCache {
     known: Mutex<Known>,
@@ -89,7 +89,7 @@ fn entry(signature: &BindingSignature) -> wgpu::BindGroupLayoutEntry {
         ty: wgpu::BindingType::Buffer {
             ty,
             has_dynamic_offset: signature.dynamic,
-            // Known here, so that wgpu need not check the size at every dispatch.
+            // Set, so that wgpu need not check the size at every dispatch.
             min_binding_size: wgpu::BufferSize::new(signature.min_bytes),
         },
         count: None,

@@ -1,6 +1,7 @@
-//! Memory of a wgpu device: one `wgpu::Buffer` for each block.
+//! Memory of a wgpu device: one `wgpu::Buffer` per block.
 //!
-//! Invariant: a buffer, and the device with the last of them, is freed only by a thread that has entered the driver (see [`exit`]).
+//! Invariant: buffers, and with the last of them the device, are freed only by a thread that has entered the driver
+//! (see [`exit`]).
 //!
 //! Buffers are dropped, never destroyed: wgpu's `destroy` blocks behind a waiting `poll`.
 
@@ -13,7 +14,7 @@ use crate::{
     memory::{Block, BufferId, DeviceMemory, MemorySource, Usage},
 };
 
-/// Everything that a buffer of ours may be asked to do. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
+/// All usages of our buffers. `INDIRECT` and `UNIFORM` cost nothing measurable once a buffer is pooled.
 const USAGE: wgpu::BufferUsages = wgpu::BufferUsages::STORAGE
     .union(wgpu::BufferUsages::UNIFORM)
     .union(wgpu::BufferUsages::INDIRECT)
@@ -60,7 +61,7 @@ pub(crate) fn buffer(block: &Block) -> Result<&wgpu::Buffer> {
     memory.map(WgpuMemory::buffer).ok_or_else(|| Error::internal("wgpu was given memory of another backend"))
 }
 
-/// Makes buffers of a wgpu device.
+/// Creates buffers of a wgpu device.
 pub(crate) struct WgpuMemorySource {
     _entering: EnterOnDrop,
     gpu: Gpu,

@@ -1,12 +1,12 @@
-//! What stands for `timeline.rs` where wgpu has no Vulkan.
+//! Replaces `timeline.rs` on platforms where wgpu has no Vulkan.
 
 use std::time::Duration;
 
-/// There is none.
+/// Uninhabited: there is no timeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DriverLost {}
 
-/// There is none.
+/// Uninhabited: there is no timeline.
 #[derive(Debug)]
 pub(crate) enum Timeline {}
 

@@ -1,4 +1,4 @@
-//! One encoder with its open pass: what a submission is encoded into.
+//! The encoder of one submission, with its open compute pass.
 
 use std::{ptr, sync::atomic::AtomicU64};
 
@@ -11,7 +11,8 @@ use super::{
 };
 use crate::metrics::{AtomicCounter, Counters};
 
-/// One encoder and its open pass, with what is set in it: setting the same again would cost wgpu's time for nothing.
+/// One encoder, its open pass and the state set in it. State that is already set is not set again, which saves time in
+/// wgpu.
 pub(super) struct PassEncoder<'a, 's> {
     encoder: wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
@@ -20,16 +21,16 @@ pub(super) struct PassEncoder<'a, 's> {
     /// The kernel, whether it is wrapped, and its pipeline.
     pipeline: Option<(&'a WgpuKernel, bool, &'a Pipeline)>,
     set: [BindGroupRef; SET],
-    /// Those of the last dispatch, while its pipeline is set.
+    /// The immediates of the last dispatch, while its pipeline is set.
     immediates: &'a [u8],
     passes: u64,
     dispatches: u64,
     transfers: u64,
-    /// Where somebody wants to know what takes how long.
+    /// Timestamp writer, if the batch is profiled.
     stamps: Option<&'s mut TimestampWriter>,
 }
 
-/// Group numbers whose state is remembered; devices have 4 to 8.
+/// Group numbers whose state is tracked; devices have 4 to 8.
 const SET: usize = 8;
 
 impl<'a, 's> PassEncoder<'a, 's> {
@@ -54,14 +55,14 @@ impl<'a, 's> PassEncoder<'a, 's> {
         }
     }
 
-    /// It is for this submission of the batch.
+    /// Starts this submission of the batch.
     pub(super) fn begin(&mut self, part: usize) {
         if let Some(stamps) = &mut self.stamps {
             stamps.begin(part);
         }
     }
 
-    /// This step has just been encoded, in the open pass or outside.
+    /// A step was just encoded, in the open pass or outside.
     #[inline]
     pub(super) fn executed(&mut self, step: StepId) {
         if self.stamps.is_some() {
@@ -69,7 +70,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
         }
     }
 
-    /// Apart, so that encoding without a profile does not carry it along.
+    /// Out of line, so that encoding without a profile does not pay for it.
     #[cold]
     fn stamp(&mut self, step: StepId) {
         if let Some(stamps) = &mut self.stamps {
@@ -97,7 +98,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
         &mut self.encoder
     }
 
-    /// The open pass.
+    /// The open pass; opens one if there is none.
     #[inline]
     fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
         if self.pass.is_none() {
@@ -173,7 +174,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
         }
     }
 
-    /// Those of something that does not live as long.
+    /// Immediates that do not live as long as the encoder.
     pub(super) fn brief_immediates(&mut self, bytes: &[u8]) {
         self.immediates = &[];
         self.pass().set_immediates(0, bytes);
@@ -203,7 +204,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
     }
 }
 
-/// The pipeline of a kernel, which is compiled by now.
+/// The pipeline of a kernel, which is already compiled.
 pub(super) fn pipeline(kernel: &WgpuKernel, wrapped: bool) -> &Pipeline {
     kernel.pipeline(wrapped).unwrap_or_else(|| unreachable!("pipelines are compiled before encoding"))
 }

@@ -1,7 +1,7 @@
-//! Writes that wgpu has and the device has not taken.
+//! Writes that wgpu has accepted and the device has not executed.
 //!
-//! wgpu copies the data of a write into a buffer of its own and submits the copy with the next submission. What it keeps counts in `Counters::staged_bytes` until that submission is
-//! done.
+//! wgpu copies the data of a write into its own buffer and submits the copy with the next submission. The bytes count
+//! in `Counters::staged_bytes` until that submission is done.
 
 use std::{
     collections::VecDeque,
@@ -30,7 +30,7 @@ impl PendingWrites {
         Self { counters, unsubmitted: AtomicU64::new(0), submitted: Mutex::default() }
     }
 
-    /// A write goes with the next submission.
+    /// Adds a write that goes with the next submission.
     pub(super) fn applied(&self, bytes: u64) {
         self.unsubmitted.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -40,7 +40,7 @@ impl PendingWrites {
         self.unsubmitted.load(Ordering::Relaxed) > 0
     }
 
-    /// All that was applied has been submitted. `None`: it was dropped.
+    /// All applied writes were submitted, or dropped if `point` is `None`.
     pub(super) fn left(&self, point: Option<&WaitPoint>) {
         let bytes = self.unsubmitted.swap(0, Ordering::Relaxed);
         match point {
@@ -50,12 +50,12 @@ impl PendingWrites {
         }
     }
 
-    /// What the oldest is waited for by.
+    /// The wait point of the oldest write.
     pub(super) fn oldest(&self) -> Option<WaitPoint> {
         self.submitted.lock().front().map(|(point, _)| point.clone())
     }
 
-    /// Forgets those that the device has taken.
+    /// Removes writes that the device has executed.
     pub(super) fn reap(&self, is_over: impl Fn(&WaitPoint) -> bool) {
         while let Some(oldest) = self.oldest().filter(&is_over) {
             let mut submitted = self.submitted.lock();

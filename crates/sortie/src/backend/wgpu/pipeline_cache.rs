@@ -1,8 +1,10 @@
-//! Compiled pipelines, kept from one process to the next where the backend can: the driver's own cache, and the file it lives in between.
+//! Keeps compiled pipelines between processes, if the backend can: the driver's own cache, and its file.
 //!
-//! It is only ever a short cut. A file that is missing, broken or somebody else's changes no result, and that it cannot be written is worth a warning, no more.
+//! The cache only saves time. A file that is missing, broken or written by another user changes no result. If it cannot
+//! be written, a warning is logged and nothing else happens.
 //!
-//! Invariant: once [`FIRST`] pipelines have been compiled, the file has more than half of them; when the device has gone, all. (If it can be written.)
+//! Invariant, if the file can be written: once [`FIRST`] pipelines have been compiled, the file has more than half of
+//! them; when the device has been dropped, all.
 //!
 //! Of several processes that write the file the last one wins; each also writes what it has loaded. Pipelines of
 //! foreign devices and of native replays are not in it.
@@ -27,10 +29,10 @@ use crate::{
     options::CacheDir,
 };
 
-/// Part of the key, though wgpu looks after its own data too.
+/// Part of the key, although wgpu checks its own data too.
 const WGPU: &str = "30";
 
-/// Fewer are not worth a write before the device goes.
+/// Fewer pipelines are written only when the device is dropped.
 const FIRST: u64 = 8;
 
 /// The compiled pipelines of one device, in the driver and in the file.
@@ -45,23 +47,24 @@ pub(crate) struct PipelineCache {
 
 #[derive(Debug)]
 struct Saved {
-    /// How many had been compiled.
+    /// The number of pipelines compiled until then.
     compiled: u64,
-    /// Bytes that the driver had then; `None` before the file is worth anything. Drivers only ever add, so as many are the same.
+    /// Bytes of the driver's data then; `None` before the file has usable data. Drivers only add, so an equal size
+    /// means equal data.
     bytes: Option<usize>,
-    /// It could not be written, which has been said once.
+    /// Writing failed, and a warning was logged.
     failed: bool,
 }
 
 impl PipelineCache {
-    /// `None` where there is nothing to keep, or nowhere.
+    /// `None` if the device has no cache, or there is no folder for it.
     pub(super) fn open(gpu: &Gpu, at: &CacheDir, counters: Arc<Counters>) -> Option<Self> {
         if !gpu.features().contains(wgpu::Features::PIPELINE_CACHE) {
             return None;
         }
         let file = CacheFile::new(at.folder()?, key(&gpu.adapter_info())?);
         let found = file.read();
-        // What has been warned about once is not tried again.
+        // The warning is logged already, so it is not tried again.
         let failed = found == FileContent::Obstacle;
         let data = if let FileContent::Data(data) = found { Some(data) } else { None };
         let scopes = gpu.scopes();
@@ -71,7 +74,7 @@ impl PipelineCache {
             return None;
         }
         counters.cache_bytes_loaded.add(data.as_ref().map_or(0, |data| data.len() as u64));
-        // Asked of the driver: SwiftShader puts a header of its own in front of what it is given, every time.
+        // The driver's size, not the file's: SwiftShader adds its own header to the data each time.
         let bytes = data.and_then(|_| raw.get_data()).map(|data| data.len());
         let saved = Saved { compiled: 0, bytes, failed };
         Some(Self { raw, file, compiled: AtomicU64::new(0), saved: Mutex::new(saved), counters })
@@ -85,21 +88,22 @@ impl PipelineCache {
         self.file.path()
     }
 
-    /// One more has been compiled.
+    /// Counts a compiled pipeline.
     pub(crate) fn count(&self) {
         self.compiled.add(1);
     }
 
-    /// Writes the file when as many have been compiled since it was written as before: seldom, and yet a process that just ends leaves most of them.
+    /// Writes the file when the number of compiled pipelines has doubled since the last write. That is rare, and yet a
+    /// process that just exits has saved most of them.
     pub(crate) fn save_if_due(&self) {
-        // Whoever has it is writing.
+        // Another thread is writing.
         let Some(mut saved) = self.saved.try_lock() else { return };
         if self.compiled.load(Ordering::Relaxed) >= FIRST.max(2 * saved.compiled) {
             self.save_what_is_new(&mut saved);
         }
     }
 
-    /// Writes the file in any case, and says how many bytes the driver gave.
+    /// Writes the file unconditionally and returns the number of bytes from the driver.
     pub(super) fn save(&self) -> io::Result<u64> {
         let mut saved = self.saved.lock();
         let compiled = self.compiled.load(Ordering::Relaxed);
@@ -110,12 +114,12 @@ impl PipelineCache {
     }
 
     fn save_what_is_new(&self, saved: &mut Saved) {
-        // Before the data is taken: what is compiled meanwhile may or may not be in it.
+        // Read before the data is taken: pipelines compiled meanwhile may or may not be in it.
         let compiled = self.compiled.load(Ordering::Relaxed);
         if saved.failed || compiled == saved.compiled {
             return;
         }
-        // A lost device gives none.
+        // A lost device returns no data.
         let Some(data) = self.raw.get_data() else { return };
         if saved.bytes == Some(data.len()) {
             saved.compiled = compiled;
@@ -145,14 +149,15 @@ impl Drop for PipelineCache {
 
 #[expect(unsafe_code, reason = "wgpu cannot know whether the bytes of a cache are what it once gave away")]
 fn create(gpu: &Gpu, data: Option<&[u8]>) -> wgpu::PipelineCache {
-    // With `fallback`, what wgpu finds to be of another driver becomes an empty cache.
+    // With `fallback`, wgpu replaces data of another driver with an empty cache.
     let descriptor = wgpu::PipelineCacheDescriptor { label: Some("sortie"), data, fallback: true };
-    // SAFETY: the data must be what `PipelineCache::get_data` gave. `CacheFile` reads only what its `write` was given under the same key: whole, and from a file and folder
-    // that nobody but this user can write to; and all that is written is what `get_data` gave.
+    // SAFETY: the data must come from `PipelineCache::get_data`. `CacheFile` returns only data that its `write` got
+    // under the same key, complete, from a file and folder that only this user can write to. All data that is written
+    // comes from `get_data`.
     unsafe { gpu.create_pipeline_cache(&descriptor) }
 }
 
-/// All that compiled pipelines depend on; `None` for a backend without a cache.
+/// Everything that compiled pipelines depend on; `None` for a backend without a cache.
 fn key(info: &wgpu::AdapterInfo) -> Option<String> {
     let adapter = wgpu::util::pipeline_cache_key(info)?;
     let wgpu::AdapterInfo { name, driver, driver_info, .. } = info;

@@ -1,6 +1,7 @@
-//! wgpu's queue, or the driver's own past it, and how what it was given is waited for.
+//! wgpu's queue, the direct path to the driver's queue, and how submissions are waited for.
 //!
-//! Errors are caught on the calling thread; a lost device is told apart from them by asking it. What a lost device may still use is [`Retained`].
+//! Errors are caught on the calling thread. After an error the device is probed, to recognize a loss. [`Retained`]
+//! keeps resources that a lost device may still use.
 
 use std::{
     sync::{
@@ -30,35 +31,35 @@ use crate::{
     submit::{BatchState, DeviceQueue, Refused, Submitted, Submitter, Waited, WriteTarget},
 };
 
-/// Between two looks for a mapping whose callback another thread's poll is about to run.
+/// Interval of checks for a mapping whose callback another thread's poll is about to run.
 const MAPPING: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct WgpuQueue {
     gpu: Gpu,
     queue: wgpu::Queue,
-    /// What submissions signal, on Vulkan.
+    /// The semaphore that submissions signal, on Vulkan.
     timeline: Option<Arc<Timeline>>,
     retained: Arc<Retained>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
-    /// What submissions are measured by.
+    /// Measures device times.
     clock: Clock,
-    /// What else uses the queue. Locked while it is used past wgpu.
+    /// Other uses of the queue. Locked during a direct submission.
     sharing: Mutex<Sharing>,
     writes: PendingWrites,
-    /// From the first submission until it is done: a driver may load its compiler only then.
+    /// Set from the first submission until it is done: a driver may load its compiler only then.
     loading: Mutex<Option<Loading>>,
-    /// Whether there was a first submission, and whether it is done.
+    /// Whether the first submission was submitted, and whether it is done.
     first: [AtomicBool; 2],
 }
 
-/// What uses a queue besides ours.
+/// Other uses of a queue.
 #[derive(Debug, Default)]
 struct Sharing {
-    /// Others may submit to it: it is an application's, or was given away.
+    /// Others may submit to it: it belongs to the application, or was given away.
     others: bool,
-    /// Something went past wgpu.
+    /// There were direct submissions that bypassed wgpu.
     direct: bool,
 }
 
@@ -78,13 +79,14 @@ impl WgpuQueue {
         Self { gpu, queue, timeline, retained, lost, counters, clock, sharing, writes, loading, first }
     }
 
-    /// Whether submissions past wgpu can be waited for.
+    /// Whether direct submissions can be waited for.
     pub(crate) fn has_timeline(&self) -> bool {
         self.timeline.is_some()
     }
 
-    /// From now on others may use the queue. wgpu does not know of what went past it, and would free the buffers of a destroyed device under it: an empty submission, which ends after all
-    /// that came before, keeps it from that. Needs no turn.
+    /// Others may use the queue from now on. wgpu does not know of direct submissions, and would free the buffers of a
+    /// destroyed device while they run. An empty submission, which ends after all earlier ones, prevents that. Needs no
+    /// turn.
     pub(crate) fn share(&self) {
         let mut sharing = self.sharing.lock();
         sharing.others = true;
@@ -121,7 +123,7 @@ impl WgpuQueue {
             (point, error) => {
                 let error = error.unwrap_or_else(|| Error::internal("a submission was refused without a reason"));
                 let error = Block::blame_import(batch.blocks().iter().flatten(), error);
-                // wgpu has reported an error after it had submitted.
+                // wgpu reported an error after it had submitted.
                 let started = self.timeline.is_some() && point.is_some();
                 if let (true, Some(point)) = (started, point) {
                     self.retained.keep(point, batch.clone());
@@ -131,7 +133,7 @@ impl WgpuQueue {
         }
     }
 
-    /// Submits a part of a replay past wgpu, unless others may be using the queue.
+    /// Submits one submission of a replay directly, unless others may use the queue.
     fn submit_direct(
         &self,
         replay: &dyn NativeReplay,
@@ -171,7 +173,7 @@ impl WgpuQueue {
         error
     }
 
-    /// Submits what no thread waits for, and all writes with it. The caller has the turn.
+    /// Submits commands that no thread waits for, together with all pending writes. The caller has the turn.
     fn submit_unattended(&self, commands: Option<wgpu::CommandBuffer>, what: &str) -> Result<()> {
         let others = self.sharing.lock().others;
         let scopes = self.gpu.scopes();
@@ -223,7 +225,7 @@ impl DeviceQueue for WgpuQueue {
             }
             WgpuWrite::Clear(commands) => {
                 self.submit_unattended(Some(commands), "the zeroing of recycled memory").inspect_err(|error| {
-                    // Old data could show: nothing on this device can be trusted any more.
+                    // Old data could be read: nothing on this device can be trusted any more.
                     self.lost.set(format!("recycled memory could not be zeroed: {error}"));
                 })
             }
@@ -262,11 +264,11 @@ impl DeviceQueue for WgpuQueue {
 
     fn finished(&self, readback: Option<&dyn PendingReadback>) -> Result<()> {
         if !self.first[1].swap(true, Ordering::Relaxed) {
-            // By now the driver has made what it makes at first use.
+            // By now the driver has created everything that it creates at first use.
             exit::run_at_exit();
             drop(self.loading.lock().take());
         }
-        // Another thread's poll may be running the callback right now.
+        // Another thread's poll may be running the callback now.
         while let Some(readback) = readback
             && readback.mapped().is_none()
             && self.lost.check().is_ok()
@@ -293,7 +295,7 @@ impl Submitter<WgpuQueue> {
         self.write_in_order(WgpuWrite::View(view), bytes, WriteTarget::new(block, whole))
     }
 
-    /// Writes to a buffer by commands that copy `bytes` staged bytes into it, in order with submissions.
+    /// Writes to a buffer with commands that copy `bytes` staged bytes, in order with submissions.
     pub(crate) fn copy_in(
         &self,
         commands: wgpu::CommandBuffer,
@@ -304,7 +306,7 @@ impl Submitter<WgpuQueue> {
         self.write_in_order(WgpuWrite::Copy(commands, bytes), bytes, WriteTarget::new(block, whole))
     }
 
-    /// Zeros recycled memory, in order with submissions.
+    /// Zeroes recycled memory, in order with submissions.
     pub(crate) fn clear(&self, commands: wgpu::CommandBuffer) {
         self.queue_write(WgpuWrite::Clear(commands));
     }

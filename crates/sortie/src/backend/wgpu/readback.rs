@@ -1,6 +1,6 @@
-//! What a batch on wgpu reads back: one mapped buffer for all reads.
+//! Readback of a batch on wgpu: one mapped buffer for all reads.
 //!
-//! Invariant: the buffer goes back to its shelf only after it was mapped, when the last reading lets go of it.
+//! Invariant: the buffer returns to its free list only after it was mapped, when the last reading is dropped.
 
 use std::{
     sync::{
@@ -17,21 +17,21 @@ use crate::{
     finish::{PendingReadback, ReadReady},
 };
 
-/// A read-back buffer, which its submission maps.
+/// A readback buffer, which its submission maps.
 #[derive(Debug)]
 pub(crate) struct MappedReadback {
     _entering: EnterOnDrop,
     buffer: wgpu::Buffer,
     staging: Arc<Staging>,
-    /// Whether it was mapped; taken only in `drop`.
+    /// Whether it is mapped; taken only in `drop`.
     mapped: Option<Arc<Signal>>,
-    /// The batch is done, and the buffer can be used again.
+    /// The batch is done, and the buffer can be reused.
     ready: AtomicBool,
     _leaving: LeaveOnDrop,
 }
 
 impl MappedReadback {
-    /// The buffer is to be mapped by the submission of `last`.
+    /// The submission of `last` maps the buffer.
     pub(crate) fn new(buffer: wgpu::Buffer, staging: Arc<Staging>, last: &wgpu::CommandEncoder) -> Self {
         let (mapped, guard) = staging.signal();
         last.map_buffer_on_submit(&buffer, wgpu::MapMode::Read, .., move |result| guard.set(result.is_ok()));
@@ -74,7 +74,7 @@ impl ReadReady for MappedReadback {
         Ok(())
     }
 
-    /// Mapped memory is the driver's.
+    /// Mapped memory belongs to the driver and cannot be moved out.
     fn take(&self, _at: u64) -> Option<Vec<u32>> {
         None
     }

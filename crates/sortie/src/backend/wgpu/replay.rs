@@ -1,4 +1,4 @@
-//! Native replays, seen from wgpu: what must be done once before them, and what goes around each.
+//! Native replays on the side of wgpu: the commands before the first run, and those around each run.
 
 use std::sync::Arc;
 
@@ -18,10 +18,11 @@ use crate::{
 };
 
 impl WgpuBackend {
-    /// Lets wgpu know that all memory of a native replay is initialised: it cannot see what the replay writes, and would zero it later. Also
-    /// fills the hidden parameters, which no run changes. Leaves alone what an `earlier` recording has, which runs may be using.
+    /// Initializes all memory of a native replay in wgpu's view: wgpu does not see the replay's writes, and would zero
+    /// the memory later. Also fills the hidden parameters, which no run changes. Skips memory of an `earlier`
+    /// recording, which runs may be using.
     pub(super) fn initialise(&self, frozen: &FrozenPlan, earlier: Option<&FrozenPlan>) -> Result<WgpuCommands> {
-        /// Bytes copied at a time, to be thrown away.
+        /// Bytes copied at a time. The copies are discarded.
         const CHUNK: u64 = 4 << 20;
         self.check_imported(frozen)?;
         let placed = frozen.placed(None);
@@ -47,7 +48,7 @@ impl WgpuBackend {
                 encoder.clear_buffer(buffer(block)?, 0, None);
                 continue;
             }
-            // What it holds stays: wgpu zeroes what has never been written before it lets anybody read.
+            // Reading keeps the contents: wgpu zeroes memory that was never written before it is first read.
             for start in (0..block.bytes()).step_by(CHUNK as usize) {
                 let bytes = CHUNK.min(block.bytes() - start);
                 encoder.copy_buffer_to_buffer(buffer(block)?, start, &nowhere, 0, bytes);
@@ -95,7 +96,7 @@ impl WgpuBackend {
         let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
         if upload.is_some() || !frozen.imported.is_empty() {
             let mut before = encoder();
-            // Their owner may have destroyed them: wgpu refuses the submission then.
+            // Their owner may have destroyed them; wgpu then refuses the submission.
             let state = wgpu::BufferUses::STORAGE_READ_WRITE;
             let named =
                 frozen.imported.iter().map(|block| Ok(wgpu::BufferTransition { buffer: buffer(block)?, state }));
@@ -136,7 +137,7 @@ impl WgpuBackend {
         Ok(Some((WgpuCommands::Native(commands), returning)))
     }
 
-    /// A run that brings nothing and asks for nothing.
+    /// A run without input data and without reads.
     fn direct(
         &self,
         frozen: &FrozenPlan,
@@ -155,7 +156,7 @@ impl WgpuBackend {
         Some((commands(last), None))
     }
 
-    /// The API below wgpu must not see what has been destroyed. The caller blames the imported buffers.
+    /// The API below wgpu must not get destroyed buffers. The caller blames the imported ones.
     pub(super) fn check_imported(&self, frozen: &FrozenPlan) -> Result<()> {
         let destroyed = |block: &Arc<Block>| self.recorders.iter().any(|recorder| recorder.is_destroyed(block));
         match frozen.imported.iter().any(destroyed) {

@@ -1,7 +1,8 @@
-//! What submissions of a lost device may still use.
+//! Keeps resources that submissions of a lost device may still use.
 //!
-//! Everyone who waits hears of a loss at once, but the driver may go on with what it was given: a destroyed device finishes its work. Freeing the buffers, pipelines or command buffers of that work
-//! would corrupt memory. So they are kept here until the driver has reported completion, by a thread of their own. If it never does, they stay for good, and
+//! Tickets and readings report a loss at once, but the driver may continue its work: a destroyed device finishes it.
+//! Freeing the buffers, pipelines or command buffers of that work would corrupt memory. So they are kept here, and a
+//! separate thread frees them when the driver has reported completion. If it never does, they are never freed, and
 //! `Metrics::retained_bytes` shows them.
 
 use std::{sync::Arc, thread, time::Duration};
@@ -12,7 +13,7 @@ use rustc_hash::FxHashSet;
 use super::{Gpu, Timeline, wait_point::WaitPoint};
 use crate::{exit, lost::Lost, metrics::Counters, submit::BatchState};
 
-/// How long the thread waits before it looks whether the process exits.
+/// How long the thread waits before it checks whether the process exits.
 const SLICE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -27,14 +28,14 @@ pub(super) struct Retained {
 #[derive(Debug, Default)]
 pub(super) struct State {
     kept: Vec<(WaitPoint, Arc<BatchState>)>,
-    /// There is a thread that waits for them.
+    /// Whether a thread waits for them.
     attended: bool,
 }
 
 impl Retained {
-    /// Keeps what a submission uses until the driver is through with it. The device is lost.
+    /// Keeps the resources of a submission until the driver has finished it. The device is lost.
     pub(super) fn keep(self: &Arc<Self>, point: WaitPoint, hold: Arc<BatchState>) {
-        // Elsewhere there are no native replays, and wgpu keeps what it has submitted.
+        // Without a timeline there are no native replays, and wgpu itself keeps the resources of its submissions.
         if self.timeline.is_none() || point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO) {
             return;
         }
@@ -53,17 +54,17 @@ impl Retained {
         });
         match thread {
             Ok(thread) => exit::register_ending(thread),
-            // They stay for good.
+            // They are never freed.
             Err(error) => tracing::warn!(%error, "what a lost device may still use is never freed"),
         }
     }
 
-    /// Frees what the driver is through with, until there is nothing left.
+    /// Frees resources as the driver finishes with them, until none are left.
     fn wait(&self) {
         while let Some(first) = self.first() {
             if !first.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, SLICE) {
                 if exit::exiting() {
-                    // The process ends before the driver does: what it uses must not be freed.
+                    // The process exits before the driver has finished: the resources must not be freed.
                     std::mem::forget(std::mem::take(&mut self.state.lock().kept));
                     return;
                 }
@@ -72,7 +73,7 @@ impl Retained {
             let kept = std::mem::take(&mut self.state.lock().kept);
             let is_over =
                 |point: &WaitPoint| point.is_over(&self.gpu, self.timeline.as_deref(), &self.lost, Duration::ZERO);
-            // Outside the lock: wgpu runs callbacks, and blocks go back to their pool, and with the last of them the device itself.
+            // Outside the lock: wgpu runs callbacks, blocks return to their pool, and the last one may drop the device.
             let (over, pending): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(point, _)| is_over(point));
             let mut state = self.state.lock();
             state.kept.splice(..0, pending);

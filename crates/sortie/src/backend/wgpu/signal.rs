@@ -1,17 +1,18 @@
-//! What wgpu has called back, or that it never will.
+//! Waits for a callback of wgpu, or for the drop of a callback that was never called.
 
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 
-/// Tells a thread that waits whether a callback was called.
+/// The result of a callback, which a thread can wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     state: Mutex<Option<bool>>,
     changed: Condvar,
 }
 
-/// The other end of a [`Signal`]. Dropped without a call, it says `false`: wgpu drops callbacks when one before them panics, and when commands are never submitted.
+/// The sender of a [`Signal`]. If it is dropped without a call, the result is `false`: wgpu drops callbacks when an
+/// earlier one panics, and when commands are never submitted.
 #[derive(Debug)]
 pub(crate) struct SignalGuard(Arc<Signal>);
 
@@ -25,7 +26,7 @@ impl Signal {
         (signal.clone(), SignalGuard(signal))
     }
 
-    /// Makes it usable again. False while its other end is still there.
+    /// Makes it usable again. False while its [`SignalGuard`] still exists.
     pub(crate) fn reset(signal: &mut Arc<Self>) -> bool {
         Arc::get_mut(signal).is_some_and(|signal| {
             *signal.state.get_mut() = None;
@@ -33,12 +34,12 @@ impl Signal {
         })
     }
 
-    /// What was called back; `None` until then.
+    /// The result; `None` until the callback was called or dropped.
     pub(crate) fn get(&self) -> Option<bool> {
         *self.state.lock()
     }
 
-    /// Waits for the call, but no longer than `limit`.
+    /// Waits for the result, at most `limit`.
     pub(crate) fn wait(&self, limit: Duration) {
         let mut state = self.state.lock();
         if state.is_none() {
@@ -48,7 +49,7 @@ impl Signal {
 }
 
 impl SignalGuard {
-    /// Whether it went well.
+    /// Sets whether it succeeded.
     pub(crate) fn set(self, well: bool) {
         self.0.state.lock().get_or_insert(well);
     }

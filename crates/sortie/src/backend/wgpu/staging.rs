@@ -1,8 +1,8 @@
-//! Host-visible buffers that batches write through and read back through.
+//! Host-visible buffers for the uploads and readbacks of batches.
 //!
-//! Queue writes would jump ahead of work not yet submitted, so uploads are copies encoded from a mapped buffer. Invariants: an
-//! upload buffer on its shelf is mapped and ready to fill; a read-back buffer on its shelf is unmapped. Both are mapped again by
-//! the submission that uses them (`map_buffer_on_submit`), so a warm loop makes no buffers.
+//! Queue writes would jump ahead of unsubmitted work, so uploads are encoded copies from a mapped buffer. Invariants:
+//! an upload buffer in the free list is mapped and ready to fill; a readback buffer in the free list is unmapped. The
+//! submission that uses a buffer maps it again (`map_buffer_on_submit`), so a warm loop creates no buffers.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     options::PoolLimits,
 };
 
-/// As many as batches with readbacks may sensibly be in flight.
+/// As many as batches with readbacks can sensibly be in flight.
 const MOST_SIGNALS: usize = 16;
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Staging {
         spare.map_or_else(Signal::new, Signal::again)
     }
 
-    /// Keeps a signal that nothing waits for any more.
+    /// Keeps a signal for reuse, once nothing waits for it.
     pub(super) fn put_signal(&self, mut signal: Arc<Signal>) {
         if Signal::reset(&mut signal) {
             let mut signals = self.signals.lock();
@@ -54,12 +54,12 @@ impl Staging {
         }
     }
 
-    /// Bytes of the largest that can be had.
+    /// Size of the largest staging buffer in bytes.
     pub(crate) fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// A mapped buffer, filled by `fill` and unmapped, ready to be copied from.
+    /// An upload buffer, filled by `fill` and unmapped, ready to be copied from.
     pub(crate) fn upload(&self, bytes: u64, fill: impl FnOnce(&mut wgpu::BufferViewMut)) -> Result<wgpu::Buffer> {
         let buffer =
             self.take(&self.uploads, bytes, wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC, true)?;
@@ -72,7 +72,7 @@ impl Staging {
         Ok(buffer)
     }
 
-    /// Takes an upload buffer back as soon as the submission of `last` has read it, mapped again for the next batch to fill.
+    /// Returns an upload buffer to the free list when the submission of `last` is done, mapped for the next batch.
     pub(crate) fn reclaim(self: &Arc<Self>, buffer: &wgpu::Buffer, last: &wgpu::CommandEncoder) {
         let (staging, again) = (self.clone(), buffer.clone());
         last.map_buffer_on_submit(buffer, wgpu::MapMode::Write, .., move |result| {
@@ -83,7 +83,7 @@ impl Staging {
     }
 
     fn put_upload(&self, buffer: wgpu::Buffer) {
-        // Bound first: what leaves the shelf is dropped after the lock is gone.
+        // Bound to a name, so that evicted buffers are dropped after the lock is released.
         let gone = self.uploads.lock().put(buffer.size(), buffer);
         drop(gone);
     }
@@ -92,17 +92,17 @@ impl Staging {
         self.take(&self.readbacks, bytes, wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST, false)
     }
 
-    /// An error that may come of a lost device, told as such.
+    /// Replaces an error caused by a lost device with `DeviceLost`.
     pub(super) fn explain(&self, error: Error) -> Error {
         self.lost.explain(&self.gpu, error)
     }
 
-    /// Takes a mapped read-back buffer back.
+    /// Returns a mapped readback buffer to the free list.
     pub(super) fn put_readback(&self, buffer: wgpu::Buffer) {
         let scopes = self.gpu.scopes();
         buffer.unmap();
         if scopes.pop(|| "an unmapping".into(), 0).is_err() {
-            // The device is gone, and the buffer with it.
+            // The device is lost, and the buffer with it.
             return;
         }
         let gone = self.readbacks.lock().put(buffer.size(), buffer);

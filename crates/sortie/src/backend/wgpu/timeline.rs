@@ -1,10 +1,11 @@
-//! A Vulkan timeline semaphore that every submission of a device signals with a value of its own.
+//! A Vulkan timeline semaphore. Every submission of a device signals its own value.
 //!
-//! wgpu can only be waited for without a limit: its `poll` with a timeout panics when another thread's poll sees the work done at the moment the timeout ends (wgpu-core 30.0.1,
-//! `device/resource.rs`). This semaphore can be waited for in slices, so that a lost device and an exiting process are noticed while a kernel runs.
+//! wgpu itself can only be waited for without a timeout: `poll` with a timeout panics when another thread's poll sees
+//! the work done at the moment the timeout ends (wgpu-core 30.0.1, `device/resource.rs`). This semaphore can be waited
+//! for in slices, so that a lost device and an exiting process are noticed while a kernel runs.
 //!
-//! wgpu attaches the signal to the next submission of its queue. On a queue that others use too, that may be one of theirs, and the value is signaled early: a value that is reached
-//! on such a queue is a hint, and wgpu has the last word.
+//! wgpu attaches the signal to the next submission of its queue. On a queue that others use too, that may be one of
+//! theirs, and the value is signaled early. On a shared queue a reached value is only a hint, and wgpu must confirm it.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
@@ -18,23 +19,23 @@ use ash::{khr, vk};
 
 type Api = wgpu::hal::api::Vulkan;
 
-/// The device is lost: the driver says so.
+/// The driver reported that the device is lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DriverLost;
 
 pub(crate) struct Timeline {
     device: ash::Device,
-    /// Where timeline semaphores are an extension; in Vulkan 1.2 they are not.
+    /// Set if timeline semaphores are an extension; they are core in Vulkan 1.2.
     extension: Option<khr::timeline_semaphore::Device>,
     semaphore: vk::Semaphore,
-    /// The value of the newest submission. They grow in the order of submission.
+    /// The value of the newest submission. Values grow in submission order.
     newest: AtomicU64,
     /// Keeps the device alive; dropped last.
     _gpu: wgpu::Device,
 }
 
 impl Timeline {
-    /// `None` on other backends than Vulkan, and where it has no timeline semaphores.
+    /// `None` on backends other than Vulkan, and without timeline semaphores.
     pub(crate) fn new(gpu: &wgpu::Device) -> Option<Self> {
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let hal = unsafe { gpu.as_hal::<Api>() }?;
@@ -42,8 +43,8 @@ impl Timeline {
         let extended = hal.enabled_device_extensions().contains(&khr::timeline_semaphore::NAME);
         let mut timelines = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
         let mut asked = vk::PhysicalDeviceFeatures2::default().push_next(&mut timelines);
-        // SAFETY: the physical device is this instance's; the structures are as long as they say. The second call is only made where Vulkan 1.1 or wgpu's use of the
-        // extension says that it exists.
+        // SAFETY: the physical device belongs to this instance, and the structures have the types they declare. The
+        // second call exists, because Vulkan 1.2 or wgpu's use of the extension implies it.
         let promoted = unsafe {
             let version = instance.get_physical_device_properties(physical).api_version;
             if version >= vk::API_VERSION_1_2 || extended {
@@ -51,7 +52,7 @@ impl Timeline {
             }
             version >= vk::API_VERSION_1_2
         };
-        // wgpu enables the feature wherever it is there.
+        // wgpu enables the feature if it is supported.
         if timelines.timeline_semaphore != vk::TRUE || !(promoted || extended) {
             return None;
         }
@@ -65,12 +66,13 @@ impl Timeline {
         Some(Self { device, extension, semaphore, newest: AtomicU64::new(0), _gpu: gpu.clone() })
     }
 
-    /// The semaphore, and the value for a submission that goes past wgpu. The caller has the turn of the submit line.
+    /// The semaphore, and the value for a direct submission. The caller has the turn of the submit queue.
     pub(crate) fn next(&self) -> (vk::Semaphore, u64) {
         (self.semaphore, self.newest.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Has the next submission through wgpu signal a value. The caller has the turn of the submit line, and submits now.
+    /// Makes the next submission through wgpu signal a value. The caller has the turn of the submit queue, and submits
+    /// now.
     pub(crate) fn attach(&self, queue: &wgpu::Queue) -> u64 {
         let (semaphore, value) = self.next();
         // SAFETY: nothing is destroyed through the guard.
@@ -80,19 +82,20 @@ impl Timeline {
         value
     }
 
-    /// Takes back a signal that no submission took: true if wgpu has dropped the submission, as it does when the device was destroyed.
+    /// Removes a signal that no submission used. True if wgpu dropped the submission, as it does when the device was
+    /// destroyed.
     pub(crate) fn detach(&self, queue: &wgpu::Queue) -> bool {
         // SAFETY: nothing is destroyed through the guard.
         let queue = unsafe { queue.as_hal::<Api>() };
         queue.is_none_or(|queue| queue.remove_signal_semaphore(self.semaphore))
     }
 
-    /// Waits until a value is reached, but no longer than `limit`. False when it is not by then.
+    /// Waits until a value is reached, at most `limit`. False if it was not reached.
     pub(crate) fn wait(&self, value: u64, limit: Duration) -> Result<bool, DriverLost> {
         let (semaphores, values) = ([self.semaphore], [value]);
         let info = vk::SemaphoreWaitInfo::default().semaphores(&semaphores).values(&values);
         let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        // SAFETY: the semaphore is this device's and lives as long as this.
+        // SAFETY: the semaphore belongs to this device and lives as long as this.
         let outcome = unsafe {
             match &self.extension {
                 Some(extension) => extension.wait_semaphores(&info, limit),
@@ -102,7 +105,7 @@ impl Timeline {
         match outcome {
             Ok(()) => Ok(true),
             Err(vk::Result::TIMEOUT) => Ok(false),
-            // Out of memory, or lost: either way nothing more can be learned from this device.
+            // Out of memory, or lost: either way the device can no longer be waited for.
             Err(_) => Err(DriverLost),
         }
     }
@@ -110,7 +113,8 @@ impl Timeline {
 
 impl Drop for Timeline {
     fn drop(&mut self) {
-        // SAFETY: it was made by this device. The submitter that owns this waits for, or keeps, all that signals it.
+        // SAFETY: it was created by this device. The submitter that owns this waits for, or retains, everything that
+        // signals it.
         unsafe { self.device.destroy_semaphore(self.semaphore, None) };
     }
 }

@@ -1,7 +1,8 @@
 //! Timestamps that a device writes between ops while it runs them.
 //!
-//! Stamps are numbered in the order they are written; so many to a query set, and a number is also the place of the stamp's eight bytes in the buffer that they are resolved
-//! into. Every submission resolves its own: wgpu need not look at others then.
+//! Timestamps are numbered in the order they are written. The number determines the query set and the offset of the
+//! eight bytes in the buffer that they are resolved into. Every submission resolves its own timestamps, so that wgpu
+//! need not track others.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,39 +15,39 @@ use crate::{
     profile::{ExecutedStep, Log, TimedSteps, TimestampRange, TimestampTier},
 };
 
-/// Stamps of a query set: as many as one may hold.
+/// Timestamps per query set: the maximum.
 const SET: u32 = wgpu::QUERY_SET_MAX_QUERIES;
-/// What resolved stamps may start at.
+/// Alignment of resolved timestamps, in timestamps.
 const ALIGN: u32 = (wgpu::QUERY_RESOLVE_BUFFER_ALIGNMENT / BYTES) as u32;
 const BYTES: u64 = wgpu::QUERY_SIZE as u64;
 
-/// The stamps of one batch, and what ran between them.
+/// The timestamps of one batch, and the steps between them.
 #[derive(Debug)]
 pub(super) struct TimestampWriter {
     log: Arc<Log>,
     tier: TimestampTier,
-    /// Whether transfers can be stamped.
+    /// Whether transfers can be timed.
     between: bool,
     sets: Vec<wgpu::QuerySet>,
     resolved: Option<wgpu::Buffer>,
-    /// The number of the next stamp.
+    /// The number of the next timestamp.
     next: u32,
-    /// Written by this submission, by number; each lies in one set and starts where it may be resolved to.
+    /// Ranges of numbers written by this submission. Each lies in one set and starts at a valid resolve offset.
     written: Vec<Range<u32>>,
     part: u32,
     ran: Vec<ExecutedStep>,
     stretches: Vec<TimedSteps>,
-    /// The stamp at the end of what ran last, where the next one begins.
+    /// The timestamp after the last step, where the next step begins.
     last: Option<u32>,
-    /// The open pass: its two stamps, and what had run before it.
+    /// The open pass: its first timestamp, and the number of steps before it.
     pass: Option<(u32, u32)>,
-    /// When the last op had been encoded.
+    /// When the last op was encoded.
     encoded: Instant,
 }
 
 /// How finely a device can be timed.
 fn tier(features: wgpu::Features) -> TimestampTier {
-    // A foreign device may have the others without it.
+    // A borrowed device may have the other features without this one.
     if !features.contains(wgpu::Features::TIMESTAMP_QUERY) {
         TimestampTier::Host
     } else if features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES) {
@@ -57,10 +58,12 @@ fn tier(features: wgpu::Features) -> TimestampTier {
 }
 
 impl TimestampWriter {
-    /// For so many commands in so many submissions. All stamps together may take `room` bytes; where that is too little there are none.
+    /// For this many commands and submissions (`parts`). All timestamps together may take `room` bytes; if that is too
+    /// little, none are written.
     pub(super) fn new(gpu: &Gpu, log: &Arc<Log>, commands: usize, parts: usize, room: u64) -> Result<Self> {
         let features = gpu.features();
-        // A stamp before each command and one after it is the most there can be; a submission starts at a multiple, and a set may have one to spare.
+        // At most one timestamp before and one after each command. A submission starts at an aligned number, and a set
+        // may leave one unused.
         let most = 2 * (commands as u64 + 4 * parts as u64) + u64::from(2 * ALIGN) * parts as u64;
         let most = most + most / u64::from(SET) + 1;
         let tier = if parts == 0 || most * BYTES > room { TimestampTier::Host } else { tier(features) };
@@ -102,7 +105,7 @@ impl TimestampWriter {
         Ok(stamps)
     }
 
-    /// Bytes that reading all of them back may take.
+    /// Most bytes that reading all timestamps back takes.
     pub(super) fn bytes(&self) -> u64 {
         self.resolved.as_ref().map_or(0, wgpu::Buffer::size)
     }
@@ -115,14 +118,14 @@ impl TimestampWriter {
         self.encoded = Instant::now();
     }
 
-    /// What a pass is to be opened with.
+    /// The timestamp writes of a new pass.
     pub(super) fn pass_writes(&mut self) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
         self.last = None;
         if self.tier != TimestampTier::Pass {
             return None;
         }
         if self.next % SET == SET - 1 {
-            // Both are of one set.
+            // Both must be in one set.
             self.next += 1;
         }
         let (begin, end) = (self.take(), self.take());
@@ -156,14 +159,14 @@ impl TimestampWriter {
         }
     }
 
-    /// Something is about to be encoded outside passes.
+    /// A command is about to be encoded outside passes.
     pub(super) fn outside(&mut self, encoder: &mut wgpu::CommandEncoder) {
         if self.between && self.last.is_none() {
             self.last = Some(self.stamp(encoder));
         }
     }
 
-    /// Something has been encoded in a pass.
+    /// A step was encoded in a pass.
     pub(super) fn ran_inside(&mut self, step: StepId, pass: &mut wgpu::ComputePass<'_>) {
         self.note(step);
         if self.tier == TimestampTier::Inside {
@@ -173,7 +176,7 @@ impl TimestampWriter {
         }
     }
 
-    /// Something has been encoded outside passes.
+    /// A step was encoded outside passes.
     pub(super) fn ran_outside(&mut self, step: StepId, encoder: &mut wgpu::CommandEncoder) {
         self.note(step);
         if self.between {
@@ -194,7 +197,7 @@ impl TimestampWriter {
         self.log.ran(std::mem::take(&mut self.ran), std::mem::take(&mut self.stretches));
     }
 
-    /// The last submission ends: all of them go where they can be read, from `start` on.
+    /// The last submission ends: copies all timestamps to the readback buffer at `start`.
     pub(super) fn read(
         &self,
         encoder: &mut wgpu::CommandEncoder,
@@ -215,7 +218,7 @@ impl TimestampWriter {
         number
     }
 
-    /// A number for a stamp that is written next.
+    /// The number of a timestamp that is written next.
     fn take(&mut self) -> u32 {
         let number = self.next;
         self.next += 1;
@@ -236,7 +239,7 @@ impl TimestampWriter {
         });
     }
 
-    /// What ran last has ended at this stamp.
+    /// The last step ended at this timestamp.
     fn ended(&mut self, number: u32) {
         if let Some(begin) = self.last.replace(number) {
             self.between(self.count() - 1, 1, begin, number);

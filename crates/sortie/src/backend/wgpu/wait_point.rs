@@ -1,7 +1,9 @@
-//! How the completion of one submission is observed.
+//! Waits for the completion of one submission.
 //!
-//! On Vulkan a submission signals a value of the device's [`Timeline`], which is waited for in slices. Elsewhere wgpu calls back from within `poll`, which is called at intervals.
-//! Either way wgpu has the last word: once a submission seems done, wgpu is asked to wait for it without a limit, which then takes no time and runs its callbacks.
+//! On Vulkan a submission signals a value of the device's [`Timeline`], which is waited for in slices. On other
+//! backends wgpu calls back from within `poll`, which is called at intervals. Either way wgpu must confirm it: once a
+//! submission seems done, wgpu is asked to wait for it without a limit, which then takes no time and runs its
+//! callbacks.
 //!
 //! wgpu's `poll` is never given a timeout: see [`Timeline`].
 
@@ -20,29 +22,32 @@ use crate::{
     submit::{Seen, Waited},
 };
 
-/// Between two polls of a device that cannot be waited for in slices. They begin short, because most submissions are.
+/// Shortest and longest interval between polls of a device that cannot be waited for in slices. Intervals start short,
+/// because most submissions are.
 const INTERVALS: [Duration; 2] = [Duration::from_micros(20), Duration::from_millis(1)];
-/// A completion is seen on time this soon after a look that did not find it, or after the submission: drivers of GL run what is submitted before they return. A look may take long: on GL it waits for
-/// a thread that submits.
+/// A completion counts as seen on time if it is seen this soon after the last check that did not find it, or after the
+/// submission. GL drivers run a submission before they return. A check may take long: on GL it waits for a thread that
+/// submits.
 const PROMPT: Duration = Duration::from_millis(3);
 
-/// What one submission is waited for by.
+/// Identifies one submission to wait for.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitPoint {
-    /// Never given twice.
+    /// Unique.
     id: u64,
-    /// The value of the timeline that it signals.
+    /// The timeline value that it signals.
     value: Option<u64>,
-    /// wgpu's own word, where the timeline is not enough: there is none, or others use the queue too.
+    /// wgpu's callback, if the timeline is not enough: there is none, or others use the queue too.
     done: Option<Arc<Signal>>,
-    /// Of a submission through wgpu.
+    /// Set for a submission through wgpu.
     index: Option<wgpu::SubmissionIndex>,
-    /// When it was submitted, where there is no timeline.
+    /// When it was submitted; set if there is no timeline.
     submitted: Option<Instant>,
 }
 
 impl WaitPoint {
-    /// Submits commands through wgpu. `None` when wgpu has dropped them: the device was destroyed. The caller has the turn of the submit line.
+    /// Submits commands through wgpu. `None` if wgpu dropped them because the device was destroyed. The caller has the
+    /// turn of the submit queue.
     pub(super) fn submit(
         queue: &wgpu::Queue,
         timeline: Option<&Timeline>,
@@ -63,17 +68,17 @@ impl WaitPoint {
         Some(Self { id: next_id(), value, done, index: Some(index), submitted })
     }
 
-    /// Of a submission past wgpu.
+    /// The wait point of a direct submission.
     pub(super) fn direct(value: u64) -> Self {
         Self { id: next_id(), value: Some(value), done: None, index: None, submitted: None }
     }
 
-    /// Waits until the submission is done, but no longer than about `limit`.
+    /// Waits until the submission is done, at most about `limit`.
     pub(super) fn wait(&self, gpu: &Gpu, timeline: Option<&Timeline>, lost: &Lost, limit: Duration) -> Waited {
         let seen = match (self.value, timeline) {
             (Some(value), Some(timeline)) => watch(timeline, value, limit).unwrap_or_else(|_| {
                 lost.set_by_driver();
-                // A driver that has lost its device is through with everything.
+                // A driver that has lost its device no longer uses anything.
                 Some(Seen { at: Instant::now(), on_time: false })
             }),
             _ => self.poll_until(gpu, lost, limit),
@@ -83,7 +88,7 @@ impl WaitPoint {
             Some(_) if lost.by_driver() => Waited::Done(seen),
             Some(index) => {
                 match lost.poll(gpu, &wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }) {
-                    // On a queue that others use too, it may not have been done before.
+                    // On a queue that others use too, it may be done only now.
                     PollOutcome::Done if self.done.is_some() => Waited::Done(Seen { at: Instant::now(), ..seen }),
                     PollOutcome::Done => Waited::Done(seen),
                     PollOutcome::Dropped => Waited::Dropped,
@@ -94,7 +99,7 @@ impl WaitPoint {
         }
     }
 
-    /// Whether the driver is through with the submission, within `limit`. It may belong to a device that is lost.
+    /// Whether the driver has finished the submission, within `limit`. The device may be lost.
     pub(super) fn is_over(&self, gpu: &Gpu, timeline: Option<&Timeline>, lost: &Lost, limit: Duration) -> bool {
         let reached = match (self.value, timeline) {
             (Some(value), Some(timeline)) => timeline.wait(value, limit).unwrap_or(true),
@@ -107,7 +112,7 @@ impl WaitPoint {
 
     fn poll_until(&self, gpu: &Gpu, lost: &Lost, limit: Duration) -> Option<Seen> {
         let begin = Instant::now();
-        // When it was last known not to be done.
+        // When it was last known to be pending.
         let mut pending = self.submitted;
         let seen = |pending: Option<Instant>| {
             let at = Instant::now();
@@ -131,7 +136,7 @@ impl WaitPoint {
     }
 }
 
-/// Waits for a value. What is there at the first look may have been there for long.
+/// Waits for a value. If it is reached at the first check, it may have been reached long ago.
 fn watch(timeline: &Timeline, value: u64, limit: Duration) -> Result<Option<Seen>, DriverLost> {
     let found = timeline.wait(value, Duration::ZERO)?;
     let reached = found || timeline.wait(value, limit)?;

@@ -1,6 +1,6 @@
-//! From the host into memory of a wgpu device, outside of batches.
+//! Writes from the host to memory of a wgpu device, outside batches.
 //!
-//! All of it goes through the submit line, because a queue write would jump ahead of work that has not been submitted.
+//! All writes go through the submit queue, because a queue write would jump ahead of unsubmitted work.
 
 use std::sync::Arc;
 
@@ -12,16 +12,17 @@ use crate::{
     submit::Submitter,
 };
 
-/// Recycled memory up to this size is zeroed by a queue write, which rides along with the next submission; more than that is cleared
-/// on the device by a submission of its own, because the zeros would have to be copied there.
+/// Recycled memory up to this size is zeroed by a queue write, which goes with the next submission. Larger memory is
+/// cleared on the device by its own submission, which saves copying the zeros there.
 const ZEROED_BY_WRITE: u64 = 64 << 10;
 
-/// More than this is copied by a submission of its own, out of a buffer of ours: one that cannot be had is an error, where wgpu would lose the device for want of its own.
+/// Larger writes are copied by their own submission, from our own staging buffer. If that cannot be allocated, the
+/// write returns an error; wgpu would lose the device if its own staging buffer could not be allocated.
 const QUEUED: usize = 1 << 20;
 /// Bytes of an upload that are staged at a time.
 const PIECE: usize = 8 << 20;
 
-/// What a write of the host needs of its device.
+/// The parts of the device that a write needs.
 pub(crate) struct HostWriter<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) queue: &'a wgpu::Queue,
@@ -30,14 +31,15 @@ pub(crate) struct HostWriter<'a> {
 }
 
 impl HostWriter<'_> {
-    /// Puts data into memory that no batch has seen yet.
+    /// Writes data to memory that no batch has used yet.
     pub(crate) fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
-        // Piece by piece: nobody can see half of it.
+        // Piece by piece: no other work can see a half-written buffer.
         let mut pieces = (0_u64..).step_by(PIECE).zip(data.chunks(PIECE));
         pieces.try_for_each(|(start, piece)| self.write(block, start, piece, false))
     }
 
-    /// Overwrites memory in order with the flights, padded with zeros to 4 bytes. `whole` says that it overwrites all of it.
+    /// Overwrites memory in order with the submissions, padded with zeros to 4 bytes. `whole`: it overwrites all of the
+    /// block.
     pub(crate) fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
         match data.len() {
             ..=QUEUED => self.queue_write(block, start, data, whole),
@@ -45,7 +47,7 @@ impl HostWriter<'_> {
         }
     }
 
-    /// Makes recycled memory that no batch has seen yet read as zero.
+    /// Zeroes recycled memory that no batch has used yet.
     pub(crate) fn zero(&self, block: &Arc<Block>) -> Result<()> {
         static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
         match block.bytes() {

@@ -1,4 +1,4 @@
-//! The rules by which estimates move, one test each, on a virtual clock.
+//! The rules for changing estimates, one test each, on a virtual clock.
 
 use super::*;
 use crate::clock::Instant;
@@ -9,7 +9,7 @@ fn estimate(chores: &[(u64, f64)]) -> Arc<WorkEstimate> {
     Arc::new(WorkEstimate::new(chores.iter().map(|(kind, units)| CostKey { kind: *kind, units: *units, pipeline: 0 })))
 }
 
-/// Work of a kind, one unit, by a pipeline that the driver compiles.
+/// One unit of work of a kind, with a pipeline that the driver compiles.
 fn compiled(kind: u64, pipeline: u64) -> Arc<WorkEstimate> {
     Arc::new(WorkEstimate::new([CostKey { kind, units: 1.0, pipeline }]))
 }
@@ -26,7 +26,8 @@ impl Clock {
         Self { costs: Costs::new(1.0), zero: Instant::now(), serial: 0 }
     }
 
-    /// The next submission, from when it was submitted until when it was seen to complete, in ms. Others are in flight unless it is the last.
+    /// Completes the next submission. Times in ms: when it was submitted, and when its completion was seen. Others are
+    /// in flight unless it is the last.
     fn landed(&mut self, estimate: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
         self.serial += 1;
         self.landed_as([self.serial; 2], estimate, [submitted, seen], on_time, idle);
@@ -109,7 +110,7 @@ fn what_is_known_rises_and_falls_by_half_of_the_distance() {
     assert_eq!(costs.estimate(&work), 8_000_000);
     costs.record_alone(&work, 2 * MS, false);
     assert_eq!(costs.estimate(&work), 5_000_000);
-    // No measurement, however short, takes more than half.
+    // No measurement, however short, lowers an estimate to less than half.
     costs.record_alone(&work, Duration::ZERO, false);
     assert_eq!(costs.estimate(&work), 2_500_000);
 }
@@ -170,7 +171,7 @@ fn the_first_run_of_a_pipeline_teaches_nothing_that_compilation_explains() {
     assert_eq!(clock.estimate(&work), 1, "the guess");
     clock.landed(&work, [1000, 1030], true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);
-    // The same kernel as another pipeline, as of a divided dispatch: nothing that is known rises.
+    // The same kernel as another pipeline, like that of a divided dispatch: no known estimate rises.
     clock.landed(&compiled(1, 8), [2000, 2300], true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);
 }
@@ -204,7 +205,7 @@ fn later_parts_of_a_first_run_are_measured() {
 fn an_interval_whose_start_was_seen_late_lowers_nothing() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.landed(&work, [0, 100], true, true);
-    // The second was done long before it was seen, and so was most of the third.
+    // The second was done long before it was seen, and most of the third was done too.
     clock.landed(&work, [200, 500], false, true);
     let before = clock.estimate(&work);
     clock.landed(&work, [210, 501], true, true);
@@ -238,7 +239,7 @@ fn what_was_only_ever_seen_late_is_learned_step_by_step_and_then_measured() {
 fn short_submissions_that_follow_one_another_are_measured_together() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.costs.record_alone(&work, MS, false);
-    // One a millisecond, each third one seen two milliseconds late by a thread that was waiting, the next ones at once.
+    // One per millisecond. A waiting thread sees each third one two milliseconds late, and the next ones at once.
     for run in 0..120_u32 {
         let at = 100 + run;
         clock.landed(&work, [at - 1, at / 3 * 3 + 2], true, run == 119);
@@ -293,7 +294,7 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
 #[test]
 fn what_a_software_driver_did_not_compute_is_not_counted() {
     let (clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
-    // Other processes had the processors for most of the time.
+    // Other processes used the processors for most of the time.
     let moments = [(0, 500), (200, 530)].map(|(at, computed)| Moment::new(clock.zero + at * MS, Some(computed * MS)));
     clock.told([1, 1], &work, moments, true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);

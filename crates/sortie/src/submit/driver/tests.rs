@@ -1,4 +1,5 @@
-//! A driver without threads: what is queued leaves on the thread that queues it, and what is in flight is completed by a call.
+//! A driver without threads: items are submitted on the thread that queues them, and a call completes submissions in
+//! flight.
 
 use std::{
     panic::Location,
@@ -135,10 +136,10 @@ fn callers_on_many_threads_take_turns_for_each_other() -> Result<()> {
     Ok(())
 }
 
-/// A device that works by itself: what it was given is in flight until it is told to end.
+/// An asynchronous device: its submissions are in flight until the test ends them.
 #[derive(Debug, Default)]
 struct Manual {
-    /// The numbers of what it was given.
+    /// The submissions it got, by number.
     given: Mutex<Vec<u64>>,
     /// How many of them are done.
     done: AtomicU64,
@@ -198,7 +199,7 @@ fn what_is_in_flight_is_completed_by_calls_which_make_room_for_the_next() -> Res
     device.done.store(3, Ordering::Relaxed);
     while submitter.complete(false) {}
     assert_eq!((ended(), device.given.lock().clone()), (3, vec![0, 1, 2, 3, 4]));
-    // A thread that waits looks for itself.
+    // A waiting thread checks by itself.
     device.done.store(5, Ordering::Relaxed);
     submitter.wait(&completions[4])?;
     assert_eq!(ended(), 5);

@@ -1,7 +1,7 @@
-//! Fused elementwise operations, which the host computes without a kernel.
+//! Fused elementwise operations, computed by the host without a kernel.
 //!
-//! Steps run one after the other over a block of elements that stays in the first-level cache, then over the next block. An input that lies in
-//! memory as the block needs it is read where it lies; a result is made in its output.
+//! Steps run one after the other over a block of elements that stays in the first-level cache, then over the next
+//! block. An input that is already contiguous in memory is read in place. A result is computed in its output.
 
 use std::{cell::RefCell, sync::OnceLock};
 
@@ -18,27 +18,27 @@ use super::{
     registers::RegisterAssignment,
 };
 
-/// Elements of a block: a few of them, and the inputs, fit into 32 KiB.
+/// Elements of a block: a few blocks and the inputs fit into 32 KiB.
 const BLOCK: usize = 1024;
 /// Elements that a thread takes at a time.
 const PIECE: usize = 16 * BLOCK;
-/// Elements times steps from which on threads share them: about 20 µs on one.
+/// Elements times steps from which on threads share the work: about 20 µs on one thread.
 const WORTH_SHARING: usize = 1 << 17;
 
-/// The steps of a program, and where each keeps what it computes.
+/// The steps of a program, and where each stores its result.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(super) tasks: Vec<ChainOp>,
-    /// Blocks between inputs and outputs.
+    /// Registers: blocks for intermediate results.
     pub(super) registers: usize,
-    /// Inputs read where they lie.
+    /// The number of loads that can read an input in place.
     pub(super) loads: usize,
     pub(super) inputs: usize,
     pub(super) outputs: Vec<ElementType>,
     pub(super) len: usize,
 }
 
-/// A block of values: a register, an output, or what a load has found.
+/// A block of values: a register, an output, or a loaded input.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     pub(super) place: usize,
@@ -47,7 +47,7 @@ pub(super) struct Operand {
 
 #[derive(Debug)]
 pub(super) enum ChainOp {
-    /// `lent`: where it is noted if the block can be read where it lies.
+    /// `lent`: the index of the load, if the block may be read in place.
     Load {
         input: Input,
         at: Indexing,
@@ -75,12 +75,12 @@ pub(super) enum ChainOp {
         scalars: usize,
         to: usize,
     },
-    /// What is stored twice.
+    /// Stores a result a second time.
     Copy {
         from: Operand,
         to: usize,
     },
-    /// What is stored as halves.
+    /// Stores a result as `f16`.
     Narrow {
         from: Operand,
         to: usize,
@@ -119,7 +119,7 @@ impl Chain {
         };
         let pieces = Mutex::new(pieces.into_iter());
         let halted = OnceLock::new();
-        // Whoever is ready takes the next: a thread that is slow to wake holds nobody up.
+        // Each thread takes the next piece when it is ready: a thread that wakes up late delays no other.
         let work = || {
             while let Some(piece) = next(&pieces) {
                 if let Err(halt) = stop.check() {
@@ -133,7 +133,7 @@ impl Chain {
         halted.into_inner().map_or(Ok(()), Err)
     }
 
-    /// The outputs, cut into what a thread computes at a time.
+    /// The outputs, cut into pieces that a thread computes at a time.
     fn pieces<'m>(&self, outputs: &'m mut [BoundMemory<'_>]) -> SmallVec<[Piece<'m>; 2]> {
         let starts = (0..self.len).step_by(PIECE);
         let mut pieces: SmallVec<[Piece<'m>; 2]> =

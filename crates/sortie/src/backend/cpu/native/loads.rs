@@ -1,4 +1,4 @@
-//! What a block of a chain reads: elements of its inputs, wherever they lie.
+//! Loads the elements of inputs that a block of a chain reads.
 
 use smallvec::SmallVec;
 use sortie_cpu::native;
@@ -11,7 +11,7 @@ pub(super) struct Input {
     pub(super) halves: bool,
 }
 
-/// Where a block lies in an input, if it lies there in one piece.
+/// The offset of a block in an input, if the block is contiguous there.
 pub(super) fn lies(at: &Indexing, start: usize, len: usize) -> Option<usize> {
     let Indexing::Strided { dims, .. } = at else { return Some(start) };
     match dims.last() {
@@ -22,17 +22,17 @@ pub(super) fn lies(at: &Indexing, start: usize, len: usize) -> Option<usize> {
     }
 }
 
-/// Goes through a strided input, one run of its innermost dimension after the other.
+/// Walks a strided input, one row of its innermost dimension after the other.
 struct StridedCursor<'a> {
     dims: &'a [(u32, u32)],
     /// The index in each dimension.
     index: SmallVec<[usize; 6]>,
-    /// The element there.
+    /// The element at that index.
     at: usize,
 }
 
 impl<'a> StridedCursor<'a> {
-    /// From element `start` of the output on; `None` where there is no dimension.
+    /// Starts at element `start` of the output; `None` if there are no dimensions.
     fn new(at: &'a Indexing, start: usize) -> Option<Self> {
         let Indexing::Strided { offset, dims } = at else { return None };
         let mut walk = Self { dims, index: SmallVec::from_elem(0, dims.len()), at: *offset as usize };
@@ -45,7 +45,7 @@ impl<'a> StridedCursor<'a> {
         (!dims.is_empty()).then_some(walk)
     }
 
-    /// So many elements of the current run, at most: where they start, how far apart they lie, and how many they are.
+    /// At most `most` elements of the current row: their first element, stride and number.
     fn run(&mut self, most: usize) -> (usize, usize, usize) {
         let (length, stride) = self.dims.last().map_or((1, 0), |(length, stride)| (*length as usize, *stride as usize));
         let mut level = self.dims.len() - 1;
@@ -79,7 +79,7 @@ pub(super) fn load(inputs: &[&[u32]], input: Input, at: &Indexing, start: usize,
     }
 }
 
-/// Elements of an input, so far apart.
+/// Copies elements of an input, `stride` apart.
 fn copy(inputs: &[&[u32]], input: Input, first: usize, stride: usize, to: &mut [u32]) {
     let words = inputs[input.number];
     match (input.halves, stride) {
@@ -95,7 +95,7 @@ fn copy(inputs: &[&[u32]], input: Input, first: usize, stride: usize, to: &mut [
     }
 }
 
-/// Rows of a table, by one index for each element; zeros where there is no such row.
+/// Copies rows of a table, by one index per element; zeros for a row that does not exist.
 pub(super) fn gather(
     inputs: &[&[u32]],
     table: Input,
@@ -118,7 +118,7 @@ pub(super) fn gather(
     }
 }
 
-/// Pieces of two inputs by turns.
+/// Interleaves pieces of two inputs.
 pub(super) fn join(inputs: &[&[u32]], of: [Input; 2], pieces: [usize; 2], start: usize, to: &mut [u32]) {
     let both = pieces[0] + pieces[1];
     let mut done = 0;

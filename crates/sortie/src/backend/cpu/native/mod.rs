@@ -15,7 +15,7 @@ use self::{chain::Chain, product::multiply};
 use super::kernel::SlotBinding;
 use crate::kernel::Interface;
 
-/// Computations that take about as long as a workgroup of a kernel.
+/// Operations that take about as long as a workgroup of a kernel.
 const GROUP: u64 = 1024;
 
 /// A tensor program that the host computes without WGSL.
@@ -34,7 +34,7 @@ enum Code {
 }
 
 impl Native {
-    /// `None` when it has to be WGSL.
+    /// `None` if it has to be WGSL.
     pub(super) fn of(program: &Program) -> Option<Self> {
         let code = match &program.head {
             Head::None => Code::Chain(Chain::new(program)),
@@ -84,7 +84,7 @@ impl Native {
     }
 }
 
-/// Work in workgroups, at least one: a dispatch of none does nothing.
+/// Work in workgroups, at least one: a dispatch of zero workgroups does nothing.
 fn grid(work: u64) -> [u32; 3] {
     let groups = (work / GROUP).max(1);
     let rows = (groups >> 32) + 1;

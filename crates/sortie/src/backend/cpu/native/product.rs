@@ -1,4 +1,4 @@
-//! Products of matrices, by the crates that do it best.
+//! Matrix products, by the fastest crates.
 
 use sortie_cpu::{
     BoundMemory, Halted, Stop, Threads,
@@ -6,7 +6,7 @@ use sortie_cpu::{
 };
 use sortie_plan::fuse::Product;
 
-/// Multiplies. `bound`: the sides, then the product.
+/// Multiplies. `bound`: the two factors, then the product.
 pub(super) fn multiply(
     of: &Product,
     bound: &mut [BoundMemory<'_>],

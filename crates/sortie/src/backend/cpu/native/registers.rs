@@ -1,4 +1,4 @@
-//! Where each step of a chain keeps what it computes.
+//! Assigns a register or output to the result of each step of a chain.
 
 use smallvec::SmallVec;
 use sortie_plan::{
@@ -11,21 +11,21 @@ use super::{
     loads::Input,
 };
 
-/// Finds a place for every step.
+/// The assignment, while it is computed.
 pub(super) struct RegisterAssignment<'p> {
     program: &'p Program,
     tasks: Vec<ChainOp>,
-    /// By step, once it is known.
+    /// The operand of each step so far.
     known: Vec<Operand>,
-    /// By step: the last that uses it.
+    /// The last user of each step.
     last: Vec<usize>,
-    /// Registers that hold nothing any more.
+    /// Registers whose values are no longer needed.
     free: Vec<usize>,
     registers: usize,
     loads: usize,
 }
 
-/// Outputs are numbered behind any number of registers until that is known.
+/// Outputs are numbered from here until the number of registers is known.
 const OUTPUTS: usize = usize::MAX / 2;
 
 impl<'p> RegisterAssignment<'p> {
