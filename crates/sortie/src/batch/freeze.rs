@@ -21,7 +21,8 @@ impl Batch {
         slot
     }
 
-    /// Memory that each run of a replay may read, filled at this point. Returns its byte range in the readback.
+    /// Memory that each run of a replay may read, filled at this point. Returns the start and
+    /// the length in bytes of its data among the outputs.
     #[track_caller]
     pub(crate) fn output_of<B: Typed>(&mut self, from: B) -> (u64, u64) {
         let place = from.place();
