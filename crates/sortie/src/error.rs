@@ -1,9 +1,10 @@
-//! The one error of the crate.
+//! The error type of the crate.
 //!
-//! An error knows what went wrong ([`ErrorKind`]), which recorded op it concerns, and the line of the *user's* source that
-//! recorded it. It is cheap to clone, because a ticket and all readings of one batch report the same first error.
+//! An error has a kind ([`ErrorKind`]), the recorded op it concerns, and the line of the user's source that recorded
+//! it. It is cheap to clone, because a ticket and all readings of one batch report the same first error.
 //!
-//! Invariants: `Display` prints one level; the cause is in `source()`. What is printed is a few kilobytes at most and has no control characters.
+//! Invariants: `Display` prints one level; the cause is in `source()`. The printed text is a few kilobytes at most and
+//! has no control characters.
 
 mod text;
 
@@ -11,13 +12,13 @@ use std::{fmt, panic::Location, sync::Arc};
 
 pub(crate) use self::text::printable;
 
-/// What every fallible call of this crate returns.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure, with the op and the source line it belongs to.
 ///
-/// A batch that is refused carries *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints the first ten, one per line, and how
-/// many more there are.
+/// The error of a refused batch contains all its mistakes. [`Error::mistakes`] lists them. `Display` prints the first
+/// ten, one per line, and the number of further ones.
 ///
 /// ```
 /// use sortie::ErrorKind;
@@ -42,14 +43,14 @@ struct Inner {
     op: Option<OpName>,
     location: Option<&'static Location<'static>>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-    /// All mistakes of a refused batch, this one first; empty when there is only one.
+    /// All mistakes of a refused batch, this one first; empty if there is only one.
     mistakes: Vec<Error>,
 }
 
-/// Mistakes that `Display` prints: a loop that records the same mistake a thousand times must not fill a log.
+/// Number of mistakes that `Display` prints: a loop that records the same mistake a thousand times must not fill a log.
 const MISTAKES_SHOWN: usize = 10;
 
-/// Bytes that `Display` prints of the message of each of several mistakes, and of the label of an op.
+/// Bytes that `Display` prints of each message, if there are several mistakes, and of an op's label.
 const MISTAKE_SHOWN: usize = 512;
 const LABEL_SHOWN: usize = 128;
 
@@ -59,7 +60,7 @@ pub(crate) struct OpName {
     pub(crate) label: String,
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 ///
 /// ```
 /// use sortie::{Device, DeviceOptions, ErrorKind};
@@ -74,96 +75,96 @@ pub(crate) struct OpName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No device answers to what was asked for.
+    /// No device matches the request.
     NoDevice,
-    /// The device, or this version of the crate, cannot do it.
+    /// Not supported by the device, or by this version of the crate.
     Unsupported,
-    /// The WGSL is invalid, or made to hurt the compiler.
+    /// The WGSL is invalid, or exceeds the limits that protect the compiler.
     Shader,
-    /// A binding does not fit the kernel: count, length, usage, overlap, or a handle from elsewhere.
+    /// A binding does not fit the kernel: count, length, usage, overlap, or a handle of another device or batch.
     Bindings,
-    /// Lengths or shapes of an operation do not agree.
+    /// Lengths or shapes of an operation do not match.
     Shape,
     /// The grid cannot be run.
     Grid,
     /// Larger than the device or the crate allows.
     TooLarge {
-        /// What was asked for.
+        /// The requested amount.
         wanted: u64,
-        /// What is allowed.
+        /// The limit.
         limit: u64,
     },
-    /// More memory than the budget, or than the device has.
+    /// Exceeds the memory budget, or the device's memory.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: u64,
-        /// Bytes allowed in all; 0 when the device itself refused.
+        /// Total bytes allowed; 0 if the device itself refused.
         budget: u64,
     },
-    /// The device is gone; [`Device::reopen`](crate::Device::reopen) starts afresh.
+    /// The device is lost; [`Device::reopen`](crate::Device::reopen) opens it again.
     DeviceLost,
-    /// It was not done in the time given. Waiting for it may go on; a kernel that passed the
-    /// [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
+    /// Not completed in time. Waiting may be repeated; a kernel that exceeded the
+    /// [budget](crate::DeviceOptions::kernel_budget) of a CPU device was stopped.
     Timeout,
     /// The batch was dropped before it was submitted, or [canceled](crate::Ticket::cancel).
     Canceled,
-    /// A reading was waited for before its batch was submitted. It can be waited for again once the batch is.
+    /// A reading was waited for before its batch was submitted. It can be waited for again after the submit.
     NotSubmitted,
-    /// The deadline had passed.
+    /// The deadline has passed.
     Expired,
-    /// The queue was full, or the answer would have come later than the [target](crate::BatchSizing::Target).
+    /// The queue was full, or the answer would have exceeded the [target](crate::BatchSizing::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,
-    /// A [job](crate::DeviceJob) does not take this input.
+    /// A [job](crate::DeviceJob) does not accept this input.
     Input,
-    /// The buffer holds what a failed submission left behind; write, fill or copy all of it to use it again.
+    /// A failed submission left the buffer in an undefined state; write, fill or copy all of it to use it again.
     Poisoned,
-    /// A kernel ran into itself: invocations in conflict over memory, a barrier that not all reach, an index out of bounds. Looked for by
-    /// a CPU device with [`check_races`](crate::DeviceOptions::check_races).
+    /// A kernel has a data race, a barrier that not all invocations reach, or an index out of bounds. Detected by a CPU
+    /// device with [`check_races`](crate::DeviceOptions::check_races).
     Race,
     /// A file could not be written.
     File,
-    /// The [source](crate::Source) of a stream failed; what it said is the source of the error.
+    /// The [source](crate::Source) of a stream failed; its error is the `source()`.
     Source,
-    /// The [sink](crate::Sink) of a stream failed; what it said is the source of the error.
+    /// The [sink](crate::Sink) of a stream failed; its error is the `source()`.
     Sink,
-    /// A defect of this crate or of the driver; please report it.
+    /// A bug in this crate or in the driver; please report it.
     Internal,
 }
 
 impl Error {
-    /// What kind of failure it was.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The line of the caller's source that recorded the op or made the call, where one is known.
+    /// The line of the caller's source that recorded the op or made the call, if known.
     #[must_use]
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.0.location
     }
 
-    /// The number of the op in its batch, counted from 0, where the error belongs to one.
+    /// The number of the op in its batch, counted from 0, if the error belongs to one.
     #[must_use]
     pub fn op(&self) -> Option<usize> {
         self.0.op.as_ref().map(|op| op.index)
     }
 
-    /// The label of the op, where it has one.
+    /// The label of the op, if it has one.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty())
     }
 
-    /// Every mistake of a refused batch in recording order; for any other error just itself.
+    /// All mistakes of a refused batch in recording order; for any other error just itself.
     #[must_use]
     pub fn mistakes(&self) -> &[Error] {
         if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
     }
 
-    /// For a [`DeviceJob`](crate::DeviceJob): an input that it does not take, and why.
+    /// For a [`DeviceJob`](crate::DeviceJob): an input that it does not accept, and why.
     ///
     /// ```
     /// use sortie::{Error, ErrorKind};
@@ -211,7 +212,7 @@ impl Error {
         self.with(|inner| inner.op = Some(op))
     }
 
-    /// Says what it happened in, before all else.
+    /// Prefixes the message with its context.
     pub(crate) fn within(self, what: &str) -> Self {
         self.with(|inner| {
             inner.message = printable(format!("{what}: {}", inner.message));
@@ -223,7 +224,7 @@ impl Error {
         self.with(|inner| inner.source = Some(Arc::new(source)))
     }
 
-    /// One error out of the mistakes of a batch; `None` when there are none.
+    /// Combines the mistakes of a batch into one error; `None` if there are none.
     pub(crate) fn all(mut mistakes: Vec<Error>) -> Option<Self> {
         match mistakes.len() {
             0 => None,
@@ -253,7 +254,7 @@ impl Error {
 
     fn line(&self, f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
         f.write_str(&text::elided(&self.0.message, most))?;
-        // naga's messages are pictures of the source; nothing may stand at the end of their last line.
+        // naga's messages draw the source; nothing may follow on their last line.
         let mut separator = if self.0.message.contains('\n') { "\n" } else { "; " };
         if let Some(op) = &self.0.op {
             write!(f, "{separator}op {}", op.index)?;
