@@ -146,8 +146,8 @@ impl Scheduler {
     }
 
     /// Whether a request of `rows` rows that arrives now, after `queued` rows, will be answered in time. Always true if
-    /// nothing is queued or in flight, because its time must be measured; without a target; and if requests wait for
-    /// room.
+    /// nothing is queued and a worker is idle, because times must be measured; without a target; and if requests wait
+    /// for room.
     #[must_use]
     pub fn is_in_time(&self, now: Duration, queued: usize, rows: usize) -> bool {
         let Some(p99) = self.enforced_target() else { return true };

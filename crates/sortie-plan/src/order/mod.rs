@@ -1,4 +1,4 @@
-//! Which operation runs when, side by side with what, and which scratch slots share memory.
+//! The order of the operations, their waves, and the memory of scratch slots.
 
 mod hazard;
 mod label;
