@@ -1,7 +1,7 @@
 //! The last accesses of each byte range, to find read-after-write, write-after-read and write-after-write hazards.
 //!
 //! For each slot a map from byte offsets holds the greatest label that wrote a range of bytes and the greatest that
-//! read it since. Labels represent the ops themselves (see [`crate::label`]), so a range has constant size however many
+//! read it since. Labels represent the ops themselves (see [`super::label`]), so a range has constant size however many
 //! ops accessed it. Equal neighbours are merged, and an access that covers many ranges leaves one, so the work per
 //! access stays small whether a buffer is cut into thousands of slices or read whole a thousand times. Most slots are
 //! only ever accessed as a whole: until another range occurs, one range is kept without a map.

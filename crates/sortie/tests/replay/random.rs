@@ -209,7 +209,7 @@ fn replayed(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> 
             run.write(*tensor, &numbers(100 * number + input));
         }
         readings.extend(given.iter().map(|output| run.read(*output)));
-        // Nobody waits for one before the next is on its way.
+        // Nothing waits for a run before the next is submitted.
         drop(run.submit_async()?);
     }
     drop(replay);

@@ -10,7 +10,7 @@ use sortie::{Device, DeviceOptions, ErrorKind, Sink, Source, Stream};
 
 use super::{kernel, noop, numbers, on_all, triple, tripled};
 
-/// Fails after so many bytes.
+/// Fails after this many bytes.
 struct Torn<'a>(&'a [u8]);
 
 impl io::Read for Torn<'_> {
