@@ -112,7 +112,8 @@ fn who_is_long_at_work_is_not_waited_for() {
     assert_eq!(scheduler.capacity(1, 2 * MS + US, 50).reserved, 0);
 }
 
-/// A device with a target of 10 ms that has done batches of 100 rows in 2 ms, and of 10 rows in 1.1 ms: 1 ms, and 10 µs a row.
+/// A device with a target of 10 ms that has done batches of 100 rows in 2 ms, and of 10 rows in 1.1 ms: 1 ms, and 10 µs
+/// a row.
 fn with_a_target(overload: Overload) -> Scheduler {
     let sizing = BatchSizing::Target { p99: 10 * MS };
     let mut scheduler = Scheduler::new(BatchConfig { sizing, overload, ..config() }, 1);

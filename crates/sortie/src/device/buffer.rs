@@ -71,8 +71,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past its memory
-    /// or the budget, [`DeviceLost`](ErrorKind::DeviceLost).
+    /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past
+    /// its memory or the budget, [`DeviceLost`](ErrorKind::DeviceLost).
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();

@@ -231,7 +231,8 @@ impl Device {
     /// From the first call on, all replays go through wgpu, because the application may use the queue. Before it, some
     /// are submitted to the driver's queue directly.
     ///
-    /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
+    /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it
+    /// first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
         self.core.backend().wgpu()

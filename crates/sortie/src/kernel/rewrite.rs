@@ -1,4 +1,5 @@
-//! Variants of a kernel's entry point, built in naga's IR: immediates moved to a buffer, and a wrapper that runs a folded grid.
+//! Variants of a kernel's entry point, built in naga's IR: immediates moved to a buffer, and a wrapper that runs a
+//! folded grid.
 //!
 //! Variants add one bind group above the kernel's own: the immediates at binding 0, the grid's parameter block (see
 //! `fold`) at binding 1.

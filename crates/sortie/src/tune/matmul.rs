@@ -69,7 +69,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and [`Batch::submit`](crate::Batch::submit).
+    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and
+    /// [`Batch::submit`](crate::Batch::submit).
     pub fn tune(&self) -> Result<MatmulReport> {
         if self.info().kind == DeviceKind::Noop {
             return Err(Error::new(
