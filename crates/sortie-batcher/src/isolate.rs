@@ -72,7 +72,7 @@ pub enum Verdict {
 /// let attempts = Attempts::new(10);
 /// assert_eq!(verdict(true, 10, &attempts), Verdict::Halve(5));
 /// assert_eq!(verdict(true, 1, &attempts), Verdict::Fail); // the culprit
-/// assert_eq!(verdict(false, 10, &attempts), Verdict::Fail); // a lost device, say
+/// assert_eq!(verdict(false, 10, &attempts), Verdict::Fail); // for example a lost device
 /// ```
 #[must_use]
 pub fn verdict(isolates: bool, requests: usize, attempts: &Attempts) -> Verdict {

@@ -31,7 +31,7 @@ use crate::{error::Error, isolate::Stage};
 ///     type Output = u32;
 ///     type Worker = HashMap<String, u32>;
 ///     type Answers = Vec<Result<u32, Error>>;
-///     type Running = Ready<Result<Self::Answers, Error>>; // or what a client of a database returns
+///     type Running = Ready<Result<Self::Answers, Error>>; // or the future of a database client
 ///     type Error = Error;
 ///
 ///     fn start(&self, table: &mut HashMap<String, u32>, names: &mut [String]) -> Result<Self::Running, Error> {

@@ -9,10 +9,10 @@
 //! ```
 //! use sortie_batcher::{BatchConfig, Batcher, batch_fn};
 //!
-//! // What is run for many requests at once: here a plain function, on two threads.
+//! // The job, run for many requests at once: here a plain function, on two threads.
 //! let squares = batch_fn(|numbers: &[u64]| numbers.iter().map(|x| x * x).collect());
 //! let batcher = Batcher::new([(), ()], squares, BatchConfig::default())?;
-//! // Callers: clone the batcher, and `.await` the answer or wait for it.
+//! // Callers clone the batcher, and `.await` the answer or block for it.
 //! assert_eq!(batcher.call_blocking(12)?, 144);
 //! # Ok::<(), sortie_batcher::Error>(())
 //! ```

@@ -47,7 +47,7 @@ pub struct FinishedBatch {
 /// linger.begin(5 * ms, FinishedBatch { rows: 10, service: ms, queued: 2, capacity: 64 }, 4 * ms);
 /// let target = linger.target(5 * ms, 2).expect("ten callers may come back");
 /// assert_eq!((target.rows, target.until), (12, 5 * ms + ms / 2));
-/// assert_eq!(linger.target(5 * ms, 12), None); // they have
+/// assert_eq!(linger.target(5 * ms, 12), None); // they came back
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Linger {

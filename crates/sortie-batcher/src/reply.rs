@@ -228,7 +228,7 @@ impl<R> Drop for Sender<R> {
     fn drop(&mut self) {
         if !self.answered {
             let lost = Self { slab: self.slab.clone(), index: self.index, answered: true };
-            let answer = lost.refuse(Error::internal("a request was lost on its way; please report it"));
+            let answer = lost.refuse(Error::internal("a request was lost without an answer; please report it"));
             lost.answer(answer);
         }
     }

@@ -68,7 +68,7 @@ pub(crate) struct OpName {
 /// let device = Device::cpu_with(DeviceOptions { memory_budget: Some(1 << 20), ..Default::default() })?;
 /// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind().clone()) {
 ///     Err(ErrorKind::OutOfMemory { wanted, budget }) => assert_eq!((wanted, budget), (4 << 20, 1 << 20)),
-///     other => panic!("{other:?}"), // there are more kinds to come
+///     other => panic!("{other:?}"), // non-exhaustive
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```

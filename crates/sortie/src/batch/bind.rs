@@ -152,7 +152,7 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let mut batch = device.batch();
-/// let kept = batch.scratch::<u32>(3); // the pool's memory, given back when the batch is done
+/// let kept = batch.scratch::<u32>(3); // memory from the pool, returned when the batch is done
 /// batch.copy(&x, kept);
 /// batch.fill(&x, 0);
 /// let kept = batch.read(kept);

@@ -79,7 +79,7 @@ impl<'a> Grid<'a> {
 /// ```
 /// use sortie::{Extent, Grid};
 ///
-/// /// One invocation for every `every` of something, in each dimension.
+/// /// One invocation per `every` items, in each dimension.
 /// fn thinned(all: [u32; 2], every: u32) -> impl Extent {
 ///     all.map(|n| n.div_ceil(every))
 /// }

@@ -162,7 +162,7 @@ impl Batch {
     /// # let x = device.zeros::<u32>(4)?;
     /// let mut batch = device.batch();
     /// batch.fill(&x, 1);
-    /// batch.split(); // the device can begin with what is above
+    /// batch.split(); // the device can start with the ops above
     /// batch.fill(&x, 2);
     /// assert_eq!(batch.plan()?.submissions(), 2);
     /// batch.submit()?;
@@ -269,7 +269,7 @@ impl Batch {
     /// batch.fill(&x, 7);
     /// let reading = batch.read(&x);
     /// let ticket = batch.submit_async()?;
-    /// // Something else is done meanwhile; then:
+    /// // Do other work meanwhile; then:
     /// assert_eq!(reading.wait()?, [7; 4]); // or `reading.await?`
     /// ticket.wait()?;
     /// # Ok::<(), sortie::Error>(())

@@ -89,7 +89,7 @@ impl Batch {
     /// let y = batch.read(y);
     /// let plan = batch.plan()?;
     /// assert_eq!(plan.dispatches(), 1); // fused
-    /// assert_eq!(plan.peak_bytes(), 2 * 4096); // what goes in and what comes out
+    /// assert_eq!(plan.peak_bytes(), 2 * 4096); // the input and the output
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///

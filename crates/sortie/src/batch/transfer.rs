@@ -78,7 +78,7 @@ impl Batch {
     /// let mut batch = device.batch();
     /// batch.write(&x, &[5; 4]);
     /// let first = batch.read(&x);
-    /// batch.write(&x, &[6; 4]); // the data is taken now, and there when its turn comes
+    /// batch.write(&x, &[6; 4]); // the data is copied now, and written when the op runs
     /// batch.submit()?;
     /// assert_eq!((first.wait()?, x.download()?), (vec![5; 4], vec![6; 4]));
     /// # Ok::<(), sortie::Error>(())

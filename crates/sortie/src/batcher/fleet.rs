@@ -15,7 +15,7 @@ use crate::{
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, Fleet, Rows};
 ///
-/// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?; // the same one twice is allowed
+/// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?; // the same device twice is allowed
 /// let squares = Rows::<f32, f32>::new([1, 1], "
 ///     @group(0) @binding(0) var<storage, read> x: array<f32>;
 ///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
@@ -55,7 +55,7 @@ impl Fleet {
         let open = |at: usize, info: &dyn std::fmt::Display| {
             let options = DeviceOptions { device: Some(at.to_string()), ..options.clone() };
             Device::open_with(options)
-                .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is passed over: {error}"))
+                .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is skipped: {error}"))
                 .ok()
         };
         let all = Device::list();

@@ -25,7 +25,7 @@ const FEWEST: usize = 16;
 /// ```
 /// use sortie::{Batch, BatchConfig, Batcher, Device, RowReplays, Tensor};
 ///
-/// // What is made on a device is made by the outer function, and again should the device be lost.
+/// // The outer function creates the objects on a device, and again if the device is lost.
 /// let layer = RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
 ///     let weights = device.upload(&[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0])?;
 ///     Ok(move |batch: &mut Batch, x: Tensor<f32>| {

@@ -102,7 +102,7 @@ fn first_that_opens(options: &DeviceOptions) -> SelectedDevice {
         let Some(adapter) = adapter else { break };
         match request(&adapter, adapter.limits(), options) {
             Ok(opened) => return SelectedDevice::Wgpu(Box::new(opened)),
-            Err(error) => tracing::warn!(target: "sortie", "{info} is passed over: {error}"),
+            Err(error) => tracing::warn!(target: "sortie", "{info} is skipped: {error}"),
         }
     }
     SelectedDevice::Cpu { instead: true }

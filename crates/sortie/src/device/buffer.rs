@@ -49,7 +49,7 @@ pub struct Buffer<T> {
 /// let tail = x.slice(2..);
 /// tail.write(&[30.0, 40.0])?;
 /// assert_eq!((tail.len(), tail.download()?), (2, vec![30.0, 40.0]));
-/// // A range that does not fit is an error of its use.
+/// // A range that does not fit is an error when it is used.
 /// assert!(x.slice(3..9).download().is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -64,7 +64,7 @@ impl Device {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// // Any plain type, with `bytemuck`'s leave.
+    /// // Any plain type that is `bytemuck::Pod`.
     /// let points = device.upload(&[[0.0_f32, 1.0], [2.0, 3.0]])?;
     /// assert_eq!((points.len(), points.download()?[1]), (2, [2.0, 3.0]));
     /// # Ok::<(), sortie::Error>(())

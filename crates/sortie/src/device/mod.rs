@@ -38,7 +38,7 @@ use crate::{
 /// benchmarks only in [`Device::tune`].
 ///
 /// ```
-/// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or what SORTIE_DEVICE names
+/// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or the one SORTIE_DEVICE names
 /// println!("running on {}", device.info());
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -142,7 +142,7 @@ impl Device {
     /// for (index, info) in devices.iter().enumerate() {
     ///     println!("{index}: {info}");
     /// }
-    /// assert!(devices.iter().any(|info| info.kind == DeviceKind::Cpu)); // it is always there
+    /// assert!(devices.iter().any(|info| info.kind == DeviceKind::Cpu)); // always available
     /// ```
     #[must_use]
     pub fn list() -> Vec<DeviceInfo> {
@@ -158,7 +158,7 @@ impl Device {
     ///
     /// # let owner = Device::open_with(DeviceOptions { device: Some("noop".into()), ..Default::default() })?;
     /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
-    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // of a renderer, say
+    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // for example of a renderer
     /// let x = device.upload(&[1.0_f32; 64])?;
     /// # assert_eq!(x.len(), 64);
     /// # Ok::<(), sortie::Error>(())
@@ -188,12 +188,12 @@ impl Device {
     /// ```
     /// use sortie::{Device, ErrorKind};
     ///
-    /// /// Runs something once more on a device opened afresh, should the first have been lost.
+    /// /// Runs `work` again on a reopened device if the device was lost.
     /// fn run<T>(device: &mut Device, work: impl Fn(&Device) -> sortie::Result<T>) -> sortie::Result<T> {
     ///     match work(device) {
     ///         Err(error) if error.kind() == &ErrorKind::DeviceLost => {
     ///             *device = device.reopen()?;
-    ///             work(device) // makes its buffers and kernels again
+    ///             work(device) // creates its buffers and kernels again
     ///         }
     ///         result => result,
     ///     }
@@ -256,7 +256,7 @@ impl Device {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// drop(device.zeros::<f32>(1_000_000)?); // lies in the pool, for the next of its size
+    /// drop(device.zeros::<f32>(1_000_000)?); // stays in the pool, for the next buffer of its size
     /// device.trim();
     /// assert_eq!(device.memory_bytes(), 0);
     /// # Ok::<(), sortie::Error>(())

@@ -64,7 +64,7 @@ use crate::{
 ///     }
 /// ")?;
 /// assert_eq!((dot.entry(), dot.workgroup_size(), dot.num_bindings()), ("dot_all", [8, 8, 1], 2));
-/// // What is wrong with a source is said as naga says it.
+/// // Errors of a source contain naga's message.
 /// assert!(device.kernel("@compute fn main() {}").is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```

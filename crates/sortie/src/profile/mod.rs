@@ -39,7 +39,7 @@ use crate::{
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let mut batch = device.batch();
-/// let profile = batch.profile(); // first, so that recording is timed, too
+/// let profile = batch.profile(); // first, so that recording is timed too
 /// let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
 /// let y = batch.scope("layer", |batch| {
 ///     let y = batch.matmul(x, x);
@@ -127,7 +127,7 @@ impl fmt::Display for TimestampTier {
 /// let stages = profile.stages();
 /// let host = stages.record.unwrap_or_default() + stages.plan + stages.encode + stages.submit;
 /// println!("{host:?} of the host's own, {:?} of waiting", stages.wait);
-/// assert!(stages.record.is_some()); // asked for before anything was recorded
+/// assert!(stages.record.is_some()); // profiled before anything was recorded
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

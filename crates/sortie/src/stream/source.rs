@@ -17,7 +17,7 @@ use crate::{
 /// let pieces = [vec![1_u32], vec![], vec![2, 3]];
 /// let file: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]; // little-endian
 /// let sources = [
-///     Source::from(&ready),              // also what is mapped from a file
+///     Source::from(&ready),              // also a memory-mapped file
 ///     Source::bytes(file),               // the same, as bytes
 ///     Source::items(1..=3),              // one by one
 ///     Source::chunks(pieces),            // piece by piece

@@ -23,7 +23,7 @@ use crate::{
 /// for window in squares.over(endless) {
 ///     let window: Vec<u32> = window?;
 ///     if window.contains(&2500) {
-///         break; // it is gone, and what was under transform with it
+///         break; // dropping the iterator cancels the windows in flight
 ///     }
 /// }
 /// # Ok::<(), sortie::Error>(())

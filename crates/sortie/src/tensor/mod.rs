@@ -220,7 +220,7 @@ impl Batch {
     /// let mut batch = device.batch();
     /// let x = batch.upload(&[1_u32, 2, 3, 4, 5, 6], [2, 3]);
     /// assert_eq!((x.shape(), x.len()), (vec![2, 3], 6));
-    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, of which `submit` tells
+    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, which `submit` reports
     /// assert!(batch.submit().is_err());
     /// # Ok::<(), sortie::Error>(())
     /// ```
