@@ -13,7 +13,7 @@ use super::{
     parse::KernelError,
 };
 
-/// naga and wgpu track the immediates that a kernel reads as 64 bits for 4 bytes each.
+/// naga and wgpu track the immediates that a kernel reads in a mask of 64 bits, one per 4 bytes.
 const IMMEDIATE_BYTES: u32 = 256;
 
 /// How a kernel sees a buffer.

@@ -133,9 +133,8 @@ impl fmt::Display for TimestampTier {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stages {
-    /// Recording: from [`Batch::profile`](crate::Batch::profile), or from the start of the batch on a watched device,
-    /// to the submit. `None` if ops were recorded before profiling began, or for a run of a replay, which records
-    /// nothing.
+    /// Recording: from [`Batch::profile`](crate::Batch::profile), or from the start of the batch on a watched device, to
+    /// the submit. `None` if ops were recorded before profiling began. A run of a replay records nothing.
     pub record: Option<Duration>,
     /// Finding or making the plan: ordering, fusion, memory, generating and parsing kernels.
     pub plan: Duration,
