@@ -14,7 +14,8 @@ pub struct BatchFn<F, I, O> {
     types: PhantomData<fn(I) -> O>,
 }
 
-/// A job that calls a function on the worker's thread, with all inputs of a batch. It returns an output for each, in their order.
+/// A job that calls a function on the worker's thread, with all inputs of a batch. It returns one output per input, in
+/// their order.
 ///
 /// ```
 /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};

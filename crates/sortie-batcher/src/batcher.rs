@@ -15,12 +15,14 @@ use crate::{
     worker::Worker,
 };
 
-/// Puts the requests of many callers together and runs them as batches. Cheap to clone, usable from any thread and with any executor.
+/// Collects the requests of many callers and runs them as batches. Cheap to clone, usable from any thread and with any
+/// executor.
 ///
-/// A batcher closes when its last handle is dropped, or when it is told to: what was admitted is still answered.
+/// A batcher closes when its last handle is dropped, or by [`close`](Batcher::close). Admitted requests are still
+/// answered.
 ///
-/// What it does is also published through the [`metrics`](https://docs.rs/metrics) facade, as `sortie_batcher_…` with the [job's name](Job::name) as its
-/// label, by the recorder that is installed when the batcher is made.
+/// Its metrics are also published through the [`metrics`](https://docs.rs/metrics) facade, as `sortie_batcher_…` with
+/// the [job's name](Job::name) as a label, to the recorder installed when the batcher is created.
 ///
 /// ```
 /// use std::thread;
@@ -42,19 +44,20 @@ pub struct Batcher<J: Job> {
     handle: Arc<Handle<J>>,
 }
 
-/// What becomes the workers of a batcher for something that can be run on them: a list of [`Job::Worker`]s for a [`Job`]; in `sortie`, devices for a job that records batches.
+/// Converts into the workers of a batcher: a list of [`Job::Worker`]s for a [`Job`]; in `sortie`, devices for a job
+/// that records batches.
 pub trait IntoWorkers<T>: Sized {
-    /// What the batcher runs.
+    /// The job that the batcher runs.
     type Job: Job;
 
-    /// Makes the job, and what each worker keeps.
+    /// Creates the job, and the state of each worker.
     ///
     /// # Errors
-    /// The batcher is not made.
+    /// The batcher is not created.
     #[expect(clippy::type_complexity, reason = "one list and one job")]
     fn into_workers(self, job: T) -> Result<(Vec<<Self::Job as Job>::Worker>, Self::Job), Error>;
 
-    /// What drives the workers: a thread for each, unless it says otherwise.
+    /// The driver of the workers: by default a thread for each.
     fn driver(&self) -> Box<dyn Driver<Self::Job>> {
         Box::new(Threads::default())
     }
@@ -77,10 +80,11 @@ impl<J: Job, const N: usize> IntoWorkers<J> for [J::Worker; N] {
 }
 
 impl<J: Job> Batcher<J> {
-    /// Starts a batcher on these workers, with the driver that they come with: a thread for each.
+    /// Starts a batcher on these workers, with their default driver: a thread for each.
     ///
     /// # Errors
-    /// What [`IntoWorkers::into_workers`] fails with; [`Input`](ErrorKind::Input) without any workers; [`Internal`](ErrorKind::Internal) when the system starts no more threads.
+    /// Errors of [`IntoWorkers::into_workers`]; [`Input`](ErrorKind::Input) if there are no workers;
+    /// [`Internal`](ErrorKind::Internal) if the system cannot start more threads.
     pub fn new<W, T>(workers: W, job: T, config: BatchConfig) -> Result<Self, J::Error>
     where
         W: IntoWorkers<T, Job = J>,
@@ -89,10 +93,10 @@ impl<J: Job> Batcher<J> {
         Self::with_driver(workers, job, config, driver)
     }
 
-    /// Starts a batcher whose workers are driven by this.
+    /// Starts a batcher with this driver.
     ///
     /// # Errors
-    /// As [`Batcher::new`], and what [`Driver::start`] fails with.
+    /// As [`Batcher::new`], and errors of [`Driver::start`].
     pub fn with_driver<W, T>(
         workers: W,
         job: T,
@@ -104,18 +108,18 @@ impl<J: Job> Batcher<J> {
     {
         let (batcher, workers) = Self::make(workers, job, config, Some(driver))?;
         if let Some(driver) = &batcher.handle.driver {
-            // Should one fail, those that have been started end with the handle.
+            // If one fails, those already started end with the handle.
             workers.into_iter().try_for_each(|worker| driver.start(worker))?;
         }
         Ok(batcher)
     }
 
-    /// Makes a batcher whose workers the caller drives, with [`Worker::step`]: on a thread of its own, or on none.
+    /// Creates a batcher whose workers the caller drives with [`Worker::step`], on any thread.
     ///
-    /// A worker that is dropped fails the requests that it has. With the last one the batcher is closed.
+    /// Dropping a worker fails its requests. Dropping the last one closes the batcher.
     ///
     /// # Errors
-    /// What [`IntoWorkers::into_workers`] fails with; [`Input`](ErrorKind::Input) without any workers.
+    /// Errors of [`IntoWorkers::into_workers`]; [`Input`](ErrorKind::Input) if there are no workers.
     pub fn without_driver<W, T>(workers: W, job: T, config: BatchConfig) -> Result<(Self, Vec<Worker<J>>), J::Error>
     where
         W: IntoWorkers<T, Job = J>,
@@ -145,7 +149,8 @@ impl<J: Job> Batcher<J> {
         Ok((Self { handle: Arc::new(handle) }, workers))
     }
 
-    /// A request. Nothing happens until the future is polled; dropped before its batch starts, it takes no part in it.
+    /// Creates a request. Nothing is sent until the future is polled. A request that is dropped before its batch starts
+    /// is left out.
     pub fn call(&self, input: J::Input) -> ResponseFuture<J> {
         self.call_with(input, CallOptions::default())
     }
@@ -171,13 +176,14 @@ impl<J: Job> Batcher<J> {
     /// Sends a request and waits for the answer.
     ///
     /// # Errors
-    /// [`Overloaded`](ErrorKind::Overloaded) when there is no room, or the answer would come later than the [target](crate::BatchSizing::Target), and requests are rejected then;
-    /// [`Canceled`](ErrorKind::Canceled) when the batcher has been closed; [`JobPanicked`](ErrorKind::JobPanicked); and whatever the job fails with.
+    /// [`Overloaded`](ErrorKind::Overloaded) if requests are rejected and the queue is full, or the answer would exceed
+    /// the [target](crate::BatchSizing::Target); [`Canceled`](ErrorKind::Canceled) if the batcher is closed;
+    /// [`JobPanicked`](ErrorKind::JobPanicked); and errors of the job.
     pub fn call_blocking(&self, input: J::Input) -> ReplyOf<J> {
         self.call(input).wait()
     }
 
-    /// Admits no more requests. Those that were admitted are answered.
+    /// Admits no more requests. Admitted requests are answered.
     ///
     /// ```
     /// use sortie_batcher::{BatchConfig, Batcher, ErrorKind, batch_fn};
@@ -194,13 +200,13 @@ impl<J: Job> Batcher<J> {
         self.handle.state.close(Error::new(ErrorKind::Canceled, "the batcher has been closed"));
     }
 
-    /// What it has done so far.
+    /// A snapshot of its metrics.
     #[must_use]
     pub fn metrics(&self) -> BatchMetrics {
         self.handle.state.metrics()
     }
 
-    /// What each of its workers has done so far, in their order.
+    /// The metrics of each of its workers, in their order.
     ///
     /// ```
     /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};

@@ -1,8 +1,8 @@
-//! The time of a batcher. The rules take times as arguments; this is where a batcher gets them from.
+//! The clock of a batcher. The rules take times as arguments; a batcher gets them from here.
 
 use std::time::{Duration, Instant};
 
-/// Time since a batcher was made.
+/// Time since a batcher was created.
 ///
 /// ```
 /// use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How requests are put together into batches.
+/// How requests are collected into batches.
 ///
 /// ```
 /// use std::time::Duration;
@@ -15,37 +15,41 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BatchConfig {
-    /// Most rows of a batch. A request that has more by itself is [split](crate::Job::split), or runs alone.
+    /// Maximum rows of a batch. A request with more rows is [split](crate::Job::split), or runs alone.
     pub max_batch_size: usize,
-    /// The longest that a request waits for others to join it while the worker has other work.
+    /// Maximum time that a request waits for others to join it while the worker is busy.
     pub max_wait: Duration,
-    /// Most queued rows; `None`: four batches. A request is always admitted when nothing is queued.
+    /// Maximum queued rows; `None`: four batches. A request is always admitted if nothing is queued.
     pub queue_capacity: Option<usize>,
-    /// What happens to a request when the queue has no room for it.
+    /// What happens to a request if the queue is full.
     pub overload: Overload,
-    /// Most batches that each worker has under way at once. At least 1.
+    /// Maximum batches in flight per worker. At least 1.
     pub in_flight: usize,
-    /// Start a batch at once when a worker has nothing under way, however few requests there are. Callers that have just been answered are given a moment to send the next request, at most a
-    /// quarter of `max_wait`, as long as they do send one.
+    /// Start a batch at once if a worker is idle, however few requests there are. Callers that were just answered get a
+    /// moment to send the next request, at most a quarter of `max_wait`, as long as they do send one.
     pub greedy: bool,
-    /// What sets the size of batches.
+    /// How batches are sized.
     pub sizing: BatchSizing,
 }
 
-/// What sets the size of batches.
+/// How batches are sized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchSizing {
-    /// It is [`max_batch_size`](BatchConfig::max_batch_size).
+    /// Always [`max_batch_size`](BatchConfig::max_batch_size).
     #[default]
     Fixed,
-    /// It is the largest size that keeps answers within a time, by how long batches were measured to take; never more than `max_batch_size`.
+    /// The largest size that keeps answers within a target, according to measured batch times; at most
+    /// `max_batch_size`.
     ///
-    /// With [`Overload::Reject`] a request is admitted only if it is expected to be answered in time, by what is under way, what is queued and what its own batch takes, with a margin for batches that
-    /// take longer than expected; the others fail at once with [`Overloaded`](crate::ErrorKind::Overloaded). A request that has waited for too long when its batch starts is rejected then. As long as nothing
-    /// was measured, and where one row alone takes too long, one request at a time is admitted. Where batches sometimes take more than twice what is expected, one is under way at a time.
+    /// With [`Overload::Reject`] a request is admitted only if it is expected to be answered in time: after the batches
+    /// in flight, the queued rows and its own batch, with a margin for slow batches. Other requests fail at once with
+    /// [`Overloaded`](crate::ErrorKind::Overloaded). A request that has waited too long when its batch starts is
+    /// rejected then. Before the first measurement, and if a single row takes too long, one request at a time is
+    /// admitted. If batches sometimes take more than twice the expected time, only one is in flight at a time.
     ///
-    /// With [`Overload::Wait`] requests without room wait until there is some, and their answers are late. Where one row alone takes too long, batches have the size at which rows take half of the time.
+    /// With [`Overload::Wait`] requests wait until the queue has room, and their answers are late. If a single row
+    /// takes too long, batches have the size at which rows take half of the time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -61,7 +65,7 @@ pub enum BatchSizing {
     },
 }
 
-/// What happens to a request when the queue has no room for it.
+/// What happens to a request if the queue is full.
 ///
 /// ```
 /// use sortie_batcher::{BatchConfig, Overload};
@@ -76,7 +80,8 @@ pub enum Overload {
     /// It waits until there is room.
     #[default]
     Wait,
-    /// It fails with [`Overloaded`](crate::ErrorKind::Overloaded). With a [target](BatchSizing::Target) so does one that would be answered too late.
+    /// It fails with [`Overloaded`](crate::ErrorKind::Overloaded). With a [target](BatchSizing::Target), requests that
+    /// would be answered too late fail too.
     Reject,
 }
 
@@ -117,19 +122,19 @@ impl BatchConfig {
         with_sizing: sizing: BatchSizing = sizing;
     }
 
-    /// For answers that must come soon: 256 rows, 1 ms.
+    /// For low latency: 256 rows, 1 ms.
     #[must_use]
     pub fn latency() -> Self {
         Self { max_batch_size: 256, max_wait: Duration::from_millis(1), ..Self::default() }
     }
 
-    /// For as many answers as possible: 2,048 rows, 10 ms.
+    /// For high throughput: 2,048 rows, 10 ms.
     #[must_use]
     pub fn throughput() -> Self {
         Self { max_batch_size: 2048, max_wait: Duration::from_millis(10), ..Self::default() }
     }
 
-    /// Most queued rows.
+    /// Maximum queued rows.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.queue_capacity.unwrap_or_else(|| self.max_batch_size.saturating_mul(4)).max(1)

@@ -1,4 +1,4 @@
-//! What calls [`Worker::step`]: by default a thread for each worker.
+//! Drivers call [`Worker::step`]: by default a thread for each worker.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::{error::Error, job::Job, state::Action, worker::Worker};
 
-/// Drives the workers of a batcher, that is, calls [`Worker::step`] until it returns [`Action::End`].
+/// Drives the workers of a batcher: calls [`Worker::step`] until it returns [`Action::End`].
 ///
 /// ```
 /// use std::{sync::Mutex, time::Duration};
@@ -33,20 +33,21 @@ use crate::{error::Error, job::Job, state::Action, worker::Worker};
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Driver<J: Job>: Send + Sync {
-    /// Takes a worker of a new batcher over.
+    /// Takes over a worker of a new batcher.
     ///
     /// # Errors
-    /// It cannot be driven: the batcher is not made.
+    /// The worker cannot be driven: the batcher is not created.
     fn start(&self, worker: Worker<J>) -> Result<(), Error>;
 
-    /// The last handle of the batcher is gone: its workers answer what was admitted, and end.
+    /// The last handle of the batcher was dropped: its workers answer the admitted requests, and end.
     fn closed(&self) {}
 }
 
 /// A thread for each worker.
 ///
-/// Threads end by themselves; dropping a batcher does not wait for them. [`on_start`](Threads::on_start) and [`on_close`](Threads::on_close) are for programs that must know of them, for example because
-/// they may not exit while a driver of a device is in use.
+/// Threads end by themselves; dropping a batcher does not wait for them. [`on_start`](Threads::on_start) and
+/// [`on_close`](Threads::on_close) are for programs that must track them, for example because the process may not exit
+/// while a device driver is in use.
 pub struct Threads {
     name: String,
     on_start: Arc<dyn Fn() + Send + Sync>,
@@ -78,7 +79,8 @@ impl Threads {
         Self { on_start: Arc::new(hook), ..self }
     }
 
-    /// Given each thread when the last handle of the batcher is gone. The thread ends when it has answered what was admitted.
+    /// Called with each thread when the last handle of the batcher is dropped. The thread ends when it has answered the
+    /// admitted requests.
     #[must_use]
     pub fn on_close(self, hook: impl Fn(JoinHandle<()>) + Send + Sync + 'static) -> Self {
         Self { on_close: Box::new(hook), ..self }

@@ -1,6 +1,7 @@
-//! The error of this crate: what a batcher itself refuses or fails a request with.
+//! The error of this crate: why a batcher refused or failed a request.
 //!
-//! A job has an error type of its own, which converts from this one. Whatever else failed is kept as the [source](std::error::Error::source), and found again by downcast.
+//! A job has its own error type, which converts from this one. Other errors are kept as the
+//! [source](std::error::Error::source), accessible by downcast.
 //!
 //! Invariant: `Display` prints one level; the cause is in `source()`.
 
@@ -25,7 +26,7 @@ struct Inner {
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
-/// What kind of failure it was.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -33,17 +34,17 @@ pub enum ErrorKind {
     Canceled,
     /// The deadline passed before the request was started.
     Expired,
-    /// The queue was full, or the answer would have come later than the [target](crate::BatchSizing::Target).
+    /// The queue was full, or the answer would have exceeded the [target](crate::BatchSizing::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,
-    /// A job does not take this input.
+    /// A job does not accept this input.
     Input,
-    /// A job gave a wrong number of answers, or split an input into nothing.
+    /// A job returned a wrong number of answers, or split an input into no parts.
     Shape,
-    /// A defect of this crate, or a thread that did not start.
+    /// A bug in this crate, or a thread that did not start.
     Internal,
-    /// Something else failed: the source says what.
+    /// Another failure, described by the source.
     Other,
 }
 
@@ -53,30 +54,30 @@ impl Error {
         Self(Arc::new(Inner { kind, message: message.into(), source: None }))
     }
 
-    /// For a [`Job`](crate::Job): an input that it does not take, and why.
+    /// For a [`Job`](crate::Job): an input that it does not accept, and why.
     pub fn input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, message)
     }
 
-    /// A failure of what a job uses, kept as the source.
+    /// A failure of something that the job uses, kept as the source.
     pub fn other(source: impl error::Error + Send + Sync + 'static) -> Self {
         Self::new(ErrorKind::Other, "the job failed").with_source(source)
     }
 
-    /// The same with its cause.
+    /// Adds the cause.
     #[must_use]
     pub fn with_source(self, source: impl error::Error + Send + Sync + 'static) -> Self {
         let (kind, message) = (self.0.kind, self.0.message.clone());
         Self(Arc::new(Inner { kind, message, source: Some(Box::new(source)) }))
     }
 
-    /// What kind of failure it was.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Its source, if it is of this type.
+    /// Its source, if it has this type.
     #[must_use]
     pub fn downcast_ref<E: error::Error + 'static>(&self) -> Option<&E> {
         self.0.source.as_ref()?.downcast_ref()

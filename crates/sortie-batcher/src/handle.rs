@@ -1,4 +1,4 @@
-//! What all clones of a batcher, and the answers that its callers wait for, keep open.
+//! The handle shared by all clones of a batcher and by pending answers. It keeps the batcher open.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Handle<J: Job> {
     pub(crate) job: Arc<J>,
     pub(crate) state: Arc<StateOf<J>>,
-    /// What drives its workers, unless the caller does.
+    /// The driver of its workers; `None` if the caller drives them.
     pub(crate) driver: Option<Box<dyn Driver<J>>>,
 }
 

@@ -1,6 +1,7 @@
-//! A batch under way: its future, in a slot that is reused, and the requests that wait for it.
+//! A batch in flight: its future, in a slot that is reused, and its requests.
 //!
-//! Invariant: a future is polled by its worker alone, outside all locks. Its waker sets a flag, which is what the shared state reads.
+//! Invariant: only its worker polls the future, outside all locks. The future's waker sets a flag, which the shared
+//! state reads.
 //!
 //! Batches of a worker are polled when they ask for it, and answered in the order in which they started.
 
@@ -22,28 +23,28 @@ use crate::{
 };
 
 pub(crate) type RequestsOf<J> = Requests<<J as Job>::Input, ReplyOf<J>>;
-/// What the future of a batch returns.
+/// The output of a batch's future.
 type OutcomeOf<J> = Result<<J as Job>::Answers, <J as Job>::Error>;
 
-/// A batch under way.
+/// A batch in flight.
 pub(crate) struct InFlight<J: Job> {
     slot: Slot<J>,
     pub(crate) requests: RequestsOf<J>,
     pub(crate) started: Duration,
     /// When it started and with how many rows, if it is traced.
     pub(crate) traced: Option<(Instant, usize)>,
-    /// What the future returned.
+    /// The output of the future.
     outcome: Option<OutcomeOf<J>>,
 }
 
-/// Where the future of a batch lives. Reused, so that a batch costs no allocation.
+/// Storage for the future of a batch. Reused, so that a batch costs no allocation.
 pub(crate) struct Slot<J: Job> {
     running: Pin<Box<Option<J::Running>>>,
     waker: Waker,
     signal: Arc<WorkerWaker<J>>,
 }
 
-/// Says that a batch is to be polled, and wakes its worker.
+/// Marks a batch for polling, and wakes its worker.
 struct WorkerWaker<J: Job> {
     state: Weak<StateOf<J>>,
     worker: usize,
@@ -84,7 +85,7 @@ impl<J: Job> InFlight<J> {
         Self { slot, requests, started, traced, outcome: None }
     }
 
-    /// Whether its waker was woken since it was last polled.
+    /// Whether its waker was called since it was last polled.
     pub(crate) fn is_signaled(&self) -> bool {
         self.slot.signal.signaled.load(Ordering::Acquire)
     }
@@ -93,9 +94,9 @@ impl<J: Job> InFlight<J> {
         self.outcome.is_some()
     }
 
-    /// Polls the future, unless it has finished. Whether it panicked.
+    /// Polls the future, unless it has finished. Returns whether it panicked.
     pub(crate) fn poll(&mut self) -> bool {
-        // Before it is polled, so that a wake-up from now on is seen.
+        // Before polling, so that later wake-ups are seen.
         self.slot.signal.signaled.store(false, Ordering::Release);
         let Slot { running, waker, .. } = &mut self.slot;
         let Some(future) = running.as_mut().as_pin_mut() else { return false };
@@ -106,11 +107,11 @@ impl<J: Job> InFlight<J> {
             Err(_) => (Err(job_panicked("running a batch").into()), true),
         };
         self.outcome = Some(outcome);
-        // A panic of its drop is the job's, too.
+        // A panic in its drop is attributed to the job.
         catch_unwind(AssertUnwindSafe(|| running.set(None))).is_err() || panicked
     }
 
-    /// Its parts: the slot without the future, the requests, and what the future returned.
+    /// Its parts: the slot without the future, the requests, and the output of the future.
     pub(crate) fn into_parts(mut self) -> (Slot<J>, RequestsOf<J>, Option<OutcomeOf<J>>) {
         self.slot.running.set(None);
         (self.slot, self.requests, self.outcome)

@@ -1,18 +1,23 @@
-//! What a batcher runs.
+//! The work that a batcher runs.
 
 use std::{fmt, future::Future, ops::Range, time::Instant};
 
 use crate::{error::Error, isolate::Stage};
 
-/// Work that is done for many requests at once: starts a batch, and returns a future of its answers. What runs it can be anything: a GPU, an ONNX session, a database.
+/// Work that is done for many requests at once: starts a batch, and returns a future of its answers. It can run on
+/// anything: a GPU, an ONNX session, a database.
 ///
-/// A job borrows its inputs, and the batcher keeps them until they are answered, because a batch may be started more than once. Where [`start`](Job::start) or the future fails or panics, or the number of
-/// answers is wrong, the batch is started again in two halves, and these in halves, until the requests that fail it are isolated. They fail with their own error, and all others are answered. With `c`
-/// such requests among `n` it takes at most `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`, or 64: a part that fails after that fails as a whole. Failures that concern all inputs alike
-/// are not tried again: see [`isolates`](Job::isolates). A job that knows which of its inputs is wrong says so in [`check`](Job::check) or in the answers, which costs no further attempt.
+/// A job borrows its inputs, and the batcher keeps them until they are answered, because a batch may be started more
+/// than once. If [`start`](Job::start) or the future fails or panics, or the number of answers is wrong, the batch is
+/// started again in two halves, and these in halves, until the failing requests are isolated. They fail with their own
+/// error, and all others are answered. `c` failing requests among `n` take at most `2 c ⌈log2 n⌉` further attempts, and
+/// at most `max(n / 2, 64)` are made: a part that fails after that fails as a whole. Failures that concern all inputs
+/// are not retried: see [`isolates`](Job::isolates). A job that knows which input is wrong reports it in
+/// [`check`](Job::check) or in the answers, which costs no further attempt.
 ///
-/// Methods are called from the worker's thread, except [`rows`](Job::rows), [`key`](Job::key), [`check`](Job::check), [`answer_immediately`](Job::answer_immediately), [`split`](Job::split) and
-/// [`join`](Job::join), which run on the caller's. None is called under a lock. [`batch_fn`](crate::batch_fn) makes a job of a function.
+/// Methods are called on the worker's thread, except [`rows`](Job::rows), [`key`](Job::key), [`check`](Job::check),
+/// [`answer_immediately`](Job::answer_immediately), [`split`](Job::split) and [`join`](Job::join), which run on the
+/// caller's. None is called under a lock. [`batch_fn`](crate::batch_fn) makes a job of a function.
 ///
 /// ```
 /// use std::{collections::HashMap, future::{Ready, ready}};
@@ -26,7 +31,7 @@ use crate::{error::Error, isolate::Stage};
 ///     type Output = u32;
 ///     type Worker = HashMap<String, u32>;
 ///     type Answers = Vec<Result<u32, Error>>;
-///     type Running = Ready<Result<Self::Answers, Error>>; // or what a client of a database returns
+///     type Running = Ready<Result<Self::Answers, Error>>; // or the future of a database client
 ///     type Error = Error;
 ///
 ///     fn start(&self, table: &mut HashMap<String, u32>, names: &mut [String]) -> Result<Self::Running, Error> {
@@ -42,35 +47,36 @@ use crate::{error::Error, isolate::Stage};
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Job: Send + Sync + 'static {
-    /// What a caller brings.
+    /// A request.
     type Input: Send + 'static;
-    /// What a caller gets.
+    /// The answer to a request.
     type Output: Send + 'static;
-    /// What one worker keeps: a connection, a session, a device with its kernels.
+    /// The state of a worker: a connection, a session, a device with its kernels.
     type Worker: Send + 'static;
-    /// The answers of a batch, one for each input in their order: a `Vec` of results, or anything else that gives them.
+    /// The answers of a batch, one per input in their order: a `Vec` of results, or anything else that yields them.
     type Answers: IntoAnswers<Self::Output, Self::Error> + Send + 'static;
-    /// A batch under way. It lives in a place that is reused from batch to batch, so it costs no allocation and need not be `Unpin`.
+    /// A running batch. Its storage is reused from batch to batch, so it costs no allocation and need not be `Unpin`.
     type Running: Future<Output = Result<Self::Answers, Self::Error>> + Send + 'static;
-    /// What requests fail with. Errors of the batcher convert into it.
+    /// The error of a request. Errors of the batcher convert into it.
     type Error: From<Error> + Clone + fmt::Display + Send + Sync + 'static;
 
-    /// Its name in published metrics: its type's name, unless it says otherwise.
+    /// Its name in published metrics; by default the name of its type.
     fn name(&self) -> String {
         let name = std::any::type_name::<Self>();
         let plain = name.split('<').next().unwrap_or(name);
         plain.rsplit("::").next().unwrap_or(plain).to_owned()
     }
 
-    /// Starts a batch. The future is polled at once, and whenever it wakes its waker.
+    /// Starts a batch. The future is polled at once, and whenever its waker is called.
     ///
-    /// Inputs may be changed, or taken out with [`std::mem::take`], only by a job that does not fail afterwards: a batch that fails is started again with what it left.
+    /// Only a job that cannot fail afterwards may change inputs, or take them out with [`std::mem::take`]: a failed
+    /// batch is started again with the inputs as they were left.
     ///
     /// # Errors
-    /// The batch is started again with fewer inputs, until those that fail it are isolated.
+    /// The batch is started again with fewer inputs, until the failing ones are isolated.
     fn start(&self, worker: &mut Self::Worker, inputs: &mut [Self::Input]) -> Result<Self::Running, Self::Error>;
 
-    /// How many rows of a batch an input takes.
+    /// Number of batch rows that an input takes.
     fn rows(&self, _input: &Self::Input) -> usize {
         1
     }
@@ -80,41 +86,44 @@ pub trait Job: Send + Sync + 'static {
         0
     }
 
-    /// Whether an input is valid. Called on the caller's thread, and only that caller gets the error.
+    /// Checks an input. Runs on the caller's thread; only that caller gets the error.
     ///
     /// # Errors
-    /// What is wrong with it, for example [`Error::input`].
+    /// Why the input is invalid, for example [`Error::input`].
     fn check(&self, _input: &Self::Input) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// The answer to a valid input that needs no worker: an empty one, for example.
+    /// The answer to a valid input that needs no worker, for example an empty one.
     fn answer_immediately(&self, _input: &Self::Input) -> Option<Self::Output> {
         None
     }
 
-    /// Splits an input that has more rows than a batch may have. An input that stays whole runs alone.
+    /// Splits an input that has more rows than a batch allows. An input that is not split runs alone.
     fn split(&self, input: Self::Input, _rows: usize) -> Vec<Self::Input> {
         vec![input]
     }
 
-    /// Joins the answers to the parts of an input that was [split](Job::split), in their order.
+    /// Joins the answers to the parts of a [split](Job::split) input, in their order.
     fn join(&self, mut parts: Vec<Self::Output>) -> Self::Output {
         parts.pop().unwrap_or_else(|| unreachable!("an input is split into parts"))
     }
 
-    /// Whether a failure may be caused by one of the inputs, so that the batch is started again in halves. A failure that concerns all of them alike, such as a lost connection or a lack of memory, is
-    /// not, and trying again would add to the load.
+    /// Whether one of the inputs may have caused a failure, so that the batch is started again in halves. Return false
+    /// for failures that concern all inputs, such as a lost connection or a lack of memory: retrying would add to the
+    /// load.
     fn isolates(&self, _stage: Stage, _error: &Self::Error) -> bool {
         true
     }
 
-    /// Whether this failure of a batch is a failure of its worker: it then takes no more batches until it has [recovered](Job::recover). Other workers go on.
+    /// Whether a batch failed because its worker failed. The worker then takes no batches until it has
+    /// [recovered](Job::recover). Other workers continue.
     fn worker_failed(&self, _error: &Self::Error) -> bool {
         false
     }
 
-    /// Repairs a worker that has [failed](Job::worker_failed): opens a connection or a device again. Called when no batch of the worker is under way any more.
+    /// Repairs a worker that has [failed](Job::worker_failed): reopens a connection or a device. Called when no batch
+    /// of the worker is in flight.
     ///
     /// # Errors
     /// The worker is given up. With the last one the batcher is closed, and its requests fail with this error.
@@ -122,7 +131,8 @@ pub trait Job: Send + Sync + 'static {
         Err(error.clone())
     }
 
-    /// Makes a worker usable again after the job has panicked, which may have left it inconsistent. Called before the next batch.
+    /// Makes a worker usable after the job has panicked, which may have left it inconsistent. Called before the next
+    /// batch.
     ///
     /// # Errors
     /// That batch fails with it.
@@ -130,19 +140,19 @@ pub trait Job: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Whether [`trace_waits`](Job::trace_waits) and [`trace_batch`](Job::trace_batch) are to be called.
+    /// Whether to call [`trace_waits`](Job::trace_waits) and [`trace_batch`](Job::trace_batch).
     fn is_traced(&self, _worker: &Self::Worker) -> bool {
         false
     }
 
-    /// A batch starts: when each of its requests waited.
+    /// Called when a batch starts, with the time that each of its requests was queued.
     fn trace_waits(&self, _worker: &Self::Worker, _waits: &mut dyn Iterator<Item = Range<Instant>>) {}
 
-    /// A batch of `rows` rows has finished: when it ran.
+    /// Called when a batch of `rows` rows has finished, with its time.
     fn trace_batch(&self, _worker: &Self::Worker, _ran: Range<Instant>, _rows: usize) {}
 }
 
-/// The answers of a batch, one for each input in their order. Everything that can be iterated over gives answers.
+/// The answers of a batch, one per input in their order. Implemented for everything that can be iterated over.
 pub trait IntoAnswers<O, E> {
     /// Appends the answers. Called on the worker's thread, outside all locks.
     ///

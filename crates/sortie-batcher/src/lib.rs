@@ -1,32 +1,35 @@
-//! Requests of many callers become batches.
+//! Batches requests from many callers.
 //!
-//! Some work costs little more for a hundred inputs than for one: a GPU that is launched, a model that is run, a query that is sent. A [`Batcher`] takes requests from any number of threads and tasks, runs
-//! them together as a [`Job`], and gives each caller its own answer. The queue is bounded; requests have deadlines and priorities; a request that fails its batch fails alone; batches can be sized by a
-//! target for the time of answers. It knows nothing of GPUs: `sortie` puts its devices behind it.
+//! Some work costs little more for a hundred inputs than for one: launching a GPU, running a model, sending a query. A
+//! [`Batcher`] takes requests from any number of threads and tasks, runs them together as a [`Job`], and returns each
+//! caller its own answer. The queue is bounded; requests have deadlines and priorities; a request that makes its batch
+//! fail fails alone; batches can be sized by a latency target. It knows nothing of GPUs: `sortie` uses it with devices
+//! as workers.
 //!
 //! ```
 //! use sortie_batcher::{BatchConfig, Batcher, batch_fn};
 //!
-//! // What is run for many requests at once: here a plain function, on two threads.
+//! // The job, run for many requests at once: here a plain function, on two threads.
 //! let squares = batch_fn(|numbers: &[u64]| numbers.iter().map(|x| x * x).collect());
 //! let batcher = Batcher::new([(), ()], squares, BatchConfig::default())?;
-//! // Callers: clone the batcher, and `.await` the answer or wait for it.
+//! // Callers clone the batcher, and `.await` the answer or block for it.
 //! assert_eq!(batcher.call_blocking(12)?, 144);
 //! # Ok::<(), sortie_batcher::Error>(())
 //! ```
 //!
-//! A job of one's own implements [`Job`]: what one worker keeps (a connection, a session), and [`start`](Job::start), which starts a batch and returns a future of its answers.
+//! For other work implement [`Job`]: the state of a worker (a connection, a session), and [`start`](Job::start), which
+//! starts a batch and returns a future of its answers.
 //!
 //! # Layout
 //!
 //! | module | what |
 //! |---|---|
-//! | `batcher`, `response` | [`Batcher`], the handle that callers clone; [`ResponseFuture`], an answer to come; [`CallOptions`] |
-//! | `job`, `batch_fn` | [`Job`], what is run; [`batch_fn`], a function as one |
-//! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`isolate`] | the rules: pure functions of what is queued, what was measured and what time it is. A simulation can use them with a clock of its own |
-//! | `state`, `reply` | what callers and workers share, behind locks |
+//! | `batcher`, `response` | [`Batcher`], the handle that callers clone; [`ResponseFuture`], a pending answer; [`CallOptions`] |
+//! | `job`, `batch_fn` | [`Job`], the work; [`batch_fn`], a function as a job |
+//! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`isolate`] | the rules: pure functions of the queue, the measurements and the time. A simulation can use them with its own clock |
+//! | `state`, `reply` | state shared by callers and workers, behind locks |
 //! | `worker`, `in_flight`, `requests` | [`Worker`]: takes a batch, starts it, polls it, answers |
-//! | `driver`, `clock` | [`Driver`] and [`Threads`]: what calls [`Worker::step`]; [`Clock`]: time |
+//! | `driver`, `clock` | [`Driver`] and [`Threads`], which call [`Worker::step`]; [`Clock`] |
 //! | `config`, `metrics`, `error` | [`BatchConfig`], [`BatchMetrics`], [`Error`] |
 
 mod batch_fn;

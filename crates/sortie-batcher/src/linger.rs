@@ -1,43 +1,43 @@
-//! Whether a worker waits a little for callers that have just been answered: those that send their next request at once are then part of the next batch. Without that, callers split into
-//! groups that take turns, with few rows each.
+//! Decides whether a worker waits briefly for callers that were just answered: those that send their next request at
+//! once then join the next batch. Otherwise callers split into groups that take turns, with few rows each.
 //!
-//! Pure. It learns whether callers come back: where requests arrive independently of answers, waiting for more of them only costs time.
+//! Pure. It learns whether callers come back: if requests arrive independently of answers, waiting only costs time.
 
 use std::time::Duration;
 
-/// It waits for no longer than this part of what the last batch took, and than this part of `max_wait`.
+/// It waits at most this fraction of the last batch's time, and at most this fraction of `max_wait`.
 const PART_OF_SERVICE: u32 = 2;
 pub(crate) const PART_OF_MAX_WAIT: u32 = 4;
-/// It may always wait this long: waking a sleeping thread takes longer.
+/// Minimum wait: waking a sleeping thread takes longer.
 const MIN_WINDOW: Duration = Duration::from_micros(10);
 /// Weight of the newest observation in the average.
 const WEIGHT: f64 = 0.125;
-/// Where callers mostly do not come back, one in this many batches waits for them to find out whether they do now.
+/// If callers mostly do not come back, one in this many batches waits for them, to notice a change.
 const RETRY_INTERVAL: u32 = 64;
 
 /// A batch starts when this many rows are queued, or at this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LingerTarget {
-    /// Queued rows that are waited for.
+    /// Queued rows to wait for.
     pub rows: usize,
-    /// When the waiting ends.
+    /// End of the wait.
     pub until: Duration,
 }
 
-/// A batch that has finished.
+/// A finished batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FinishedBatch {
     /// Its rows.
     pub rows: usize,
     /// How long it took.
     pub service: Duration,
-    /// Rows that are queued now.
+    /// Rows queued now.
     pub queued: usize,
     /// Rows of a full batch.
     pub capacity: usize,
 }
 
-/// Decides for one worker whether callers are waited for.
+/// Decides for one worker whether to wait for callers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,14 +47,14 @@ pub struct FinishedBatch {
 /// linger.begin(5 * ms, FinishedBatch { rows: 10, service: ms, queued: 2, capacity: 64 }, 4 * ms);
 /// let target = linger.target(5 * ms, 2).expect("ten callers may come back");
 /// assert_eq!((target.rows, target.until), (12, 5 * ms + ms / 2));
-/// assert_eq!(linger.target(5 * ms, 12), None); // they have
+/// assert_eq!(linger.target(5 * ms, 12), None); // they came back
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Linger {
-    /// Rows that are waited for, and until when.
+    /// Rows to wait for, and until when.
     rows: usize,
     until: Duration,
-    /// How often they came in time, as a moving average.
+    /// Fraction of waits in which they came in time, as a moving average.
     came_back: f64,
     /// Batches since it last waited.
     passed: u32,
@@ -67,7 +67,7 @@ impl Default for Linger {
 }
 
 impl Linger {
-    /// Begins to wait for the callers of a batch that has just finished, if they are likely to come back.
+    /// Starts waiting for the callers of a batch that just finished, if they are likely to come back.
     pub fn begin(&mut self, now: Duration, batch: FinishedBatch, max_wait: Duration) {
         let FinishedBatch { rows, service, queued, capacity } = batch;
         self.rows = 0;
@@ -82,14 +82,14 @@ impl Linger {
         }
     }
 
-    /// What a batch still waits for when `queued` rows are queued.
+    /// The remaining wait of a batch when `queued` rows are queued.
     #[must_use]
     pub fn target(&self, now: Duration, queued: usize) -> Option<LingerTarget> {
         let target = LingerTarget { rows: self.rows, until: self.until };
         (queued < self.rows && now < self.until).then_some(target)
     }
 
-    /// A batch starts when `queued` rows are queued: learns whether those that were waited for came.
+    /// A batch starts when `queued` rows are queued: learns whether the awaited callers came.
     pub fn end(&mut self, queued: usize) {
         if self.rows > 0 {
             let came = if queued >= self.rows { 1.0 } else { 0.0 };
@@ -117,10 +117,10 @@ mod tests {
         assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 100 * US }));
         assert_eq!(linger.target(MS, 12), None);
         assert_eq!(linger.target(MS + 100 * US, 0), None);
-        // No longer than a part of what a request waits at most.
+        // At most a fraction of `max_wait`.
         linger.begin(MS, batch([10, 2, 64], 200 * US), 200 * US);
         assert_eq!(linger.target(MS, 11), Some(LingerTarget { rows: 12, until: MS + 50 * US }));
-        // A full batch waits for nobody.
+        // A full batch does not wait.
         linger.begin(MS, batch([10, 64, 64], 200 * US), MS);
         assert_eq!(linger.target(MS, 63), None);
     }

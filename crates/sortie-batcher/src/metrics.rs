@@ -1,4 +1,4 @@
-//! What a batcher has done, as a snapshot and through the `metrics` facade.
+//! Metrics of a batcher, as a snapshot and through the `metrics` facade.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::queue::FlushReason;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// A snapshot of what a [`Batcher`](crate::Batcher) has done since it was made.
+        /// A snapshot of the metrics of a [`Batcher`](crate::Batcher), since it was created.
         ///
         /// ```
         /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};
@@ -32,13 +32,13 @@ macro_rules! counters {
         #[non_exhaustive]
         pub struct BatchMetrics {
             $($(#[$doc])* pub $name: u64,)*
-            /// Rows that are queued at the moment.
+            /// Rows currently queued.
             pub queued_rows: u64,
-            /// Requests that wait for room at the moment.
+            /// Requests currently waiting for room in the queue.
             pub blocked_requests: u64,
-            /// Rows of a full batch at the moment.
+            /// Current rows of a full batch.
             pub batch_size: u64,
-            /// Rows of a batch as a part of those that it may have, on average.
+            /// Average rows of a batch as a fraction of a full batch.
             pub fill: f64,
             /// From a request's arrival to the start of its batch.
             pub wait: Percentiles,
@@ -50,16 +50,16 @@ macro_rules! counters {
         #[derive(Debug)]
         pub(crate) struct LiveMetrics {
             $(pub(crate) $name: Count,)*
-            /// Rows that the batches could have had.
+            /// Sum of the full sizes of all batches, in rows.
             offered: AtomicU64,
             times: Mutex<[Histogram<u64>; 2]>,
             published: Published,
         }
 
         impl LiveMetrics {
-            /// Of a batcher whose job has this name.
+            /// Metrics of a batcher whose job has this name.
             pub(crate) fn new(job: &str) -> Self {
-                // Microseconds up to an hour, to 1 %.
+                // Microseconds up to an hour, with a precision of 1 %.
                 let histogram = || Histogram::new_with_max(3_600_000_000, 2).unwrap_or_else(|_| unreachable!("valid bounds"));
                 let job = job.to_owned();
                 Self {
@@ -81,42 +81,42 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests that were admitted.
+    /// Requests admitted.
     requests,
-    /// Rows of batches that were started.
+    /// Rows of started batches.
     rows,
-    /// Batches that were started.
+    /// Batches started.
     batches,
-    /// Batches that were started because they were full.
+    /// Batches started because they were full.
     full,
-    /// Batches that were started because a request had waited for `max_wait`.
+    /// Batches started because a request had waited for `max_wait`.
     waited,
-    /// Batches that were started because nothing was under way.
+    /// Batches started because the worker was idle.
     idle,
-    /// Batches that were started because the batcher was closing.
+    /// Batches started because the batcher was closing.
     closing,
-    /// Requests for which there was no room, or that could not be answered within the target.
+    /// Requests rejected because the queue was full, or because they could not be answered within the target.
     rejected,
-    /// Requests that were admitted, waited, and were then rejected because they could no longer be answered within the target.
+    /// Requests admitted and later rejected, because they could no longer be answered within the target.
     shed,
     /// Requests whose deadline passed before they were started.
     expired,
     /// Requests whose callers had gone before they were started.
     canceled,
-    /// Batches that failed: with all their requests, or until those that fail them were isolated.
+    /// Failed batches: with all their requests, or until the failing ones were isolated.
     failed,
-    /// Further attempts with parts of failed batches. At most two for each halving of a batch and each request that fails it, and at most half as many as
-    /// the batch has requests, or 64.
+    /// Further attempts with parts of failed batches. At most two per halving of a batch and failing request, and at
+    /// most half as many as the batch has requests, or 64 if that is more.
     retries,
     /// Requests that failed alone after their batch had failed.
     isolated,
-    /// Times that a worker was reset after the job had panicked (`sortie`: the job was prepared again).
+    /// Times that a worker was reset after the job panicked (`sortie`: the job was prepared again).
     prepared,
-    /// Times that a worker recovered after it had failed (`sortie`: a lost device was opened again).
+    /// Times that a worker recovered after a failure (`sortie`: a lost device was opened again).
     reopened,
 }
 
-/// Percentiles of times. Microseconds up to an hour, to 1 %.
+/// Percentiles of times. Microseconds up to an hour, with a precision of 1 %.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Percentiles {
@@ -128,7 +128,7 @@ pub struct Percentiles {
     pub max: Duration,
 }
 
-/// How full a queue is.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueState {
     pub(crate) queued_rows: usize,
@@ -182,7 +182,7 @@ impl fmt::Debug for Published {
 }
 
 impl LiveMetrics {
-    /// Records a started batch: its rows, the rows of a full batch, and how long its requests have waited.
+    /// Records a started batch: its rows, the rows of a full batch, and how long its requests waited.
     pub(crate) fn started(
         &self,
         reason: FlushReason,
@@ -208,7 +208,7 @@ impl LiveMetrics {
         }
     }
 
-    /// Records a finished batch: what it took, and the queue after it.
+    /// Records a finished batch: its time, and the queue after it.
     pub(crate) fn served(&self, time: Duration, queue: QueueState) {
         let QueueState { queued_rows, batch_size, .. } = queue;
         self.times.lock()[1].saturating_record(micros(time));
@@ -217,7 +217,7 @@ impl LiveMetrics {
         self.published.batch_size.set(batch_size as f64);
     }
 
-    /// What has been counted so far, with the queue as it is.
+    /// A snapshot, with the current queue.
     pub(crate) fn snapshot(&self, queue: QueueState) -> BatchMetrics {
         let QueueState { queued_rows, blocked_requests, batch_size } = queue;
         let metrics = self.counts();

@@ -1,7 +1,9 @@
-//! Requests that wait, and which of them start when. Pure: time is an argument, so that every rule can be tested without a clock.
+//! Queued requests, and the rules for starting them. Pure: time is an argument, so that every rule can be tested
+//! without a clock.
 //!
-//! Requests wait by key, because different keys never share a batch, and by priority. A batch is of one key, the one whose first request is the most urgent: higher priorities go first, but
-//! every four times `max_wait` that a request has waited raises it by one, so that none waits for ever. Requests without room are blocked, in the order of their arrival.
+//! Requests are queued by key, because different keys never share a batch, and by priority. A batch has one key, that
+//! of the most urgent request: higher priorities go first, but each four times `max_wait` that a request has waited
+//! raises it by one, so that none waits indefinitely. Requests without room are blocked, in the order of their arrival.
 //!
 //! Invariant: while requests are blocked there is no room for the first of them.
 
@@ -9,12 +11,12 @@ use std::{cmp::Reverse, collections::VecDeque, time::Duration};
 
 use crate::{config::BatchConfig, linger::LingerTarget};
 
-/// How many times `max_wait` make up for one priority.
+/// Number of `max_wait`s that raise a request by one priority.
 const AGEING: u32 = 4;
-/// Keys without requests that are kept for their memory.
+/// Keys without requests that are kept to reuse their memory.
 const SPARE_KEYS: usize = 8;
 
-/// How urgent a request is.
+/// The priority of a request.
 ///
 /// ```
 /// use sortie_batcher::Priority;
@@ -23,7 +25,7 @@ const SPARE_KEYS: usize = 8;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// After all others, though not for ever.
+    /// After all others, but not indefinitely.
     Low,
     /// The default.
     #[default]
@@ -41,7 +43,7 @@ pub enum FlushReason {
     Full,
     /// Its oldest request has waited for `max_wait`.
     Waited,
-    /// The worker has nothing under way.
+    /// The worker is idle.
     Idle,
     /// The batcher is closing.
     Closing,
@@ -50,9 +52,9 @@ pub enum FlushReason {
 /// A request in the queue.
 #[derive(Debug, PartialEq)]
 pub struct QueuedRequest<R> {
-    /// The request itself, which the queue does not look at.
+    /// The request itself, which the queue does not inspect.
     pub request: R,
-    /// Rows that it takes of a batch.
+    /// Rows that it takes in a batch.
     pub rows: usize,
     /// When it arrived.
     pub arrived: Duration,
@@ -66,29 +68,29 @@ impl<R> QueuedRequest<R> {
     }
 }
 
-/// What a worker could take now.
+/// The capacity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Whether it may have one more batch under way.
+    /// Whether it may have one more batch in flight.
     pub free: bool,
-    /// Whether it has nothing under way.
+    /// Whether it has nothing in flight.
     pub idle: bool,
-    /// What it waits for before it takes less than a full batch.
+    /// The callers that it waits for before it takes less than a full batch.
     pub linger: Option<LingerTarget>,
     /// Rows of a full batch.
     pub size: usize,
-    /// Rows that are left to workers which do them sooner.
+    /// Rows reserved for workers that would finish them sooner.
     pub reserved: usize,
-    /// Requests that arrived before this are rejected: they would be answered too late.
+    /// Requests that arrived earlier are rejected: they would be answered too late.
     pub arrived_since: Option<Duration>,
 }
 
-/// What a worker is to do.
+/// What a worker should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Take the batch of this key.
     Start(u64, FlushReason),
-    /// Nothing before that time, unless a request arrives or a batch finishes.
+    /// Wait until that time, unless a request arrives or a batch finishes.
     Until(Option<Duration>),
 }
 
@@ -124,14 +126,14 @@ struct KeyQueue<R> {
 pub struct RequestQueue<R> {
     max_wait: Duration,
     greedy: bool,
-    /// Most queued rows.
+    /// Maximum queued rows.
     capacity: usize,
     keys: Vec<KeyQueue<R>>,
-    /// Queued rows, without those that are blocked.
+    /// Queued rows, without blocked requests.
     rows: usize,
-    /// Requests that wait for room.
+    /// Requests waiting for room.
     blocked: VecDeque<(u64, Priority, QueuedRequest<R>)>,
-    /// No deadline is earlier. The request that had it may have left.
+    /// Lower bound of all deadlines. The request that had it may be gone.
     deadline: Option<Duration>,
 }
 
@@ -144,12 +146,12 @@ impl<R> KeyQueue<R> {
         self.by_priority.iter().all(VecDeque::is_empty)
     }
 
-    /// When the request that has waited longest arrived.
+    /// Arrival time of the oldest request.
     fn oldest(&self) -> Option<Duration> {
         self.by_priority.iter().filter_map(|queued| queued.front()).map(|first| first.arrived).min()
     }
 
-    /// The priority to take from next, and how urgent it is.
+    /// The priority to take from next, and its urgency.
     fn next(&self, now: Duration, max_wait: Duration) -> Option<(u64, usize)> {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let age = nanos(max_wait.saturating_mul(AGEING)).max(1);
@@ -188,7 +190,7 @@ impl<R> RequestQueue<R> {
         self.rows
     }
 
-    /// Requests that wait for room.
+    /// Requests waiting for room.
     #[must_use]
     pub fn blocked_requests(&self) -> usize {
         self.blocked.len()
@@ -204,7 +206,7 @@ impl<R> RequestQueue<R> {
         self.rows == 0 || self.rows.saturating_add(rows) <= self.capacity
     }
 
-    /// Sets other limits. Requests that are queued stay queued.
+    /// Changes the limits. Queued requests stay queued.
     pub fn set_limits(&mut self, capacity: usize, max_wait: Duration) {
         (self.capacity, self.max_wait) = (capacity, max_wait);
         self.unblock();
@@ -250,7 +252,7 @@ impl<R> RequestQueue<R> {
         }
     }
 
-    /// What a worker is to do. When the batcher is closing, whatever is queued starts.
+    /// What a worker should do. When the batcher is closing, all queued requests start.
     #[must_use]
     pub fn decide(&self, now: Duration, worker: &Capacity, closing: bool) -> Decision {
         if !worker.free || self.rows <= worker.reserved {
@@ -279,8 +281,8 @@ impl<R> RequestQueue<R> {
         Decision::Until(waited.into_iter().chain(back).chain(self.deadline).min())
     }
 
-    /// Takes the batch of a key for a worker: the most urgent requests first, as many rows as there may be; and requests that have expired, whose callers have gone (`is_gone`) or that would be
-    /// answered too late.
+    /// Takes the batch of a key for a worker: the most urgent requests first, as many rows as allowed. Also takes out
+    /// requests that have expired, whose callers have gone (`is_gone`), or that would be answered too late.
     pub fn take(
         &mut self,
         taken: &mut TakenBatch<R>,
@@ -356,7 +358,7 @@ impl<R> RequestQueue<R> {
     }
 }
 
-/// What was taken out of a queue at once. Passed in empty, so that its memory is reused.
+/// Requests taken out of a queue. Passed in empty, so that its memory is reused.
 #[derive(Debug)]
 pub struct TakenBatch<R> {
     /// The batch.

@@ -1,8 +1,9 @@
-//! Where answers are kept until their callers take them.
+//! Stores answers until their callers take them.
 //!
-//! Requests that arrive one after the other share a [`ReplySlab`], so that a request costs no allocation of its own, and answering a batch takes a lock for each slab and not for each caller.
-//! Callers also wake each other: the worker that answers wakes one caller of a slab, and every caller that takes its answer wakes some more, because a runtime wakes its own tasks for less than
-//! another thread does. The worker must [wake the rest](ReplySlab::wake_all) before it sleeps: some caller may not get around to it.
+//! Consecutive requests share a [`ReplySlab`], so that a request costs no allocation of its own, and answering a batch
+//! takes one lock per slab and not per caller. Callers also wake each other: the worker wakes one caller of a slab, and
+//! every caller that takes its answer wakes some more, because a runtime wakes its own tasks more cheaply than another
+//! thread does. The worker must [wake the rest](ReplySlab::wake_all) before it sleeps, in case a caller does not run.
 
 use std::{
     fmt,
@@ -21,24 +22,24 @@ use crate::{
     sync::Mutex,
 };
 
-/// How many others a caller wakes.
+/// Number of others that a caller wakes.
 const WAKES: usize = 8;
 /// Requests of one slab.
 pub(crate) const SLOTS: usize = 256;
 
 #[derive(Debug)]
 enum ReplySlot<R> {
-    /// There is no answer yet.
+    /// Not answered yet.
     Waiting(Waker),
     Answered(R),
-    /// The caller has taken the answer, or has gone.
+    /// The caller has taken the answer, or was dropped.
     Left,
 }
 
 /// Slots for the answers of some requests.
 pub(crate) struct ReplySlab<R> {
     state: Mutex<SlabState<R>>,
-    /// How many callers have gone without an answer. Mostly none, and then the slots need not be looked at for that.
+    /// Number of callers dropped without an answer. If it is 0, as usual, the slots need not be checked for them.
     gone: AtomicUsize,
     /// The same for all slabs of a batcher.
     all_gone: Arc<AtomicUsize>,
@@ -49,11 +50,11 @@ pub(crate) struct ReplySlab<R> {
 #[derive(Debug)]
 struct SlabState<R> {
     slots: Vec<ReplySlot<R>>,
-    /// Callers whose answers are there, and that have not been woken yet.
+    /// Answered callers that have not been woken yet.
     unwoken: Vec<Waker>,
 }
 
-/// Some of those that have not been woken yet.
+/// Some wakers of answered callers.
 type WakeList = SmallVec<[Waker; WAKES]>;
 
 /// The caller's end of a request.
@@ -65,7 +66,7 @@ pub(crate) struct Receiver<R> {
     over: bool,
 }
 
-/// The worker's end: takes the answer. Dropped without one, it answers with an error.
+/// The worker's end of a request. Dropped without an answer, it answers with an error.
 #[derive(Debug)]
 pub(crate) struct Sender<R> {
     slab: Arc<ReplySlab<R>>,
@@ -74,19 +75,19 @@ pub(crate) struct Sender<R> {
 }
 
 impl<R> ReplySlab<R> {
-    /// One that also counts in `all_gone` the callers that go without an answer.
+    /// A slab that also counts callers dropped without an answer in `all_gone`.
     pub(crate) fn new(all_gone: Arc<AtomicUsize>, refuse: fn(Error) -> R) -> Arc<Self> {
         let state = SlabState { slots: Vec::with_capacity(SLOTS), unwoken: Vec::with_capacity(SLOTS / 4) };
         Arc::new(Self { state: Mutex::new(state), gone: AtomicUsize::new(0), all_gone, refuse })
     }
 
-    /// Wakes every caller whose answer is there. `spare` is empty before and after: it is passed for its memory.
+    /// Wakes every answered caller. `spare` is empty before and after: it is passed for its memory.
     pub(crate) fn wake_all(&self, spare: &mut Vec<Waker>) {
         std::mem::swap(spare, &mut self.state.lock().unwoken);
         wake(spare.drain(..));
     }
 
-    /// One more slot, for a caller that is woken when its answer is there; on a new slab when this one is full.
+    /// Adds a slot for a caller, who is woken when it is answered; on a new slab if this one is full.
     pub(crate) fn insert(slab: &mut Arc<Self>, waker: Waker) -> (Receiver<R>, Sender<R>) {
         let mut state = slab.state.lock();
         if state.slots.len() == SLOTS {
@@ -114,14 +115,14 @@ impl<R> fmt::Debug for ReplySlab<R> {
 }
 
 impl<R> SlabState<R> {
-    /// A caller leaves its slot, and takes along some to wake.
+    /// A caller gives up its slot, and takes some wakers to call.
     fn leave(&mut self, index: usize) -> (ReplySlot<R>, WakeList) {
         let rest = self.unwoken.len().saturating_sub(WAKES);
         (std::mem::replace(&mut self.slots[index], ReplySlot::Left), self.unwoken.drain(rest..).collect())
     }
 }
 
-/// Wakes them. A panic of a waker is its owner's.
+/// Calls wakers. A panic of a waker is ignored.
 fn wake(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
@@ -165,7 +166,7 @@ impl<R> Drop for Receiver<R> {
             self.slab.gone.fetch_add(1, Ordering::Relaxed);
             self.slab.all_gone.fetch_add(1, Ordering::Relaxed);
         }
-        // Outside the lock: an answer or a waker may run anything when it is dropped.
+        // Outside the lock: dropping an answer or a waker may run arbitrary code.
         drop(left);
         wake(others);
     }
@@ -183,7 +184,8 @@ impl<R> Sender<R> {
         self.slab.refuse(error)
     }
 
-    /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to those whose other callers are still to be woken.
+    /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to `unsettled`: their
+    /// other callers must still be woken.
     pub(crate) fn answer_all(answers: impl IntoIterator<Item = (Self, R)>, unsettled: &mut Vec<Arc<ReplySlab<R>>>) {
         let mut answers = answers.into_iter().peekable();
         while let Some((mut first, answer)) = answers.next() {
@@ -191,7 +193,7 @@ impl<R> Sender<R> {
             let slab = &first.slab;
             let mut guard = slab.state.lock();
             let SlabState { slots, unwoken } = &mut *guard;
-            // Answers that no caller waits for are dropped outside the lock.
+            // Answers without a caller are dropped outside the lock.
             let mut unwanted = Vec::new();
             let mut put = |index: usize, answer: R| match &mut slots[index] {
                 slot @ ReplySlot::Waiting(_) => {
@@ -226,7 +228,7 @@ impl<R> Drop for Sender<R> {
     fn drop(&mut self) {
         if !self.answered {
             let lost = Self { slab: self.slab.clone(), index: self.index, answered: true };
-            let answer = lost.refuse(Error::internal("a request was lost on its way; please report it"));
+            let answer = lost.refuse(Error::internal("a request was lost without an answer; please report it"));
             lost.answer(answer);
         }
     }

@@ -1,10 +1,11 @@
-//! The requests of one attempt: their inputs side by side, as a job takes them, and their callers in the same order. Inputs are kept until they are answered, because a batch that fails is run again.
+//! The requests of one attempt: the inputs in one list, as a job takes them, and their callers in the same order.
+//! Inputs are kept until they are answered, because a failed batch is run again.
 
 use std::time::Duration;
 
 use crate::{isolate::Attempts, queue::QueuedRequest, reply::Sender};
 
-/// A request that has been admitted.
+/// An admitted request.
 #[derive(Debug)]
 pub(crate) struct Request<I, R> {
     pub(crate) input: I,
@@ -15,7 +16,7 @@ pub(crate) struct Request<I, R> {
 pub(crate) struct Requests<I, R> {
     pub(crate) inputs: Vec<I>,
     pub(crate) callers: Vec<Caller<R>>,
-    /// Attempts that are left, once an attempt with these and perhaps others has failed.
+    /// Remaining attempts, if an attempt with these requests has failed.
     pub(crate) attempts: Option<Attempts>,
 }
 
@@ -48,13 +49,13 @@ impl<I, R> Requests<I, R> {
         self.callers.iter().map(|caller| caller.rows).sum()
     }
 
-    /// Removes and returns those from `at` on.
+    /// Removes and returns the requests from `at` on.
     pub(crate) fn split_off(&mut self, at: usize) -> Self {
         let (inputs, callers) = (self.inputs.split_off(at), self.callers.split_off(at));
         Self { inputs, callers, attempts: self.attempts.clone() }
     }
 
-    /// Removes those that `which` says, in their order; most often none.
+    /// Removes the requests that `which` selects, in their order; usually none.
     pub(crate) fn remove(&mut self, which: impl Fn(&Caller<R>) -> bool, removed: &mut Vec<(I, Caller<R>)>) {
         if !self.callers.iter().any(&which) {
             return;

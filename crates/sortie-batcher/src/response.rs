@@ -1,4 +1,4 @@
-//! An answer to come.
+//! A pending answer.
 
 use std::{
     fmt,
@@ -19,7 +19,7 @@ use crate::{
     state::{Admission, ReplyOf},
 };
 
-/// How a request is treated.
+/// Options of a request.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -30,15 +30,16 @@ use crate::{
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
-    /// A request that was not started by then fails with [`Expired`](ErrorKind::Expired). One that was started is answered even if that is late.
+    /// A request that is not started by then fails with [`Expired`](ErrorKind::Expired). A started request is answered
+    /// even if late.
     pub deadline: Option<Instant>,
-    /// Which requests go first.
+    /// The priority of the request.
     pub priority: Priority,
 }
 
-/// An answer to come: a future. Nothing is sent before it is polled or [told to](ResponseFuture::send).
+/// A pending answer: a future. Nothing is sent before it is polled or [sent](ResponseFuture::send).
 ///
-/// Dropped before its batch starts, the request takes no part in it.
+/// A request that is dropped before its batch starts is left out.
 ///
 /// ```
 /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};
@@ -58,10 +59,10 @@ pub struct ResponseFuture<J: Job> {
 
 enum Stage<J: Job> {
     New(J::Input),
-    /// Answered before it was waited for.
+    /// Answered without a worker.
     Answered(Box<ReplyOf<J>>),
     Sent(Receiver<ReplyOf<J>>),
-    /// Split into several, with the answers that have come.
+    /// Split into parts, with the answers so far.
     Several(Vec<Part<J>>),
     Over,
 }
@@ -103,7 +104,7 @@ impl<J: Job> ResponseFuture<J> {
         Self { handle, options, stage: Stage::New(input) }
     }
 
-    /// Sends the request now, and leaves the answer for later: one caller can have many requests under way.
+    /// Sends the request now. The answer can be awaited later, so one caller can have many requests in flight.
     ///
     /// ```
     /// # use sortie_batcher::{BatchConfig, Batcher, batch_fn};
@@ -152,7 +153,7 @@ impl<J: Job> ResponseFuture<J> {
         }
         let mut parts = Vec::new();
         for part in job.split(input, most) {
-            // With the first of them the request is admitted.
+            // Admitting the first part admits the whole request.
             match self.admit(part, parts.is_empty(), cx) {
                 Ok(receiver) => parts.push(Part::Sent(receiver)),
                 Err(refused) => return Poll::Ready(refused),

@@ -1,10 +1,11 @@
-//! The workers of a batcher: what each has under way, what it was measured at, and how much it may take.
+//! The workers of a batcher: their batches in flight, their measured times, and their capacity.
 //!
-//! Pure, as the queue is. Workers take batches themselves, each when it has room, so that faster ones take more; the scheduler keeps slower ones from taking what would be done sooner elsewhere.
-//! A batch of a slower worker has as many rows as it does in the time that the fastest takes for a full one, or in `max_wait` if that is longer. A worker that does not even do one row in that time, or
-//! whose batches do not finish, gets nothing but a probe now and then.
+//! Pure, like the queue. Workers take batches themselves when they have capacity, so faster workers take more. The
+//! scheduler keeps slower workers from taking rows that another worker would finish sooner. A batch of a slower worker
+//! has as many rows as it can do in the time that the fastest takes for a full one, or in `max_wait` if that is longer.
+//! A worker that cannot do one row in that time, or whose batches do not finish, only gets an occasional probe.
 //!
-//! Invariant: a worker that is alone is never kept from anything.
+//! Invariant: a single worker is never restricted.
 //!
 //! With a target and `Overload::Reject`, a request is admitted if its answer is expected in time: after the batches in
 //! flight (an overdue one is expected to take as long again), the queued requests and its own batch, with a margin for
@@ -21,21 +22,22 @@ use crate::{
     service_fit::{BatchPlan, ServiceFit, ServiceTime},
 };
 
-/// How often a worker that is too slow is tried again, and with which part of a batch.
+/// How often a worker that is too slow is probed, and with which fraction of a batch.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_PART: usize = 64;
-/// The part of a batch that a worker gets that has not been measured yet.
+/// The fraction of a batch that an unmeasured worker gets.
 const UNKNOWN_PART: usize = 8;
-/// A batch that takes this many times what was expected, and `max_wait`, is overdue.
+/// A batch that takes this many times the expected time, plus `max_wait`, is overdue.
 const OVERDUE_FACTOR: u32 = 8;
-/// Others wait at least this long for a worker that is busy with something else before they take what it would have.
+/// Other workers wait at least this long for a busy worker before they take its rows.
 const MIN_PATIENCE: Duration = Duration::from_millis(1);
-/// The part of a target that is planned for: what is measured swings.
+/// The fraction of a target that is planned for: measured times vary.
 const PLANNED_PART: f64 = 0.95;
 
-/// Which worker takes how much, and what may be admitted.
+/// Decides how much each worker takes, and which requests are admitted.
 ///
-/// Workers are numbered from 0, and a number that no worker has panics. Every method takes the time as an argument, so a simulation can use it with a clock of its own.
+/// Workers are numbered from 0; an unknown number panics. Every method takes the time as an argument, so a simulation
+/// can use its own clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,51 +60,51 @@ pub struct Scheduler {
 #[derive(Debug)]
 struct WorkerRecord {
     fit: ServiceFit,
-    /// Rows and start of the batches under way, in order.
+    /// Rows and start of the batches in flight, in order.
     in_flight: VecDeque<(usize, Duration)>,
-    /// When the last one finished.
+    /// When the last batch finished.
     finished: Duration,
-    /// Rows of a batch, and how many may be queued for it, by the sizing.
+    /// Rows of a batch, and rows that may be queued for it, according to the sizing.
     size: usize,
     room: usize,
-    /// Most batches under way at once, by the sizing.
+    /// Maximum batches in flight, according to the sizing.
     max_in_flight: usize,
-    /// It has not failed.
+    /// Whether it has not failed.
     up: bool,
     state: WorkerState,
-    /// Too slow, it is tried again from then on.
+    /// If it is too slow: when it may be probed again.
     probe: Duration,
     linger: Linger,
     metrics: WorkerMetrics,
 }
 
-/// What a worker of a batcher has done so far, and what it was measured at.
+/// Metrics and measured times of a worker of a batcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
-    /// Batches that it has taken.
+    /// Batches taken.
     pub batches: u64,
-    /// Rows that it has taken.
+    /// Rows taken.
     pub rows: u64,
     /// Whether it works: it has not failed, and is not recovering.
     pub up: bool,
-    /// Rows of a full batch of its own at the moment; 0 when it is too slow to get any but a probe now and then.
+    /// Current rows of its full batch; 0 if it is too slow and only gets probes.
     pub batch_size: usize,
-    /// What its batches take; `None` before the first.
+    /// Time of its batches; `None` before the first.
     pub measured: Option<ServiceTime>,
 }
 
-/// What a worker is doing.
+/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WorkerState {
-    /// Looking for work, or at work since then.
+    /// Awake since then: looking for work, or working.
     Awake(Duration),
-    /// Asleep, until then if nothing happens.
+    /// Asleep, until then at the latest.
     Asleep(Option<Duration>),
 }
 
 impl Scheduler {
-    /// For this number of workers.
+    /// A scheduler for this number of workers.
     #[must_use]
     pub fn new(config: BatchConfig, workers: usize) -> Self {
         let record = |_| WorkerRecord {
@@ -113,7 +115,7 @@ impl Scheduler {
                 BatchSizing::Fixed => config.max_batch_size.max(1),
                 BatchSizing::Target { .. } => 1,
             },
-            // Nothing is rejected before anything is known.
+            // Nothing is rejected before the first measurement.
             room: config.capacity(),
             max_in_flight: config.in_flight.max(1),
             up: true,
@@ -125,7 +127,7 @@ impl Scheduler {
         Self { config, workers: (0..workers).map(record).collect() }
     }
 
-    /// What a worker could take of `queued` rows.
+    /// The capacity of a worker when `queued` rows are queued.
     #[must_use]
     pub fn capacity(&self, worker: usize, now: Duration, queued: usize) -> Capacity {
         let own = &self.workers[worker];
@@ -149,8 +151,9 @@ impl Scheduler {
         Capacity { free, idle, linger, size, reserved, arrived_since }
     }
 
-    /// Whether a request of `rows` rows that arrives now, behind `queued` rows, will be answered in time. When nothing is queued and nothing is under way it is always admitted: how long
-    /// it takes has to be learned from something. Always true without a target, and where requests wait for room.
+    /// Whether a request of `rows` rows that arrives now, after `queued` rows, will be answered in time. Always true if
+    /// nothing is queued and a worker is idle, because times must be measured; without a target; and if requests wait
+    /// for room.
     #[must_use]
     pub fn is_in_time(&self, now: Duration, queued: usize, rows: usize) -> bool {
         let Some(p99) = self.enforced_target() else { return true };
@@ -159,7 +162,7 @@ impl Scheduler {
         queued.saturating_add(rows) <= room || queued == 0 && up().any(|own| own.in_flight.is_empty())
     }
 
-    /// The target, where requests that would miss it are rejected.
+    /// The target, if requests that would miss it are rejected.
     fn enforced_target(&self) -> Option<Duration> {
         match (self.config.sizing, self.config.overload) {
             (BatchSizing::Target { p99 }, Overload::Reject) => Some(p99),
@@ -167,7 +170,7 @@ impl Scheduler {
         }
     }
 
-    /// Rows that a worker can answer in time behind what it has under way, in batches of the size that they have now.
+    /// Rows that a worker can answer in time after its batches in flight, in batches of the current size.
     fn room_in_time(&self, own: &WorkerRecord, p99: Duration, now: Duration) -> usize {
         let Some(full) = own.fit.time(own.size).filter(|_| own.fit.is_known()) else { return 0 };
         let waits = if self.config.greedy { Duration::ZERO } else { max_wait_for(self.config, p99) };
@@ -178,7 +181,8 @@ impl Scheduler {
         own.size.saturating_mul(batches as usize).saturating_add(rest.min(own.size))
     }
 
-    /// How long a worker still takes for what it has under way. A batch that takes longer than expected is expected to take as much longer again.
+    /// Remaining time of a worker's batches in flight. A batch that exceeds its expected time is expected to exceed it
+    /// by as much again.
     fn ahead(&self, own: &WorkerRecord, now: Duration) -> Duration {
         let time = |(rows, _): &(usize, Duration)| own.fit.time(*rows).unwrap_or_default();
         let Some(first) = own.in_flight.front() else { return Duration::ZERO };
@@ -186,7 +190,8 @@ impl Scheduler {
         own.in_flight.iter().skip(1).map(time).sum::<Duration>() + time(first).abs_diff(since)
     }
 
-    /// Requests that arrived before are too late for a batch that starts now, where those are rejected. A worker that has nothing under way takes whatever has waited for less than half of the target.
+    /// If late requests are rejected: those that arrived before this are too late for a batch that starts now. An idle
+    /// worker accepts any request that has waited for less than half of the target.
     fn in_time_since(&self, own: &WorkerRecord, now: Duration, queued: usize) -> Option<Duration> {
         let p99 = self.enforced_target()?;
         let service = own.fit.time(queued.min(own.size)).unwrap_or_default();
@@ -195,7 +200,7 @@ impl Scheduler {
         Some(now.saturating_sub(may_have_waited))
     }
 
-    /// Whether a worker may have one more batch under way.
+    /// Whether a worker may have one more batch in flight.
     #[must_use]
     pub fn can_start(&self, worker: usize) -> bool {
         Self::has_place(&self.workers[worker])
@@ -205,12 +210,12 @@ impl Scheduler {
         own.up && own.in_flight.len() < own.max_in_flight
     }
 
-    /// Rows of a batch of this worker, by what it does in the time of the fastest.
+    /// Rows of this worker's batches: as many as it does in the time of the fastest.
     fn share(&self, worker: usize) -> usize {
         let own = &self.workers[worker];
         let full = |own: &WorkerRecord| own.fit.time(own.size).filter(|_| own.up);
         let fastest = self.workers.iter().filter_map(full).min().unwrap_or_default();
-        // What is equal may come out a little less.
+        // Tolerance for rounding between equal workers.
         let time = fastest.max(self.config.max_wait) + fastest / 100;
         match own.fit.rows_within(time) {
             Some(rows) => rows.min(own.size),
@@ -218,7 +223,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a worker is there to take something.
+    /// Whether a worker can take requests now.
     fn is_free(&self, worker: usize, now: Duration) -> bool {
         let own = &self.workers[worker];
         let away = match own.state {
@@ -228,7 +233,7 @@ impl Scheduler {
         Self::has_place(own) && !away && !self.is_overdue(own, now)
     }
 
-    /// How long others wait for a worker that is about to take something.
+    /// How long others wait for a worker that is about to take requests.
     fn patience(&self) -> Duration {
         self.config.max_wait.max(MIN_PATIENCE)
     }
@@ -239,7 +244,7 @@ impl Scheduler {
         now.saturating_sub((*started).max(own.finished)) > expected * OVERDUE_FACTOR + self.config.max_wait
     }
 
-    /// How long it would take this worker to have done as much as it may of what is queued.
+    /// Time until this worker would have finished its share of the queued rows.
     fn ready(&self, worker: usize, now: Duration, queued: usize) -> Duration {
         let own = &self.workers[worker];
         let time = |rows: usize| own.fit.time(rows).unwrap_or_default();
@@ -248,13 +253,13 @@ impl Scheduler {
         before.saturating_sub(since.unwrap_or_default()) + time(queued.min(self.share(worker)))
     }
 
-    /// When a worker that leaves rows to others must look again, because those others may not take them.
+    /// When a worker that leaves rows to others must check again, because they may not take them.
     #[must_use]
     pub fn look_again(&self, capacity: &Capacity, now: Duration) -> Option<Duration> {
         (capacity.reserved > 0 || capacity.size == 0).then(|| now + self.patience())
     }
 
-    /// A batch from the queue starts, when `queued` rows were queued.
+    /// Records that a batch from the queue started, when `queued` rows were queued.
     pub fn dispatched(&mut self, worker: usize, rows: usize, queued: usize, now: Duration) {
         if self.workers.len() > 1 && self.share(worker) == 0 {
             self.workers[worker].probe = now + PROBE_INTERVAL;
@@ -266,18 +271,18 @@ impl Scheduler {
         own.metrics.rows += rows as u64;
     }
 
-    /// A part of a failed batch starts again.
+    /// Records that a part of a failed batch started again.
     pub fn started(&mut self, worker: usize, rows: usize, now: Duration) {
         self.workers[worker].in_flight.push_back((rows, now));
     }
 
-    /// The oldest batch under way has finished; `queued` rows are queued.
+    /// Records that the oldest batch in flight finished; `queued` rows are queued.
     pub fn finished(&mut self, worker: usize, queued: usize, now: Duration) {
         let config = self.config;
         let max_wait = self.limits().map_or(config.max_wait, |(_, max_wait)| max_wait);
         let own = &mut self.workers[worker];
         let Some((rows, started)) = own.in_flight.pop_front() else { return };
-        // A worker does one after the other.
+        // A worker runs one batch after the other.
         let service = now.saturating_sub(started.max(own.finished));
         own.fit.add(rows, service);
         own.finished = now;
@@ -290,7 +295,7 @@ impl Scheduler {
             let target = p99.mul_f64(PLANNED_PART).saturating_sub(waits);
             let BatchPlan { rows, in_flight } = own.fit.plan(target, config.in_flight.max(1));
             let rows = match rows {
-                // Those that come are late, and with one row the least.
+                // All answers are late; one row delays them least.
                 0 if config.overload == Overload::Reject => 1,
                 0 => own.fit.balanced_rows(),
                 rows => rows,
@@ -300,19 +305,19 @@ impl Scheduler {
         }
     }
 
-    /// The youngest batch did not start.
+    /// Records that the newest batch did not start.
     pub fn not_started(&mut self, worker: usize) {
         self.workers[worker].in_flight.pop_back();
     }
 
-    /// The oldest batch under way has failed, which says nothing about how long batches take.
+    /// Records that the oldest batch in flight failed. Its time is not used.
     pub fn failed(&mut self, worker: usize, now: Duration) {
         let own = &mut self.workers[worker];
         own.in_flight.pop_front();
         own.finished = now;
     }
 
-    /// A worker has failed.
+    /// Records that a worker failed.
     pub fn worker_failed(&mut self, worker: usize) {
         let own = &mut self.workers[worker];
         own.up = false;
@@ -320,28 +325,28 @@ impl Scheduler {
         own.fit = ServiceFit::default();
     }
 
-    /// A worker that had failed works again.
+    /// Records that a failed worker works again.
     pub fn worker_recovered(&mut self, worker: usize) {
         self.workers[worker].up = true;
     }
 
-    /// Whether no worker works any more.
+    /// Whether all workers have failed.
     #[must_use]
     pub fn have_all_failed(&self) -> bool {
         self.workers.iter().all(|own| !own.up)
     }
 
-    /// A worker sleeps, until that time if nothing happens.
+    /// Records that a worker sleeps, until that time at the latest.
     pub fn sleeps(&mut self, worker: usize, until: Option<Duration>) {
         self.workers[worker].state = WorkerState::Asleep(until);
     }
 
-    /// A worker looks for work.
+    /// Records that a worker looks for work.
     pub fn wakes(&mut self, worker: usize, now: Duration) {
         self.workers[worker].state = WorkerState::Awake(now);
     }
 
-    /// The workers that sleep, and until when.
+    /// The sleeping workers, and until when they sleep.
     pub fn sleepers(&self) -> impl Iterator<Item = (usize, Option<Duration>)> + '_ {
         self.workers.iter().enumerate().filter_map(|(worker, own)| match own.state {
             WorkerState::Asleep(until) => Some((worker, until)),
@@ -349,7 +354,7 @@ impl Scheduler {
         })
     }
 
-    /// What each worker has done.
+    /// The metrics of each worker.
     #[must_use]
     pub fn metrics(&self) -> Vec<WorkerMetrics> {
         let metrics = |(worker, own): (usize, &WorkerRecord)| WorkerMetrics {
@@ -361,13 +366,13 @@ impl Scheduler {
         self.workers.iter().enumerate().map(metrics).collect()
     }
 
-    /// Rows of the largest batches at the moment.
+    /// Current rows of the largest batches.
     #[must_use]
     pub fn batch_size(&self) -> usize {
         self.workers.iter().map(|own| own.size).max().unwrap_or_default()
     }
 
-    /// Most rows that may be queued, and the longest that a request waits, where a target sets them.
+    /// Maximum queued rows, and maximum wait of a request, if a target sets them.
     #[must_use]
     pub fn limits(&self) -> Option<(usize, Duration)> {
         let BatchSizing::Target { p99 } = self.config.sizing else { return None };
@@ -377,7 +382,7 @@ impl Scheduler {
     }
 }
 
-/// How long a request waits for others where a target is to be met.
+/// Maximum wait of a request for others if there is a target.
 fn max_wait_for(config: BatchConfig, p99: Duration) -> Duration {
     config.max_wait.min(p99 / 4)
 }

@@ -1,41 +1,45 @@
-//! How long batches take a worker, as a line: a fixed time for a batch, and a time for each of its rows.
+//! A linear model of a worker's batch times: a fixed time per batch, and a time per row.
 //!
-//! Pure. It is learned from service times alone, what the worker itself takes: end-to-end latencies grow with the queue, and sizing batches by those ends with batches of one row.
+//! Pure. It is fitted to service times only, the time on the worker: end-to-end latencies grow with the queue, and
+//! sizing batches by those ends with batches of one row.
 //!
 //! Invariant: neither part of the line is negative.
 
 use std::time::Duration;
 
-/// Weight of a batch after one more: about thirty count.
+/// Decay of a batch's weight per further batch: about thirty count.
 const DECAY: f64 = 0.97;
-/// Batches in a row that took twice or half of what was expected, after which the line is learned anew: the worker has changed.
+/// Number of consecutive batches that took twice or half of the expected time, after which the fit starts again: the
+/// worker has changed.
 const MAX_SURPRISES: i32 = 3;
-/// What a batch may take at first, as a multiple of what is expected; the most that is allowed for; and what is kept of the excess after one more batch. The longest of some hundred batches is allowed
-/// for, because a request sees up to three through, and one of a hundred requests may be late.
+/// Initial factor by which a batch may exceed its expected time; the maximum factor; and the decay of the excess per
+/// batch. The slowest of some hundred batches is allowed for, because a request waits for up to three, and one of a
+/// hundred requests may be late.
 const FIRST_SWING: f64 = 1.5;
 const MAX_SWING: f64 = 10.0;
 const SWING_DECAY: f64 = 0.998;
-/// A single batch that took more than this many times what was expected counts as if it had taken that many: a thread that was not scheduled for a while says nothing about the worker.
+/// A single batch that took more than this many times the expected time counts as if it had taken that many: a thread
+/// that was not scheduled for a while says nothing about the worker.
 const MAX_COUNTED: f64 = 2.0;
-/// Where a batch may take more than this many times what is expected, there is one under way.
+/// If a batch may exceed its expected time by more than this factor, only one is in flight.
 const UNSTEADY_SWING: f64 = 2.0;
-/// The same where larger batches do more than this many times as many rows in the same time.
+/// The same if larger batches do more than this many times as many rows in the same time.
 const WORTHWHILE_GAIN: f64 = 1.5;
-/// Nothing is expected to take longer, in seconds: sizes without a limit are asked about too, and times are added up.
+/// Upper bound of expected times, in seconds, because sizes may be unlimited and times are added up.
 const MAX_SECONDS: f64 = 1e9;
-/// How far apart sizes must be, as a part of their mean, to tell the two parts of a line from each other.
+/// Minimum spread of the sizes, as a fraction of their mean, to separate the two parts of the line.
 const MIN_SPREAD: f64 = 0.05;
 
-/// What batches take.
+/// The time of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceTime {
-    /// What a batch takes, however few rows it has.
+    /// Time of a batch, regardless of its rows.
     pub fixed: Duration,
-    /// What each of its rows takes.
+    /// Time of each row.
     pub per_row: Duration,
 }
 
-/// The line through what the batches of one worker took.
+/// A linear fit of the batch times of one worker.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,30 +57,30 @@ pub struct ServiceFit {
     batches: u64,
     /// Weighted sums: of ones, rows, squared rows, seconds, rows times seconds.
     sums: [f64; 5],
-    /// Seconds for each row, and for a batch.
+    /// Seconds per row, and per batch.
     slope: f64,
     fixed: f64,
-    /// The most rows that a batch has had.
+    /// Rows of the largest batch.
     max_rows: usize,
-    /// What a batch may take, as a multiple of what is expected.
+    /// Factor by which a batch may exceed its expected time.
     swing: f64,
     surprises: i32,
 }
 
-/// How batches are made for a target.
+/// Batch size and depth for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchPlan {
-    /// Most rows of a batch: `usize::MAX` where nothing limits them, 0 where the target is out of reach.
+    /// Maximum rows of a batch: `usize::MAX` if unlimited, 0 if the target cannot be met.
     pub rows: usize,
-    /// Most batches under way at once.
+    /// Maximum batches in flight.
     pub in_flight: usize,
 }
 
 impl ServiceFit {
-    /// Learns that a batch of `rows` rows took `time`.
+    /// Adds the measured time of a batch of `rows` rows.
     pub fn add(&mut self, rows: usize, time: Duration) {
         let (n, t) = (rows as f64, time.as_secs_f64());
-        // The first one pays for what is made once, and counts only until there is another.
+        // The first batch includes one-time setup, and counts only until the second.
         if self.batches == 1 {
             self.sums = [0.0; 5];
             self.slope = 0.0;
@@ -103,12 +107,12 @@ impl ServiceFit {
             *sum += more;
         }
         self.solve();
-        // Against the line with this batch in it: the first ones tell the line, not how it swings.
+        // Relative to the line that includes this batch: the first batches determine the line, not its variation.
         let own = (t / self.seconds(n).max(f64::MIN_POSITIVE)).min(MAX_SWING);
         self.swing = own.max(1.0 + SWING_DECAY * (swing - 1.0));
     }
 
-    /// By least squares; where all sizes are alike, the slope stays as it was.
+    /// Least squares; if all sizes are equal, the slope stays as it was.
     fn solve(&mut self) {
         let [weight, ..] = self.sums;
         let [_, n, nn, t, nt] = self.sums.map(|sum| sum / weight);
@@ -124,7 +128,7 @@ impl ServiceFit {
         (self.fixed + self.slope * rows).min(MAX_SECONDS)
     }
 
-    /// How long `rows` rows take; `None` before the first batch.
+    /// Expected time of `rows` rows; `None` before the first batch.
     #[must_use]
     pub fn time(&self, rows: usize) -> Option<Duration> {
         (self.batches > 0).then(|| Duration::from_secs_f64(self.seconds(rows as f64)))
@@ -137,7 +141,7 @@ impl ServiceFit {
         (self.batches > 0).then_some(ServiceTime { fixed, per_row })
     }
 
-    /// The most rows that are done within a time; `None` before the first batch.
+    /// Maximum rows within a time; `None` before the first batch.
     #[must_use]
     pub fn rows_within(&self, time: Duration) -> Option<usize> {
         (self.batches > 0).then(|| self.rows_in(time.as_secs_f64()))
@@ -147,27 +151,30 @@ impl ServiceFit {
         if seconds < self.fixed {
             return 0;
         }
-        // A cast from infinity is the largest number; a whole number may come out a little less.
+        // Casting infinity saturates; the tolerance avoids rounding a whole number down.
         ((seconds - self.fixed) / self.slope + 1e-3) as usize
     }
 
-    /// Whether there is an estimate. The first batch pays for what is made once, so it takes two.
+    /// Whether there is an estimate. The first batch includes one-time setup, so it takes two.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.batches > 1
     }
 
-    /// What is kept free of a target, because one of the batches that a request sees through may take longer than expected: at most half of the target.
+    /// The margin kept free of a target, because one of the batches that a request waits for may be slow: at most half
+    /// of the target.
     #[must_use]
     pub fn margin(&self, rows: usize, target: Duration) -> Duration {
         let margin = Duration::from_secs_f64(((self.swing - 1.0) * self.seconds(rows as f64)).clamp(0.0, MAX_SECONDS));
         margin.min(target / 2)
     }
 
-    /// How batches are made for a target, with at most `in_flight` under way at once.
+    /// Sizes batches for a target, with at most `in_flight` in flight.
     ///
-    /// A request that arrives when all are under way sees them through, and then its own. Where a batch may take more than twice what is expected, and where that makes batches so small that much
-    /// of the time is lost, there is one under way: what waits for a batch that stalls can still be rejected, what was started behind it cannot.
+    /// A request that arrives when all are in flight waits for them, and then for its own batch. Only one batch is in
+    /// flight if a batch may take more than twice its expected time, or if more would make batches so small that much
+    /// of the time is lost: requests that wait for a stalled batch can still be rejected, those already submitted after
+    /// it cannot.
     #[must_use]
     pub fn plan(&self, target: Duration, in_flight: usize) -> BatchPlan {
         let target = target.as_secs_f64();
@@ -182,13 +189,13 @@ impl ServiceFit {
         BatchPlan { rows: self.rows_in(each(in_flight)), in_flight }
     }
 
-    /// The rows that take as long as the fixed part of a batch: where a target is out of reach, little is lost with these.
+    /// The rows that take as long as the fixed part of a batch: an efficient size if the target cannot be met.
     #[must_use]
     pub fn balanced_rows(&self) -> usize {
         ((self.fixed / self.slope).round() as usize).max(1)
     }
 
-    /// The most rows for which the line is trusted: it says little about sizes far beyond those that were measured.
+    /// Maximum rows for which the line is trusted: it says little about sizes far beyond those measured.
     #[must_use]
     pub fn trusted_rows(&self) -> usize {
         self.max_rows.saturating_mul(2).max(1)
@@ -208,7 +215,7 @@ mod tests {
     fn learned(fixed: u32, slope: u32) -> ServiceFit {
         let mut fit = ServiceFit::default();
         (0..40).for_each(|batch| fit.add(1 + batch * 7 % 100, line(fixed, slope, 1 + batch * 7 % 100)));
-        // As after some thousand batchs that took what was thought.
+        // As after some thousand batches with the expected time.
         ServiceFit { swing: 1.0, ..fit }
     }
 
@@ -262,9 +269,9 @@ mod tests {
         assert_eq!(fit.plan(90_900 * US, 2), BatchPlan { rows: 15_100, in_flight: 2 });
         // Three of 110 µs would have five rows each; two of 165 µs do four times as many in the same time.
         assert_eq!(fit.plan(330 * US, 2), BatchPlan { rows: 32, in_flight: 1 });
-        // It has been tried with 99.
+        // The largest batch had 99 rows.
         assert_eq!(fit.trusted_rows(), 2 * 99);
-        // Out of reach: a row's share of the time is half of it.
+        // The target cannot be met: rows take half of the time.
         assert_eq!((fit.plan(30 * US, 2).rows, fit.balanced_rows()), (0, 50));
         let unknown = ServiceFit::default();
         assert_eq!((unknown.plan(900 * US, 2).rows, unknown.trusted_rows()), (usize::MAX, 1));
@@ -278,7 +285,7 @@ mod tests {
         let uneven = fit.plan(900 * US, 2);
         assert!(uneven.rows < even.rows && uneven.rows > even.rows / 2, "{even:?} {uneven:?}");
         assert_eq!((even.in_flight, uneven.in_flight), (2, 2));
-        // Ten times as long: half of the target is kept free, and the other half is for two batchs.
+        // Ten times as long: half of the target is kept free, and the other half is for two batches.
         fit.add(50, 2_000 * US);
         let stalled = fit.plan(900 * US, 2);
         assert!(stalled.in_flight == 1 && (55..=62).contains(&stalled.rows), "{stalled:?}");

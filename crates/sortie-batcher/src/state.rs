@@ -1,9 +1,11 @@
-//! What callers and workers share: the queue, the scheduler, and which workers sleep.
+//! State shared by callers and workers: the queue, the scheduler, and the sleeping workers.
 //!
-//! Callers are admitted by [`BatcherState::admit`] and wait for their [`Receiver`]. Each worker asks [`BatcherState::next`] what to do, and sleeps in there when that is nothing. Which requests start when
-//! is decided by the queue and the scheduler; here is what they need locks and a clock for.
+//! [`BatcherState::admit`] admits callers, who wait for their [`Receiver`]. Each worker calls [`BatcherState::next`]
+//! for its next action, and sleeps there if there is none. The queue and the scheduler decide which requests start
+//! when; this module adds locks and a clock.
 //!
-//! Invariants: nothing foreign (a waker, an input's drop, a job, a job's future) runs under the lock; whatever changes the reasons of a sleeping worker wakes it.
+//! Invariants: no foreign code (a waker, an input's drop, a job, a job's future) runs under the lock; every change that
+//! concerns a sleeping worker wakes it.
 
 use std::{
     fmt,
@@ -29,15 +31,15 @@ use crate::{
     sync::{Condvar, Mutex, yield_now},
 };
 
-/// A longer `max_wait` is the same as for ever; and times can still be added up.
+/// A longer `max_wait` is effectively infinite; this keeps sums of times from overflowing.
 const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// What callers of a job get.
+/// The answer to callers of a job.
 pub(crate) type ReplyOf<J> = Result<<J as Job>::Output, <J as Job>::Error>;
-/// What callers and workers of a job share.
+/// State shared by callers and workers of a job.
 pub(crate) type StateOf<J> = BatcherState<<J as Job>::Input, ReplyOf<J>>;
 
-/// Makes the answer of requests that are not admitted any more.
+/// Creates the answer of requests that are no longer admitted.
 pub(crate) type Refusal<R> = Arc<dyn Fn() -> R + Send + Sync>;
 
 pub(crate) struct BatcherState<I, R> {
@@ -46,9 +48,9 @@ pub(crate) struct BatcherState<I, R> {
     clock: Clock,
     shared: Mutex<Shared<I, R>>,
     refuse: fn(Error) -> R,
-    /// How many callers have gone without an answer.
+    /// Number of callers dropped without an answer.
     gone: Arc<AtomicUsize>,
-    /// Queued rows, to be read without the lock.
+    /// Queued rows, readable without the lock.
     queued: AtomicUsize,
     /// One for each worker.
     worker_signals: Vec<Condvar>,
@@ -58,28 +60,28 @@ struct Shared<I, R> {
     queue: RequestQueue<Request<I, R>>,
     scheduler: Scheduler,
     slab: Arc<ReplySlab<R>>,
-    /// How many callers had gone without an answer when their requests were last looked for.
+    /// The value of `gone` when their requests were last removed.
     swept: usize,
     /// Why no more requests are admitted.
     closed: Option<Refusal<R>>,
 }
 
-/// How a request is to be admitted.
+/// Parameters of an admission.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission {
     pub(crate) key: u64,
     pub(crate) rows: usize,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Instant>,
-    /// What happens to it when there is no room.
+    /// What happens to it if the queue is full.
     pub(crate) overload: Overload,
 }
 
-/// What a [`Worker`](crate::Worker) did in a [step](crate::Worker::step).
+/// The action of a [`Worker`](crate::Worker) in a [step](crate::Worker::step).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// Woke callers whose answers are there, or answered requests that have expired.
+    /// Woke answered callers, or answered expired requests.
     Settle,
     /// Polled batches that may have finished, and answered the oldest if it has.
     Poll,
@@ -87,42 +89,43 @@ pub enum Action {
     Start {
         /// Why it started.
         reason: FlushReason,
-        /// Rows that it could have had.
+        /// Rows of a full batch.
         capacity: usize,
     },
     /// Started a part of a failed batch again.
     Retry,
     /// Recovered from a failure.
     Recover,
-    /// Nothing: there is nothing to do before this time has passed, unless a request arrives or a batch finishes. Only of steps that do not wait.
+    /// Nothing: there is nothing to do before this time has passed, unless a request arrives or a batch finishes. Only
+    /// returned by steps that do not wait.
     Wait(Option<Duration>),
-    /// Nothing: the batcher is closed and all its requests are answered, or the worker has failed for good.
+    /// Nothing: the batcher is closed and all its requests are answered, or the worker has failed permanently.
     End,
 }
 
-/// What a worker has to do, besides the queue.
+/// The worker's own pending work, besides the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// A part of a failed batch is to be run again.
+    /// A part of a failed batch to run again.
     pub(crate) retry: Option<Retry>,
-    /// Callers are still to be woken.
+    /// Whether callers must still be woken.
     pub(crate) unsettled: bool,
-    /// Batches are under way.
+    /// Whether batches are in flight.
     pub(crate) busy: bool,
-    /// Sleep until there is something to do.
+    /// Whether to sleep until there is something to do.
     pub(crate) wait: bool,
 }
 
-/// A part of a failed batch that is to be run again.
+/// A part of a failed batch to run again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retry {
     pub(crate) rows: usize,
-    /// It goes before the queue. It does every other time, so that neither holds up the other.
+    /// Whether it goes before the queue. They alternate, so that neither blocks the other.
     pub(crate) first: bool,
 }
 
 impl<I, R: 'static> BatcherState<I, R> {
-    /// For this number of workers. `refuse` turns an error of the batcher into an answer.
+    /// State for this number of workers. `refuse` turns an error of the batcher into an answer.
     pub(crate) fn new(config: BatchConfig, workers: usize, metrics: LiveMetrics, refuse: fn(Error) -> R) -> Self {
         let config = config.with_max_wait(config.max_wait.min(MAX_WAIT));
         let (queue, scheduler) = (RequestQueue::new(&config), Scheduler::new(config, workers));
@@ -146,7 +149,7 @@ impl<I, R: 'static> BatcherState<I, R> {
         self.clock.now()
     }
 
-    /// Admits a request. The caller is woken when its answer is there.
+    /// Admits a request. The caller is woken when it is answered.
     ///
     /// # Errors
     /// The answer of a request that is not admitted.
@@ -166,7 +169,7 @@ impl<I, R: 'static> BatcherState<I, R> {
             return Err(refusal());
         }
         if overload == Overload::Reject && !shared.has_room(now, rows) {
-            // Perhaps some callers have gone. They are looked for only if there are new ones.
+            // Removes the requests of dropped callers, if there are new ones.
             let left = self.gone.load(Ordering::Relaxed);
             if std::mem::replace(&mut shared.swept, left) != left {
                 shared.queue.sweep(|request| request.sender.is_gone(), &mut gone);
@@ -198,8 +201,9 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
     }
 
-    /// What a worker is to do next. It sleeps until there is something, though not while callers are still to be woken, except for callers to come back: they wake each other.
-    /// `is_signaled` says whether one of its batches wants to be polled; the future itself must not be polled here, under the lock.
+    /// The next action of a worker. Sleeps until there is one. It does not sleep while callers must still be woken,
+    /// except while it waits for callers to come back: they wake each other. `is_signaled` returns whether one of its
+    /// batches must be polled; the future itself must not be polled here, under the lock.
     pub(crate) fn next(
         &self,
         worker: usize,
@@ -233,7 +237,7 @@ impl<I, R: 'static> BatcherState<I, R> {
                         return Action::Settle;
                     }
                     scheduler.dispatched(worker, taken.rows, queued, now);
-                    // There may be enough for another one, too.
+                    // There may be enough for another worker, too.
                     let woken = shared.worker_to_wake(now);
                     drop(shared);
                     self.notify(woken);
@@ -241,7 +245,7 @@ impl<I, R: 'static> BatcherState<I, R> {
                 }
                 Decision::Until(until) => until,
             };
-            // After what can start, so that the worker has something under way while answers are given out.
+            // After starting batches, so that the worker is busy while answers are delivered.
             if is_signaled() {
                 return Action::Poll;
             }
@@ -260,7 +264,7 @@ impl<I, R: 'static> BatcherState<I, R> {
                 return Action::Settle;
             }
             scheduler.sleeps(worker, until);
-            // Others may not know of what is left to them.
+            // Other workers may be asleep while rows are reserved for them.
             if capacity.reserved > 0 {
                 let woken = shared.worker_to_wake(now).filter(|other| *other != worker);
                 self.notify(woken);
@@ -279,14 +283,15 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
     }
 
-    /// Lets callers run until their rows are queued, or the time is up. A thread that sleeps takes longer to wake than they take to come.
+    /// Yields until the callers' rows are queued, or the time is up. Waking a sleeping thread takes longer than they
+    /// take to arrive.
     fn await_callers(&self, target: LingerTarget) {
         while self.queued.load(Ordering::Relaxed) < target.rows && self.now() < target.until {
             yield_now();
         }
     }
 
-    /// The oldest batch of a worker has finished; `well` says how it went.
+    /// The oldest batch of a worker has finished; `well`: successfully.
     pub(crate) fn finished(&self, worker: usize, well: bool) -> QueueState {
         let mut shared = self.shared.lock();
         let now = self.now();
@@ -300,12 +305,12 @@ impl<I, R: 'static> BatcherState<I, R> {
         shared.queue_state()
     }
 
-    /// The youngest batch of a worker did not start.
+    /// The newest batch of a worker did not start.
     pub(crate) fn not_started(&self, worker: usize) {
         self.shared.lock().scheduler.not_started(worker);
     }
 
-    /// A worker has failed: others take what it would have.
+    /// A worker has failed: others take its share.
     pub(crate) fn worker_failed(&self, worker: usize) {
         let mut shared = self.shared.lock();
         shared.scheduler.worker_failed(worker);
@@ -314,12 +319,12 @@ impl<I, R: 'static> BatcherState<I, R> {
         self.notify(woken);
     }
 
-    /// A worker that had failed works again.
+    /// A failed worker works again.
     pub(crate) fn worker_recovered(&self, worker: usize) {
         self.shared.lock().scheduler.worker_recovered(worker);
     }
 
-    /// A worker that had failed will not recover. With the last one the batcher is closed, and the requests that are still queued are returned.
+    /// A failed worker will not recover. With the last one the batcher is closed, and its queued requests are returned.
     pub(crate) fn worker_ended(&self, refusal: Refusal<R>) -> Vec<Request<I, R>> {
         let mut stranded = Vec::new();
         let mut shared = self.shared.lock();
@@ -333,14 +338,14 @@ impl<I, R: 'static> BatcherState<I, R> {
         stranded
     }
 
-    /// Wakes a worker, which has a reason to look.
+    /// Wakes a worker.
     pub(crate) fn signal(&self, worker: usize) {
-        // A worker that looks holds the lock until it sleeps.
+        // A worker holds the lock from its last check until it sleeps.
         drop(self.shared.lock());
         self.worker_signals[worker].notify_one();
     }
 
-    /// Admits no more requests. The first reason stays.
+    /// Admits no more requests. The first reason is kept.
     pub(crate) fn close(&self, why: Error) {
         let refuse = self.refuse;
         let refusal: Refusal<R> = Arc::new(move || refuse(why.clone()));
@@ -351,27 +356,27 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
     }
 
-    /// What it has done, and how full it is.
+    /// A snapshot of the metrics.
     pub(crate) fn metrics(&self) -> BatchMetrics {
         let queue = self.shared.lock().queue_state();
         self.metrics.snapshot(queue)
     }
 
-    /// What each worker has done.
+    /// The metrics of each worker.
     pub(crate) fn worker_metrics(&self) -> Vec<WorkerMetrics> {
         self.shared.lock().scheduler.metrics()
     }
 }
 
 impl<I, R> Shared<I, R> {
-    /// Sets the limits that the scheduler asks for.
+    /// Applies the limits of the scheduler.
     fn update_limits(&mut self) {
         if let Some((capacity, max_wait)) = self.scheduler.limits() {
             self.queue.set_limits(capacity, max_wait);
         }
     }
 
-    /// Closes it, unless it is closed already: then the reason is given back, to be dropped outside the lock.
+    /// Closes it. If it is closed already, the reason is returned, to be dropped outside the lock.
     fn close(&mut self, refusal: Refusal<R>) -> Option<Refusal<R>> {
         if self.closed.is_some() {
             return Some(refusal);
@@ -387,12 +392,12 @@ impl<I, R> Shared<I, R> {
         }
     }
 
-    /// Whether a request of `rows` rows is admitted, where requests without room are rejected.
+    /// Whether a request of `rows` rows is admitted, if requests without room are rejected.
     fn has_room(&self, now: Duration, rows: usize) -> bool {
         self.queue.has_room(rows) && self.scheduler.is_in_time(now, self.queue.rows(), rows)
     }
 
-    /// What a worker is to do, or when it is to look again.
+    /// What a worker should do, or when it must check again.
     fn decide(&self, worker: usize, now: Duration) -> (Capacity, Decision) {
         let queued = self.queue.rows();
         let capacity = self.scheduler.capacity(worker, now, queued);
@@ -405,7 +410,7 @@ impl<I, R> Shared<I, R> {
         (capacity, decision)
     }
 
-    /// A worker that must not sleep any longer: one that could take a batch now, else one that has to look earlier.
+    /// A sleeping worker to wake: one that could take a batch now, else one that must check earlier.
     fn worker_to_wake(&mut self, now: Duration) -> Option<usize> {
         let mut earlier = None;
         let starts = |(worker, until): (usize, Option<Duration>)| match self.decide(worker, now).1 {

@@ -1,8 +1,10 @@
 //! One worker of a batcher: takes batches, starts them, polls them, and answers.
 //!
-//! A worker has no thread of its own. Whatever calls [`Worker::step`] drives it: a thread of a [`Driver`](crate::Driver), or the caller's.
+//! A worker has no thread of its own. The caller of [`Worker::step`] drives it: a thread of a
+//! [`Driver`](crate::Driver), or the user's.
 //!
-//! Invariants: every request that it has taken is answered, once; what happens to a batch happens to its own requests alone. What the job panics with is caught.
+//! Invariants: every request that it has taken is answered, once; the outcome of a batch affects only its own requests.
+//! Panics of the job are caught.
 //!
 //! A batch fails if it does not start, panics, gives a wrong number of answers, or if its future fails where the job
 //! says that one input may be the cause. It is then run again in two halves ([`isolate`](crate::isolate)). These parts
@@ -30,13 +32,14 @@ use crate::{
     state::{Action, Refusal, ReplyOf, Retry, StateOf, Turn, expired, too_late},
 };
 
-/// Lists of requests that are kept for their memory: more than are under way, and few of the parts that a failed batch is cut into.
+/// Spare request lists kept to reuse their memory: more than the batches in flight, and a few for the parts of a failed
+/// batch.
 const SPARE_LISTS: usize = 8;
 
-/// Where and with what a batch failed.
+/// The stage and the error of a failed batch.
 type Failure<J> = (Stage, <J as Job>::Error);
 
-/// One worker of a batcher. [`Batcher::without_driver`](crate::Batcher::without_driver) hands it to the caller.
+/// One worker of a batcher. [`Batcher::without_driver`](crate::Batcher::without_driver) returns it to the caller.
 ///
 /// ```
 /// use sortie_batcher::{Action, BatchConfig, Batcher, batch_fn};
@@ -53,27 +56,27 @@ type Failure<J> = (Stage, <J as Job>::Error);
 pub struct Worker<J: Job> {
     state: Arc<StateOf<J>>,
     job: Arc<J>,
-    /// Its number among the workers of the batcher.
+    /// Its index among the workers of the batcher.
     index: usize,
-    /// What the job keeps.
+    /// The job's state.
     own: J::Worker,
     /// The job has panicked since it was last reset.
     inconsistent: bool,
-    /// Why it takes no more batches until it has recovered.
+    /// Why it takes no batches until it has recovered.
     failed: Option<J::Error>,
     ended: bool,
     in_flight: VecDeque<InFlight<J>>,
-    /// Parts of failed batches that are run again, the next one first.
+    /// Parts of failed batches to run again, the next one first.
     parts: VecDeque<RequestsOf<J>>,
-    /// The last attempt was one with such a part: a batch from the queue goes before the next.
+    /// The last attempt was a retried part: a batch from the queue goes before the next part.
     retried: bool,
-    /// Kept for their memory: at most as many as there were batches under way at once.
+    /// Kept to reuse their memory: at most as many as there were batches in flight at once.
     slots: Vec<Slot<J>>,
     taken: TakenBatch<Request<J::Input, ReplyOf<J>>>,
     answers: Vec<ReplyOf<J>>,
     /// At most [`SPARE_LISTS`].
     spare: Vec<RequestsOf<J>>,
-    /// Slabs of callers that do not know yet that their answers are there.
+    /// Slabs with answered callers that are not woken yet.
     unsettled: Vec<Arc<ReplySlab<ReplyOf<J>>>>,
     wakers: Vec<Waker>,
 }
@@ -100,8 +103,8 @@ impl<J: Job> Worker<J> {
         }
     }
 
-    /// Does the next thing that there is to do. When there is nothing it sleeps until there is, if it is to `wait`; otherwise it returns [`Action::Wait`]. Calls the job's methods, and may take as long as
-    /// these do.
+    /// Performs the next action. If there is none, it sleeps until there is one if `wait` is set, otherwise it returns
+    /// [`Action::Wait`]. Calls the job's methods, and may take as long as they do.
     ///
     /// After [`Action::End`] there is nothing more to do.
     pub fn step(&mut self, wait: bool) -> Action {
@@ -109,8 +112,9 @@ impl<J: Job> Worker<J> {
             return Action::End;
         }
         let action = catch_unwind(AssertUnwindSafe(|| self.advance(wait))).unwrap_or_else(|_| {
-            // What a job does is caught where it does it; this is an input or an answer that panicked when it was dropped. No caller is left waiting.
-            // Ended first: should another one panic here, dropping the worker must not.
+            // Panics of the job are caught where it is called; this one is of an input or an answer that was dropped.
+            // No caller is left waiting. `ended` is set first: if another one panics here, dropping the worker must
+            // not.
             self.ended = true;
             self.abandon(job_panicked("dropping what it was given"));
             Action::End
@@ -137,7 +141,7 @@ impl<J: Job> Worker<J> {
                 self.settle();
                 self.poll()
             }
-            // First, so that the worker has something under way while callers are woken.
+            // First, so that the worker is busy while callers are woken.
             Action::Start { reason, capacity } => self.start_taken(reason, capacity),
             Action::Retry => self.retry(),
             _ => Ok(()),
@@ -151,13 +155,13 @@ impl<J: Job> Worker<J> {
         action
     }
 
-    /// Wakes every caller whose answer is there.
+    /// Wakes every answered caller.
     fn settle(&mut self) {
         let Self { unsettled, wakers, .. } = self;
         unsettled.drain(..).for_each(|slab| slab.wake_all(wakers));
     }
 
-    /// Answers requests that are late or would be, and forgets those whose callers have gone.
+    /// Answers late requests, and drops those whose callers have gone.
     fn answer_dropped(&mut self) {
         let Self { state, taken, unsettled, .. } = self;
         state.metrics.canceled.add(taken.gone.len());
@@ -168,7 +172,7 @@ impl<J: Job> Worker<J> {
         Sender::answer_all(taken.shed.drain(..).map(|request| refused(request.sender, too_late())), unsettled);
     }
 
-    /// The part of a failed batch that is run again next, without the requests that have expired or whose callers have gone.
+    /// The next part of a failed batch to run again, without the requests that have expired or whose callers have gone.
     fn next_part(&mut self) -> Option<Retry> {
         let Self { state, parts, unsettled, retried, .. } = self;
         while let Some(part) = parts.front_mut() {
@@ -224,7 +228,8 @@ impl<J: Job> Worker<J> {
             Ok(running) => {
                 let slot = self.slots.pop().unwrap_or_else(|| Slot::new(&self.state, self.index));
                 let mut batch = InFlight::new(slot, running, requests, started, traced);
-                // From now on it wakes the worker when it has finished; if it has already, the next step sees that.
+                // From now on the future wakes the worker when it has finished; if it already has, the next step polls
+                // it.
                 self.inconsistent |= batch.poll();
                 self.in_flight.push_back(batch);
                 Ok(())
@@ -252,7 +257,7 @@ impl<J: Job> Worker<J> {
         running.map_err(|error| (Stage::Start, error))
     }
 
-    /// Polls the batches that want it, and answers the oldest if it has finished.
+    /// Polls the signaled batches, and answers the oldest if it has finished.
     ///
     /// # Errors
     /// The worker has failed.
@@ -292,7 +297,7 @@ impl<J: Job> Worker<J> {
         }
     }
 
-    /// Takes the answers of a batch that has run into `self.answers`: one for each request, or none.
+    /// Extracts the answers of a batch into `self.answers`: one per request, or none.
     fn take_answers(&mut self, answers: J::Answers, requests: usize) -> Result<(), Failure<J>> {
         let Self { answers: into, inconsistent, .. } = self;
         let taken = catch_unwind(AssertUnwindSafe(|| answers.append_to(into))).unwrap_or_else(|_| {
@@ -309,7 +314,7 @@ impl<J: Job> Worker<J> {
         })
     }
 
-    /// An attempt has failed, and with it its requests, unless they are tried again in two halves.
+    /// Handles a failed attempt: its requests fail, unless they are retried in two halves.
     ///
     /// # Errors
     /// The worker has failed.
@@ -336,7 +341,7 @@ impl<J: Job> Worker<J> {
         if worker_failed { Err(error.clone()) } else { Ok(()) }
     }
 
-    /// Keeps the memory of requests that have been answered.
+    /// Keeps the memory of answered requests.
     fn put_away(&mut self, mut requests: RequestsOf<J>) {
         requests.inputs.clear();
         requests.attempts = None;
@@ -345,7 +350,7 @@ impl<J: Job> Worker<J> {
         }
     }
 
-    /// It takes no more batches. Those under way are seen through before it recovers.
+    /// Takes no more batches. Those in flight complete before it recovers.
     fn fail_worker(&mut self, error: J::Error) {
         self.state.worker_failed(self.index);
         self.failed.get_or_insert(error);
@@ -370,7 +375,7 @@ impl<J: Job> Worker<J> {
         }
     }
 
-    /// It will take no more batches. Requests that no other worker will take fail with this error.
+    /// Ends permanently. Requests that no other worker will take fail with this error.
     fn retire(&mut self, why: &J::Error) {
         let refusal: Refusal<ReplyOf<J>> = {
             let why = why.clone();
@@ -383,7 +388,7 @@ impl<J: Job> Worker<J> {
         self.settle();
     }
 
-    /// It ends before its time. All requests that it has fail with this error.
+    /// Ends early. All its requests fail with this error.
     fn abandon(&mut self, why: Error) {
         let why = why.into();
         self.settle();
@@ -409,7 +414,7 @@ impl<J: Job> fmt::Debug for Worker<J> {
     }
 }
 
-/// The answer of a request that the batcher refuses.
+/// The answer of a refused request.
 fn refused<R>(sender: Sender<R>, error: Error) -> (Sender<R>, R) {
     let answer = sender.refuse(error);
     (sender, answer)

@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use sortie::{Device, DeviceOptions, device::{DeviceKind, Planning}};
+use sortie::{
+    Device, DeviceOptions,
+    device::{DeviceKind, Planning},
+};
 
 /// The option `--device`.
 #[derive(Clone, Debug, clap::Args)]

@@ -11,7 +11,11 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use sortie::{Device, Stream, kernel::Scalar, stream::{Progress, Sink, Source}};
+use sortie::{
+    Device, Stream,
+    kernel::Scalar,
+    stream::{Progress, Sink, Source},
+};
 
 use crate::{
     array::{self, Array},

@@ -1,34 +1,36 @@
-//! What the planner may do, and the device limits that show in a plan.
+//! Switches of the planner, and the device limits that affect a plan.
 //!
 //! A plan depends on the recording and on these values only, so a cache of plans is keyed by both.
 
 /// Switches and limits of planning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caps {
-    /// Operations may run in another order than recorded, where that cannot show.
+    /// Operations may run in another order than recorded, if that does not change the result.
     pub reorder: bool,
     /// Scratch slots may share memory when they are never alive together.
     pub reuse: bool,
-    /// Tensor operations may share kernels.
+    /// Tensor operations may be fused into shared kernels.
     pub fuse: bool,
-    /// Kernels run on the native_programs: products of matrices are not kernels, so nothing joins them.
+    /// The backend runs programs natively (the built-in CPU): matrix products are library calls, so nothing is fused
+    /// into them.
     pub native_programs: bool,
     /// The driver runs kernels in software.
     pub software: bool,
-    /// How large products of matrices are computed.
+    /// How large matrix products are computed.
     pub product: MatmulKernel,
-    /// Buffers that a kernel may have.
+    /// Maximum storage buffers of a kernel.
     pub storage_buffers: u32,
     /// Alignment in bytes of every hidden parameter block; 0 counts as 1.
     pub params_align: u32,
-    /// Workgroups that a dispatch may have along each axis.
+    /// Maximum workgroups of a dispatch along each axis.
     pub max_groups: u32,
-    /// Bytes that the fill kernel can bind.
+    /// Maximum bytes that the fill kernel can bind.
     pub fill_binding_bytes: u64,
 }
 
 impl Caps {
-    /// Bytes that one dispatch of the fill kernel can fill with a pattern of `period` bytes: whole patterns, behind an alignment.
+    /// Bytes that one dispatch of the fill kernel can fill with a pattern of `period` bytes: whole patterns, after an
+    /// alignment.
     #[must_use]
     pub fn fill_chunk(&self, period: u32) -> u64 {
         let period = u64::from(period.max(1));
@@ -36,14 +38,15 @@ impl Caps {
     }
 }
 
-/// A way to compute large products of matrices. Which is the fastest depends on the device: all give the same.
+/// A way to compute large matrix products. All give the same result; the fastest depends on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MatmulKernel {
-    /// Each invocation keeps a block of 8 × 8 in registers, and nothing is in workgroup memory.
+    /// Each invocation keeps a block of 8 × 8 in registers; no workgroup memory.
     Blocks,
-    /// Blocks of 16 × 32: more than registers hold, for drivers that keep them in memory anyway and pay most for loads.
+    /// Blocks of 16 × 32: more than registers hold, for drivers that keep them in memory anyway and for which loads
+    /// dominate.
     Wide,
-    /// Workgroups keep tiles of both sides in workgroup memory, invocations blocks of 4 × 4 in registers.
+    /// Workgroups keep tiles of both sides in workgroup memory, invocations keep blocks of 4 × 4 in registers.
     Tiles,
 }
 
@@ -51,7 +54,7 @@ impl MatmulKernel {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Blocks, Self::Wide, Self::Tiles];
 
-    /// What it is called.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -61,7 +64,7 @@ impl MatmulKernel {
         }
     }
 
-    /// The one of this name.
+    /// The way with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|way| way.name() == name)
@@ -69,8 +72,8 @@ impl MatmulKernel {
 }
 
 impl Default for Caps {
-    /// Everything allowed, and what WebGPU guarantees: 8 buffers, 65,535 workgroups, bindings of 128 MiB. 256 is the largest offset alignment
-    /// that WebGPU lets a device ask for.
+    /// Everything allowed, and WebGPU's guaranteed limits: 8 buffers, 65,535 workgroups, bindings of 128 MiB. 256 is
+    /// the largest offset alignment that WebGPU lets a device require.
     fn default() -> Self {
         Self {
             reorder: true,

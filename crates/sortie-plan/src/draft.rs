@@ -1,8 +1,8 @@
-//! Short spellings of recordings, for this crate's own tests.
+//! Short notations for recordings, for this crate's own tests.
 
 use crate::{Access, Grid, KernelIndex, Mode, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind, Span};
 
-/// A recording being written down by a test.
+/// A recording built by a test.
 pub(crate) struct Draft {
     pub(crate) recording: Recording,
 }

@@ -1,19 +1,19 @@
 //! The planner of `sortie`: a [`Recording`] of operations in, a [`Plan`] out.
 //!
-//! A recording names memory by slot and kernels by number and knows nothing of a device. Planning decides in which
-//! order the operations run, which of them run side by side, which scratch memory they share and where their
-//! parameters lie. The result is plain data too, so one plan serves every recording of the same shape.
+//! A recording names memory by slot and kernels by number and knows nothing of a device. Planning decides the order of
+//! the operations, which of them run concurrently, which scratch memory they share and where their parameters are
+//! stored. The result is plain data too, so one plan serves every recording of the same shape.
 //!
 //! | module | noun |
 //! |---|---|
-//! | `record` | one recorded operation, what it touches, and the lists of a recording with their fingerprint |
-//! | `caps` | what the planner may do |
-//! | `fuse` | kernels that stand for tensor operations |
-//! | `order` | which operation runs when, side by side with what, on which scratch memory |
-//! | `steps` | the plan: a list of steps with tables; where it is cut, and dispatches divided |
+//! | `record` | one recorded operation, its accesses, and the lists of a recording with their fingerprint |
+//! | `caps` | switches and limits of the planner |
+//! | `fuse` | kernels generated from tensor operations |
+//! | `order` | execution order, concurrent operations, shared scratch memory |
+//! | `steps` | the plan: a list of steps with tables; its cuts, and divided dispatches |
 //!
-//! Architecture invariant: everything here is a pure function of its arguments. There are no threads, clocks, files
-//! or devices, and a plan never changes a bit of what the recording computes.
+//! Architecture invariant: everything here is a pure function of its arguments. There are no threads, clocks, files or
+//! devices, and a plan never changes a bit of the recording's result.
 //!
 //! ```
 //! use sortie_plan::{Access, Caps, Grid, Op, OpKind, Recording, SlotInfo, SlotKind, Span, plan};

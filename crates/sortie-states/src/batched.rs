@@ -7,7 +7,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use sortie::{BatchConfig, Batcher, Fleet, batcher::{BatchMetrics, CallOptions, OnDevice, ResponseFuture}};
+use sortie::{
+    BatchConfig, Batcher, Fleet,
+    batcher::{BatchMetrics, CallOptions, OnDevice, ResponseFuture},
+};
 
 use crate::{
     answer::Answer,

@@ -1,6 +1,9 @@
 //! The operations on states as a job.
 
-use sortie::{Batch, Device, batcher::{Answers, DeviceJob}};
+use sortie::{
+    Batch, Device,
+    batcher::{Answers, DeviceJob},
+};
 
 use crate::{
     answer::Answer, error::StatesError, staged_inputs::StagedInputs, states::States, states_request::StatesRequest,

@@ -22,7 +22,11 @@ use std::{
     time::Duration,
 };
 
-use sortie::{Bind, Device, DeviceOptions, Grid, Kernel, device::{CacheDir, DeviceKind}, kernel::{BindingInfo, KernelOptions}};
+use sortie::{
+    Bind, Device, DeviceOptions, Grid, Kernel,
+    device::{CacheDir, DeviceKind},
+    kernel::{BindingInfo, KernelOptions},
+};
 
 use sortie_bench::Args;
 

@@ -15,7 +15,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Ticket, device::DeviceKind, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Ticket,
+    device::DeviceKind,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Args, Case, Contender, Line, Outcome, Report, Rounds};
 
 const MIX: &str = "

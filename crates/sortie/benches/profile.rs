@@ -9,7 +9,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel, device::DeviceKind, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Buffer, Device, DeviceOptions, Grid, Kernel,
+    device::DeviceKind,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const MIX: &str = "

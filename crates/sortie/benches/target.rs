@@ -20,7 +20,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Device, DeviceOptions, ErrorKind, batcher::{BatchSizing, OnDevice, Overload, ResponseFuture, Rows}, device::DeviceKind};
+use sortie::{
+    BatchConfig, Batcher, Device, DeviceOptions, ErrorKind,
+    batcher::{BatchSizing, OnDevice, Overload, ResponseFuture, Rows},
+    device::DeviceKind,
+};
 use sortie_bench::{Args, quantile};
 
 /// Each row takes as many steps as its input says. Workgroups of one: a row alone takes as long as one among many.

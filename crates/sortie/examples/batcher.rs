@@ -6,7 +6,10 @@
 
 use std::time::Instant;
 
-use sortie::{Batch, BatchConfig, Batcher, Device, Grid, Kernel, batcher::{Answers, DeviceJob}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, Grid, Kernel,
+    batcher::{Answers, DeviceJob},
+};
 
 const TASKS: u32 = 1000;
 const REQUESTS: u32 = 100;

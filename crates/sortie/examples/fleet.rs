@@ -6,7 +6,10 @@
 
 use std::time::Instant;
 
-use sortie::{BatchConfig, Batcher, Device, Fleet, batcher::{Rows, ServiceTime}};
+use sortie::{
+    BatchConfig, Batcher, Device, Fleet,
+    batcher::{Rows, ServiceTime},
+};
 
 const CALLERS: u32 = 64;
 const REQUESTS: u32 = 50;

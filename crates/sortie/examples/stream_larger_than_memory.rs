@@ -6,7 +6,10 @@
 
 use std::convert::Infallible;
 
-use sortie::{Device, DeviceOptions, Stream, stream::{Sink, Source}};
+use sortie::{
+    Device, DeviceOptions, Stream,
+    stream::{Sink, Source},
+};
 
 /// Sizes of the data and of the device's memory limit.
 const ELEMENTS: u32 = 32 << 20;

@@ -1,10 +1,10 @@
 //! The error type of the crate.
 //!
-//! An error has a kind ([`ErrorKind`]), the recorded op it concerns, and the line of the *user's* source that recorded
+//! An error has a kind ([`ErrorKind`]), the recorded op it concerns, and the line of the user's source that recorded
 //! it. It is cheap to clone, because a ticket and all readings of one batch report the same first error.
 //!
-//! Invariants: `Display` prints one level; the cause is in `source()`. The text is a few kilobytes at most and has no
-//! control characters.
+//! Invariants: `Display` prints one level; the cause is in `source()`. The printed text is a few kilobytes at most and
+//! has no control characters.
 
 mod text;
 
@@ -12,12 +12,12 @@ use std::{fmt, panic::Location, sync::Arc};
 
 pub(crate) use self::text::printable;
 
-/// The result of every fallible call of this crate.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure, with the op and the source line it belongs to.
 ///
-/// The error of a refused batch has *all* its mistakes: [`Error::mistakes`] lists them, and `Display` prints the first
+/// The error of a refused batch contains all its mistakes. [`Error::mistakes`] lists them. `Display` prints the first
 /// ten, one per line, and the number of further ones.
 ///
 /// ```
@@ -43,14 +43,14 @@ struct Inner {
     op: Option<OpName>,
     location: Option<&'static Location<'static>>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-    /// All mistakes of a refused batch, this one first; empty when there is only one.
+    /// All mistakes of a refused batch, this one first; empty if there is only one.
     mistakes: Vec<Error>,
 }
 
-/// Most mistakes that `Display` prints: a loop that records the same mistake a thousand times must not fill a log.
+/// Number of mistakes that `Display` prints: a loop that records the same mistake a thousand times must not fill a log.
 const MISTAKES_SHOWN: usize = 10;
 
-/// Most bytes that `Display` prints of each message when there are several mistakes, and of an op's label.
+/// Bytes that `Display` prints of each message, if there are several mistakes, and of an op's label.
 const MISTAKE_SHOWN: usize = 512;
 const LABEL_SHOWN: usize = 128;
 
@@ -68,7 +68,7 @@ pub(crate) struct OpName {
 /// let device = Device::cpu_with(DeviceOptions::default().with_memory_budget(1 << 20))?;
 /// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind().clone()) {
 ///     Err(ErrorKind::OutOfMemory { wanted, budget }) => assert_eq!((wanted, budget), (4 << 20, 1 << 20)),
-///     other => panic!("{other:?}"), // there are more kinds to come
+///     other => panic!("{other:?}"), // non-exhaustive
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -77,65 +77,64 @@ pub(crate) struct OpName {
 pub enum ErrorKind {
     /// No device matches the request.
     NoDevice,
-    /// The device, or this version of the crate, does not support it.
+    /// Not supported by the device, or by this version of the crate.
     Unsupported,
-    /// The WGSL is invalid, or would cost the compiler too much time or memory.
+    /// The WGSL is invalid, or exceeds the limits that protect the compiler.
     Shader,
     /// A binding does not fit the kernel: count, length, usage, overlap, or a handle of another device or batch.
     Bindings,
-    /// Lengths or shapes of an operation do not agree.
+    /// Lengths or shapes of an operation do not match.
     Shape,
     /// The grid cannot be run.
     Grid,
     /// Larger than the device or the crate allows.
     TooLarge {
-        /// The requested size.
+        /// The requested amount.
         wanted: u64,
-        /// The largest allowed size.
+        /// The limit.
         limit: u64,
     },
-    /// The memory budget or the device's memory is exhausted.
+    /// Exceeds the memory budget, or the device's memory.
     OutOfMemory {
         /// Bytes requested.
         wanted: u64,
-        /// The budget in bytes; 0 if the device or the host ran out.
+        /// Total bytes allowed; 0 if the device itself refused.
         budget: u64,
     },
     /// The device is lost; [`Device::reopen`](crate::Device::reopen) opens it again.
     DeviceLost,
-    /// It was not done in time. After a wait with a timeout, the work still runs and can be waited for again. A kernel
-    /// that exceeded the [budget](crate::DeviceOptions::kernel_budget) of a CPU device has been stopped.
+    /// Not completed in time. Waiting may be repeated; a kernel that exceeded the
+    /// [budget](crate::DeviceOptions::kernel_budget) of a CPU device was stopped.
     Timeout,
     /// The batch was dropped before it was submitted, or [canceled](crate::Ticket::cancel).
     Canceled,
-    /// A reading was waited for before its batch was submitted. Wait for it again after submitting.
+    /// A reading was waited for before its batch was submitted. It can be waited for again after the submit.
     NotSubmitted,
-    /// The deadline had passed.
+    /// The deadline has passed.
     Expired,
-    /// The queue was full, or the answer would have come later than the [target](crate::batcher::BatchSizing::Target).
+    /// The queue was full, or the answer would have exceeded the [target](crate::batcher::BatchSizing::Target).
     Overloaded,
     /// A job panicked.
     JobPanicked,
     /// A [job](crate::batcher::DeviceJob) does not accept this input.
     Input,
-    /// The contents of the buffer are undefined after a failed submission; write, fill or copy all of it to use it
-    /// again.
+    /// A failed submission left the buffer in an undefined state; write, fill or copy all of it to use it again.
     Poisoned,
-    /// A kernel has a data race, a barrier that not all invocations reach, or an index out of bounds. Reported by a CPU
+    /// A kernel has a data race, a barrier that not all invocations reach, or an index out of bounds. Detected by a CPU
     /// device with [`check_races`](crate::DeviceOptions::check_races).
     Race,
     /// A file could not be written.
     File,
-    /// The [source](crate::stream::Source) of a stream failed; its own error is the `source()`.
+    /// The [source](crate::stream::Source) of a stream failed; its error is the `source()`.
     Source,
-    /// The [sink](crate::stream::Sink) of a stream failed; its own error is the `source()`.
+    /// The [sink](crate::stream::Sink) of a stream failed; its error is the `source()`.
     Sink,
-    /// A defect of this crate or of the driver; please report it.
+    /// A bug in this crate or in the driver; please report it.
     Internal,
 }
 
 impl Error {
-    /// The kind of failure.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
@@ -147,7 +146,7 @@ impl Error {
         self.0.location
     }
 
-    /// The number of the op in its batch, from 0, if the error belongs to an op.
+    /// The number of the op in its batch, counted from 0, if the error belongs to one.
     #[must_use]
     pub fn op(&self) -> Option<usize> {
         self.0.op.as_ref().map(|op| op.index)
@@ -159,13 +158,13 @@ impl Error {
         self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty())
     }
 
-    /// All mistakes of a refused batch, in recording order; for any other error, only itself.
+    /// All mistakes of a refused batch in recording order; for any other error just itself.
     #[must_use]
     pub fn mistakes(&self) -> &[Error] {
         if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
     }
 
-    /// For a [`DeviceJob`](crate::batcher::DeviceJob): the error of an input that it does not accept.
+    /// For a [`DeviceJob`](crate::batcher::DeviceJob): an input that it does not accept, and why.
     ///
     /// ```
     /// use sortie::{Error, ErrorKind};
@@ -213,7 +212,7 @@ impl Error {
         self.with(|inner| inner.op = Some(op))
     }
 
-    /// Puts `what`, where it happened, before the message.
+    /// Prefixes the message with its context.
     pub(crate) fn within(self, what: &str) -> Self {
         self.with(|inner| {
             inner.message = printable(format!("{what}: {}", inner.message));
@@ -255,7 +254,7 @@ impl Error {
 
     fn line(&self, f: &mut fmt::Formatter<'_>, most: usize) -> fmt::Result {
         f.write_str(&text::elided(&self.0.message, most))?;
-        // naga's messages draw the source; text appended to their last line would break the drawing.
+        // naga's messages draw the source; nothing may follow on their last line.
         let mut separator = if self.0.message.contains('\n') { "\n" } else { "; " };
         if let Some(op) = &self.0.op {
             write!(f, "{separator}op {}", op.index)?;

@@ -90,7 +90,7 @@ thread_local! {
 }
 
 fn count() {
-    // Gone at the end of a thread; nobody counts there.
+    // Already destroyed at the end of a thread; allocations there are not counted.
     let _gone = ALLOCS.try_with(|allocs| allocs.set(allocs.get() + 1));
 }
 

@@ -200,7 +200,7 @@ fn devices_of_the_same_name_add_up_and_take_what_they_had_with_them() -> sortie:
     let live = 2.0 * (256.0 + 4096.0);
     assert_eq!((book.sum("batches_total", &name), book.sum("pool_bytes_live", &name)), (4.0, live));
     drop((kept, devices));
-    // Their threads end by themselves, when they have seen that nobody is left.
+    // Their threads end by themselves, when they have seen that no handle is left.
     let pool = ["pool_bytes_live", "pool_bytes_idle", "pool_bytes_peak", "pool_bytes_wasted"];
     for gauge in ["in_flight", "staged_bytes", "retained_bytes"].into_iter().chain(pool) {
         while book.sum(gauge, &name) != 0.0 {

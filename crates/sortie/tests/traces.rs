@@ -11,7 +11,12 @@ use std::{
     time::Duration,
 };
 
-use sortie::{Device, DeviceOptions, ErrorKind, Grid, device::{CacheDir, DeviceKind}, policy::Split, tune::TuneReport};
+use sortie::{
+    Device, DeviceOptions, ErrorKind, Grid,
+    device::{CacheDir, DeviceKind},
+    policy::Split,
+    tune::TuneReport,
+};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -161,7 +166,7 @@ fn warnings(test: &str, set: impl FnOnce(&mut Command)) -> Vec<String> {
 /// In a child process: does something twice, and prints what was logged.
 fn twice(run: impl Fn()) {
     if std::env::var_os(CHILD).is_some() {
-        // What blocks for ever is a failure.
+        // Blocking indefinitely is a failure.
         std::thread::spawn(|| {
             std::thread::sleep(Duration::from_secs(300));
             std::process::abort();

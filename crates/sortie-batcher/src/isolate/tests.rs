@@ -19,7 +19,7 @@ fn a_failure_that_one_request_may_cause_is_halved_while_attempts_are_left() {
         // No attempts are left.
         (true, 10, 1, Verdict::Fail),
         (true, 10, 0, Verdict::Fail),
-        // All requests are concerned alike.
+        // The failure concerns all requests.
         (false, 10, 64, Verdict::Fail),
     ] {
         let before = left(attempts);
@@ -29,7 +29,7 @@ fn a_failure_that_one_request_may_cause_is_halved_while_attempts_are_left() {
     }
 }
 
-/// Which of `n` requests fail when these are culprits, and the further attempts that it takes.
+/// The failing ones of `n` requests with these culprits, and the number of further attempts.
 fn isolated(n: usize, is_culprit: impl Fn(usize) -> bool) -> (Vec<usize>, usize) {
     let (attempts, mut parts) = (Attempts::new(n), Vec::from_iter(iter::once(0..n)));
     let (mut failed, mut made) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! The rules one by one, and a queue through whatever may happen to a batcher.
+//! The rules one by one, and random event sequences.
 
 use proptest::{prelude::*, test_runner::RngSeed};
 
@@ -10,7 +10,7 @@ fn config() -> BatchConfig {
     BatchConfig::default().with_max_batch_size(4).with_max_wait(5 * MS).with_greedy(false)
 }
 
-/// A device with so many of two flights under way.
+/// A device with this many batches of at most two in flight.
 fn flying(flights: usize) -> Capacity {
     Capacity { free: flights < 2, idle: flights == 0, linger: None, size: 4, reserved: 0, arrived_since: None }
 }
@@ -137,7 +137,7 @@ fn higher_priorities_go_first_and_age_makes_up_for_them() {
     queue.push(0, Priority::High, one(0, 3));
     assert_eq!(numbers(&take(&mut queue, 0, 1, 1)), [3]);
     assert_eq!(numbers(&take(&mut queue, 0, 1, 1)), [2]);
-    // 4 × 5 ms lift it by one: above a normal one that has just come, and level with a high one.
+    // 4 × 5 ms raise it by one: above a new normal request, and level with a high one.
     queue.push(0, Priority::Normal, one(45, 4));
     assert_eq!(numbers(&take(&mut queue, 0, 45, 1)), [1]);
 }
@@ -228,7 +228,7 @@ fn what_would_be_answered_too_late_takes_no_place_in_a_batch() {
     assert_eq!((numbers(&taken), taken.shed, queue.rows()), (vec![3, 4, 5, 6], vec![1, 2], 0));
 }
 
-/// What may happen to a batcher.
+/// Events of a batcher.
 #[derive(Clone, Debug)]
 enum Event {
     Arrive {
@@ -237,17 +237,17 @@ enum Event {
         rows: usize,
         patience: Option<u32>,
     },
-    /// The caller of one of those that came goes.
+    /// The caller of an earlier request is dropped.
     Cancel(prop::sample::Index),
     /// Some milliseconds pass.
     Pass(u32),
-    /// The first flight under way is over, and went well.
+    /// The first batch in flight succeeds.
     Complete,
-    /// It went badly.
+    /// It fails.
     Fail,
-    /// Those whose callers have gone are looked for.
+    /// Requests of dropped callers are removed.
     Sweep,
-    /// There is room for so many rows.
+    /// The queue has room for this many rows.
     Limit(usize),
     Close,
 }
@@ -268,7 +268,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// A request of the test's, and what has become of it.
+/// A request of the test, and its outcome.
 #[derive(Debug)]
 struct Known {
     key: u64,
@@ -291,11 +291,11 @@ struct Life {
     config: BatchConfig,
     queue: RequestQueue<usize>,
     known: Vec<Known>,
-    /// Under way.
+    /// In flight.
     flights: VecDeque<Vec<usize>>,
     now: Duration,
     closing: bool,
-    /// The order in which they flew.
+    /// The order in which they were started.
     flown: Vec<usize>,
 }
 
@@ -339,7 +339,7 @@ impl Life {
         self.settle()
     }
 
-    /// What the thread of a batcher does until it sleeps.
+    /// What the worker thread does until it sleeps.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         let mut late = Vec::new();
         self.queue.expire(self.now, &mut late);
@@ -417,13 +417,13 @@ fn live(events: Vec<Event>, config: BatchConfig) -> Result<(), TestCaseError> {
     for event in events.into_iter().chain([Event::Close]) {
         life.happen(&event)?;
     }
-    // Closing drains, however much there is.
+    // Closing drains the queue, however long it is.
     while !life.flights.is_empty() {
         life.happen(&Event::Complete)?;
     }
     prop_assert!(life.known.iter().all(|known| known.end.is_some()), "all have ended: {:?}", life.known);
     prop_assert_eq!((life.queue.rows(), life.queue.blocked_requests()), (0, 0));
-    // Of one key and priority they leave as they came.
+    // Requests of one key and priority start in the order of arrival.
     for (place, one) in life.flown.iter().enumerate() {
         for other in &life.flown[..place] {
             let (own, before) = (&life.known[*one], &life.known[*other]);

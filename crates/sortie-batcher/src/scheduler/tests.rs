@@ -1,4 +1,4 @@
-//! Devices beside each other, and what a target allows.
+//! Several devices, and latency targets.
 
 mod load;
 
@@ -11,7 +11,7 @@ fn config() -> BatchConfig {
     BatchConfig::default().with_max_batch_size(100).with_max_wait(MS)
 }
 
-/// Devices that take so long for each row, and were measured.
+/// Measured devices with these times per row.
 fn scheduler(each: &[u32]) -> Scheduler {
     let mut scheduler = Scheduler::new(config(), each.len());
     for (who, each) in each.iter().enumerate() {
@@ -50,7 +50,7 @@ fn the_fastest_takes_what_is_there_and_others_what_is_left() {
 fn who_is_busy_is_not_waited_for_longer_than_others_would_take() {
     let mut scheduler = scheduler(&[40, 10]);
     assert_eq!(scheduler.capacity(0, MS, 20).reserved, 100);
-    // 2 ms under way, and 20 rows: the other is there sooner.
+    // 2 ms in flight, and 20 rows: the other is done sooner.
     scheduler.dispatched(1, 100, 0, MS);
     scheduler.dispatched(1, 100, 0, MS);
     assert_eq!(scheduler.capacity(0, MS, 20).reserved, 0);
@@ -88,7 +88,7 @@ fn who_does_not_land_or_is_lost_is_not_counted_on() {
     assert_eq!(scheduler.capacity(1, MS, 50).reserved, 100);
     scheduler.dispatched(0, 10, 0, MS);
     assert!(scheduler.capacity(0, 2 * MS, 50).free);
-    // Eight times what it should take, and max_wait.
+    // Eight times its expected time, and `max_wait`.
     let overdue = 2 * MS + 801 * US;
     assert!(!scheduler.capacity(0, overdue, 50).free);
     assert_eq!(
@@ -100,7 +100,7 @@ fn who_does_not_land_or_is_lost_is_not_counted_on() {
     scheduler.worker_failed(0);
     assert_eq!((scheduler.capacity(0, overdue, 50).free, scheduler.capacity(1, overdue, 50).reserved), (false, 0));
     scheduler.worker_recovered(0);
-    // Nothing is known of it any more.
+    // Its measurements were dropped.
     assert_eq!((scheduler.capacity(0, overdue, 50).size, scheduler.have_all_failed()), (12, false));
 }
 
@@ -112,7 +112,8 @@ fn who_is_long_at_work_is_not_waited_for() {
     assert_eq!(scheduler.capacity(1, 2 * MS + US, 50).reserved, 0);
 }
 
-/// A device with a target of 10 ms that has done batches of 100 rows in 2 ms, and of 10 rows in 1.1 ms: 1 ms, and 10 µs a row.
+/// A device with a target of 10 ms that has done batches of 100 rows in 2 ms, and of 10 rows in 1.1 ms: 1 ms, and 10 µs
+/// a row.
 fn with_a_target(overload: Overload) -> Scheduler {
     let sizing = BatchSizing::Target { p99: 10 * MS };
     let mut scheduler = Scheduler::new(config().with_sizing(sizing).with_overload(overload), 1);
@@ -122,7 +123,7 @@ fn with_a_target(overload: Overload) -> Scheduler {
         scheduler.workers[0].finished = batch * MS;
         scheduler.finished(0, 0, batch * MS + time * US);
     }
-    // Many more that took what was thought.
+    // Many more with the expected time.
     for batch in 40..4000_u32 {
         scheduler.dispatched(0, 100, 0, batch * MS);
         scheduler.workers[0].finished = batch * MS;
@@ -140,7 +141,7 @@ fn before_anything_is_known_one_request_at_a_time_is_let_in_where_others_are_rej
         assert_eq!((scheduler.is_in_time(MS, 0, 1), scheduler.is_in_time(MS, 1, 1)), (true, false));
         scheduler.dispatched(0, 1, 0, MS);
         assert!(!scheduler.is_in_time(2 * MS, 0, 1));
-        // The first one pays for what is made once, and says nothing about the next.
+        // The first batch includes one-time setup, and says nothing about the next.
         scheduler.finished(0, 0, 2 * MS);
     }
     assert!(scheduler.is_in_time(2 * MS, 1, 1));
@@ -153,15 +154,15 @@ fn what_is_under_way_and_what_waits_counts_against_the_target() {
     // 9.5 ms are planned for: four full batches of 2 ms, and 50 rows in 1.5 ms.
     let room = |scheduler: &Scheduler, now| {
         let rows = (0..1000_u32).take_while(|waiting| scheduler.is_in_time(now, *waiting as usize, 1)).count();
-        // Of a line through times that swing a little.
+        // The line is fitted to times that vary a little.
         (rows + 5) / 10 * 10
     };
     assert_eq!(room(&scheduler, 100 * MS), 450);
     scheduler.dispatched(0, 100, 0, 100 * MS);
     scheduler.dispatched(0, 100, 0, 100 * MS);
-    // 4 ms of them are taken, then 3 ms: 100 rows in 2 ms twice, and 50 in 1.5 ms; or three times, and none in 0.5 ms.
+    // 4 ms of them are used, then 3 ms: 100 rows in 2 ms twice, and 50 in 1.5 ms; or three times, and none in 0.5 ms.
     assert_eq!((room(&scheduler, 100 * MS), room(&scheduler, 101 * MS)), (250, 300));
-    // It should have been over 3 ms ago, and may take 3 ms more; then there is the other one, and 4.5 ms are left.
+    // It should have finished 3 ms ago, and may take 3 ms more; then there is the other one, and 4.5 ms are left.
     assert_eq!(room(&scheduler, 105 * MS), 200);
     // It seems to be stuck.
     assert_eq!(room(&scheduler, 110 * MS), 0);
@@ -172,7 +173,7 @@ fn what_has_waited_too_long_is_not_taken_where_others_are_rejected() {
     let since = |scheduler: &Scheduler| scheduler.capacity(0, 100 * MS, 100).arrived_since;
     assert_eq!(since(&with_a_target(Overload::Wait)), None);
     let mut scheduler = with_a_target(Overload::Reject);
-    // 2 ms for the batch itself are left of 10 ms.
+    // Of 10 ms, 2 ms are for the batch itself.
     let near = |time: Duration| move |since: Duration| since.abs_diff(time) < 10 * US;
     assert!(since(&scheduler).is_some_and(near(92 * MS)), "{:?}", since(&scheduler));
     scheduler.dispatched(0, 100, 0, 99 * MS);
@@ -188,7 +189,8 @@ fn before_anything_is_known_as_many_may_wait_as_the_queue_holds() {
     let sizing = BatchSizing::Target { p99: 10 * MS };
     let mut scheduler = Scheduler::new(config().with_sizing(sizing), 1);
     assert_eq!((scheduler.batch_size(), scheduler.limits()), (1, Some((400, MS))));
-    // One row took 1 ms: two are tried next, and a full batch may wait, for nothing says yet that it takes longer.
+    // One row took 1 ms: two are tried next, and a full batch may wait, because nothing yet indicates that it takes
+    // longer.
     scheduler.dispatched(0, 1, 0, Duration::ZERO);
     scheduler.finished(0, 0, MS);
     assert_eq!((scheduler.batch_size(), scheduler.limits()), (2, Some((100, MS))));

@@ -86,14 +86,14 @@ fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
     assert_eq!(woken(), 1);
     assert!(matches!(poll(&mut replies[0]), Poll::Ready(Ok(7))));
     assert_eq!(woken(), 9);
-    // Who goes without looking does it too.
+    // A caller that is dropped without polling wakes others too.
     drop(replies.pop());
     assert_eq!(woken(), 17);
     unsettled.iter().for_each(|slab| slab.wake_all(&mut Vec::new()));
     assert!(counts.iter().all(|count| count.0.load(Ordering::Relaxed) == 1), "each of them once");
 }
 
-/// Somebody else who waits, for as long as it is there.
+/// A waker that owns another caller, until it is dropped.
 struct Other(#[expect(dead_code, reason = "it is there to be dropped")] Receiver<Answer<u32>>);
 
 impl Wake for Other {
@@ -105,7 +105,7 @@ fn a_waker_that_is_replaced_may_be_the_end_of_another_caller_of_the_slab() {
     let mut slab = slab();
     let (other, sender) = ReplySlab::insert(&mut slab, Waker::noop().clone());
     let (mut reply, _own) = ReplySlab::insert(&mut slab, Waker::from(Arc::new(Other(other))));
-    // The first waker goes, and with it the other caller, who leaves the slab.
+    // The first waker is dropped, and with it the other caller, who gives up its slot.
     assert!(poll(&mut reply).is_pending());
     assert!(sender.is_gone());
 }

@@ -7,7 +7,11 @@ use std::{
     path::Path,
 };
 
-use sortie::{Buffer, Device, bytemuck, half::f16, kernel::{BindingInfo, Scalar}};
+use sortie::{
+    Buffer, Device, bytemuck,
+    half::f16,
+    kernel::{BindingInfo, Scalar},
+};
 
 use crate::{
     array::{self, Array},

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Device, Grid, Kernel, Reading, batcher::{OnDevice, Rows}};
+use sortie::{
+    BatchConfig, Batcher, Device, Grid, Kernel, Reading,
+    batcher::{OnDevice, Rows},
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::work::{Latency, Strategy, Trial, Work};

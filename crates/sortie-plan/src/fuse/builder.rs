@@ -1,4 +1,4 @@
-//! The program of a kernel, put together node by node.
+//! Builds the program of a kernel, node by node.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Norm, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
-/// Collects what a kernel is bound to while its bodies are put together.
+/// Collects the bindings of a kernel while its bodies are built.
 pub(super) struct Builder<'g, 'a> {
     pub(super) graph: &'g Graph<'a>,
     pub(super) ports: Vec<ProgramBuffer>,
@@ -17,7 +17,7 @@ pub(super) struct Builder<'g, 'a> {
 }
 
 impl Builder<'_, '_> {
-    /// The input that reads a value; the same one again for the same value.
+    /// The input that reads a value; reused for the same value.
     fn input(&mut self, value: &TensorRef) -> usize {
         let range = (value.slot, value.start..value.end());
         let known = self
@@ -28,14 +28,14 @@ impl Builder<'_, '_> {
         known.unwrap_or_else(|| self.fresh(value))
     }
 
-    /// An input of its own.
+    /// A new input.
     fn fresh(&mut self, value: &TensorRef) -> usize {
         self.reads.push((value.slot, value.start..value.end()));
         self.ports.push(ProgramBuffer::of(value));
         self.ports.len() - 1
     }
 
-    /// The scalars of a node: the number of the first.
+    /// Adds the scalars of a node; returns the index of the first.
     fn scalars(&mut self, node: usize) -> usize {
         let graph = self.graph;
         let op = &graph.recording.ops[graph.ops[node] as usize];
@@ -45,7 +45,7 @@ impl Builder<'_, '_> {
         first
     }
 
-    /// The step that gives an input of a node.
+    /// The step that computes an input of a node.
     fn operand(&mut self, input: &TensorRef, shape: &Shape, body: &mut Body, known: &BTreeMap<SlotId, usize>) -> usize {
         let (memory, at) = self.graph.source(input, shape);
         if at == Indexing::Same
@@ -62,7 +62,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// Appends what a node computes.
+    /// Appends the computation of a node.
     pub(super) fn node(&mut self, node: usize, body: &mut Body, known: &mut BTreeMap<SlotId, usize>) {
         let op = self.graph.op(node);
         let shape = op.output.shape;
@@ -75,7 +75,7 @@ impl Builder<'_, '_> {
                 let inner: u32 = shape.dims()[usize::from(axis) + 1..].iter().product();
                 let piece = |input: &TensorRef| input.shape.dims()[usize::from(axis)] * inner;
                 let pieces = [piece(&op.inputs[0]), piece(&op.inputs[1])];
-                // One that is empty lies nowhere.
+                // An empty tensor has no memory.
                 let sides = [0, 1].map(|side| if pieces[side] == 0 { 1 - side } else { side });
                 Expr::Join { inputs: sides.map(|side| self.input(&op.inputs[side])), pieces }
             }
@@ -83,7 +83,7 @@ impl Builder<'_, '_> {
                 let table = &op.inputs[0];
                 let row: u32 = table.shape.dims()[1..].iter().product();
                 let (memory, at) = self.graph.source(&op.inputs[1], &op.inputs[1].shape);
-                // One index for each row.
+                // One index per row.
                 let mut dims = match at {
                     Indexing::Same => vec![(memory.shape.len(), 1)],
                     Indexing::Strided { ref dims, .. } => dims.clone(),
@@ -96,7 +96,7 @@ impl Builder<'_, '_> {
                 let index = body.steps.len() - 1;
                 Expr::Gather { input: self.input(table), index, rows: table.shape.dims()[0], row }
             }
-            // A view that needs memory of its own.
+            // A view that needs its own memory.
             TensorKind::Permute(_) | TensorKind::Slice(_) | TensorKind::Broadcast => {
                 let view = self.graph.view(op);
                 let at = Indexing::new(&shape, &shape, &view.strides, view.offset);
@@ -108,7 +108,7 @@ impl Builder<'_, '_> {
         known.insert(op.output.slot, body.steps.len() - 1);
     }
 
-    /// What a head computes, with the nodes that make what it reads.
+    /// The computation of a head, with the nodes that compute its input.
     pub(super) fn head(&mut self, node: usize, before: &[usize]) -> Head {
         let op = self.graph.op(node);
         if let TensorKind::Matmul { transposed } = op.kind {
@@ -159,7 +159,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// How many scalars a node takes.
+/// Number of scalars of a node.
 pub(super) fn scalars_of(op: &TensorOp) -> usize {
     match op.kind {
         TensorKind::Map(f) => f.scalars(),

@@ -1,4 +1,4 @@
-//! Which operations of a segment share a kernel, and the programs of these kernels.
+//! Groups the operations of a segment into kernels, and builds their programs.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{Caps, ElementType, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
-/// Operations in one kernel: what a compiler digests in little time.
+/// Maximum operations in one kernel, so that it compiles quickly.
 const MOST_STEPS: usize = 48;
-/// Scalars of one kernel: immediates are 32 words, some of which are sizes.
+/// Maximum scalars of one kernel: immediates are 32 words, some of which are sizes.
 const MOST_SCALARS: usize = 24;
 
 /// The tensor operations of a segment. Nodes are numbered in order.
@@ -22,9 +22,9 @@ pub(super) struct Graph<'a> {
     uses: &'a Uses,
     /// The op of each node.
     pub(super) ops: &'a [u32],
-    /// By slot, the node that makes it.
+    /// The node that makes each slot.
     pub(super) maker: BTreeMap<SlotId, usize>,
-    /// By node: read where another value lies.
+    /// By node: its view, if it is read from another value's memory.
     pub(super) views: Vec<Option<View>>,
     pub(super) group_of: Vec<Option<usize>>,
     groups: Vec<Group>,
@@ -35,13 +35,13 @@ pub(super) struct Graph<'a> {
 struct Group {
     /// The product, reduction or norm among them.
     head: Option<usize>,
-    /// Nodes that make what the head reads.
+    /// Nodes that compute the input of the head.
     body: Vec<usize>,
-    /// Nodes after the head, or all there are.
+    /// Nodes after the head, or all nodes if there is no head.
     tail: Vec<usize>,
-    /// Elements of what the tail makes.
+    /// Elements of the tail's outputs.
     len: u32,
-    /// Became part of another.
+    /// Merged into another group.
     gone: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Graph<'a> {
     fn place(&mut self, node: usize) {
         let op = self.op(node);
         for input in op.inputs() {
-            // A view in another shape is no view any more: it has to be in memory.
+            // A view in another shape needs its own memory.
             if let Some(maker) = self.maker.get(&input.slot).copied()
                 && self.views[maker].is_some()
                 && self.seen(input).is_none()
@@ -108,7 +108,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A group of its own.
+    /// Puts a node into its own group.
     fn alone(&mut self, node: usize) -> usize {
         if let Some(group) = self.group_of[node] {
             return group;
@@ -126,7 +126,7 @@ impl<'a> Graph<'a> {
         self.groups.len() - 1
     }
 
-    /// Gives the inputs of a node memory of their own, where it cannot read them through strides.
+    /// Gives the inputs of a node their own memory, if it cannot read them through strides.
     fn settle(&mut self, node: usize) {
         let op = self.op(node);
         for (side, input) in op.inputs().iter().enumerate() {
@@ -139,7 +139,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Puts an elementwise node with those that made what it reads, as far as that goes.
+    /// Puts an elementwise node into the groups of its inputs, as far as possible.
     fn join(&mut self, node: usize) {
         let op = self.op(node);
         let shape = op.output.shape;
@@ -157,7 +157,7 @@ impl<'a> Graph<'a> {
             self.alone(node);
             return;
         }
-        // The last first: what it waits for is most likely there.
+        // The last first: it most likely depends on the others.
         candidates.sort_unstable_by(|a, b| b.cmp(a));
         let mut target: Option<usize> = None;
         for candidate in candidates.clone() {
@@ -189,20 +189,20 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Whether a group has room for one more node.
+    /// Whether a node fits into a group.
     fn takes(&self, group: usize, node: usize) -> bool {
         let of = &self.groups[group];
         let same = of.len == self.op(node).output.shape.len();
         same && self.follows(node, of.head) && self.fits(of.nodes().chain([node]))
     }
 
-    /// Whether a node may come after a head in its kernel.
+    /// Whether a node may follow a head in its kernel.
     fn follows(&self, node: usize, head: Option<usize>) -> bool {
         let element = self.op(node).output.element;
         match head.map(|head| self.op(head).kind) {
             None => true,
             Some(TensorKind::Matmul { .. }) => !self.caps.native_programs && element != ElementType::F16,
-            // A row is kept in the first output meanwhile.
+            // The first output stores the row meanwhile.
             Some(TensorKind::Rows(_)) => element == ElementType::F32,
             Some(_) => element != ElementType::F16,
         }
@@ -229,7 +229,7 @@ impl<'a> Graph<'a> {
         self.groups[other].gone = true;
     }
 
-    /// Whether nodes together stay within what a kernel may have.
+    /// Whether nodes together stay within the limits of a kernel.
     fn fits(&self, nodes: impl Iterator<Item = usize>) -> bool {
         let nodes: Vec<usize> = nodes.collect();
         let mut reads: Vec<(SlotId, u64)> = Vec::new();
@@ -254,7 +254,7 @@ impl<'a> Graph<'a> {
         nodes.len() <= MOST_STEPS && scalars <= MOST_SCALARS && ports <= self.caps.storage_buffers as usize
     }
 
-    /// Whether one group needs, directly or not, what another makes.
+    /// Whether one group depends, directly or not, on another.
     fn depends(&self, one: usize, other: usize) -> bool {
         let mut seen = vec![false; self.groups.len()];
         let mut open = vec![one];
@@ -283,7 +283,7 @@ impl<'a> Graph<'a> {
         needs
     }
 
-    /// A reduction: with what makes its input, if that makes nothing else.
+    /// Places a reduction: together with the group that computes its input, if that has no other output.
     fn absorb(&mut self, node: usize) {
         let op = self.op(node);
         let input = op.inputs[0];
@@ -300,7 +300,7 @@ impl<'a> Graph<'a> {
         self.group_of[node] = Some(group);
     }
 
-    /// Whether an elementwise group makes one value, which only this node reads.
+    /// Whether an elementwise group has one output, which only this node reads.
     fn only_for(&self, group: usize, node: usize) -> bool {
         let of = &self.groups[group];
         let inside = |reader: &u32| of.tail.iter().any(|node| self.ops[*node] == *reader);
@@ -318,7 +318,7 @@ impl<'a> Graph<'a> {
         of.head.is_none() && plain && same && alone && self.fits(of.nodes().chain([node]))
     }
 
-    /// The kernels, each after those that it needs.
+    /// The kernels in dependency order.
     pub(super) fn kernels(&self) -> Vec<BoundProgram> {
         let mut done = vec![false; self.groups.len()];
         let mut order = Vec::new();
@@ -329,7 +329,7 @@ impl<'a> Graph<'a> {
     }
 
     fn visit(&self, group: usize, done: &mut [bool], order: &mut Vec<usize>) {
-        // By hand: a recording may be a chain of thousands.
+        // An explicit stack: a recording may be a chain of thousands.
         let mut open = vec![(group, false)];
         while let Some((group, ready)) = open.pop() {
             if ready {
@@ -373,7 +373,7 @@ impl<'a> Graph<'a> {
             }
         }
         if outputs.is_empty() {
-            // Nobody asks for any of it; the last is made all the same, so that there is something to run.
+            // None of the outputs is used; the last one is computed anyway, so that there is something to run.
             let last = group.nodes().last().unwrap_or_else(|| unreachable!("a group has a node"));
             let output = self.op(last).output;
             tail.stores.push(known[&output.slot]);
@@ -405,7 +405,7 @@ impl<'a> Graph<'a> {
 }
 
 impl TensorRef {
-    /// The shape that inputs stretch to, where a node is elementwise; else the input's own.
+    /// The shape that inputs are broadcast to, if the node is elementwise; else the input's own.
     fn shape_or(&self, input: &TensorRef) -> Shape {
         if self.shape.broadcast(&input.shape) == Some(self.shape) { self.shape } else { input.shape }
     }

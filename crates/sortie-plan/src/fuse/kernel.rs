@@ -1,4 +1,4 @@
-//! Programs as WGSL kernels: elementwise, folded, row by row.
+//! Programs as WGSL kernels: elementwise, reductions, rows.
 
 use std::fmt::Write as _;
 
@@ -9,28 +9,29 @@ use super::{
 };
 use crate::{Caps, ElementType, Norm, Reduction};
 
-/// A kernel to compile, and how to run it.
+/// The source of a kernel, and its grid and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelSource {
     /// WGSL with one entry point.
     pub text: String,
     /// Workgroups.
     pub grid: [u32; 3],
-    /// The words of its parameters that come before the scalars.
+    /// The words of its parameters before the scalars.
     pub words: Vec<u32>,
 }
 
-/// Invocations of a workgroup; any device has that many.
+/// Invocations of a workgroup; every device supports this many.
 pub(super) const GROUP: u32 = 64;
 
-/// Elements that one invocation may fold by itself: beyond it a workgroup does. Also far from where lavapipe stops looping.
+/// Elements that one invocation reduces alone; more are reduced by a workgroup. Also far below lavapipe's loop limit.
 const ALONE: u32 = 128;
 
-/// Elements that one workgroup may fold: lavapipe silently ends an invocation's loops after 65,535 rounds in all.
+/// Elements that one workgroup may reduce: lavapipe silently ends an invocation's loops after 65,535 iterations in
+/// total.
 pub const MOST_FOLDED: u32 = GROUP * 16_000;
 
 impl Program {
-    /// The kernel that computes it on a device of this kind.
+    /// The kernel that computes it on a device with these caps.
     #[must_use]
     pub fn source(&self, caps: &Caps) -> KernelSource {
         match &self.head {
@@ -52,9 +53,9 @@ impl Program {
     }
 }
 
-/// Rows that one invocation computes where some of what it loads is the same for all of them.
+/// Rows that one invocation computes if some of its loads are the same for all of them.
 const SHARING: u32 = 4;
-/// Invocations that are left then, at least: a software driver has few cores to keep busy, and pays most for loads.
+/// Minimum invocations that remain then: a software driver has few cores to keep busy, and loads dominate its cost.
 const LEFT: [u32; 2] = [1 << 16, 1 << 12];
 
 fn map(program: &Program, software: bool) -> KernelSource {
@@ -107,17 +108,17 @@ fn map(program: &Program, software: bool) -> KernelSource {
     KernelSource { text, grid: [invocations.div_ceil(GROUP), 1, 1], words: values }
 }
 
-/// Elements of a row, so that some loads are the same for every row; the longest there are several of.
+/// Elements of a row such that some loads are the same for every row: the longest period with enough rows.
 fn period(program: &Program, width: u32) -> Option<u32> {
     let periods = program.tail.steps.iter().filter_map(|step| match step {
-        // What is the same for all elements is cheap to load anyway.
+        // A load that is the same for all elements is cheap anyway.
         Expr::Load { at, .. } => at.period().filter(|period| *period > 1),
         _ => None,
     });
     periods.filter(|period| period.is_multiple_of(width) && program.len() / period >= SHARING).max()
 }
 
-/// Which steps are the same in all rows of so many elements.
+/// Which steps are the same in all rows of `row` elements.
 fn shared(body: &Body, row: u32) -> Vec<bool> {
     let mut shared: Vec<bool> = Vec::with_capacity(body.steps.len());
     for step in &body.steps {
@@ -156,7 +157,7 @@ fn store(program: &Program, known: &[String], width: u32, indent: &str, text: &m
     }
 }
 
-/// Reductions: the neutral element, and how two come together.
+/// A reduction: its neutral element, and how two values are combined.
 struct Together {
     neutral: &'static str,
     both: fn(&str, &str) -> String,
@@ -185,8 +186,8 @@ fn together(f: Reduction, element: ElementType) -> Together {
     }
 }
 
-/// Whether the second of two candidates for the greatest replaces the first: greater, or not a number when the first is one, or as great
-/// and earlier.
+/// Whether the second of two candidates for the maximum replaces the first: greater, or NaN while the first is not, or
+/// equal and earlier.
 fn beats(element: ElementType) -> String {
     let ty = register(element, 1);
     let greater = if element.is_float() { "(b > a) || (b != b && a == a)" } else { "b > a" };
@@ -194,7 +195,7 @@ fn beats(element: ElementType) -> String {
     format!("fn beats(a: {ty}, i: u32, b: {ty}, j: u32) -> bool {{\n    return ({greater}) || ({same} && j < i);\n}}\n")
 }
 
-/// The index in the whole of element `r` of set `s`: of those that make one output element, or its parts.
+/// The index in the input of element `r` of set `s`. A set makes one output element, or its parts.
 fn whole_index(fold: &Reduce) -> String {
     let mut terms = Vec::new();
     let (mut stride, mut inner) = (1_u64, [1_u64; 2]);
@@ -248,7 +249,7 @@ fn folded(program: &Program, fold: &Reduce, body: &Body) -> KernelSource {
     };
     let start = if picks { "    var at = 4294967295u;\n" } else { "" };
     let index = whole_index(fold);
-    // Whose elements they are, and which: all of them, or a part.
+    // The set and its elements: all of them, or a part.
     let (of, from, end) = match fold.parts {
         0..=1 => ("o".to_owned(), "0u".to_owned(), "p.each".to_owned()),
         parts => (format!("o / {parts}u"), format!("o % {parts}u * {part}u"), format!("min(start + {part}u, p.each)")),
@@ -300,8 +301,8 @@ fn folded(program: &Program, fold: &Reduce, body: &Body) -> KernelSource {
     KernelSource { text, grid, words }
 }
 
-/// One workgroup for each row, or one invocation for each short one. The values of the row are kept in the output between the passes, each by the
-/// invocation that wrote it.
+/// One workgroup per row, or one invocation per short row. Between the passes the output stores the values of the row,
+/// each accessed only by the invocation that wrote it.
 fn rows(program: &Program, f: Norm, row: u32, scalar: usize, body: &Body) -> KernelSource {
     let mut printer = Printer::new(program, &[body, &program.tail], 1);
     let mut first = String::new();

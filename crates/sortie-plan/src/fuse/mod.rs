@@ -1,16 +1,18 @@
-//! From tensor operations to kernels: which operations share one, and what each computes.
+//! Lowers tensor operations to kernels: decides which operations share one, and generates it.
 //!
-//! [`lower`] replaces the tensor operations of a recording by dispatches of generated kernels ([`Program`]). A tensor operation only reads
-//! values that exist and makes one that did not, so it may move behind any operation that does not touch its memory: a *segment* collects
-//! tensor operations until another operation needs one of their results or writes what they read. Within it:
+//! [`lower`] replaces the tensor operations of a recording by dispatches of generated kernels ([`Program`]). A tensor
+//! operation only reads existing values and makes a new one, so it may move behind any operation that does not touch
+//! its memory. A *segment* collects tensor operations until another operation needs one of their results or writes one
+//! of their inputs. Within it:
 //!
-//! - elementwise operations over the same elements join, with any number of outputs;
-//! - they join the product or reduction that made what they read (its *tail*), where nothing in between depends on it;
-//! - those that make only what a reduction reads become its *body*;
-//! - permuted, sliced and stretched tensors are read where they lie;
-//! - a value that is only copied somewhere is made there.
+//! - elementwise operations over the same elements are fused, with any number of outputs;
+//! - they are fused into the product or reduction that made their input (as its *tail*), if nothing in between depends
+//!   on it;
+//! - those that only compute the input of a reduction become its *body*;
+//! - permuted, sliced and broadcast tensors are read in place;
+//! - a value that is only copied to another place is computed there.
 //!
-//! Invariant: with `fuse` off every operation has a kernel of its own, and computes the same.
+//! Invariant: with `fuse` off every operation has its own kernel, with the same result.
 //!
 //! A program prints itself as WGSL, one `let` per expression. It runs as a dispatch on ordinary slots, so hazards,
 //! waves, memory and caches treat it like any kernel. A value that no kernel stores has a slot without memory; a
@@ -36,21 +38,22 @@ pub use self::{
 };
 use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};
 
-/// Operations of a segment: deciding who may join whom takes time that grows with the square of it.
+/// Maximum operations of a segment: the time to group them grows with its square.
 const SEGMENT: usize = 1024;
 
-/// A recording without tensor operations, and what stands for them.
+/// A recording without tensor operations, and the programs that replace them.
 #[derive(Debug, Clone)]
 pub struct Lowered {
     /// Slots and kernels are those of the original. An op of kind [`OpKind::Tensor`] runs one of the programs.
     pub recording: Recording,
-    /// For each op, the op of the original by which it is called.
+    /// For each op, the op of the original that names it.
     pub origin: Vec<u32>,
-    /// What the tensor ops run.
+    /// The programs of the tensor ops.
     pub programs: Vec<Program>,
-    /// For each program, what was recorded for it: tensor operations, views that it reads through, copies that it makes in their place.
+    /// For each program, the recorded ops it replaces: tensor operations, views that it reads through, copies whose
+    /// destination it writes.
     pub members: Vec<Vec<u32>>,
-    /// The scalars of each tensor op: where they lie among the bytes given while recording. The op has a span of this list.
+    /// The scalars of each tensor op: offsets in the recorded bytes. The op has a span of this list.
     pub scalars: Vec<u32>,
 }
 
@@ -96,10 +99,10 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
     lowering.lowered
 }
 
-/// Who uses a slot, in the whole recording.
+/// The uses of each slot in the whole recording.
 #[derive(Debug)]
 struct Uses {
-    /// Ops that are no tensor operations.
+    /// Number of accesses by ops that are not tensor operations.
     plain: Vec<u32>,
     /// Tensor operations that read it.
     readers: Vec<Vec<u32>>,
@@ -124,11 +127,11 @@ impl Uses {
     }
 }
 
-/// A value that is made where a copy would have put it.
+/// A value that is computed at the destination of a copy.
 #[derive(Debug, Clone, Copy)]
 struct StoreTarget {
     slot: SlotId,
-    /// The slot and byte of that place.
+    /// The slot and byte of the destination.
     place: SlotId,
     start: u64,
     /// The copy.
@@ -141,11 +144,11 @@ struct Lowering<'a> {
     uses: Uses,
     /// The segment: numbers of tensor ops.
     pending: Vec<u32>,
-    /// Reads of what it makes.
+    /// [`OpKind::Read`] ops of values that the segment makes.
     reads: Vec<u32>,
-    /// Values that are made where a copy would have put them.
+    /// Values that are computed at the destination of a copy.
     stored: Vec<StoreTarget>,
-    /// By slot: made, and read, by the segment.
+    /// By slot: whether the segment makes it, and whether it reads it.
     made: Vec<bool>,
     read: Vec<bool>,
     lowered: Lowered,
@@ -183,7 +186,8 @@ impl Lowering<'_> {
         self.keep(number);
     }
 
-    /// Whether a copy is all that becomes of a value of the segment, but for other values of it: then it can be made in the copy's place.
+    /// Whether a value of the segment is otherwise used only within it, so that it can be computed at the destination
+    /// of a copy.
     fn stores(&self, accesses: &[Access]) -> bool {
         let [from, to] = accesses else { return false };
         let (source, target) = (from.slot.0 as usize, to.slot.0 as usize);
@@ -195,7 +199,7 @@ impl Lowering<'_> {
         made && whole && aligned && here && free && self.uses.plain[source] == 1
     }
 
-    /// Appends an op as it is.
+    /// Appends an op unchanged.
     fn keep(&mut self, number: u32) {
         let op = self.recording.ops[number as usize];
         let accesses = self.accesses(self.recording.accesses_of(&op).iter().copied());
@@ -251,7 +255,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The tensor operation that an op of a recording is.
+/// The tensor operation of an op.
 fn tensor_of(recording: &Recording, op: u32) -> &TensorOp {
     match recording.ops[op as usize].kind {
         OpKind::Tensor { tensor, .. } => &recording.tensors[tensor.0 as usize],
@@ -259,13 +263,13 @@ fn tensor_of(recording: &Recording, op: u32) -> &TensorOp {
     }
 }
 
-/// A kernel with what it is bound to.
+/// A program with its bindings.
 #[derive(Debug)]
 struct BoundProgram {
     program: Program,
     reads: Vec<(SlotId, std::ops::Range<u64>)>,
     writes: Vec<(SlotId, std::ops::Range<u64>)>,
-    /// Where its scalars lie.
+    /// Offsets of its scalars.
     scalars: Vec<u32>,
     /// The last of its operations.
     origin: u32,

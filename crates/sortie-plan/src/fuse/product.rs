@@ -1,8 +1,8 @@
-//! Products of matrices as WGSL.
+//! Matrix products as WGSL.
 //!
-//! Mostly each invocation keeps a block of the product in registers and nothing in workgroup memory. Sides are then read four elements at a time along
-//! whichever axis lies in memory that way, where its length is a multiple of four; else one at a time. Indices past an edge are moved back
-//! to it, and what they gave is not stored. [`MatmulKernel::Tiles`] is in [`tiles`].
+//! Usually each invocation keeps a block of the product in registers and nothing in workgroup memory. Sides are then
+//! read four elements at a time along their contiguous axis, if its length is a multiple of four; else one at a time.
+//! Indices past an edge are clamped, and their results are not stored. [`MatmulKernel::Tiles`] is in [`tiles`].
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::MatmulKernel;
 /// How a side is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
-    /// Four at a time along the columns of the left side, or the rows of the right one: the axis that is summed over.
+    /// Four at a time along the summed axis: columns of the left side, or rows of the right one.
     Along,
     /// Four at a time along the other axis.
     Across,
@@ -32,7 +32,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// As large as registers hold, or larger.
+    /// As large as registers hold, or larger if `wide`.
     fn new(of: &Product, wide: bool) -> Self {
         match of.m {
             0..=1 => Self { rows: 1, vectors: 1, group: [64, 1] },
@@ -55,7 +55,7 @@ pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> Ker
 
     // A side without elements has one word.
     let fours = |length: u32| length.is_multiple_of(4) && k > 0;
-    // Other ways to read make large blocks long to compile.
+    // Other ways to read make large blocks slow to compile.
     let plain = transposed == [false; 2] && fours(k) && fours(n);
     let tile = Tile::new(of, way == MatmulKernel::Wide && plain);
     let left = match transposed[0] {
@@ -86,7 +86,7 @@ pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> Ker
     let offset = |side: usize, size: &str| if shared[side] { "0u".to_owned() } else { format!("id.z * {size}") };
     let _ = writeln!(text, "    let left = {};", offset(0, "(p.m * p.k)"));
     let _ = writeln!(text, "    let right = {};", offset(1, "(p.k * p.n)"));
-    // What does not change from one step of the sum to the next.
+    // Values that are constant over the steps of the sum.
     for row in 0..tile.rows {
         let at = format!("min(row + {row}u, p.m - 1u)");
         let _ = match left {
@@ -121,7 +121,7 @@ pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> Ker
     let b = read_right(right, of, &tile, sides[1], &mut lines);
     for step in 0..4 {
         for vector in 0..tile.vectors {
-            // Both sides: 0 times infinity is not a number.
+            // Both sides: 0 times infinity is NaN.
             let value = past_the_end(&b(step, vector), step, fours(k), "vec4<f32>()");
             let _ = writeln!(lines, "let b{step}_{vector} = {value};");
         }
@@ -157,8 +157,8 @@ pub(super) fn product(program: &Program, of: &Product, way: MatmulKernel) -> Ker
     KernelSource { text, grid, words: vec![m, k, n] }
 }
 
-/// What comes before the entry point: parameters, bindings, and a function `finish` that computes the tail and stores it, `width` elements at a
-/// time.
+/// The code before the entry point: parameters, bindings, and a function `finish` that computes the tail and stores it,
+/// `width` elements at a time.
 pub(super) fn preface(program: &Program, mut printer: Printer<'_>, width: u32) -> String {
     let mut finish = String::new();
     let names = NameTable { item: "i", first: "e", step: "v", head: "x" };
@@ -271,7 +271,7 @@ fn step_at(step: u32, whole: bool) -> String {
     }
 }
 
-/// Nothing is added past the end of the sum.
+/// Zero past the end of the sum.
 fn past_the_end(value: &str, step: u32, whole: bool, zero: &str) -> String {
     if whole || step == 0 { value.to_owned() } else { format!("select({zero}, {value}, k + {step}u < p.k)") }
 }

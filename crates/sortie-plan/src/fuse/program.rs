@@ -1,8 +1,8 @@
-//! What a generated kernel computes, item by item: loads, functions of what was loaded, and what is stored.
+//! The computation of a generated kernel per item: loads, functions of loaded values, and stores.
 
 use crate::{ElementType, Function, Norm, RANK, Reduction, Shape, TensorRef};
 
-/// Where an input's element for output element `e` lies.
+/// The position of an input's element for output element `e`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Indexing {
     /// At `e`.
@@ -11,13 +11,13 @@ pub enum Indexing {
     Strided {
         /// The first element.
         offset: u32,
-        /// Lengths and strides; neighbours that go on in memory are one.
+        /// Lengths and strides; dimensions that are contiguous in memory are merged.
         dims: Vec<(u32, u32)>,
     },
 }
 
 impl Indexing {
-    /// How a tensor of `shape` with these strides is seen from a shape that it stretches to.
+    /// The indexing of a tensor of `shape` with these strides, broadcast to `from`.
     #[must_use]
     pub fn new(from: &Shape, shape: &Shape, strides: &[u32; RANK], offset: u32) -> Self {
         if from.is_empty() {
@@ -46,7 +46,7 @@ impl Indexing {
         }
     }
 
-    /// Whether `width` neighbours from a multiple of it on lie side by side at a multiple of it, or all at one place.
+    /// Whether each aligned group of `width` neighbours is contiguous and aligned, or all at one position.
     #[must_use]
     pub(crate) fn is_wide(&self, width: u32) -> bool {
         match self {
@@ -63,7 +63,7 @@ impl Indexing {
         }
     }
 
-    /// Elements after which it is the same again, if it is.
+    /// Number of elements after which it repeats, if it does.
     pub(crate) fn period(&self) -> Option<u32> {
         match self {
             Self::Strided { dims, .. } => match dims.as_slice() {
@@ -74,7 +74,7 @@ impl Indexing {
         }
     }
 
-    /// The same, seen only from the first `row` elements.
+    /// The same, restricted to the first `row` elements.
     pub(crate) fn within(&self, row: u32) -> Self {
         match self {
             Self::Strided { offset, dims } if self.period() == Some(row) => match &dims[1..] {
@@ -85,23 +85,23 @@ impl Indexing {
         }
     }
 
-    /// Whether neighbours are all at one place.
+    /// Whether neighbours are all at one position.
     pub(crate) fn is_splat(&self) -> bool {
         matches!(self, Self::Strided { dims, .. } if dims.last().is_none_or(|(_, stride)| *stride == 0))
     }
 }
 
-/// One step of a body; steps name earlier ones by number.
+/// One step of a body; steps refer to earlier ones by index.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// An element of an input.
     Load {
         /// Which input.
         input: usize,
-        /// Where.
+        /// The position.
         at: Indexing,
     },
-    /// What the kernel's head computed: a sum of products, a reduction, an element of a row.
+    /// The result of the kernel's head: a sum of products, a reduction, an element of a row.
     Head(ElementType),
     /// A function of earlier steps.
     Apply {
@@ -109,9 +109,9 @@ pub enum Expr {
         f: Function,
         /// Its arguments.
         args: Vec<usize>,
-        /// The first of its scalars among those of the kernel.
+        /// The index of its first scalar among those of the kernel.
         scalars: usize,
-        /// What comes out.
+        /// The element type of the result.
         element: ElementType,
     },
     /// A row of a table, by an index.
@@ -120,21 +120,21 @@ pub enum Expr {
         input: usize,
         /// The step with the index.
         index: usize,
-        /// Rows of the table, and elements of each.
+        /// Rows of the table.
         rows: u32,
         /// Elements of each.
         row: u32,
     },
-    /// Pieces of two inputs by turns: so many elements of the first, so many of the second.
+    /// Alternating pieces of two inputs.
     Join {
         /// The inputs.
         inputs: [usize; 2],
-        /// Elements by turns.
+        /// Elements of each piece.
         pieces: [u32; 2],
     },
 }
 
-/// Steps, and which of them are stored.
+/// Steps, and the ones that are stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Body {
     /// In order.
@@ -143,7 +143,7 @@ pub struct Body {
     pub stores: Vec<usize>,
 }
 
-/// A product of matrices for each of `batch` indices.
+/// A matrix product for each of `batch` indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Product {
     /// Rows of the left side and of the product.
@@ -152,11 +152,11 @@ pub struct Product {
     pub k: u32,
     /// Columns of the product.
     pub n: u32,
-    /// How many products.
+    /// Number of products.
     pub batch: u32,
     /// The inputs of the kernel that are its sides.
     pub sides: [usize; 2],
-    /// Which sides are given transposed.
+    /// Which sides are transposed.
     pub transposed: [bool; 2],
     /// Which sides are the same for all of the batch.
     pub shared: [bool; 2],
@@ -165,18 +165,18 @@ pub struct Product {
 /// A reduction of some dimensions of a shape.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reduce {
-    /// What is made of them.
+    /// The reduction.
     pub f: Reduction,
-    /// What it is made of.
+    /// The element type.
     pub element: ElementType,
-    /// Lengths of all dimensions, and whether each is reduced; neighbours of one kind are one.
+    /// Lengths of all dimensions, and whether each is reduced; neighbours of one kind are merged.
     pub dims: Vec<(u32, bool)>,
-    /// Results that are made of each such set of elements, each of a part of it.
+    /// Number of results per reduced set, each of a part of it.
     pub parts: u32,
 }
 
 impl Reduce {
-    /// Elements that make one, or all its parts.
+    /// Elements of a reduced set, with all its parts.
     #[must_use]
     pub fn each(&self) -> u32 {
         self.dims.iter().filter(|(_, reduced)| *reduced).map(|(length, _)| length).product()
@@ -189,24 +189,24 @@ impl Reduce {
     }
 }
 
-/// What a kernel computes before its tail, for each item of the tail.
+/// The computation before the tail, for each item of the tail.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Head {
     /// Nothing.
     None,
     /// An element of a product of matrices.
     Product(Product),
-    /// A reduction of what its own body computes.
+    /// A reduction of the results of its own body.
     Reduce(Reduce, Body),
-    /// An element of a row, made of what its own body computes.
+    /// An element of a normalized row of its own body's results.
     Rows {
-        /// What is done to the row.
+        /// The normalization.
         f: Norm,
         /// Elements of a row.
         row: u32,
-        /// The scalar, if it takes one: its number among those of the kernel.
+        /// The index of its scalar among those of the kernel, if it takes one.
         scalar: usize,
-        /// What it is done to; stores one step.
+        /// Computes the row; stores one step.
         body: Body,
     },
 }
@@ -214,9 +214,9 @@ pub enum Head {
 /// An input or output of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProgramBuffer {
-    /// What it is made of.
+    /// Its element type.
     pub element: ElementType,
-    /// How many of them.
+    /// Number of elements.
     pub len: u32,
 }
 
@@ -229,15 +229,15 @@ impl ProgramBuffer {
 /// A kernel to be generated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// What comes first.
+    /// The computation before the tail.
     pub head: Head,
-    /// What is then computed for every element of the outputs.
+    /// The computation per output element.
     pub tail: Body,
-    /// Read, in the order of their bindings.
+    /// The inputs, in the order of their bindings.
     pub inputs: Vec<ProgramBuffer>,
-    /// Written, after the inputs.
+    /// The outputs, bound after the inputs.
     pub outputs: Vec<ProgramBuffer>,
-    /// How many scalars it takes.
+    /// Number of scalars.
     pub scalars: usize,
 }
 
@@ -254,7 +254,7 @@ impl Program {
         self.len() == 0
     }
 
-    /// Operations on floats that it does, one for each function of each element and two for each product of a sum of products.
+    /// Floating-point operations: one per function and element, and two per product of a sum of products.
     #[must_use]
     pub fn flops(&self) -> u64 {
         let len = u64::from(self.len());
@@ -271,7 +271,7 @@ impl Program {
                 let all = fold.dims.iter().fold(1_u64, |all, (length, _)| all.saturating_mul(u64::from(*length)));
                 all.saturating_mul(functions(body) + u64::from(fold.element.is_float()))
             }
-            // Passes over the row, and what each does to an element.
+            // Passes over the row, and operations per element.
             Head::Rows { f, body, .. } => {
                 let each = match f {
                     Norm::Softmax => 4,
@@ -284,7 +284,7 @@ impl Program {
         head.saturating_add(len.saturating_mul(functions(&self.tail)))
     }
 
-    /// What a step of a body comes to.
+    /// The element type of a step's result.
     #[must_use]
     pub fn element(&self, body: &Body, step: usize) -> ElementType {
         match &body.steps[step] {

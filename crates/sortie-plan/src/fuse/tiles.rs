@@ -1,7 +1,8 @@
-//! Products of matrices by tiles in workgroup memory.
+//! Matrix products by tiles in workgroup memory.
 //!
-//! A workgroup of 16 × 16 computes 64 × 64 elements, 4 × 4 each, and goes along the sums in steps of 16: all load a tile of each side, wait, and add
-//! up its products. Sums are taken in the same order as without tiles. What lies past an edge is loaded as zero.
+//! A workgroup of 16 × 16 computes 64 × 64 elements, 4 × 4 each, and goes along the sums in steps of 16: all
+//! invocations load a tile of each side, wait, and add up its products. Sums are taken in the same order as without
+//! tiles. Elements past an edge are loaded as zero.
 
 use std::fmt::Write as _;
 
@@ -12,14 +13,14 @@ use super::{
     wgsl::Printer,
 };
 
-/// Rows and columns of a workgroup's part of the product.
+/// Rows and columns of the product that a workgroup computes.
 const SIDE: u32 = 64;
-/// Elements of the sums at a time.
+/// Elements of the sums per step.
 const DEPTH: u32 = 16;
 /// Invocations.
 const GROUP: u32 = 256;
 
-/// Whether a product fills its tiles, and its sums are not longer than a software driver may loop.
+/// Whether a product fills its tiles, and its sums are within the loop limit of a software driver.
 pub(super) fn suit(of: &Product) -> bool {
     of.m >= SIDE && of.n >= SIDE && (1..=32_768).contains(&of.k)
 }
@@ -42,7 +43,7 @@ pub(super) fn product(program: &Program, of: &Product) -> KernelSource {
         let _ = writeln!(text, "    var sum{row} = vec4<f32>();");
     }
     let _ = writeln!(text, "    for (var k = 0u; k < p.k; k += {DEPTH}u) {{");
-    // Neighbours load what lies side by side in memory.
+    // Neighbouring invocations load neighbouring memory.
     let _ = writeln!(text, "        for (var at = l; at < {size}u; at += {GROUP}u) {{");
     let (row, step, index) = match transposed[0] {
         false => {

@@ -1,9 +1,9 @@
-//! Values that are read where others lie: permuted, sliced, stretched, or starting where no kernel can be bound.
+//! Views: values that are read from the memory of others, permuted, sliced, broadcast, or at an unaligned start.
 
 use super::{graph::Graph, program::Indexing};
 use crate::{MatmulKernel, RANK, Shape, TensorKind, TensorOp, TensorRef};
 
-/// A value that is seen through strides.
+/// A value that is read through strides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     pub(super) base: TensorRef,
@@ -12,7 +12,7 @@ pub(super) struct View {
 }
 
 impl Graph<'_> {
-    /// How a node's output is seen in what it was made of.
+    /// A node's output as a view of its input.
     pub(super) fn view(&self, op: &TensorOp) -> View {
         let input = &op.inputs[0];
         let from = self.seen(input).unwrap_or(View { base: *input, offset: 0, strides: input.shape.strides() });
@@ -39,7 +39,7 @@ impl Graph<'_> {
         View { base: from.base, offset, strides }
     }
 
-    /// An input that is a view, in its own shape, or in any if its elements lie side by side.
+    /// An input that is a view, in its own shape, or in any shape if its elements are contiguous.
     pub(super) fn seen(&self, input: &TensorRef) -> Option<View> {
         let Some(node) = self.maker.get(&input.slot).copied() else { return self.unaligned(input) };
         let view = self.views[node].filter(|_| self.caps.fuse || self.group_of[node].is_none())?;
@@ -50,7 +50,7 @@ impl Graph<'_> {
         }
     }
 
-    /// What starts where no kernel can be bound is seen from the last place before it where one can.
+    /// A tensor whose start cannot be bound is read from the last bindable offset before it.
     fn unaligned(&self, input: &TensorRef) -> Option<View> {
         let skipped = input.start % u64::from(self.caps.params_align.max(1));
         if skipped == 0 {
@@ -62,7 +62,7 @@ impl Graph<'_> {
         Some(View { base, offset, strides: input.shape.strides() })
     }
 
-    /// The memory that an input is read from, and where in it.
+    /// The memory that an input is read from, and its indexing.
     pub(super) fn source(&self, input: &TensorRef, from: &Shape) -> (TensorRef, Indexing) {
         match self.seen(input) {
             Some(view) => (view.base, Indexing::new(from, &input.shape, &view.strides, view.offset)),
@@ -70,7 +70,8 @@ impl Graph<'_> {
         }
     }
 
-    /// The memory that a node reads: what a view sees, or the view's own where the node cannot read through strides.
+    /// The memory that a node reads: the base of a view, or the view's own memory if the node cannot read through
+    /// strides.
     pub(super) fn memory(&self, op: &TensorOp, side: usize) -> TensorRef {
         let input = &op.inputs[side];
         match (op.kind, self.seen(input)) {
@@ -81,19 +82,20 @@ impl Graph<'_> {
         }
     }
 
-    /// The memory that a product reads a side from that is a view, and whether it is transposed; `None` when the view needs memory of its own.
+    /// The memory of a product's side that is a view, and whether it is transposed; `None` if the view needs its own
+    /// memory.
     pub(super) fn multiplied(&self, op: &TensorOp, side: usize) -> Option<(TensorRef, bool)> {
         let TensorKind::Matmul { .. } = op.kind else { return None };
         let input = &op.inputs[side];
         let view = self.seen(input)?;
         let swapped = transposed(&view, &input.shape)?;
-        // Wide blocks are for sides that lie straight: next to a large product a copy is nothing.
+        // Wide blocks need sides that are not transposed: next to a large product a copy costs little.
         let copied = swapped && self.caps.product == MatmulKernel::Wide && !self.caps.native_programs && is_large(op);
         (!copied).then_some((view.base, swapped))
     }
 }
 
-/// Whether a product takes far longer than to copy its sides.
+/// Whether a product takes far longer than copying its sides.
 fn is_large(op: &TensorOp) -> bool {
     let [.., m, n] = *op.output.shape.dims() else { return false };
     m >= 64
@@ -101,13 +103,13 @@ fn is_large(op: &TensorOp) -> bool {
         && op.inputs.iter().take(2).all(|side| side.shape.dims().iter().rev().take(2).all(|length| *length >= 32))
 }
 
-/// Whether the elements of a view lie in memory as if they had been copied there.
+/// Whether the elements of a view are contiguous in memory.
 fn side_by_side(view: &View, shape: &Shape) -> bool {
     let lengths = shape.dims().iter().zip(view.strides.iter().zip(shape.strides()));
     lengths.into_iter().all(|(length, (stride, own))| *length == 1 || *stride == own)
 }
 
-/// Whether a view of at least two axes is contiguous but for its last two, which are or are not swapped.
+/// Whether a view of at least two axes is contiguous except for its last two, and whether these are swapped.
 fn transposed(view: &View, shape: &Shape) -> Option<bool> {
     let rank = shape.rank();
     if rank < 2 || view.offset != 0 || u64::from(view.base.shape.len()) != u64::from(shape.len()) {

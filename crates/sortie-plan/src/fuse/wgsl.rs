@@ -1,31 +1,31 @@
-//! Bodies as WGSL: one `let` for each step.
+//! Bodies as WGSL: one `let` per step.
 
 use std::fmt::Write as _;
 
 use super::program::{Body, Expr, Indexing, Program};
 use crate::{ElementType, Function};
 
-/// Prints the parts that all kernels have in common.
+/// Prints the parts that all kernels share.
 pub(super) struct Printer<'a> {
     pub(super) program: &'a Program,
     /// Neighbouring elements that one invocation computes at a time.
     pub(super) width: u32,
-    /// Elements that each input is bound by: 1, or more at a time.
+    /// Elements per binding element of each input: 1, or more for vectors.
     by: Vec<u32>,
-    /// Functions that are called, in the order they are first.
+    /// Helper functions, in the order of their first call.
     helpers: Vec<String>,
 }
 
-/// What a body's indices are called.
+/// The names of a body's indices.
 #[derive(Clone, Copy)]
 pub(super) struct NameTable<'a> {
     /// The item: `width` elements.
     pub(super) item: &'a str,
     /// Its first element.
     pub(super) first: &'a str,
-    /// Put before the number of a step.
+    /// Prefix of the steps' names.
     pub(super) step: &'a str,
-    /// What the head computed.
+    /// The result of the head.
     pub(super) head: &'a str,
 }
 
@@ -48,12 +48,12 @@ impl<'a> Printer<'a> {
         Self { program, width, by: by.collect(), helpers: Vec::new() }
     }
 
-    /// An input that the kernel reads by itself, one element at a time.
+    /// Marks an input that the kernel itself reads one element at a time.
     pub(super) fn narrow(&mut self, input: usize) {
         self.by[input] = 1;
     }
 
-    /// An input that the kernel reads by itself, four elements at a time.
+    /// Marks an input that the kernel itself reads four elements at a time.
     pub(super) fn widen(&mut self, input: usize) {
         self.by[input] = 4;
     }
@@ -70,7 +70,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The bindings; outputs are vectors where `stores` says so.
+    /// The bindings; `stores` gives the width of each output.
     pub(super) fn bindings(&self, stores: impl Fn(usize) -> u32) -> String {
         let mut text = String::new();
         let inputs = self.program.inputs.iter().enumerate();
@@ -85,19 +85,19 @@ impl<'a> Printer<'a> {
         text
     }
 
-    /// Functions that the steps printed so far call.
+    /// The helper functions that the steps printed so far call.
     pub(super) fn helpers(&self) -> String {
         self.helpers.concat()
     }
 
-    /// All steps of a body, indented. Returns the name of each.
+    /// Prints all steps of a body, indented. Returns the name of each.
     pub(super) fn steps(&mut self, body: &Body, names: NameTable<'_>, indent: &str, text: &mut String) -> Vec<String> {
         let mut known = vec![String::new(); body.steps.len()];
         self.some_steps(body, |_| true, names, indent, text, &mut known);
         known
     }
 
-    /// Some steps of a body, indented; what they need is known already.
+    /// Prints some steps of a body, indented; their arguments are already known.
     pub(super) fn some_steps(
         &mut self,
         body: &Body,
@@ -224,7 +224,7 @@ impl<'a> Printer<'a> {
             (Function::Cos, [x]) => format!("cos({x})"),
             (Function::Tanh, [x]) => self.call("tanh_", x),
             (Function::Sigmoid, [x]) => format!("1.0 / (1.0 + exp(-{x}))"),
-            // What is not a number stays so.
+            // NaN stays NaN.
             (Function::Relu, [x]) => format!("select({x}, {ty}(0), {x} < {ty}(0))"),
             (Function::Swish, [x]) => format!("{x} / (1.0 + exp(-{x}))"),
             (Function::Gelu, [x]) => self.call("gelu", x),
@@ -241,7 +241,7 @@ impl<'a> Printer<'a> {
             (Function::Pow, [a, b]) => self.call("pow_", &format!("{a}, {b}")),
             (Function::Minimum, [a, b]) if !of.is_float() => format!("min({a}, {b})"),
             (Function::Maximum, [a, b]) if !of.is_float() => format!("max({a}, {b})"),
-            // A sum is not a number when one of its terms is not.
+            // A sum is NaN if one of its terms is.
             (Function::Minimum, [a, b]) => format!("select(select({a} + {b}, {b}, {b} <= {a}), {a}, {a} < {b})"),
             (Function::Maximum, [a, b]) => format!("select(select({a} + {b}, {b}, {b} >= {a}), {a}, {a} > {b})"),
             (Function::Equal, [a, b]) => truth(format!("{a} == {b}")),
@@ -260,7 +260,7 @@ impl<'a> Printer<'a> {
         if to == ElementType::F16 { format!("quantizeToF16({value})") } else { value }
     }
 
-    /// A call of a function that WGSL does not have.
+    /// A call of a helper function.
     pub(super) fn call(&mut self, name: &str, args: &str) -> String {
         for needed in needs(name) {
             let text = helper(needed, &register(ElementType::F32, self.width));
@@ -309,16 +309,16 @@ pub(super) fn index(at: &Indexing, e: &str) -> String {
     terms.join(" + ")
 }
 
-/// What an element is in memory, `width` at a time.
+/// The type of an element in memory, `width` at a time.
 pub(super) fn memory(element: ElementType, width: u32) -> String {
     match element {
-        // Two to a word.
+        // Two per word.
         ElementType::F16 => "u32".into(),
         element => register(element, width),
     }
 }
 
-/// What it is in a register.
+/// Its type in a register.
 pub(super) fn register(element: ElementType, width: u32) -> String {
     let scalar = match element {
         ElementType::F32 | ElementType::F16 => "f32",
@@ -328,7 +328,7 @@ pub(super) fn register(element: ElementType, width: u32) -> String {
     if width == 1 { scalar.into() } else { format!("vec{width}<{scalar}>") }
 }
 
-/// A function and those that it calls, these first.
+/// A function and the functions it calls, these first.
 fn needs(name: &str) -> Vec<&str> {
     match name {
         "gelu" => vec!["erf", "gelu"],
@@ -337,10 +337,10 @@ fn needs(name: &str) -> Vec<&str> {
     }
 }
 
-/// Functions that WGSL does not have, or whose drivers do not agree on the ends.
+/// Functions that WGSL does not have, or on whose limits drivers disagree.
 fn helper(name: &str, ty: &str) -> String {
     let text = match name {
-        // Some drivers divide exponentials, which overflow. `clamp` may lose what is not a number; comparisons do not.
+        // Some drivers divide exponentials, which overflow. `clamp` may lose NaN; comparisons do not.
         "tanh_" => {
             "fn tanh_(x: T) -> T {\n    return tanh(select(select(x, T(15.0), x > T(15.0)), T(-15.0), x < T(-15.0)));\n}\n"
         }
@@ -367,7 +367,7 @@ fn helper(name: &str, ty: &str) -> String {
         "gelu_tanh" => {
             "fn gelu_tanh(x: T) -> T {\n    return 0.5 * x * (1.0 + tanh_(0.7978845608028654 * (x + 0.044715 * x * x * x)));\n}\n"
         }
-        // A negative base has powers that are whole numbers.
+        // A negative base needs a whole exponent.
         "pow_" => {
             "fn pow_(x: T, y: T) -> T {
     let size = select(pow(abs(x), y), T(1.0), y == T(0.0));

@@ -1,10 +1,10 @@
-//! Who touched which bytes last: the memory of read-after-write, write-after-read and write-after-write.
+//! The last accesses of each byte range, to find read-after-write, write-after-read and write-after-write hazards.
 //!
-//! For each slot a map from byte offsets holds the greatest label that wrote a stretch of bytes and the greatest
-//! that read it since. Labels stand for the ops themselves (see [`crate::label`]), so a stretch has constant size
-//! however many ops touched it. Neighbours that are equal become one stretch, and an access that covers many leaves
-//! one, so the work per access stays small whether a buffer is cut into thousands of slices or read whole a thousand
-//! times. Most slots are only ever touched as a whole: until another range comes, one stretch is kept without a map.
+//! For each slot a map from byte offsets holds the greatest label that wrote a range of bytes and the greatest that
+//! read it since. Labels represent the ops themselves (see [`super::label`]), so a range has constant size however many
+//! ops accessed it. Equal neighbours are merged, and an access that covers many ranges leaves one, so the work per
+//! access stays small whether a buffer is cut into thousands of slices or read whole a thousand times. Most slots are
+//! only ever accessed as a whole: until another range occurs, one range is kept without a map.
 //!
 //! Invariant: [`Tracker::latest`] returns a label at least as great as that of every recorded access in conflict.
 
@@ -14,10 +14,9 @@ use std::ops::Bound::{Excluded, Included};
 use super::label::Label;
 use crate::{Access, Mode, SlotId};
 
-/// A read over more stretches than this makes one of them. Later reads of a part then wait for the latest writer of
-/// the whole, so they may run later than they could, yet never later than in recorded order. Without a limit, a
-/// buffer whose slices are written in different waves and that is then read whole again and again would cost quadratic
-/// time.
+/// A read over more ranges than this merges them. Later reads of a part then wait for the latest writer of the whole,
+/// so they may run later than necessary, but never later than in recorded order. Without a limit, a buffer whose slices
+/// are written in different waves and that is then repeatedly read whole would cost quadratic time.
 const WIDE: usize = 16;
 
 /// The history of all slots since the last restart.
@@ -58,7 +57,7 @@ impl Tracker {
         }
     }
 
-    /// Notes that `access` happens at `label`, which is past [`Self::latest`].
+    /// Records that `access` happens at `label`, which is past [`Self::latest`].
     #[inline]
     pub(crate) fn record(&mut self, access: &Access, label: Label) {
         let history = &mut self.slots[index(access.slot)];
@@ -88,17 +87,17 @@ const fn index(slot: SlotId) -> usize {
     slot.0 as usize
 }
 
-/// What was done to one slot. A stretch begins at its key and runs to the next key; before the first key nothing was
-/// done.
+/// The accesses of one slot. A range begins at its key and ends at the next key; before the first key there was no
+/// access.
 #[derive(Debug, Clone, Default)]
 struct History {
-    /// All that was done, as long as every access was of the same range; `stretches` is empty then.
+    /// Set as long as every access had the same range; `stretches` is empty then.
     only: Option<Only>,
     stretches: BTreeMap<u64, SlotUse>,
     epoch: u32,
 }
 
-/// What was done to one range.
+/// The accesses of one range.
 #[derive(Debug, Clone, Copy)]
 struct Only {
     start: u64,
@@ -106,11 +105,11 @@ struct Only {
     touch: SlotUse,
 }
 
-/// What was done to a stretch.
+/// The last accesses of a range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct SlotUse {
     writer: Option<Label>,
-    /// Since the writer: earlier readers are before it and need no remembering.
+    /// Since the writer: earlier readers precede it and need not be stored.
     reader: Option<Label>,
 }
 
@@ -127,7 +126,7 @@ impl SlotUse {
 }
 
 impl History {
-    /// Puts the one range into the map: another one comes.
+    /// Moves the single range into the map, because another one occurs.
     #[cold]
     fn spread(&mut self) {
         if let Some(Only { start, end, touch }) = self.only.take() {
@@ -136,7 +135,7 @@ impl History {
         }
     }
 
-    /// The stretches that overlap `start..end`.
+    /// The ranges that overlap `start..end`.
     #[inline]
     fn touches(&self, start: u64, end: u64) -> impl Iterator<Item = SlotUse> {
         let within = self.stretches.range((Excluded(start), Excluded(end)));
@@ -166,13 +165,13 @@ impl History {
         }
     }
 
-    /// Makes a stretch begin at `at` without changing what is known.
+    /// Splits the range at `at`.
     fn cut(&mut self, at: u64) {
         let before = self.before(at);
         self.stretches.entry(at).or_insert(before);
     }
 
-    /// Puts one stretch where `start..end` was; a stretch begins at `end` already.
+    /// Replaces `start..end` by one range; a range already begins at `end`.
     fn replace(&mut self, start: u64, end: u64, touch: SlotUse) {
         let within = (Included(start), Excluded(end));
         while let Some((&key, _)) = self.stretches.range(within).next() {
@@ -183,7 +182,7 @@ impl History {
         self.join_at(start);
     }
 
-    /// Lets the stretch that begins at `at` be part of the one before it if they are equal.
+    /// Merges the range that begins at `at` into the one before it if they are equal.
     #[inline]
     fn join_at(&mut self, at: u64) {
         if self.stretches.get(&at) == Some(&self.before(at)) {
@@ -291,7 +290,7 @@ mod tests {
         for slice in 0..10_000 {
             tracker.record(&Access::write(SLOT, slice * 4..slice * 4 + 4), at(0));
         }
-        // The second one is the untouched rest.
+        // The second one is the unaccessed rest.
         assert_eq!(stretches(&tracker), 2);
     }
 

@@ -1,14 +1,14 @@
-//! A place in the order of one submission: a phase, and a wave within it.
+//! A position in the order of one submission: a phase, and a wave within it.
 //!
 //! Phases alternate between the lanes, so a compute phase is one compute pass and a transfer phase is one run of
-//! copies. Ops with the same label run side by side.
+//! copies. Ops with the same label run concurrently.
 //!
-//! Invariant: [`Phases::after`] never decreases when its label grows. Therefore an op that must come after many others
-//! only needs to know the greatest of their labels, which is what keeps hazard tracking free of edge lists.
+//! Invariant: [`Phases::after`] is monotonic in its label. Therefore an op that must come after many others only needs
+//! the greatest of their labels, and hazard tracking needs no edge lists.
 
 use crate::Lane;
 
-/// A place in the order; the derived comparison is the order.
+/// A position in the order, which the derived comparison gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Label {
     pub(crate) phase: u32,

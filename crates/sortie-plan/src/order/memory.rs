@@ -1,11 +1,11 @@
-//! Which scratch slots share memory, and which must be zeroed.
+//! Assigns memory to scratch slots, and finds those that must be zeroed.
 //!
-//! A slot is alive from the first wave that touches it to the last. Slots that are never alive together may take
-//! turns on one buffer, whole: every slot lies at offset 0 of its buffer.
+//! A slot is alive from the first wave that accesses it to the last. Slots that are never alive together may share one
+//! buffer; every slot is at offset 0 of its buffer.
 //!
-//! Invariant: no two slots that are touched in the same wave share a buffer, so sharing adds no hazard within a wave.
-//! And scratch reads as zero wherever it was not written: a slot whose first wave does not overwrite all of it is
-//! zeroed before that wave.
+//! Invariant: no two slots that are accessed in the same wave share a buffer, so sharing adds no hazard within a wave.
+//! Scratch reads as zero until it is written: a slot whose first wave does not overwrite all of it is zeroed before
+//! that wave.
 //!
 //! Buffers that the batch uses for the first time are zeroed at its start. Buffers that are reused later are
 //! zeroed by a dispatch, which keeps the pass open.
@@ -16,35 +16,35 @@ use std::collections::{BTreeSet, BinaryHeap};
 use super::schedule::Schedule;
 use crate::{Access, Mode, Recording, SlotId, SlotKind};
 
-/// A free buffer more than this many times too large is left for a slot that needs it: taking it would make the next
-/// large slot need a second large buffer, while a new small one costs less than half of it.
+/// A free buffer more than this many times too large is left for a slot that needs it. Otherwise the next large slot
+/// would need a second large buffer, while a new small one costs less than half of it.
 const ROOMY: u64 = 2;
 
-/// Bytes of a scratch buffer that must be zero before some wave begins.
+/// Bytes of a scratch buffer that must be zeroed before a wave begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Zeroing {
     /// The wave, as an index into [`Schedule::waves`].
     pub(crate) wave: u32,
     /// The scratch buffer to zero, from its beginning.
     pub(crate) scratch: u32,
-    /// How many bytes: the length of the slot that moves in.
+    /// Number of bytes: the length of the slot that gets the buffer.
     pub(crate) bytes: u64,
-    /// Nothing in this plan used the buffer before, so a buffer that comes zeroed needs no zeroing.
+    /// No earlier step of this plan used the buffer, so a buffer that is allocated zeroed needs no zeroing.
     pub(crate) first: bool,
 }
 
 /// Buffers for all scratch slots that are used.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// For each slot, the number of its scratch buffer; `None` for external and for unused slots.
+    /// The scratch buffer of each slot; `None` for external and for unused slots.
     pub(crate) placement: Vec<Option<u32>>,
     /// Bytes of each scratch buffer.
     pub(crate) scratch: Vec<u64>,
-    /// What to zero, sorted by wave.
+    /// The zeroings, sorted by wave.
     pub(crate) zeroings: Vec<Zeroing>,
 }
 
-/// Places every scratch slot; without `reuse` each has a buffer of its own.
+/// Places every scratch slot; without `reuse` each gets its own buffer.
 pub(crate) fn place(recording: &Recording, schedule: &Schedule, reuse: bool) -> Memory {
     let mut pool = Pool::default();
     let mut placement = vec![None; recording.slots.len()];
@@ -64,7 +64,7 @@ pub(crate) fn place(recording: &Recording, schedule: &Schedule, reuse: bool) -> 
     Memory { placement, scratch: pool.bytes, zeroings }
 }
 
-/// When a slot is needed, and how its first wave treats what was there before.
+/// The waves in which a slot is used, and whether its previous content is visible in the first.
 struct Life {
     slot: SlotId,
     first: u32,
@@ -89,7 +89,7 @@ impl Life {
     }
 }
 
-/// The lives of all scratch slots that are used, by first wave.
+/// The lives of all used scratch slots, by first wave.
 fn lives(recording: &Recording, schedule: &Schedule) -> Vec<Life> {
     let mut lives = Vec::new();
     let mut life_of: Vec<Option<usize>> = vec![None; recording.slots.len()];
@@ -155,8 +155,8 @@ impl Pool {
         (id, found.is_none())
     }
 
-    /// The smallest free buffer with room, unless far too large; else the largest one without, which is enlarged for
-    /// less than a new one costs.
+    /// The smallest free buffer that is large enough, unless far too large; else the largest one that is too small,
+    /// which is enlarged for less than a new one costs.
     fn best_fit(&self, bytes: u64) -> Option<(u64, u32)> {
         let split = (bytes, 0);
         let roomy = bytes.saturating_mul(ROOMY);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn free_buffers_are_fitted_enlarged_or_left_alone() {
-        // Sizes of slots alive one after the other, and of the buffers they come to lie on.
+        // Sizes of slots alive one after the other, and of their buffers.
         let table: [(&[u64], &[u64]); 5] = [
             (&[64, 64], &[64]),
             (&[64, 32], &[64]),

@@ -1,4 +1,4 @@
-//! Which operation runs when, side by side with what, and which scratch slots share memory.
+//! The order of the operations, their waves, and the memory of scratch slots.
 //!
 //! Every op gets a label: a phase and a wave within it. Phases alternate between compute (inside a pass) and transfer
 //! (on the encoder), so fewer phases mean fewer passes. An op comes after everything it conflicts with: one wave later

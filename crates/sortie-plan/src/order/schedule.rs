@@ -1,8 +1,8 @@
-//! In which order the operations run: waves of ops side by side, grouped so that compute passes are few.
+//! Orders the operations: waves of concurrent ops, grouped so that there are few compute passes.
 //!
-//! Every op gets the smallest label that puts it after all it conflicts with, so copies gather in as few phases as
-//! the data allows and a pass is left open as long as possible. Nothing crosses a split, so each section is
-//! labelled on its own, once for either lane beginning, and the better result is kept.
+//! Every op gets the smallest label that puts it after all ops it conflicts with, so copies gather in as few phases as
+//! the data allows and a pass stays open as long as possible. Nothing crosses a split, so each section is labelled on
+//! its own, once for each lane as the first, and the better result is kept.
 //!
 //! Invariant: two ops in conflict keep their recorded order and never share a wave; neither do two ops with a barrier
 //! or split between them.
@@ -11,7 +11,7 @@ use super::hazard::Tracker;
 use super::label::{Label, Phases};
 use crate::{Lane, OpKind, Recording, Span};
 
-/// Operations that may run side by side: none of them conflicts with another.
+/// Operations that may run concurrently: none of them conflicts with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Wave {
     /// The lane of all its operations.
@@ -20,20 +20,20 @@ pub(crate) struct Wave {
     pub(crate) ops: Span,
 }
 
-/// The operations in execution order, cut into waves and these into sections.
+/// The operations in execution order, divided into waves and sections of waves.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    /// Op numbers. Fences have done their work and do not appear, nor do ops with nothing to do.
+    /// Op numbers. Fences are resolved and do not appear, nor do ops with nothing to do.
     pub(crate) order: Vec<u32>,
-    /// Consecutive runs of `order`, covering it.
+    /// Consecutive ranges of `order`, covering it.
     pub(crate) waves: Vec<Wave>,
-    /// Consecutive runs of `waves`, covering them: one for each stretch between splits that holds any work.
+    /// Consecutive ranges of `waves`, covering them: one for each part between splits that has any work.
     pub(crate) sections: Vec<Span>,
 }
 
-/// Orders a recording; without `reorder` the recorded order stays, and waves are runs of neighbours.
+/// Orders a recording. Without `reorder` the recorded order is kept, and waves are runs of neighbours.
 pub(crate) fn order(recording: &Recording, reorder: bool) -> Schedule {
-    // An op with nothing to do is ordered after nothing, and overwrites nothing.
+    // An op with nothing to do has no order, and overwrites nothing.
     let numbers: Vec<u32> =
         (0..).zip(&recording.ops).filter(|(_, op)| op.is_fence() || !op.is_empty()).map(|(number, _)| number).collect();
     let mut schedule = Schedule::default();
@@ -52,7 +52,7 @@ pub(crate) fn order(recording: &Recording, reorder: bool) -> Schedule {
     schedule
 }
 
-/// The lanes worth beginning with.
+/// The lanes worth trying first.
 fn beginnings(recording: &Recording, stretch: &[u32]) -> &'static [Lane] {
     let has = |lane| {
         let mut ops = stretch.iter().map(|op| &recording.ops[*op as usize]);

@@ -1,28 +1,28 @@
-//! What an operation does to a byte range of a slot: all that the planner knows of its effects.
+//! The access of an operation to a byte range of a slot. The planner knows no other effects.
 //!
-//! Invariant: an access is not empty (`start < end`) and lies within its slot.
+//! Invariant: an access is not empty (`start < end`) and within its slot.
 
 use std::ops::Range;
 
 use crate::SlotId;
 
-/// How a range is touched.
+/// The mode of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Bytes are read, none is changed.
     Read,
     /// Every byte of the range is overwritten, none is read.
     Write,
-    /// Bytes may be read, and some may be left as they were.
+    /// Bytes may be read, and some may be left unchanged.
     ReadWrite,
 }
 
-/// One touch of one byte range.
+/// An access to one byte range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// The memory touched.
+    /// The accessed memory.
     pub slot: SlotId,
-    /// How it is touched.
+    /// The mode.
     pub mode: Mode,
     /// First byte.
     pub start: u64,
@@ -31,7 +31,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// A touch of `bytes`.
+    /// An access to `bytes`.
     #[must_use]
     #[inline]
     pub const fn new(slot: SlotId, mode: Mode, bytes: Range<u64>) -> Self {
@@ -59,7 +59,8 @@ impl Access {
         Self::new(slot, Mode::ReadWrite, bytes)
     }
 
-    /// Whether swapping two operations with these accesses could show: they overlap and one of them is no read.
+    /// Whether swapping two operations with these accesses could change the result: they overlap and at least one is
+    /// not a read.
     #[must_use]
     pub fn conflicts(&self, other: &Self) -> bool {
         self.slot == other.slot

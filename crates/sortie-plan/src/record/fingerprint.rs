@@ -1,9 +1,9 @@
-//! A number that equal recordings share, kept up to date while recording.
+//! A hash that equal recordings share, updated while recording.
 //!
-//! A batch that was planned before is found by its fingerprint, so each operation pays for hashing whether or not that
-//! ever helps: a few multiplications, most of them independent of one another. Invariant: a fingerprint depends on
-//! the recorded lists only, not on when each entry was appended. Equal fingerprints are a hint: whoever uses one
-//! confirms it with [`Recording::same_as`](crate::Recording::same_as).
+//! A batch that was planned before is found by its fingerprint, so each operation pays for hashing whether or not the
+//! plan is cached: a few multiplications, most of them independent of one another. Invariant: a fingerprint depends on
+//! the recorded lists only, not on when each entry was appended. Equal fingerprints are a hint: the caller confirms it
+//! with [`Recording::same_as`](crate::Recording::same_as).
 
 use std::hash::{Hash as _, Hasher};
 
@@ -33,9 +33,9 @@ impl Hashes {
         self.mix(op, 0, kernel.0, groups, immediates, Span::EMPTY, hidden_immediates);
     }
 
-    /// Apart, so that the most frequent kind is hashed without a look at the others.
+    /// Separate, so that the most frequent kind is hashed without checking the others.
     fn other_op(&mut self, op: &Op) {
-        // Words that hold nothing are 0: a tag tells the kinds apart.
+        // Unused words are 0: a tag distinguishes the kinds.
         let nothing = Span::EMPTY;
         match op.kind {
             OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } => {
@@ -70,7 +70,7 @@ impl Hashes {
 
     #[inline]
     pub(crate) fn access(&mut self, access: &Access) {
-        // Slots and modes share words with byte offsets, high up where offsets below 1 TiB have no bits.
+        // Slots and modes share words with byte offsets, in high bits that offsets below 1 TiB do not use.
         self.accesses
             .add(access.start ^ u64::from(access.slot.0).rotate_left(40), access.end ^ (access.mode as u64) << 62);
     }
@@ -113,7 +113,7 @@ impl Hashes {
 struct Mix(u64);
 
 impl Default for Mix {
-    /// Not zero: a product with zero would swallow the first pair.
+    /// Not zero: a product with zero would discard the first pair.
     fn default() -> Self {
         Self(KEYS[5])
     }
@@ -126,7 +126,7 @@ impl Mix {
     }
 }
 
-/// What a derived `Hash` hands over, mixed.
+/// The words of a derived `Hash`, mixed.
 struct Words(Mix);
 
 impl Hasher for Words {
@@ -151,8 +151,8 @@ impl Hasher for Words {
     }
 }
 
-/// Odd numbers with about half their bits set, so that zeros and small values multiply to something well spread:
-/// the fractions of the square roots of 3, 5, 7, 11, 13 and 17.
+/// Odd numbers with about half their bits set, so that products of zeros and small values are well spread: the
+/// fractions of the square roots of 3, 5, 7, 11, 13 and 17.
 const KEYS: [u64; 6] = [
     0xbb67_ae85_84ca_a73b,
     0x3c6e_f372_fe94_f82b,
@@ -188,7 +188,7 @@ mod tests {
 
     const ACCESS: Access = Access { slot: SlotId(0), mode: Mode::Read, start: 0, end: 0 };
 
-    /// An op whose 32-bit fields are these words, as far as its kind has them: 2 of accesses, then those of the kind.
+    /// An op with these words as its 32-bit fields, as far as its kind has them: 2 of accesses, then those of the kind.
     fn op(kind: usize, words: [u32; 10]) -> Op {
         let [start, len, a, b, c, d, e, f, g, h] = words;
         let first = Span { start: a, len: b };
@@ -258,7 +258,7 @@ mod tests {
     fn every_mode_slot_and_bound_of_an_access_counts() {
         let mut accesses = vec![ACCESS];
         accesses.extend([Mode::Write, Mode::ReadWrite].map(|mode| Access { mode, ..ACCESS }));
-        // Past 16 million slots or 1 TiB the words overlap; the full compare still tells such recordings apart.
+        // Beyond 16 million slots or 1 TiB the words overlap; the full compare still distinguishes those recordings.
         accesses.extend((0..24).map(|bit| Access { slot: SlotId(1 << bit), ..ACCESS }));
         accesses.extend((0..40).map(|bit| Access { start: 1 << bit, ..ACCESS }));
         accesses.extend((0..40).map(|bit| Access { end: 1 << bit, ..ACCESS }));

@@ -1,4 +1,4 @@
-//! A recording: operations, and what they refer to, as flat lists of plain data.
+//! A recording: operations and their operands, as flat lists of plain data.
 
 mod access;
 mod fingerprint;

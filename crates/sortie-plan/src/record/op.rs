@@ -1,7 +1,7 @@
 //! One recorded operation as plain data.
 //!
-//! An op refers to everything of variable length by [`Span`], so that recording it appends to lists and allocates
-//! nothing of its own. Invariant: two equal ops in equal recordings ask for the same work.
+//! An op refers to all variable-length data by [`Span`], so that recording it appends to lists and allocates nothing of
+//! its own. Invariant: two equal ops in equal recordings mean the same work.
 
 use crate::Span;
 
@@ -23,23 +23,25 @@ pub enum Lane {
     Transfer,
 }
 
-/// How many workgroups a dispatch has.
+/// The workgroups of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Grid {
     /// Within the device's limit.
     Direct([u32; 3]),
-    /// Over the device's limit, or a part of a [divided](crate::divide) dispatch: run by the kernel's wrapped entry point.
+    /// Over the device's limit, or a part of a [divided](crate::divide) dispatch: run by the kernel's wrapped entry
+    /// point.
     Wrapped {
         /// The grid that the kernel sees.
         groups: [u32; 3],
-        /// Which of its workgroups run, counted along the first axis, then the second, then the third; empty: all of them.
+        /// The workgroups of it that run, counted along the first axis, then the second, then the third; empty: all of
+        /// them.
         share: Span,
     },
-    /// Read from the last access of the op, 12 bytes that are only read.
+    /// Read from the last access of the op, 12 bytes with mode `Read`.
     Indirect,
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OpKind {
     /// Runs a kernel. Its accesses are the kernel's bindings in order, then that of an indirect grid.
@@ -50,10 +52,10 @@ pub enum OpKind {
         grid: Grid,
         /// Its immediates, in the caller's arena of immediates.
         immediates: Span,
-        /// Bytes of the hidden parameter block that carries the immediates, on a device without immediates; else 0.
+        /// Bytes of the hidden parameter block with the immediates, on a device without immediates; else 0.
         hidden_immediates: u32,
     },
-    /// A tensor operation. Touches nothing until it is [lowered](crate::fuse::lower).
+    /// A tensor operation. Accesses nothing until it is [lowered](crate::fuse::lower).
     Tensor {
         /// The operation.
         tensor: TensorIndex,
@@ -67,22 +69,22 @@ pub enum OpKind {
     Fill {
         /// The pattern, in the caller's arena of immediates; empty: zeros.
         pattern: Span,
-        /// As for a dispatch, of the kernel that writes the pattern.
+        /// As for a dispatch, for the kernel that writes the pattern.
         hidden_immediates: u32,
     },
-    /// Puts the caller's data into its access.
+    /// Writes the caller's data to its access.
     Write {
         /// The data, in the caller's arena of writes.
         data: Span,
     },
-    /// Brings the data of its access back to the caller.
+    /// Reads the data of its access back to the caller.
     Read {
-        /// Where the data goes, in what the caller reads back.
+        /// The destination within the caller's readback.
         to: Span,
     },
-    /// A fence: everything recorded later runs after everything recorded earlier. Touches nothing itself.
+    /// A fence: everything recorded later runs after everything recorded earlier. Accesses nothing itself.
     Barrier,
-    /// A submission boundary. Touches nothing itself.
+    /// A submission boundary. Accesses nothing itself.
     Split,
 }
 
@@ -90,14 +92,14 @@ pub enum OpKind {
 #[derive(Debug, Clone, Copy, Eq, Hash)]
 #[expect(clippy::derived_hash_with_manual_eq, reason = "equal in the same cases as derived")]
 pub struct Op {
-    /// What it does.
+    /// Its kind.
     pub kind: OpKind,
-    /// What it touches, in [`Recording::accesses`](crate::Recording::accesses).
+    /// Its accesses, in [`Recording::accesses`](crate::Recording::accesses).
     pub accesses: Span,
 }
 
 impl PartialEq for Op {
-    /// As derived, with the most frequent kind first: known batches are compared op by op.
+    /// As derived, with the most frequent kind first: cached batches are compared op by op.
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         if let (
@@ -126,7 +128,7 @@ impl PartialEq for Op {
 }
 
 impl Op {
-    /// A fence or another op that touches nothing.
+    /// A fence or another op without accesses.
     #[must_use]
     pub const fn bare(kind: OpKind) -> Self {
         Self { kind, accesses: Span::EMPTY }
@@ -155,7 +157,7 @@ impl Op {
         matches!(self.kind, OpKind::Barrier | OpKind::Split)
     }
 
-    /// Whether there is nothing to do: no workgroups, or no bytes.
+    /// Whether it has nothing to do: no workgroups, or no bytes.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
@@ -168,7 +170,7 @@ impl Op {
         }
     }
 
-    /// Its bytes in the caller's arena of immediates; empty where it has none.
+    /// Its bytes in the caller's arena of immediates; empty if it has none.
     #[must_use]
     #[inline]
     pub const fn immediates(&self) -> Span {

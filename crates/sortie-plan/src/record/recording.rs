@@ -1,4 +1,4 @@
-//! Everything one batch asked for, as flat lists.
+//! The operations of one batch, as flat lists.
 //!
 //! Recording is the hot path: each call appends to a list and mixes the entry into the fingerprint. The lists are
 //! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards.
@@ -6,32 +6,32 @@
 use super::fingerprint::Hashes;
 use crate::{Access, Fingerprint, KernelIndex, Op, SlotId, SlotInfo, TensorIndex, TensorOp};
 
-/// A list of operations with what they refer to.
+/// A list of operations with their operands.
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
-    /// The operations in the order they were asked for.
+    /// The operations in recorded order.
     pub ops: Vec<Op>,
-    /// What the operations touch; each op has a [`Span`](crate::Span) of them.
+    /// The accesses of the operations; each op has a [`Span`](crate::Span) of them.
     pub accesses: Vec<Access>,
-    /// The memory they touch, numbered by first use.
+    /// The slots they access, numbered by first use.
     pub slots: Vec<SlotInfo>,
-    /// The tensor operations among the operations.
+    /// The tensor operations among the ops.
     pub tensors: Vec<TensorOp>,
-    /// Ids of the kernels used, as the caller numbers kernels everywhere.
+    /// Ids of the kernels used, as assigned by the caller.
     pub kernels: Vec<u64>,
-    /// What each run of a replay brings; empty for a batch.
+    /// The inputs of each run of a replay; empty for a batch.
     pub inputs: Ports,
-    /// What each run of a replay may read; empty for a batch.
+    /// The outputs of each run of a replay; empty for a batch.
     pub outputs: Ports,
     hashes: Hashes,
 }
 
-/// Memory that a replay keeps, filled or read by each run.
+/// Memory of a replay that each run fills or reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Port {
     /// The memory.
     pub slot: SlotId,
-    /// Where its data lies among that of all ports of its list.
+    /// Start of its data within that of all ports of its list.
     pub start: u64,
     /// Bytes of its data, a multiple of 4.
     pub bytes: u64,
@@ -44,7 +44,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Appends a port and returns where its data lies.
+    /// Appends a port and returns it, with the start of its data.
     fn push(&mut self, slot: SlotId, bytes: u64) -> Port {
         // Mapped ranges start at multiples of 8.
         let port = Port { slot, start: self.bytes().next_multiple_of(8), bytes: bytes.next_multiple_of(4) };
@@ -74,14 +74,14 @@ impl Recording {
         Self::default()
     }
 
-    /// Appends an operation whose accesses, slots and kernel are there already.
+    /// Appends an operation whose accesses, slots and kernel were already appended.
     #[inline]
     pub fn push_op(&mut self, op: Op) {
         self.hashes.op(&op);
         self.ops.push(op);
     }
 
-    /// Appends an access for the op to come.
+    /// Appends an access of the next op.
     #[inline]
     pub fn push_access(&mut self, access: Access) {
         debug_assert!(access.start < access.end, "empty access: {access:?}");
@@ -89,7 +89,7 @@ impl Recording {
         self.accesses.push(access);
     }
 
-    /// Appends a slot and numbers it.
+    /// Appends a slot and returns its number.
     #[inline]
     pub fn push_slot(&mut self, slot: SlotInfo) -> SlotId {
         let id = SlotId(next_index(&self.slots));
@@ -98,7 +98,7 @@ impl Recording {
         id
     }
 
-    /// Appends a tensor operation for the op to come.
+    /// Appends a tensor operation of the next op.
     pub fn push_tensor(&mut self, tensor: TensorOp) -> TensorIndex {
         let index = TensorIndex(next_index(&self.tensors));
         self.hashes.tensor(&tensor);
@@ -115,28 +115,30 @@ impl Recording {
         index
     }
 
-    /// Appends an input of a replay: `bytes` of data for a slot. Returns where the data lies among that of all inputs.
+    /// Appends an input of a replay: `bytes` of data for a slot. Returns the start of the data within that of all
+    /// inputs.
     pub fn push_input(&mut self, slot: SlotId, bytes: u64) -> u64 {
         let port = self.inputs.push(slot, bytes);
         self.hashes.input(&port);
         port.start
     }
 
-    /// Appends an output of a replay: `bytes` of data from a slot. Returns where the data lies among that of all outputs.
+    /// Appends an output of a replay: `bytes` of data from a slot. Returns the start of the data within that of all
+    /// outputs.
     pub fn push_output(&mut self, slot: SlotId, bytes: u64) -> u64 {
         let port = self.outputs.push(slot, bytes);
         self.hashes.output(&port);
         port.start
     }
 
-    /// What `op`, one of this recording's, touches.
+    /// The accesses of `op`, one of this recording's.
     #[must_use]
     #[inline]
     pub fn accesses_of(&self, op: &Op) -> &[Access] {
         &self.accesses[op.accesses.range()]
     }
 
-    /// Bytes that the lists take.
+    /// Bytes of memory that the lists take.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&self.ops[..])
@@ -148,7 +150,7 @@ impl Recording {
             + size_of_val(&self.outputs[..])
     }
 
-    /// Forgets everything but keeps the memory for the next recording.
+    /// Removes everything but keeps the memory for the next recording.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.accesses.clear();
@@ -160,14 +162,14 @@ impl Recording {
         self.hashes = Hashes::default();
     }
 
-    /// The hash that every recording equal to this one has too.
+    /// The hash that every equal recording shares.
     #[must_use]
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {
         self.hashes.finish()
     }
 
-    /// Whether both ask for the same work, entry by entry: a plan of one is a plan of the other.
+    /// Whether both mean the same work, entry by entry: a plan of one is a plan of the other.
     #[must_use]
     pub fn same_as(&self, other: &Self) -> bool {
         let lengths = |recording: &Self| {

@@ -1,6 +1,6 @@
-//! A run of consecutive entries in a list that is named by the field holding the span.
+//! A range of consecutive entries in a list. The field that holds the span names the list.
 //!
-//! Two `u32`s instead of a `Range<usize>`: operations are hashed and compared in bulk, so their size is paid for.
+//! Two `u32`s instead of a `Range<usize>`: operations are hashed and compared in bulk, so their size matters.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ impl Span {
     ///
     /// # Panics
     ///
-    /// When the range reaches past `u32::MAX`: no list of a recording or plan is that long.
+    /// If the range exceeds `u32::MAX`: no list of a recording or plan is that long.
     #[must_use]
     #[inline]
     pub fn new(range: Range<usize>) -> Self {

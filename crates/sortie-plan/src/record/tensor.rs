@@ -1,31 +1,31 @@
-//! Tensor operations as plain data: what is computed from what, over which shapes.
+//! Tensor operations as plain data: kinds, inputs, outputs and shapes.
 //!
-//! A [`TensorRef`] is a tensor in memory, its elements in row-major order without gaps. An operation makes a new value out of up to three others, so a
-//! recording of tensor operations is a graph in the order it was written. Invariant: every output has a slot of its own, which no other
-//! operation of the recording writes.
+//! A [`TensorRef`] is a tensor in memory, its elements in row-major order without gaps. An operation makes a new value
+//! out of up to three others, so a recording of tensor operations is a graph in recorded order. Invariant: every output
+//! has a slot of its own, which no other operation of the recording writes.
 
 use std::fmt::{self, Write};
 
 use crate::SlotId;
 
-/// Most dimensions of a shape.
+/// Maximum dimensions of a shape.
 pub const RANK: usize = 6;
 
-/// What a tensor is made of.
+/// The element type of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
     /// 32-bit floats.
     F32,
-    /// 16-bit floats: kept in two bytes, computed with in four, rounded after every operation.
+    /// 16-bit floats: stored in two bytes, computed in four, rounded after every operation.
     F16,
-    /// 32-bit unsigned integers; also truth, as 0 and 1.
+    /// 32-bit unsigned integers; also booleans, as 0 and 1.
     U32,
     /// 32-bit signed integers.
     I32,
 }
 
 impl ElementType {
-    /// Bytes of one.
+    /// Bytes of one element.
     #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
@@ -60,7 +60,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// `None` when there are more than [`RANK`] dimensions, or when a length or their product is over 2³² − 1.
+    /// `None` if there are more than [`RANK`] dimensions, or if a length or their product exceeds 2³² − 1.
     #[must_use]
     pub fn new(dims: &[usize]) -> Option<Self> {
         if dims.len() > RANK {
@@ -71,11 +71,11 @@ impl Shape {
             *to = u32::try_from(*from).ok()?;
         }
         let len = shape.dims().iter().try_fold(1_u32, |len, dim| len.checked_mul(*dim));
-        // A dimension of 0 makes the whole empty, however large the others are.
+        // A dimension of 0 makes the tensor empty, however large the others are.
         (len.is_some() || dims.contains(&0)).then_some(shape)
     }
 
-    /// As [`Shape::new`], of lengths that are known to fit.
+    /// As [`Shape::new`], for lengths that are known to fit.
     pub(crate) fn of(dims: &[u32]) -> Self {
         let mut shape = Self { rank: dims.len() as u8, dims: [0; RANK] };
         shape.dims[..dims.len()].copy_from_slice(dims);
@@ -106,13 +106,14 @@ impl Shape {
         self.dims().contains(&0)
     }
 
-    /// The shape that both stretch to, as `NumPy` has it: dimensions are lined up at the inner end, and a length of 1 goes with any.
+    /// The broadcast shape of both, as in `NumPy`: dimensions are aligned at the inner end, and a length of 1 matches
+    /// any.
     #[must_use]
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
         Self::new(&self.broadcast_dims(other)?)
     }
 
-    /// Its dimensions, though they may be more elements than a shape can have.
+    /// The broadcast dimensions, which may have more elements than a shape allows.
     #[must_use]
     pub fn broadcast_dims(&self, other: &Self) -> Option<Vec<usize>> {
         let rank = self.rank().max(other.rank());
@@ -128,7 +129,7 @@ impl Shape {
         Some(dims[..rank].iter().map(|dim| *dim as usize).collect())
     }
 
-    /// How far apart neighbours of each dimension lie in memory.
+    /// The strides of each dimension, in elements.
     #[must_use]
     pub fn strides(&self) -> [u32; RANK] {
         let mut strides = [0; RANK];
@@ -153,21 +154,21 @@ impl fmt::Display for Shape {
     }
 }
 
-/// A tensor in memory, row after row without gaps.
+/// A tensor in memory, in row-major order without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorRef {
     /// The memory.
     pub slot: SlotId,
-    /// The byte of it that the tensor starts at.
+    /// The start of the tensor in it, in bytes.
     pub start: u64,
     /// Its shape.
     pub shape: Shape,
-    /// What it is made of.
+    /// Its element type.
     pub element: ElementType,
 }
 
 impl TensorRef {
-    /// Its last byte and one, rounded up to a whole word; one without elements has a word, too.
+    /// The end of the tensor in bytes, rounded up to a whole word; an empty tensor also takes a word.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.start + (u64::from(self.shape.len()) * self.element.bytes()).next_multiple_of(4).max(4)
@@ -213,14 +214,14 @@ pub enum Function {
     LessEqual,
     Greater,
     GreaterEqual,
-    /// The second where the first is not 0, else the third.
+    /// The second if the first is not 0, else the third.
     Select,
-    /// To the element type of the output.
+    /// Conversion to the element type of the output.
     Cast,
 }
 
 impl Function {
-    /// How many scalars it takes.
+    /// Number of scalars it takes.
     #[must_use]
     pub fn scalars(self) -> usize {
         match self {
@@ -231,7 +232,7 @@ impl Function {
     }
 }
 
-/// What is made of all elements along some axes.
+/// A reduction of all elements along some axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they say it themselves")]
 pub enum Reduction {
@@ -239,11 +240,11 @@ pub enum Reduction {
     Mean,
     Max,
     Min,
-    /// The index of the greatest element, the first of several, along one axis.
+    /// The index of the maximum along one axis; the first of several.
     ArgMax,
 }
 
-/// What is done to each row: all elements along the last axis.
+/// A normalization of each row: all elements along the last axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Norm {
     /// exp(x − max) ∕ Σ exp(x − max).
@@ -257,31 +258,32 @@ pub enum Norm {
 /// One tensor operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TensorKind {
-    /// Element by element; inputs stretch to the output's shape.
+    /// Elementwise; inputs are broadcast to the output's shape.
     Map(Function),
     /// Axis `axes[i]` of the input becomes axis `i`.
     Permute([u8; RANK]),
-    /// A box of the input, from these indices on.
+    /// A box of the input, starting at these indices.
     Slice([u32; RANK]),
-    /// The input stretched to the output's shape.
+    /// The input broadcast to the output's shape.
     Broadcast,
     /// The first input, then the second, along an axis.
     Concat(u8),
     /// Rows of the first input, by the indices in the second.
     Gather,
-    /// Products of the last two axes, for each index of the others. Either input may be given transposed.
+    /// Products of the last two axes, for each index of the others. Either input may be transposed.
     Matmul {
-        /// Which inputs are.
+        /// Which inputs are transposed.
         transposed: [bool; 2],
     },
-    /// Over the axes whose bits are set, in so many parts: with more than one, the output has them as its last axis.
+    /// Over the axes whose bits are set, in this number of parts: with more than one, the parts are the last axis of
+    /// the output.
     Reduce(Reduction, u8, u32),
     /// Along the last axis.
     Rows(Norm),
 }
 
 impl fmt::Display for TensorKind {
-    /// As the operation is called where it is recorded.
+    /// The name of the method that records the operation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Map(function) => snake(f, &format!("{function:?}")),
@@ -310,21 +312,21 @@ fn snake(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     Ok(())
 }
 
-/// One tensor operation with what it takes and makes.
+/// One tensor operation with its inputs and output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TensorOp {
-    /// What it does.
+    /// Its kind.
     pub kind: TensorKind,
-    /// What it takes; only the first `count` mean something.
+    /// Its inputs; only the first `count` are valid.
     pub inputs: [TensorRef; 3],
-    /// How many that are.
+    /// Number of inputs.
     pub count: u8,
-    /// What it makes.
+    /// Its output.
     pub output: TensorRef,
 }
 
 impl TensorOp {
-    /// What it takes.
+    /// Its inputs.
     #[must_use]
     pub fn inputs(&self) -> &[TensorRef] {
         &self.inputs[..usize::from(self.count)]

@@ -35,7 +35,7 @@ struct Builder<'a> {
     caps: &'a Caps,
     arena: Arena,
     plan: Plan,
-    /// By kernel: whether its own entry point runs, and the wrapped one.
+    /// Per kernel: whether its own entry point runs, and whether the wrapped one runs.
     used: Vec<[bool; 2]>,
     first_scratch: u32,
     /// Steps of ops, and ends of waves, so far.
@@ -68,7 +68,7 @@ impl Builder<'_> {
                 section: index(number),
             });
         }
-        // A replay may have nothing to do but to give back what it was given.
+        // A replay may only return its inputs.
         if schedule.sections.is_empty() && !self.recording.outputs.is_empty() {
             self.prologue(zeroings);
             self.epilogue();
@@ -77,7 +77,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Parameters, zeros for scratch that is used for the first time, and what a run of a replay brings.
+    /// Parameters, zeros for scratch that is used for the first time, and the inputs of a replay.
     fn prologue(&mut self, zeroings: &[Zeroing]) {
         if self.recording.ops.iter().any(|op| self.has_params(op)) {
             self.plan.steps.push(Step::Params);
@@ -106,7 +106,7 @@ impl Builder<'_> {
         hidden && !op.is_empty()
     }
 
-    /// Whether a wrapped grid is a share of one, or over the limit. The built-in CPU has none.
+    /// Whether a wrapped grid is a part of one, or exceeds the limit. The built-in CPU has no limit.
     fn needs_wrapper(&self, groups: [u32; 3], share: Span) -> bool {
         share.len > 0 || groups.iter().any(|side| *side > self.caps.max_groups)
     }
@@ -210,7 +210,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A fill in pieces that the fill kernel can bind, each a whole number of patterns. Zeros are one piece.
+    /// A fill in chunks that the fill kernel can bind, each a whole number of patterns. A fill with zeros is one chunk.
     fn chunks(&self, to: Access, pattern: Span) -> impl Iterator<Item = Access> + use<> {
         let most = match pattern.len {
             0 => u64::MAX,

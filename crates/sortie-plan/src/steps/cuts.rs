@@ -1,21 +1,21 @@
-//! Where a plan is cut into submissions, beyond what the recording asked for.
+//! Cuts a plan into submissions, in addition to the splits of the recording.
 //!
-//! Costs are the caller's: they change from run to run, so neither they nor the cuts are part of a plan. A cut may fall between any two
-//! steps of ops, since ops of one wave do not conflict: whatever the cuts, running the submissions in order is running the plan. What the
-//! planner put in front of an op (zeroing, barriers) stays with it.
+//! The caller provides the costs: they change from run to run, so neither they nor the cuts are part of a plan. A cut
+//! may fall between any two steps of ops, since ops of one wave do not conflict: with any cuts, running the submissions
+//! in order equals running the plan. Steps that the planner put in front of an op (zeroing, barriers) stay with it.
 
 use super::{Plan, StepId};
 use crate::Span;
 
-/// When to cut.
+/// Where to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CutRule {
-    /// Only where the recording says.
+    /// Only at the splits of the recording.
     Never,
-    /// After so many ops; 0 counts as 1. Ops with nothing to do do not count.
+    /// After this many ops; 0 counts as 1. Ops with nothing to do do not count.
     Every(u32),
-    /// Leave alone what costs no more than this. What costs more is cut so that no submission does: the first one costs a sixteenth at most, so that
-    /// the device starts early, and each next one twice as much as the last.
+    /// Sections that cost at most this are not cut. Others are cut so that no submission costs more: the first one
+    /// costs at most a sixteenth, so that the device starts early, and each next one up to twice as much as the last.
     Budget(u64),
 }
 
@@ -27,9 +27,9 @@ const FIRST_SHARE_LOG2: u32 = 4;
 pub struct Cut {
     /// Its steps.
     pub steps: Span,
-    /// Steps among them that are of ops.
+    /// Number of its steps that are ops.
     pub ops: u32,
-    /// Steps among them at which a wave ends.
+    /// Number of its steps that end a wave.
     pub barriers: u32,
     /// The section of the plan that it is part of.
     pub section: u32,
@@ -43,7 +43,7 @@ impl Plan {
     }
 }
 
-/// Cuts a plan; `cost` is that of the step of an op.
+/// Cuts a plan; `cost` returns the cost of an op's step.
 pub fn cut(plan: &Plan, rule: CutRule, mut cost: impl FnMut(StepId) -> u64) -> Vec<Cut> {
     let mut cuts = Vec::with_capacity(plan.sections.len());
     let mut room = match rule {
@@ -86,7 +86,7 @@ pub fn cut(plan: &Plan, rule: CutRule, mut cost: impl FnMut(StepId) -> u64) -> V
     cuts
 }
 
-/// The steps of ops, each with where a cut before it falls: before what the planner put in front of it.
+/// The steps of ops, each with the position of a cut before it: before the steps that the planner put in front of it.
 fn ops(plan: &Plan, steps: Span) -> impl Iterator<Item = (u32, StepId)> + '_ {
     let mut behind_last = steps.start;
     (steps.start..steps.start + steps.len).filter_map(move |at| {
@@ -107,7 +107,7 @@ impl Cutter<'_> {
     /// Ends a submission before this step.
     fn cut_before(&mut self, at: u32) {
         self.push(at);
-        // A submission waits for those before it anyway.
+        // A submission waits for earlier ones anyway.
         self.start = at + u32::from(self.plan.steps[at as usize].is_wave_end());
         self.ops = 0;
     }

@@ -1,11 +1,11 @@
-//! Dispatches divided into pieces, so that a cut may fall between them.
+//! Divides dispatches into pieces, so that a cut may fall between them.
 //!
 //! A piece runs through the same wrapped entry point that folds grids over the device's limit (`fold`).
 
 use crate::{Grid, Op, OpKind, Recording, Span};
 
-/// The recording with dispatches divided: `pieces` has their numbers, ascending, and how many pieces each becomes. A piece runs a share of
-/// the workgroups. Also returns, for each op, the one it was.
+/// A copy of the recording with dispatches divided. `pieces` has their numbers, ascending, and how many pieces each
+/// becomes. A piece runs a share of the workgroups. Also returns, for each op, its number in the original.
 #[must_use]
 pub fn divide(recording: &Recording, pieces: &[(u32, u32)]) -> (Recording, Vec<u32>) {
     let mut divided = Recording::new();
@@ -39,7 +39,7 @@ pub fn divide(recording: &Recording, pieces: &[(u32, u32)]) -> (Recording, Vec<u
     (divided, origin)
 }
 
-/// One of `count` pieces of a dispatch. What is no dispatch, or reads its grid from memory, cannot be divided.
+/// One of `count` pieces of a dispatch. Other ops, and dispatches that read their grid from memory, cannot be divided.
 fn piece_of(op: &Op, piece: u32, count: u32) -> Op {
     let OpKind::Dispatch { kernel, grid, immediates, hidden_immediates } = op.kind else { return *op };
     let (Grid::Direct(groups) | Grid::Wrapped { groups, .. }) = grid else { return *op };

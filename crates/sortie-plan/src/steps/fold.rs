@@ -1,8 +1,8 @@
-//! Grids over the device's limit, run as a smaller one: the real grid to dispatch, and the block of parameters from which the
-//! wrapped entry point of a kernel finds the group that each real group stands for.
+//! Folds grids over the device's limit into smaller ones: the real grid to dispatch, and the parameter block from which
+//! the wrapped entry point of a kernel computes the original group of each real group.
 //!
-//! Invariant: a [`FoldedGrid`] has at least as many groups as the grid, and fewer than 2^32, so that a group's linear number is a
-//! `u32` that never wraps. Groups past `total` return at once.
+//! Invariant: a [`FoldedGrid`] has at least as many groups as the original grid, and fewer than 2^32, so that a group's
+//! linear number is a `u32` that never wraps. Groups past `total` return at once.
 
 /// Bytes of the parameter block.
 pub const GRID_BLOCK: u64 = 32;
@@ -27,25 +27,25 @@ pub fn grid_block(groups: [u32; 3], base: u32, total: u32) -> [u8; GRID_BLOCK as
     block
 }
 
-/// A grid that a device can dispatch, standing for one that it cannot.
+/// A grid within the device's limit that replaces a larger one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoldedGrid {
     /// The grid to dispatch.
     pub dispatch: [u32; 3],
-    /// Groups of the grid that it stands for.
+    /// Groups of the grid that it replaces.
     pub total: u32,
 }
 
-/// How many row counts, and then layer counts, are tried for one that wastes less.
+/// How many row counts, and then layer counts, are tried to reduce waste.
 const TRIES: u64 = 64;
 const LAYER_TRIES: u64 = 4;
 
-/// Folds `groups` into a grid with at most `max` groups in each dimension; `None` when there are 2^32 groups or more, or so
-/// few less that no such grid holds them without reaching 2^32 itself.
+/// Folds `groups` into a grid with at most `max` groups in each dimension. `None` if there are 2^32 groups or more, or
+/// so close to it that every folded grid would reach 2^32.
 #[must_use]
 pub fn fold(groups: [u64; 3], max: u32) -> Option<FoldedGrid> {
     let total = groups.iter().try_fold(1u64, |product, &groups| product.checked_mul(groups));
-    // A zero makes the grid empty even where the other two overflow.
+    // A zero makes the grid empty even if the product of the others overflows.
     let total = if groups.contains(&0) { 0 } else { u32::try_from(total?).ok()? };
     if total <= max {
         return Some(FoldedGrid { dispatch: [total, 1, 1], total });
@@ -66,7 +66,7 @@ pub fn fold(groups: [u64; 3], max: u32) -> Option<FoldedGrid> {
                 best = Some((product, [columns, rows, layers]));
             }
         }
-        // Another layer is only worth it where this one did not fit.
+        // Another layer helps only if this one did not fit.
         if best.is_some() {
             break;
         }
@@ -79,7 +79,8 @@ pub fn fold(groups: [u64; 3], max: u32) -> Option<FoldedGrid> {
 mod tests {
     use super::*;
 
-    /// What the wrapped entry point computes for the real group `id` of `dispatch`; `None` where it returns early.
+    /// The group that the wrapped entry point computes for the real group `id` of `dispatch`; `None` if it returns
+    /// early.
     fn virtual_group(id: [u32; 3], dispatch: [u32; 3], groups: [u32; 3], base: u32, total: u32) -> Option<[u32; 3]> {
         let linear = base + id[0] + dispatch[0] * (id[1] + dispatch[1] * id[2]);
         if linear >= total {
@@ -161,7 +162,7 @@ mod tests {
         for _ in 0..20_000 {
             let bits = 1 + random() % 32;
             let total = random() % (1 << bits);
-            // Above 65535² only what a few layers hold exactly enough can be folded.
+            // Above 65535² only totals that a few layers hold almost exactly can be folded.
             check([total.min(65_535 * 65_535), 1, 1], 65_535);
             let (x, y, z) = (random() % 1600, random() % 1600, random() % 1600);
             check([x, y, z], 65_535);

@@ -1,6 +1,6 @@
-//! A plan as a list of steps: everything that runs, in order, with all that each step needs.
+//! A plan as a list of steps: everything that runs, in order, with the data that each step needs.
 //!
-//! [`plan`] orders a recording, gives its scratch slots memory and writes the list. Backends interpret it; costs,
+//! [`plan`] orders a recording, assigns memory to its scratch slots and writes the list. Backends interpret it; costs,
 //! profiles and summaries read it. A submission is a [range](Cut) of it.
 //!
 //! Ops with nothing to do have no step. The sections between the user's splits are ranges of the list. `sortie`
@@ -35,7 +35,7 @@ use crate::{Caps, Recording, order};
 ///
 /// # Panics
 ///
-/// When the aligned parameter blocks come to 4 GiB: that takes 16 million ops, which no batch records.
+/// If the aligned parameter blocks reach 4 GiB: that takes 16 million ops, which no batch records.
 #[must_use]
 pub fn plan(recording: &Recording, caps: &Caps) -> Plan {
     let schedule = order::order(recording, caps.reorder);

@@ -1,6 +1,6 @@
-//! Where the hidden parameter blocks lie: all in one arena, so that one upload brings them to the device.
+//! The hidden parameter blocks: all in one arena, so that one upload writes them to the device.
 //!
-//! Invariant: blocks are aligned and do not overlap. They lie in the order of the steps.
+//! Invariant: blocks are aligned, do not overlap, and are in the order of the steps.
 
 use super::{FillId, GRID_BLOCK};
 use crate::Span;
@@ -15,7 +15,7 @@ pub enum ParamBlock {
         /// The bytes, in the caller's arena of immediates.
         bytes: Span,
     },
-    /// The grid of a wrapped dispatch: what [`grid_block`](crate::grid_block) makes of this.
+    /// The grid of a wrapped dispatch: the arguments of [`grid_block`](crate::grid_block).
     Grid {
         /// Its offset.
         at: u32,
@@ -35,7 +35,7 @@ pub enum ParamBlock {
     },
 }
 
-/// Hands out aligned offsets.
+/// Allocates aligned offsets.
 #[derive(Debug)]
 pub(super) struct Arena {
     align: u32,

@@ -1,33 +1,33 @@
-//! The planner's answer: a list of steps, and the tables they refer to.
+//! The result of planning: a list of steps, and the tables they refer to.
 //!
-//! A plan refers to its recording by index and to nothing else, so it can be kept and used for every recording that
-//! is [the same](crate::Recording::same_as). Invariant: running the steps in order, with scratch slots on their memory,
-//! gives the bits that running the recording in order on zeroed scratch gives.
+//! A plan refers to its recording by index and to nothing else, so it can be cached and used for every recording that
+//! is [the same](crate::Recording::same_as). Invariant: running the steps in order, with scratch slots on their
+//! assigned memory, gives the same bits as running the recording in order on zeroed scratch.
 
 use super::step::{BarrierKind, Copy, Dispatch, Fill, MemoryId, OpId, Read, Step, StepId, Write, Zero};
 use super::{Cut, ParamBlock};
 use crate::{KernelIndex, Lane, SlotId};
 
-/// A recording ordered, given memory, and written as steps.
+/// A recording ordered, with memory assigned, as a list of steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Everything to do, in order. Barriers and splits of the recording have done their work, and ops with nothing to do are left out.
+    /// All steps, in order. Barriers and splits of the recording are resolved, and ops with nothing to do are left out.
     pub steps: Vec<Step>,
-    /// Consecutive runs of `steps`, covering them: one for each stretch between splits that has something to do.
+    /// Consecutive ranges of `steps`, covering them: one for each part between splits that has something to do.
     pub sections: Vec<Cut>,
-    /// What [`Step::Dispatch`] refers to.
+    /// The table of [`Step::Dispatch`].
     pub dispatches: Vec<Dispatch>,
-    /// What [`Step::Copy`] refers to.
+    /// The table of [`Step::Copy`].
     pub copies: Vec<Copy>,
-    /// What [`Step::Fill`] refers to.
+    /// The table of [`Step::Fill`].
     pub fills: Vec<Fill>,
-    /// What [`Step::Write`] refers to.
+    /// The table of [`Step::Write`].
     pub writes: Vec<Write>,
-    /// What [`Step::Read`] refers to.
+    /// The table of [`Step::Read`].
     pub reads: Vec<Read>,
-    /// What [`Step::Zero`] refers to.
+    /// The table of [`Step::Zero`].
     pub zeros: Vec<Zero>,
-    /// For each slot, the memory that it lies on.
+    /// The memory of each slot.
     pub memory: Vec<MemoryId>,
     /// Bytes of each scratch buffer. Their memory follows that of the slots.
     pub scratch: Vec<u64>,
@@ -46,7 +46,7 @@ impl Plan {
         self.scratch.iter().sum()
     }
 
-    /// The memory that a slot lies on.
+    /// The memory of a slot.
     #[must_use]
     #[inline]
     pub fn memory_of(&self, slot: SlotId) -> MemoryId {
@@ -65,7 +65,7 @@ impl Plan {
         (cut.steps.start..).map(StepId).zip(self.steps[cut.steps.range()].iter().copied())
     }
 
-    /// The op that a step is of; `None` for what the planner added.
+    /// The op of a step; `None` for steps that the planner added.
     #[must_use]
     pub fn op_of(&self, step: Step) -> Option<OpId> {
         match step {
@@ -78,7 +78,7 @@ impl Plan {
         }
     }
 
-    /// Where the step of an op is encoded; `None` for what the planner added.
+    /// Where the step of an op is encoded; `None` for steps that the planner added.
     #[must_use]
     #[inline]
     pub fn lane_of(&self, step: Step) -> Option<Lane> {
@@ -108,13 +108,13 @@ impl Plan {
         self.dispatches.iter().any(|dispatch| matches!(dispatch.groups, super::Groups::Indirect(_)))
     }
 
-    /// Dispatches, those of the fill kernel for patterns included.
+    /// Number of dispatches, including those of the fill kernel for patterns.
     #[must_use]
     pub fn num_dispatches(&self) -> usize {
         self.dispatches.len() + self.fills.iter().filter(|fill| fill.lane() == Lane::Compute).count()
     }
 
-    /// Number of compute passes when it is cut so: runs of consecutive compute steps within a submission.
+    /// Number of compute passes with these cuts: runs of consecutive compute steps within a submission.
     #[must_use]
     pub fn passes<'a>(&self, cuts: impl IntoIterator<Item = &'a Cut>) -> usize {
         let in_cut = |cut: &Cut| {
@@ -125,13 +125,13 @@ impl Plan {
         cuts.into_iter().map(in_cut).sum()
     }
 
-    /// Points at which what follows waits for what came before, when it is cut so: one between any two waves of a submission.
+    /// Number of barriers with these cuts: one between any two waves of a submission.
     #[must_use]
     pub fn barriers<'a>(&self, cuts: impl IntoIterator<Item = &'a Cut>) -> usize {
         cuts.into_iter().map(|cut| cut.barriers as usize).sum()
     }
 
-    /// Bytes that the lists take.
+    /// Bytes of memory that the lists take.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&self.steps[..])
@@ -193,7 +193,7 @@ mod tests {
         let plan = plan(&draft.recording, &Caps::default());
         assert_eq!(plan.barriers(&plan.whole()), 3);
         let every = |ops| plan.barriers(&cut(&plan, CutRule::Every(ops), |_| 0));
-        // Two ops to a wave: cut between waves, then in the middle of them, then everywhere.
+        // Two ops per wave: cut between waves, then in the middle of them, then everywhere.
         assert_eq!((every(4), every(3), every(1)), (2, 2, 0));
     }
 

@@ -1,7 +1,7 @@
-//! One thing to do, and the tables that say how.
+//! One step, and the tables with its details.
 //!
-//! A [`Step`] is 8 bytes: a kind and an index into the table of that kind, so that the list stays small and is read in order. Bindings
-//! are the recording's own accesses.
+//! A [`Step`] is 8 bytes: a kind and an index into the table of that kind, so that the list stays small and is read in
+//! order. Bindings are the recording's own accesses.
 
 use std::ops::Index;
 
@@ -15,18 +15,18 @@ pub struct StepId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OpId(pub u32);
 
-/// A piece of memory: the slots of the recording, then the scratch buffers of the plan, then its parameters.
+/// An index of memory: the slots of the recording, then the scratch buffers of the plan, then its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemoryId(pub u32);
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Uploads the hidden parameters, [`Plan::params`].
     Params,
     /// Zeros scratch memory.
     Zero(ZeroId),
-    /// Copies what a run of a replay brings into the replay's memory.
+    /// Copies an input of a replay's run into the replay's memory.
     Input(PortId),
     /// Runs a kernel.
     Dispatch(DispatchId),
@@ -34,13 +34,13 @@ pub enum Step {
     Copy(CopyId),
     /// Repeats a pattern.
     Fill(FillId),
-    /// Puts the caller's data into memory.
+    /// Writes the caller's data to memory.
     Write(WriteId),
-    /// Brings data back to the caller.
+    /// Reads data back to the caller.
     Read(ReadId),
-    /// What follows waits for what came before.
+    /// Later steps wait for earlier ones.
     Barrier(BarrierKind),
-    /// Brings back what a run of a replay asks for.
+    /// Reads an output of a replay's run back.
     Output(PortId),
 }
 
@@ -56,17 +56,17 @@ pub enum BarrierKind {
 /// A kernel to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dispatch {
-    /// The op that it is of.
+    /// Its op.
     pub op: OpId,
     /// The kernel.
     pub kernel: KernelIndex,
-    /// What it binds, in [`Recording::accesses`](crate::Recording::accesses).
+    /// Its bindings, in [`Recording::accesses`](crate::Recording::accesses).
     pub bindings: Span,
     /// The workgroups to dispatch.
     pub groups: Groups,
     /// Its immediates, in the caller's arena.
     pub immediates: Span,
-    /// Where its hidden parameters lie.
+    /// Offsets of its hidden parameters.
     pub hidden: HiddenAt,
 }
 
@@ -75,7 +75,7 @@ pub struct Dispatch {
 pub enum Groups {
     /// As recorded.
     Direct([u32; 3]),
-    /// Folded to the device's limit: the wrapped entry point finds which group each of them stands for.
+    /// Folded to the device's limit: the wrapped entry point computes the original group of each.
     Wrapped([u32; 3]),
     /// Read from memory.
     Indirect(AccessId),
@@ -85,7 +85,7 @@ pub enum Groups {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccessId(pub u32);
 
-/// Offsets of hidden parameter blocks in the arena; 0 where there is none.
+/// Offsets of hidden parameter blocks in the arena; 0 if there is none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HiddenAt {
     /// The block with the immediates.
@@ -94,27 +94,27 @@ pub struct HiddenAt {
     pub grid: u32,
 }
 
-/// Bytes to copy, between accesses of equal length.
+/// A copy between accesses of equal length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Copy {
-    /// The op that it is of.
+    /// Its op.
     pub op: OpId,
-    /// What is read.
+    /// The source.
     pub from: Access,
-    /// What is overwritten.
+    /// The destination.
     pub to: Access,
 }
 
-/// A pattern to repeat.
+/// A fill with a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
-    /// The op that it is of. A long fill is several steps.
+    /// Its op. A long fill is several steps.
     pub op: OpId,
-    /// What is overwritten.
+    /// The destination.
     pub to: Access,
     /// The pattern, in the caller's arena of immediates; empty: zeros.
     pub pattern: Span,
-    /// Offset of the hidden parameter block with the fill kernel's immediates; 0 where there is none.
+    /// Offset of the hidden parameter block with the fill kernel's immediates; 0 if there is none.
     pub hidden_immediates: u32,
 }
 
@@ -126,25 +126,25 @@ impl Fill {
     }
 }
 
-/// Data to put into memory.
+/// A write of the caller's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write {
-    /// The op that it is of.
+    /// Its op.
     pub op: OpId,
-    /// What is overwritten.
+    /// The destination.
     pub to: Access,
     /// The data, in the caller's arena of writes.
     pub data: Span,
 }
 
-/// Data to bring back.
+/// A read of data back to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// The op that it is of.
+    /// Its op.
     pub op: OpId,
-    /// What is read.
+    /// The source.
     pub from: Access,
-    /// Where it goes, in what the caller reads back.
+    /// The destination within the caller's readback.
     pub to: Span,
 }
 
@@ -153,11 +153,11 @@ pub struct Read {
 pub struct Zero {
     /// The memory.
     pub memory: MemoryId,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Nothing before it used the memory: not needed where the memory comes zeroed.
+    /// No earlier step used the memory: not needed if the memory is allocated zeroed.
     pub first: bool,
-    /// The lane of the steps that follow. Where that is compute, zeroing by a kernel keeps the pass open.
+    /// The lane of the steps that follow. If that is compute, zeroing by a kernel keeps the pass open.
     pub lane: Lane,
 }
 
@@ -193,7 +193,7 @@ tables! {
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The port, of the inputs or outputs that the step is about.
+    /// The port, from the inputs or outputs that the step refers to.
     #[must_use]
     pub fn of(self, ports: &[Port]) -> Port {
         ports[self.0 as usize]

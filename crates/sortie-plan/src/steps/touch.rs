@@ -1,7 +1,7 @@
 //! How each section of a plan uses each external slot.
 //!
-//! When a submission fails, what it writes can no longer be trusted, and what must not be trusted may not be read. Scratch is left out:
-//! nothing sees it after the batch. So are inputs of a replay: every run brings them.
+//! When a submission fails, the slots it writes are poisoned, and poisoned slots may not be read. Scratch is left out:
+//! it is not visible after the batch. So are inputs of a replay: every run writes them.
 
 use crate::{Cut, Mode, Plan, Recording, SlotId, SlotKind};
 
@@ -12,9 +12,10 @@ pub struct Touch {
     pub slot: SlotId,
     /// The section, counted from 0.
     pub section: u32,
-    /// It writes at least a part of the slot.
+    /// Whether it writes at least a part of the slot.
     pub writes: bool,
-    /// It may see what was in the slot before the batch: nothing before in the batch has overwritten all of it.
+    /// Whether it may see the slot's content from before the batch: no earlier op of the batch has overwritten all of
+    /// it.
     pub reads_previous: bool,
 }
 

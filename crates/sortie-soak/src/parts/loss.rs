@@ -10,7 +10,12 @@ use std::{
 };
 
 use fastrand::Rng;
-use sortie::{BatchConfig, Batcher, Device, Error, ErrorKind, Grid, Kernel, Reading, Replay, Result, Stream, Ticket, batcher::{OnDevice, ResponseFuture, Rows}, profile::Profile, stream::{Sink, Source}};
+use sortie::{
+    BatchConfig, Batcher, Device, Error, ErrorKind, Grid, Kernel, Reading, Replay, Result, Stream, Ticket,
+    batcher::{OnDevice, ResponseFuture, Rows},
+    profile::Profile,
+    stream::{Sink, Source},
+};
 
 use super::{
     loss_baseline,

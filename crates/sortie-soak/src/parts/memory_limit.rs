@@ -4,7 +4,10 @@
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sortie::{Buffer, Device, Error, ErrorKind, Grid, Result, Stream, stream::{Sink, Source}};
+use sortie::{
+    Buffer, Device, Error, ErrorKind, Grid, Result, Stream,
+    stream::{Sink, Source},
+};
 
 use super::work::{SLOW, SLOW_ROWS, advanced};
 use crate::{

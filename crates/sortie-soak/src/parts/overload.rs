@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Device, ErrorKind, Result, batcher::{BatchSizing, CallOptions, OnDevice, Overload, Rows}};
+use sortie::{
+    BatchConfig, Batcher, Device, ErrorKind, Result,
+    batcher::{BatchSizing, CallOptions, OnDevice, Overload, Rows},
+};
 
 use super::work::{SLOW_ROWS, advanced};
 use crate::{

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sortie::{Device, DeviceOptions, Result, device::Planning, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions, Result,
+    device::Planning,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{
     devices,

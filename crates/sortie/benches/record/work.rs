@@ -9,7 +9,10 @@
 
 use std::time::Duration;
 
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Replay,
+    policy::{Split, SubmitPolicy},
+};
 use sortie_bench::{Case, Clock, Contender, Cost, Outcome, Report, Rounds};
 
 /// Device work of a run, at least.

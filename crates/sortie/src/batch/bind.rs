@@ -1,4 +1,4 @@
-//! What can be bound, copied, written and read: whole buffers, slices of them, and slots of the batch.
+//! Types that can be bound, copied, written and read: buffers, slices of them, and slots of the batch.
 
 use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
 
@@ -10,9 +10,9 @@ use crate::{
     memory::{Block, ElementRange},
 };
 
-/// Something that a kernel's binding can be: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
+/// A value that can be bound to a kernel: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
 ///
-/// The crate's own types implement it; there is nothing to implement outside.
+/// Sealed: only types of this crate implement it.
 ///
 /// ```
 /// use sortie::Grid;
@@ -40,7 +40,7 @@ pub trait Bind {
     fn place(&self) -> BindTarget<'_>;
 }
 
-/// A [`Bind`] whose element type is known, so that what is written to or read from it is checked by the compiler.
+/// A [`Bind`] with a known element type, so the compiler checks the data written to or read from it.
 ///
 /// ```
 /// use sortie::{Batch, Reading, batch::Typed};
@@ -58,21 +58,21 @@ pub trait Bind {
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub trait Typed: Bind {
-    /// What it holds.
+    /// The element type.
     type Item: Pod;
 }
 
-/// Where something bindable lies.
+/// The location of a bindable value.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct BindTarget<'a> {
     pub(super) of: TargetKind<'a>,
     pub(super) elements: ElementRange,
-    /// What its elements are, where they are numbers that WGSL has.
+    /// Element type, if it is a WGSL number.
     pub(super) scalar: Option<Scalar>,
 }
 
-/// What an element is, if it is a number that WGSL has. Known when this is compiled.
+/// The WGSL number type of `T`, if it is one. Resolved at compile time.
 #[inline]
 fn scalar<T: 'static>() -> Option<Scalar> {
     let is = |number: TypeId| TypeId::of::<T>() == number;
@@ -90,7 +90,7 @@ fn scalar<T: 'static>() -> Option<Scalar> {
 }
 
 impl BindTarget<'_> {
-    /// Elements from a byte of a slot on.
+    /// `len` elements of a slot, from byte `start` on.
     pub(crate) fn in_slot<T: 'static>(batch: u64, index: u32, start: u64, len: usize) -> Self {
         let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
         let elements = ElementRange { start: first, end: first + len, len: first + len, size: size_of::<T>() };
@@ -104,7 +104,7 @@ impl BindTarget<'_> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TargetKind<'a> {
-    /// A user's buffer; no block when it has no elements.
+    /// A user's buffer; no block if it has no elements.
     Block { block: Option<&'a Arc<Block>>, device: u64 },
     /// A slot of a batch.
     Slot { batch: u64, index: u32 },
@@ -146,13 +146,13 @@ impl<B: Typed + ?Sized> Typed for &B {
 
 /// Memory that lives only as long as its batch: scratch, made by [`Batch::scratch`](crate::Batch::scratch).
 ///
-/// Just a name: copy it around while recording. Scratch reads as zero where nothing has been written.
+/// A copyable name, valid while recording. Scratch reads as zero until it is written.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let mut batch = device.batch();
-/// let kept = batch.scratch::<u32>(3); // the pool's memory, given back when the batch is done
+/// let kept = batch.scratch::<u32>(3); // memory from the pool, returned when the batch is done
 /// batch.copy(&x, kept);
 /// batch.fill(&x, 0);
 /// let kept = batch.read(kept);

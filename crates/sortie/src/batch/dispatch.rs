@@ -18,7 +18,7 @@ use crate::{
     memory::Usage,
 };
 
-/// A dispatch just recorded, to be given immediates and a label. Dropping it changes nothing.
+/// A recorded dispatch, to which immediates and a label can be added. Dropping it changes nothing.
 ///
 /// ```
 /// use sortie::Grid;
@@ -41,18 +41,20 @@ pub struct Dispatch<'a> {
     batch: &'a mut Batch,
     /// Its index in the recording.
     op: usize,
-    /// Bytes of immediates it takes: with trailing padding, and without. `Some((0, 0))`: none.
+    /// Bytes of immediates it takes: with and without trailing padding. `Some((0, 0))`: none.
     takes: Option<(u32, u32)>,
 }
 
 impl Batch {
-    /// Records a dispatch: `kernel` over `grid`, with `bindings` in the order of the kernel's `@group` and `@binding` numbers. Bindings that its source declares and
-    /// it does not use [are left out](Kernel#which-bindings-it-takes).
+    /// Records a dispatch: `kernel` over `grid`, with `bindings` in the order of the kernel's `@group` and `@binding`
+    /// numbers. Leave out bindings that the source declares but [the entry point does not
+    /// use](Kernel#which-bindings-it-takes).
     ///
-    /// A buffer of one number bound to an array of another (`Buffer<u32>` to `array<f32>`) is taken bit by bit, with a warning through `tracing`, once for each
-    /// binding of a kernel. A buffer of bytes (`Buffer<[u8; 4]>`) can be bound to any array without one.
+    /// A buffer of one number type bound to an array of another (`Buffer<u32>` to `array<f32>`) is reinterpreted bit by
+    /// bit. This logs a warning through `tracing`, once per binding of a kernel. A buffer of bytes (`Buffer<[u8; 4]>`)
+    /// can be bound to any array without a warning.
     ///
-    /// What reads and what writes is read off the kernel, so that later ops wait for it exactly when they must.
+    /// Reads and writes are derived from the kernel's source, so later ops wait for it only when they must.
     #[track_caller]
     pub fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
         let at = Location::caller();
@@ -90,7 +92,7 @@ impl OpRecorder<'_> {
         }
         let first = self.recorder.recording.accesses.len();
         let mut nothing = false;
-        // On a mistake, what was bound before it stays behind unused: the batch is refused anyway.
+        // After a mistake, earlier bindings stay behind unused: the batch is refused anyway.
         for (index, (takes, bound)) in interface.bindings.iter().zip(bindings).enumerate() {
             let place = bound.place();
             if let (Some(takes), Some(holds)) = (takes.scalar, place.scalar)
@@ -99,7 +101,7 @@ impl OpRecorder<'_> {
                 kernel.warn_mistyped(index, holds, at);
             }
             if let Err(mistake) = self.bind(takes, &place) {
-                // A grid of zero touches no memory, so there may be none. All other mistakes still count.
+                // A grid of zero touches no memory, so empty bindings are allowed. All other mistakes still count.
                 if !(grid.is_zero() && self.is_empty(&place)) {
                     return Err(mistake);
                 }
@@ -138,24 +140,24 @@ impl OpRecorder<'_> {
         Ok(recorder.push(Op { kind, accesses }, at))
     }
 
-    /// Records what a binding reads or writes, if the place fits it.
+    /// Records the access of a binding, if the place fits it.
     #[inline]
     fn bind(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Result<()> {
-        // What is right is seen at once; what is not is named by `misfit`.
+        // The fast check; `misfit` finds the reason of a failure.
         let slot = if fits(self.core.limits(), takes, place) { self.slot(place.of, takes) } else { None };
         let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
         let start = place.elements.offset();
         let (mode, bytes) = match takes.kind {
             BindingKind::Storage { writes: true } => (Mode::ReadWrite, whole_words(place)),
             BindingKind::Storage { writes: false } => (Mode::Read, whole_words(place)),
-            // Uniform bindings are short; only what the kernel declares is bound.
+            // Uniform bindings are short: only the declared size is bound.
             BindingKind::Uniform => (Mode::Read, takes.min_bytes.next_multiple_of(4)),
         };
         self.recorder.access(Access { slot, mode, start, end: start + bytes });
         Ok(())
     }
 
-    /// The slot of something that belongs here and may be used so.
+    /// The slot of a place, if it belongs to this batch and allows the binding's usage.
     #[inline]
     fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
@@ -237,19 +239,20 @@ fn needed(takes: &Binding) -> Usage {
     }
 }
 
-/// Bytes of a place without a word at its end that it has only a part of.
+/// Bytes of a place, without a partial word at its end.
 #[inline]
 fn whole_words(place: &BindTarget<'_>) -> u64 {
     place.elements.exact() & !3
 }
 
-/// Whether a binding ends with an array whose elements are whole words: what is behind the last whole element is left out, as in WebGPU.
+/// Whether a binding ends with an array whose elements are whole words. As in WebGPU, bytes after the last whole
+/// element are ignored.
 #[inline]
 fn may_end_anywhere(takes: &Binding) -> bool {
     takes.tail.as_ref().is_some_and(|tail| tail.stride & 3 == 0)
 }
 
-/// Whether length and offset suit a binding. Alignments are powers of two: no division on the way.
+/// Whether length and offset suit a binding. Alignments are powers of two, so no division is needed.
 #[inline]
 fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
     let exact = place.elements.exact();
@@ -262,7 +265,7 @@ fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
     room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
 }
 
-/// The groups of a direct grid, to be folded where they are over the device's limit.
+/// The groups of a direct grid, to be folded if they exceed the device's limit.
 #[inline]
 fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
     let groups = grid::groups(size, workgroup)?;
@@ -280,7 +283,8 @@ fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
     }
 }
 
-/// Two accesses of one dispatch that wgpu refuses: one buffer, at least one write, and not two writes to separate parts.
+/// Two accesses of one dispatch that wgpu refuses: to one buffer, with at least one write, unless both are writes to
+/// separate parts.
 #[inline]
 fn aliased(accesses: &[Access]) -> Option<(usize, usize)> {
     for (index, one) in accesses.iter().enumerate() {
@@ -332,14 +336,14 @@ fn describe(binding: &Binding) -> String {
 }
 
 impl Dispatch<'_> {
-    /// Gives the kernel's `var<immediate>` its value. Trailing padding may be left out.
+    /// Sets the value of the kernel's `var<immediate>`. Trailing padding may be omitted.
     pub fn immediates<T: NoUninit>(self, value: &T) -> Self {
         self.raw_immediates(bytemuck::bytes_of(value))
     }
 
-    /// As [`Dispatch::immediates`], for a value that is only known as its bytes.
+    /// As [`Dispatch::immediates`], for raw bytes.
     pub fn raw_immediates(self, bytes: &[u8]) -> Self {
-        // A refused dispatch has its mistake already.
+        // A refused dispatch already has its mistake.
         let Some((size, end)) = self.takes else { return self };
         let recorder = self.batch.recorder();
         recorder.got_immediates(self.op);
@@ -354,7 +358,8 @@ impl Dispatch<'_> {
         self
     }
 
-    /// Says how many operations on floats it does, for the GFLOP/s of a [profile](crate::profile::Profile): WGSL does not tell.
+    /// Declares its floating-point operations, for the GFLOP/s of a [profile](crate::profile::Profile). They cannot be derived
+    /// from WGSL.
     pub fn flops(self, flops: u64) -> Self {
         self.batch.recorder().resources.names.set_flops(self.op, flops);
         self

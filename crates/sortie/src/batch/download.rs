@@ -15,8 +15,9 @@ impl<T: Pod> Buffer<T> {
     /// Reads all elements, in order with the batches submitted before.
     ///
     /// # Errors
-    /// [`Poisoned`](crate::ErrorKind::Poisoned) after a failed submission that writes it, [`DeviceLost`](crate::ErrorKind::DeviceLost),
-    /// [`Bindings`](crate::ErrorKind::Bindings) when an imported buffer lacks `COPY_SRC`.
+    /// [`Poisoned`](crate::ErrorKind::Poisoned) after a failed submission that writes it,
+    /// [`DeviceLost`](crate::ErrorKind::DeviceLost), [`Bindings`](crate::ErrorKind::Bindings) if an imported buffer
+    /// lacks `COPY_SRC`.
     #[track_caller]
     pub fn download(&self) -> Result<Vec<T>> {
         self.slice(..).download()
@@ -33,7 +34,7 @@ impl<T: Pod> Buffer<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Buffer::download`], except for what happens while it runs: that is the reading's.
+    /// As [`Buffer::download`], except that errors of execution are returned by the reading.
     #[track_caller]
     pub fn download_async(&self) -> Result<Reading<T>> {
         self.slice(..).download_async()
@@ -44,7 +45,7 @@ impl<T: Pod> Slice<'_, T> {
     /// Reads these elements, in order with the batches submitted before.
     ///
     /// # Errors
-    /// As [`Buffer::download`]; [`Shape`](crate::ErrorKind::Shape) when the range does not fit or is misaligned.
+    /// As [`Buffer::download`]; [`Shape`](crate::ErrorKind::Shape) if the range does not fit or is misaligned.
     #[track_caller]
     pub fn download(&self) -> Result<Vec<T>> {
         let here = Location::caller();
@@ -60,13 +61,13 @@ impl<T: Pod> Slice<'_, T> {
     /// As [`Slice::download`], without waiting.
     ///
     /// # Errors
-    /// As [`Slice::download`], except for what happens while it runs: that is the reading's.
+    /// As [`Slice::download`], except that errors of execution are returned by the reading.
     #[track_caller]
     pub fn download_async(&self) -> Result<Reading<T>> {
         let here = Location::caller();
         match self.recorded() {
             Some((batch, reading)) => {
-                // Detached: the reading itself tells how it ended.
+                // Detached: the reading itself reports errors.
                 drop(batch.submit_async().map_err(|error| error.at(here))?);
                 Ok(reading)
             }
@@ -78,7 +79,7 @@ impl<T: Pod> Slice<'_, T> {
         }
     }
 
-    /// A batch that reads it; `None` of a buffer without elements.
+    /// A batch that reads it; `None` for a buffer without elements.
     fn recorded(&self) -> Option<(Batch, Reading<T>)> {
         let mut batch = Batch::new(self.buffer().block().map(|_| self.buffer().core().clone())?);
         let reading = batch.read(*self);

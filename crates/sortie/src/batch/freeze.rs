@@ -1,4 +1,4 @@
-//! What becomes a replay: inputs, outputs, and freezing.
+//! Freezing a batch into a replay, with its inputs and outputs.
 
 use std::{marker::PhantomData, panic::Location};
 
@@ -21,7 +21,8 @@ impl Batch {
         slot
     }
 
-    /// Memory that each run of a replay may read, filled at this point. Returns where its data will be.
+    /// Memory that each run of a replay may read, filled at this point. Returns the start and
+    /// the length in bytes of its data among the outputs.
     #[track_caller]
     pub(crate) fn output_of<B: Typed>(&mut self, from: B) -> (u64, u64) {
         let place = from.place();
@@ -41,7 +42,7 @@ impl Batch {
         (start, bytes)
     }
 
-    /// Plans it, compiles its kernels and gives it memory for good. Also returns how its runs are cut.
+    /// Plans it, compiles its kernels and allocates its memory permanently. Also returns how its runs are split.
     pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
         let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if self.readback.is_some() {

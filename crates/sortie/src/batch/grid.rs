@@ -1,12 +1,12 @@
-//! How much to run.
+//! Grids: how many workgroups a dispatch runs.
 
 use super::bind::{Bind, BindTarget};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much of a kernel to run.
+/// The size of a dispatch.
 ///
-/// A grid of zero is a no-op, and its bindings may be buffers of length 0. A grid of more groups than the device takes in one dimension is folded, and the kernel sees the ids it
-/// would have seen.
+/// A grid of zero is a no-op, and its bindings may be buffers of length 0. A grid with more groups than the device
+/// allows in one dimension is folded; the kernel still sees the original ids.
 ///
 /// ```
 /// use sortie::Grid;
@@ -29,19 +29,21 @@ pub(super) enum Size<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// Enough workgroups to cover `n`, `[w, h]` or `[w, h, d]` invocations. The last groups may reach past the end: guard for it.
+    /// Enough workgroups to cover `n`, `[w, h]` or `[w, h, d]` invocations. The last groups may exceed the extent:
+    /// guard for it.
     #[must_use]
     pub fn items(extent: impl Extent) -> Self {
         Self(extent.extent().map_or_else(Size::Invalid, Size::Items))
     }
 
-    /// Just these workgroups.
+    /// Exactly these workgroups.
     #[must_use]
     pub fn groups(extent: impl Extent) -> Self {
         Self(extent.extent().map_or_else(Size::Invalid, Size::Groups))
     }
 
-    /// As many workgroups as three `u32` in device memory say when the dispatch runs. Counts over the device's limit run nothing.
+    /// Reads the number of workgroups, three `u32`, from device memory when the dispatch runs. Counts over the device's
+    /// limit run nothing.
     ///
     /// ```
     /// use sortie::Grid;
@@ -72,12 +74,12 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// Numbers that say how much in one, two or three dimensions.
+/// An extent in one, two or three dimensions.
 ///
 /// ```
 /// use sortie::{Grid, batch::Extent};
 ///
-/// /// One invocation for every `every` of something, in each dimension.
+/// /// One invocation per `every` items, in each dimension.
 /// fn thinned(all: [u32; 2], every: u32) -> impl Extent {
 ///     all.map(|n| n.div_ceil(every))
 /// }
@@ -134,10 +136,10 @@ mod sealed {
     }
 }
 
-/// Ids are 32 bits wide, so a grid reaches no further than this in any dimension.
+/// Ids are 32 bits wide, which limits a grid in each dimension.
 const MOST_ITEMS: u64 = 1 << 32;
 
-/// The groups of a direct grid, checked against what ids can express.
+/// The groups of a direct grid, checked against the range of ids.
 #[inline]
 pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     let groups: [u64; 3] = match size {
@@ -165,7 +167,7 @@ pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     Ok(groups)
 }
 
-/// Groups that cover `items`; shifts where they do, since this runs for every dispatch recorded.
+/// Groups that cover `items`. Uses shifts if possible, since this runs for every dispatch recorded.
 #[inline]
 fn cover(items: u64, size: u32) -> u64 {
     let size = u64::from(size);

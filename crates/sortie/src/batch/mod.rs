@@ -48,10 +48,10 @@ use crate::{
     profile::{Log, Profile, StageKind},
 };
 
-/// Operations being recorded, to run together as one submission.
+/// Operations being recorded, to be run together as one submission.
 ///
-/// Ops run as if one after the other, in the order they were recorded; the planner finds what depends on what and puts the rest side by
-/// side. There is no barrier to forget.
+/// Ops run as if one after the other, in the order they were recorded. The planner finds their dependencies and runs
+/// independent ops concurrently. No manual barriers are needed.
 ///
 /// ```
 /// use sortie::Grid;
@@ -82,17 +82,17 @@ pub struct Batch {
     id: u64,
     /// `None` once submitted.
     recorder: Option<Box<Recorder>>,
-    /// Made by the first read, or by submitting.
+    /// Created by the first read, or at submit.
     completion: Option<Arc<Completion>>,
-    /// Where its readings will find their data, once there is one.
+    /// Holds the data of its readings; `None` before the first read.
     readback: Option<Arc<BatchReadback>>,
-    /// Where it is cut; `None`: as the device's policy says.
+    /// How the batch is split; `None`: by the device's policy.
     split: Option<Split>,
-    /// Where somebody wants to know what it takes.
+    /// Profile log, if this batch is profiled.
     log: Option<Arc<Log>>,
 }
 
-/// What recording an op needs, borrowed piece by piece.
+/// Fields needed to record an op, borrowed separately.
 struct OpRecorder<'a> {
     core: &'a Arc<DeviceCore>,
     batch: u64,
@@ -125,7 +125,7 @@ impl Batch {
         batch
     }
 
-    /// Memory for `len` elements that lives as long as this batch. It reads as zero where nothing has been written.
+    /// Memory for `len` elements that lives as long as this batch. It reads as zero until it is written.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -149,20 +149,21 @@ impl Batch {
         Slot { batch: self.id, index, len, elements: PhantomData }
     }
 
-    /// Makes everything recorded after see everything recorded before. Never needed for correctness: a fence for the planner only.
+    /// Makes everything recorded after it wait for everything recorded before it. Never needed for correctness; it only
+    /// constrains the planner.
     #[track_caller]
     pub fn barrier(&mut self) {
         self.recorder().push_fence(OpKind::Barrier, Location::caller());
     }
 
-    /// Ends a submission here: what follows goes to the device in a submission of its own.
+    /// Ends a submission here: the ops that follow go into another submission.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<u32>(4)?;
     /// let mut batch = device.batch();
     /// batch.fill(&x, 1);
-    /// batch.split(); // the device can begin with what is above
+    /// batch.split(); // the device can start with the ops above
     /// batch.fill(&x, 2);
     /// assert_eq!(batch.plan()?.submissions(), 2);
     /// batch.submit()?;
@@ -174,7 +175,7 @@ impl Batch {
         self.recorder().push_fence(OpKind::Split, Location::caller());
     }
 
-    /// Cuts this batch into submissions in a way of its own, whatever the device's [policy](crate::policy::SubmitPolicy) says.
+    /// Sets how this batch is split into submissions, instead of the device's [policy](crate::policy::SubmitPolicy).
     ///
     /// ```
     /// use sortie::policy::Split;
@@ -211,9 +212,10 @@ impl Batch {
         result
     }
 
-    /// Asks what the batch takes, op by op: what the host and the device need for each, which kernel it became and what it was fused with.
+    /// Profiles the batch, op by op: host and device time, the kernel that executed each op, and the ops fused with it.
     ///
-    /// Nothing else changes: the same plan, passes and submissions. Asked first, it also tells how long recording took. See the guide `docs/guides/profiling.md` for what it costs.
+    /// The plan, passes and submissions stay the same. Call it first to also time recording. The guide
+    /// `docs/guides/profiling.md` lists the costs.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -241,7 +243,7 @@ impl Batch {
         self.recorder.as_ref().map_or(0, |recorder| recorder.count())
     }
 
-    /// Number of distinct pieces of memory named so far: buffers and scratch.
+    /// Number of distinct buffers and scratch slots used so far.
     #[must_use]
     pub fn num_slots(&self) -> usize {
         self.recorder.as_ref().map_or(0, |recorder| recorder.recording.slots.len())
@@ -250,15 +252,16 @@ impl Batch {
     /// Runs the batch and waits until it is done.
     ///
     /// # Errors
-    /// All mistakes made while recording, before anything runs; then whatever stops the batch from being encoded
-    /// ([`OutOfMemory`](ErrorKind::OutOfMemory), [`Poisoned`](ErrorKind::Poisoned)) or run ([`DeviceLost`](ErrorKind::DeviceLost); on the
-    /// built-in CPU also [`Timeout`](ErrorKind::Timeout) and [`Race`](ErrorKind::Race), where they were asked for).
+    /// All mistakes made while recording, before anything runs. Then errors of encoding
+    /// ([`OutOfMemory`](ErrorKind::OutOfMemory), [`Poisoned`](ErrorKind::Poisoned)) and of execution
+    /// ([`DeviceLost`](ErrorKind::DeviceLost); on the built-in CPU also [`Timeout`](ErrorKind::Timeout) and
+    /// [`Race`](ErrorKind::Race), if those checks are enabled).
     #[track_caller]
     pub fn submit(self) -> Result<()> {
         self.launch(Location::caller(), true).map(drop)
     }
 
-    /// Hands the batch over and returns at once; it never waits for the device.
+    /// Submits the batch and returns at once, without waiting for the device.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -267,26 +270,26 @@ impl Batch {
     /// batch.fill(&x, 7);
     /// let reading = batch.read(&x);
     /// let ticket = batch.submit_async()?;
-    /// // Something else is done meanwhile; then:
+    /// // Do other work meanwhile; then:
     /// assert_eq!(reading.wait()?, [7; 4]); // or `reading.await?`
     /// ticket.wait()?;
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Batch::submit`], except for what happens while it runs: that is the ticket's.
+    /// As [`Batch::submit`], except that errors of execution are returned by the ticket.
     #[track_caller]
     pub fn submit_async(self) -> Result<Ticket> {
         self.launch(Location::caller(), false).map(Ticket::new)
     }
 
-    /// Checks, plans and launches. On an error the readings hear of it too.
+    /// Checks, plans and launches. An error is also returned by the readings.
     fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
         let core = self.core.clone();
         let _inside = core.enter();
         let completion = self.completion();
         if self.log.is_none() && core.notes().is_on() {
-            // Begun before the device was watched: when it was recorded is not known.
+            // The batch began before the device was watched, so its recording time is unknown.
             self.log = Some(Arc::new(Log::new()));
         }
         if let Some(log) = self.log.clone() {
@@ -317,7 +320,7 @@ impl Batch {
         outcome.map(|()| completion)
     }
 
-    /// Finds all mistakes, then the plan and where it is cut.
+    /// Collects all mistakes, then finds the plan and its cuts.
     fn prepare(&self, recorder: &mut Recorder) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
         if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
@@ -336,7 +339,7 @@ impl Batch {
         Ok((planned, cuts))
     }
 
-    /// Where it is cut.
+    /// The cuts of the plan.
     fn cuts(&self, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
         let (core, split) = (&self.core, self.split.unwrap_or(self.core.policy().split));
         planned.cuts(core.costs(), core.limits(), resources, split.rule(), core.abilities().divides)

@@ -1,11 +1,11 @@
-//! What a batch will take, before it runs.
+//! A summary of a batch's plan, before it runs.
 
 use std::time::Duration;
 
 use super::Batch;
 use crate::error::{Error, Result};
 
-/// What running a batch will take.
+/// The resources and the time that a batch will take.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -33,7 +33,7 @@ pub struct PlanSummary {
 }
 
 impl PlanSummary {
-    /// Bytes of memory for what lives only in the batch: scratch, and tensors that nobody keeps.
+    /// Bytes of memory that live only in the batch: scratch and intermediate tensors.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes
@@ -57,19 +57,19 @@ impl PlanSummary {
         self.submissions
     }
 
-    /// How long the device should be busy with it, as far as is known: learned from how long submissions took, and a guess for what has never run.
+    /// Estimated device time, from the measured times of earlier submissions; a guess for kernels that never ran.
     #[must_use]
     pub fn estimate(&self) -> Duration {
         self.estimate
     }
 
-    /// How long the device should be busy with the longest of its submissions.
+    /// Estimated device time of the longest submission.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.longest
     }
 
-    /// Different kernels.
+    /// Distinct kernels.
     #[must_use]
     pub fn kernels(&self) -> usize {
         self.kernels
@@ -77,7 +77,7 @@ impl PlanSummary {
 }
 
 impl Batch {
-    /// Plans the batch as it stands: what running it will take. Submitting it then finds the plan made.
+    /// Plans the batch recorded so far and returns a summary. Submitting the batch then reuses the plan.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -89,12 +89,12 @@ impl Batch {
     /// let y = batch.read(y);
     /// let plan = batch.plan()?;
     /// assert_eq!(plan.dispatches(), 1); // fused
-    /// assert_eq!(plan.peak_bytes(), 2 * 4096); // what goes in and what comes out
+    /// assert_eq!(plan.peak_bytes(), 2 * 4096); // the input and the output
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///
     /// # Errors
-    /// All mistakes made while recording, the same that [`Batch::submit`] returns.
+    /// All mistakes made while recording, as from [`Batch::submit`].
     pub fn plan(&mut self) -> Result<PlanSummary> {
         if let Some(mistakes) = Error::all(self.recorder().mistakes()) {
             return Err(mistakes);

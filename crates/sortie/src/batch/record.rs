@@ -1,8 +1,8 @@
-//! A user's own reusable piece of recording.
+//! A user's reusable piece of recording.
 
 use super::Batch;
 
-/// A reusable piece of recording: a layer, a filter, a time step. Its label becomes the scope of what it records.
+/// A reusable piece of recording: a layer, a filter, a time step. Its label is the scope of the ops it records.
 ///
 /// ```
 /// use sortie::{Batch, Buffer, Grid, Kernel, Record};
@@ -35,12 +35,12 @@ pub trait Record {
 }
 
 impl Batch {
-    /// Records one piece, in a scope of its own.
+    /// Records one piece, in its own scope.
     pub fn record(&mut self, item: &dyn Record) {
         self.scope(item.label(), |batch| item.record(batch));
     }
 
-    /// Records several pieces into the same submission, each in a scope of its own.
+    /// Records several pieces into the same submission, each in its own scope.
     ///
     /// ```
     /// use sortie::{Batch, Buffer, Record};

@@ -1,6 +1,6 @@
 //! All lists of one recording, reused from batch to batch.
 //!
-//! Invariant: a spare tape is empty and holds no handle, only room.
+//! Invariant: a spare recorder is empty. It holds no handles, only capacity.
 
 use std::{panic::Location, sync::Arc};
 
@@ -25,17 +25,18 @@ pub(super) struct Recorder {
     kernels: FxHashMap<u64, KernelIndex>,
     /// Mistakes by op of the recording.
     mistakes: Vec<(usize, Error)>,
-    /// Dispatches whose kernel has immediates that were not given yet, in order.
+    /// Dispatches whose kernel has immediates that are not set yet, in order.
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
 }
 
-/// A tape that has held more than this is not kept: what one large batch took would stay for good.
+/// A recorder that has held more than this is not reused, so that one large batch does not keep its memory allocated.
 const SPARE_OPS: usize = 1 << 16;
 const SPARE_BYTES: usize = 1 << 20;
 
-/// Tapes kept for later batches: as many as threads may sensibly record at once. Boxed, so that taking one moves a pointer.
+/// Bound on the recorders kept for later batches: about as many as threads may record at once. Boxed, so that taking
+/// one moves a pointer.
 const SPARES: usize = 16;
 #[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
 static SPARE: Mutex<Vec<Box<Recorder>>> = Mutex::new(Vec::new());
@@ -74,13 +75,13 @@ impl Recorder {
         self.resources.names.push(at)
     }
 
-    /// Appends an op that does not count as one of the user's.
+    /// Appends an op that does not count as one of the user's ops.
     pub(super) fn push_further(&mut self, op: Op, at: &'static Location<'static>) {
         let op = self.push(op, at);
         self.resources.names.uncount(op);
     }
 
-    /// Makes room for `count` blocks of hidden parameters, which all go into one buffer.
+    /// Reserves `count` blocks of hidden parameters. All of them share one buffer.
     pub(super) fn reserve_params(&mut self, bytes: u64, count: u64, limits: &Limits) -> Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -99,10 +100,10 @@ impl Recorder {
         self.push_further(Op::bare(kind), at);
     }
 
-    /// Keeps a mistake in the place of an op that cannot be recorded.
+    /// Records a mistake in place of an op that cannot be recorded.
     #[cold]
     pub(super) fn refuse(&mut self, error: Error, at: &'static Location<'static>) -> usize {
-        // Any op without effect will do: the batch does not run.
+        // Any op without effect works here: the batch does not run.
         let op = self.push(Op::bare(OpKind::Copy), at);
         self.mistake(op, error);
         op
@@ -116,7 +117,7 @@ impl Recorder {
     /// The slot of a user's block, numbered by first use.
     #[inline]
     pub(super) fn slot(&mut self, block: &Arc<Block>) -> SlotId {
-        // The block remembers its slot in the last batch that asked, which most often is this one.
+        // The block caches its slot in the last batch that used it, which usually is this one.
         let slot_hint = block.slot_hint();
         let known = self.resources.blocks.get(slot_hint as usize).and_then(Option::as_ref);
         if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
@@ -139,7 +140,7 @@ impl Recorder {
         self.recording.push_slot(SlotInfo { kind: SlotKind::Scratch, bytes })
     }
 
-    /// Memory that a replay keeps for itself; it is given some when the batch is frozen.
+    /// Memory owned by a replay; allocated when the batch is frozen.
     pub(super) fn port_slot(&mut self, bytes: u64) -> SlotId {
         self.resources.blocks.push(None);
         self.recording.push_slot(SlotInfo { kind: SlotKind::External, bytes })
@@ -147,7 +148,7 @@ impl Recorder {
 
     #[inline]
     pub(super) fn kernel(&mut self, kernel: &Kernel) -> KernelIndex {
-        // Runs of the same kernel are the common case.
+        // Consecutive dispatches of the same kernel are the common case.
         if let Some(Op { kind: OpKind::Dispatch { kernel: last, .. }, .. }) = self.recording.ops.last()
             && self.recording.kernels.get(last.0 as usize) == Some(&kernel.id())
         {
@@ -162,12 +163,12 @@ impl Recorder {
         index
     }
 
-    /// A dispatch must still be given immediates.
+    /// Notes that a dispatch still needs immediates.
     pub(super) fn expect_immediates(&mut self, op: usize) {
         self.owed.push(index(op));
     }
 
-    /// They have been given, rightly or not.
+    /// The immediates were set, correctly or not.
     pub(super) fn got_immediates(&mut self, op: usize) {
         if self.owed.last() == Some(&index(op)) {
             self.owed.pop();
@@ -178,7 +179,7 @@ impl Recorder {
         self.mistakes.push((op, error));
     }
 
-    /// All mistakes so far in order, each with its op, label and line. They stay on the tape.
+    /// All mistakes so far in order, each with its op, label and line. They stay in the recorder.
     pub(super) fn mistakes(&mut self) -> Vec<Error> {
         while let Some(op) = self.owed.pop() {
             let op = op as usize;
@@ -190,7 +191,7 @@ impl Recorder {
         self.mistakes.iter().map(|(op, error)| self.resources.names.attach(*op, error.clone())).collect()
     }
 
-    /// Ops as the user counts them.
+    /// The number of ops as the user counts them.
     pub(super) fn count(&self) -> usize {
         self.resources.names.count()
     }

@@ -1,4 +1,4 @@
-//! What tensor operations need of a batch: memory, and a place among its ops.
+//! The parts of a batch that tensor operations use: memory and ops.
 
 use std::{panic::Location, sync::Arc};
 
@@ -20,7 +20,7 @@ impl Batch {
         self.id
     }
 
-    /// Most bytes of a tensor: a kernel binds all of it.
+    /// Maximum bytes of a tensor: a kernel binds the whole tensor.
     pub(crate) fn most_bytes(&self) -> u64 {
         let limits = self.core.limits();
         limits.binding_bytes.min(limits.buffer_bytes)
@@ -31,13 +31,13 @@ impl Batch {
         self.recorder().scratch(bytes.next_multiple_of(4).max(4))
     }
 
-    /// The slot of something that is there already, and the byte of it that it starts at; `None` when it has no bytes.
+    /// The slot of existing memory and the start byte in it; `None` if it has no bytes.
     pub(crate) fn memory_of(&mut self, place: &BindTarget<'_>) -> Result<Option<(SlotId, u64)>> {
         let slot_range = self.op_recorder().slot_range("tensor", place, Usage::Storage)?;
         Ok(slot_range.map(|slot_range| (slot_range.slot, slot_range.start)))
     }
 
-    /// Whether a kernel can be bound from this byte on.
+    /// Whether a binding may start at this byte.
     pub(crate) fn is_bindable(&self, start: u64) -> bool {
         start.is_multiple_of(u64::from(self.core.limits().slice_alignment))
     }

@@ -14,7 +14,7 @@ use crate::{
     memory::{Usage, index},
 };
 
-/// Where something lies in this batch.
+/// A byte range of a slot of this batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotRange {
     pub(super) slot: SlotId,
@@ -32,7 +32,7 @@ impl SlotRange {
 const MOST_DATA: u64 = u32::MAX as u64;
 
 impl Batch {
-    /// Copies one piece of memory to another of the same length. Both may be slices of one buffer, even overlapping ones.
+    /// Copies memory to other memory of the same length. Both may be slices of one buffer, even overlapping ones.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -78,7 +78,7 @@ impl Batch {
     /// let mut batch = device.batch();
     /// batch.write(&x, &[5; 4]);
     /// let first = batch.read(&x);
-    /// batch.write(&x, &[6; 4]); // the data is taken now, and there when its turn comes
+    /// batch.write(&x, &[6; 4]); // the data is copied now, and written when the op runs
     /// batch.submit()?;
     /// assert_eq!((first.wait()?, x.download()?), (vec![5; 4], vec![6; 4]));
     /// # Ok::<(), sortie::Error>(())
@@ -91,7 +91,7 @@ impl Batch {
         }
     }
 
-    /// Asks for the elements as they are at this point of the batch; they are there when it is done.
+    /// Reads the elements as they are at this point of the batch. The data is available when the batch has completed.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -128,7 +128,7 @@ impl OpRecorder<'_> {
         let to = self.slot_range("the destination of the copy", to, Usage::CopyTo)?;
         match (from, to) {
             (Some(from), Some(to)) if from.slot == to.slot && !self.core.abilities().copies_within => {
-                // wgpu copies between two buffers only.
+                // wgpu copies only between two different buffers.
                 let bytes = from.end - from.start;
                 let slot = self.recorder.scratch(bytes);
                 let between = SlotRange { slot, start: 0, end: bytes };
@@ -178,7 +178,8 @@ impl OpRecorder<'_> {
         Ok(start)
     }
 
-    /// A fill is recorded as its pattern. Where the device cannot write it as one, it is a write of all bytes.
+    /// A fill is recorded as its pattern. If the device cannot write the pattern, the fill becomes a write of all
+    /// bytes.
     fn fill(&mut self, to: &BindTarget<'_>, value: &[u8], at: &'static Location<'static>) -> Result<()> {
         let (zero, abilities) = (value.iter().all(|byte| *byte == 0), *self.core.abilities());
         let bytes = value.len() * repeats(value);
@@ -197,7 +198,7 @@ impl OpRecorder<'_> {
             self.recorder.reserve_params(hidden_immediates.into(), chunks, self.core.limits())?;
             OpKind::Fill { pattern: self.pattern(value)?, hidden_immediates }
         } else {
-            // An element too odd for the kernel, or an imported buffer that no kernel may bind.
+            // The element size does not suit the fill kernel, or kernels may not bind the imported buffer.
             let bytes = to.elements.exact();
             let all = value.iter().copied().cycle().zip(0..bytes).map(|(byte, _)| byte);
             OpKind::Write { data: self.data(bytes, |uploads| uploads.extend(all))? }
@@ -206,7 +207,7 @@ impl OpRecorder<'_> {
         Ok(())
     }
 
-    /// Bytes that are filled at a time.
+    /// Bytes filled by one dispatch.
     fn fill_chunk(&self, pattern_bytes: usize) -> u64 {
         let caps = Caps {
             params_align: self.core.limits().slice_alignment,
@@ -228,7 +229,7 @@ impl OpRecorder<'_> {
         Ok(Span::new(start..arena.len()))
     }
 
-    /// Room for data in the upload arena, padded to 4.
+    /// Appends data to the upload arena, padded to 4 bytes.
     fn data(&mut self, bytes: u64, fill: impl FnOnce(&mut Vec<u8>)) -> Result<Span> {
         let most = self.most_staged();
         let uploads = &mut self.recorder.resources.uploads;
@@ -243,7 +244,7 @@ impl OpRecorder<'_> {
         Ok(Span::new(start..uploads.len()))
     }
 
-    /// Most bytes that one batch writes or reads: all of them are staged in one buffer.
+    /// Maximum bytes that one batch writes or reads: all of them are staged in one buffer.
     fn most_staged(&self) -> u64 {
         MOST_DATA.min(self.core.limits().buffer_bytes)
     }
@@ -259,7 +260,7 @@ impl OpRecorder<'_> {
         Op { kind, accesses: Span::new(first..first + accesses.len()) }
     }
 
-    /// Where a place lies in this batch; `None` when it has no bytes.
+    /// The slot range of a place in this batch; `None` if it has no bytes.
     #[inline]
     pub(super) fn slot_range(
         &mut self,
@@ -299,7 +300,7 @@ pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
 }
 
-/// Whether a kernel may bind it: an imported buffer may lack the usage.
+/// Whether a kernel may bind it: an imported buffer may lack the usage flag.
 fn may_bind(place: &BindTarget<'_>) -> bool {
     match place.of {
         TargetKind::Block { block: Some(block), .. } => block.allows(Usage::Storage),
@@ -307,7 +308,7 @@ fn may_bind(place: &BindTarget<'_>) -> bool {
     }
 }
 
-/// How often a value repeats until it ends with a word.
+/// How often a value repeats until its end is word-aligned.
 fn repeats(value: &[u8]) -> usize {
     match value.len() % 4 {
         0 => 1,

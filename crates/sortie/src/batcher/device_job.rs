@@ -1,4 +1,4 @@
-//! What a batcher runs on devices.
+//! Jobs that a batcher runs on devices.
 
 use crate::{
     batch::Batch,
@@ -7,19 +7,25 @@ use crate::{
     finish::Ticket,
 };
 
-/// Gives the answers of a batch, one for each of its inputs in their order, once the batch is done.
+/// Returns the answers of a completed batch, one per input, in their order.
 pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 
-/// Work that devices do for many requests at once: a [`Batcher`](crate::Batcher) on a [`Device`] or a [`Fleet`](crate::Fleet) runs it.
+/// Work that devices do for many requests at once. A [`Batcher`](crate::Batcher) on a [`Device`] or a
+/// [`Fleet`](crate::Fleet) runs it.
 ///
-/// A job borrows its inputs, because a batch may be run more than once: where one fails in [`record`](DeviceJob::record) or [`start`](DeviceJob::start), panics, or gives an error or a wrong number of
-/// answers, it is run again in two halves, and these in halves, until the requests that fail it are isolated. They fail with their own error: what the job returned,
-/// [`JobPanicked`](crate::ErrorKind::JobPanicked), or [`Shape`](crate::ErrorKind::Shape) for a wrong number of answers. All others are answered. With `c` such requests among `n` it takes at most
-/// `2 c ⌈log2 n⌉` further attempts, and there are at most `n / 2`, or 64: a part that fails after that fails as a whole. [`BatchMetrics`](crate::batcher::BatchMetrics) counts them. Failures that concern all inputs
-/// alike fail all of them: a lost device, memory, time, and whatever fails while the device runs the batch. A job that knows which of its inputs is wrong says so in [`check`](DeviceJob::check) or in the
-/// answers, which costs no further attempt.
+/// A job borrows its inputs, because a batch may run more than once. If it fails in [`record`](DeviceJob::record) or
+/// [`start`](DeviceJob::start), panics, or returns an error or a wrong number of answers, it is run again in two
+/// halves, and these in halves, until the requests that fail are isolated. Each of them gets its own error: the one the
+/// job returned, [`JobPanicked`](crate::ErrorKind::JobPanicked), or [`Shape`](crate::ErrorKind::Shape) for a wrong
+/// number of answers. All others are answered. `c` failing requests among `n` take at most `2 c ⌈log2 n⌉` further
+/// attempts, and at most `max(n / 2, 64)` are made: a part that fails after that fails as a whole.
+/// [`BatchMetrics`](crate::batcher::BatchMetrics) counts them.
 ///
-/// Work that no device does is a [`Job`](crate::Job).
+/// Failures that concern all inputs fail all of them: a lost device, memory, time, and errors while the device runs the
+/// batch. A job that knows which input is wrong reports it in [`check`](DeviceJob::check) or in the answers, which
+/// costs no further attempt.
+///
+/// For work that does not run on a device, implement [`Job`](crate::Job).
 ///
 /// ```
 /// use sortie::{Batch, BatchConfig, Batcher, Device, Grid, Kernel, batcher::{Answers, DeviceJob}};
@@ -55,27 +61,28 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub trait DeviceJob: Send + Sync + 'static {
-    /// What a caller brings.
+    /// A request.
     type Input: Send + 'static;
-    /// What a caller gets.
+    /// The answer to a request.
     type Output: Send + 'static;
-    /// What the job keeps on a device: kernels, weights, replays.
+    /// The job's state on a device: kernels, weights, replays.
     type Ready: Send + 'static;
 
-    /// Its name in published metrics: its type's name, unless it says otherwise.
+    /// Its name in published metrics; by default the name of its type.
     fn name(&self) -> String {
         let name = std::any::type_name::<Self>();
         let plain = name.split('<').next().unwrap_or(name);
         plain.rsplit("::").next().unwrap_or(plain).to_owned()
     }
 
-    /// Makes what it keeps on a device: at first for each device, and again when one was lost and has been reopened, or after a panic, which may have left it inconsistent.
+    /// Creates its state on a device: once per device, again after a lost device was reopened, and after a panic, which
+    /// may have left the state inconsistent.
     ///
     /// # Errors
-    /// The batcher is not made; later, the batch that waits for it fails.
+    /// When the batcher is created, its creation fails; later, the batch that waits for the state fails.
     fn prepare(&self, device: &Device) -> Result<Self::Ready>;
 
-    /// How many rows of a batch an input takes.
+    /// Number of batch rows that an input takes.
     fn rows(&self, _input: &Self::Input) -> usize {
         1
     }
@@ -85,34 +92,34 @@ pub trait DeviceJob: Send + Sync + 'static {
         0
     }
 
-    /// Whether an input is valid. Called on the caller's thread, and only that caller gets the error.
+    /// Checks an input. Runs on the caller's thread; only that caller gets the error.
     ///
     /// # Errors
-    /// [`Error::input`](crate::Error::input), saying what is wrong.
+    /// [`Error::input`](crate::Error::input) with a message.
     fn check(&self, _input: &Self::Input) -> Result<()> {
         Ok(())
     }
 
-    /// The answer to a valid input that needs no device: an empty one, for example.
+    /// The answer to a valid input that needs no device, for example an empty one.
     fn answer_immediately(&self, _input: &Self::Input) -> Option<Self::Output> {
         None
     }
 
-    /// Splits an input that has more rows than a batch may have. An input that stays whole runs alone.
+    /// Splits an input that has more rows than a batch allows. An input that is not split runs alone.
     fn split(&self, input: Self::Input, _rows: usize) -> Vec<Self::Input> {
         vec![input]
     }
 
-    /// Joins the answers to the parts of an input that was [split](DeviceJob::split), in their order.
+    /// Joins the answers to the parts of a [split](DeviceJob::split) input, in their order.
     fn join(&self, mut parts: Vec<Self::Output>) -> Self::Output {
         parts.pop().unwrap_or_else(|| unreachable!("an input is split into parts"))
     }
 
-    /// Starts a batch for all these inputs: by default it submits what the job [records](DeviceJob::record). A job that has a [`Replay`](crate::Replay) of it runs that here, and need not implement
-    /// `record`.
+    /// Starts a batch for all these inputs. By default it submits the ops that the job [records](DeviceJob::record). A
+    /// job with a [`Replay`](crate::Replay) runs it here and need not implement `record`.
     ///
     /// # Errors
-    /// The batch is run again with fewer inputs, until those that fail it are isolated.
+    /// The batch is run again with fewer inputs, until the failing ones are isolated.
     fn start(
         &self,
         ready: &mut Self::Ready,
@@ -127,7 +134,7 @@ pub trait DeviceJob: Send + Sync + 'static {
     /// Records a batch for all these inputs. Required unless the job implements [`start`](DeviceJob::start).
     ///
     /// # Errors
-    /// The batch is run again with fewer inputs, until those that fail it are isolated.
+    /// The batch is run again with fewer inputs, until the failing ones are isolated.
     fn record(
         &self,
         _ready: &mut Self::Ready,

@@ -1,4 +1,5 @@
-//! Errors of the batcher as errors of this crate, and back. What does not have an equal on the other side is kept as the source, and found there when it is converted back.
+//! Converts errors of the batcher to errors of this crate, and back. An error without an equivalent is kept as the
+//! source, and restored from there when it is converted back.
 
 use sortie_batcher::{Error as BatcherError, ErrorKind as BatcherErrorKind};
 

@@ -8,13 +8,14 @@ use crate::{
 
 /// Several devices that a [`Batcher`](crate::Batcher) spreads its batches over.
 ///
-/// Each takes batches when it has room for one, so that faster ones take more; slower ones take smaller batches, and leave what is done sooner elsewhere.
-/// A device that is lost, or has become too slow, gets no more work until it is back; the others go on.
+/// Each device takes a batch when it has capacity, so faster devices take more. Slower devices take smaller batches,
+/// and skip work that another device would complete sooner. A device that is lost, or has become too slow, gets no work
+/// until it recovers; the others continue.
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, Fleet, batcher::Rows};
 ///
-/// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?; // the same one twice is allowed
+/// let fleet = Fleet::new([Device::cpu()?, Device::cpu()?])?; // the same device twice is allowed
 /// let squares = Rows::<f32, f32>::new([1, 1], "
 ///     @group(0) @binding(0) var<storage, read> x: array<f32>;
 ///     @group(0) @binding(1) var<storage, read_write> y: array<f32>;
@@ -32,10 +33,10 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Of these devices.
+    /// A fleet of these devices.
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice) without any.
+    /// [`NoDevice`](ErrorKind::NoDevice) if there are none.
     pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self> {
         let devices: Vec<Device> = devices.into_iter().collect();
         if devices.is_empty() {
@@ -44,17 +45,17 @@ impl Fleet {
         Ok(Self { devices })
     }
 
-    /// Opens everything there is to open, each with these options but for their name: GPUs, the built-in CPU, software drivers.
+    /// Opens every available device, each with these options except the name: GPUs, the built-in CPU, software drivers.
     ///
-    /// What does not open is passed over, with a warning.
+    /// Devices that fail to open are skipped, with a warning.
     ///
     /// # Errors
-    /// When not even the built-in CPU starts.
+    /// If even the built-in CPU fails to start.
     pub fn open_with(options: &DeviceOptions) -> Result<Self> {
         let open = |at: usize, info: &dyn std::fmt::Display| {
             let options = options.clone().with_device(at.to_string());
             Device::open_with(options)
-                .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is passed over: {error}"))
+                .inspect_err(|error| tracing::warn!(target: "sortie", "{info} is skipped: {error}"))
                 .ok()
         };
         let all = Device::list();
@@ -69,7 +70,7 @@ impl Fleet {
 }
 
 impl Device {
-    /// Opens every device there is: GPUs, the built-in CPU, software drivers.
+    /// Opens every available device: GPUs, the built-in CPU, software drivers.
     ///
     /// # Errors
     /// As [`Fleet::open_with`].

@@ -1,4 +1,4 @@
-//! Tensor operations over rows, frozen, as a job.
+//! Tensor operations over rows as a job that runs replays.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,16 +15,17 @@ use crate::{
     tensor::{Element, Tensor},
 };
 
-/// The fewest rows of a replay.
+/// Minimum rows of a replay.
 const FEWEST: usize = 16;
 
-/// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`]s: recorded, planned and given memory once for each power of two of rows,
-/// and from then on only run. A batch of fewer rows is filled up with zeros, whose answers nobody gets.
+/// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`]s. Each power of two of rows is
+/// recorded, planned and given memory once; later batches only run the replay. A batch with fewer rows is padded with
+/// zeros, and the answers to the padding are dropped.
 ///
 /// ```
 /// use sortie::{Batch, BatchConfig, Batcher, Device, Tensor, batcher::RowReplays};
 ///
-/// // What is made on a device is made by the outer function, and again should the device be lost.
+/// // The outer function creates the objects on a device, and again if the device is lost.
 /// let layer = RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
 ///     let weights = device.upload(&[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0])?;
 ///     Ok(move |batch: &mut Batch, x: Tensor<f32>| {
@@ -42,13 +43,13 @@ pub struct RowReplays<T: Element, U: Element> {
     make: Maker<T, U>,
 }
 
-/// Makes, for a device, what records.
+/// Creates the recording function for a device.
 type Maker<T, U> = Box<dyn Fn(&Device) -> Result<OpRecorder<T, U>> + Send + Sync>;
 
-/// Records what is done with some rows.
+/// Records the operations on a tensor of rows.
 type OpRecorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;
 
-/// What is there on a device: how to record, and the replays made so far by their rows.
+/// The state on a device: the recording function, and the replays made so far, by rows.
 pub struct Replays<T: Element, U: Element> {
     record: OpRecorder<T, U>,
     frozen: BTreeMap<usize, FrozenRows<T, U>>,
@@ -61,8 +62,8 @@ struct FrozenRows<T: Element, U: Element> {
 }
 
 impl<T: Element, U: Element> RowReplays<T, U> {
-    /// The widths of a row of the input and of the output, and what makes, for a device, the function that records them. It is given a tensor of rows, and has
-    /// to give back one of as many.
+    /// Takes the widths of an input row and of an output row, and a function that creates the recording function for a
+    /// device. The recording function gets a tensor of rows and must return one with as many rows.
     #[must_use]
     pub fn new<R>(widths: [usize; 2], make: impl Fn(&Device) -> Result<R> + Send + Sync + 'static) -> Self
     where
@@ -74,7 +75,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
 }
 
 impl<T: Element, U: Element> Replays<T, U> {
-    /// The replay for at least so many rows, made when it is wanted first, and its rows.
+    /// The smallest replay for at least `rows` rows, and its rows. It is created on first use.
     fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&FrozenRows<T, U>, usize)> {
         let rows = rows.next_power_of_two().max(FEWEST);
         if !self.frozen.contains_key(&rows) {
@@ -133,7 +134,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         Ok((run.submit_async()?, Box::new(move || Ok(lengths.hand_out(&y.wait()?)))))
     }
 
-    /// The same without a replay.
+    /// Without a replay.
     fn record(&self, replays: &mut Self::Ready, batch: &mut Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
         let x = batch.upload(&all, [self.widths.rows(&all), self.widths.input()]);

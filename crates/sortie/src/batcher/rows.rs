@@ -14,9 +14,10 @@ use crate::{
     tensor::Element,
 };
 
-/// A kernel over rows of a fixed width, as a [`DeviceJob`]: for the common case that needs no job of one's own.
+/// A kernel over rows of a fixed width, as a [`DeviceJob`], for the common case.
 ///
-/// [`RowReplays`](super::RowReplays) does the same for tensor operations. The kernel has two bindings, of which it reads the first and writes the second, and runs one invocation for each row. A request is any number of whole rows.
+/// The kernel has two bindings: it reads the first and writes the second. It runs one invocation per row. A request is
+/// any number of whole rows. For tensor operations there is [`RowReplays`](super::RowReplays).
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, batcher::Rows};
@@ -42,7 +43,7 @@ pub struct Rows<T, U> {
 }
 
 impl<T: Element, U: Element> Rows<T, U> {
-    /// The widths of a row of the input and of the output, and the kernel's source.
+    /// Takes the widths of an input row and of an output row, and the kernel's source.
     #[must_use]
     pub fn new(widths: [usize; 2], source: &str) -> Self {
         Self { source: source.into(), widths: Widths::new(widths), elements: PhantomData }

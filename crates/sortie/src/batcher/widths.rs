@@ -1,8 +1,8 @@
-//! Rows of a fixed width: requests laid end to end, and their answers taken apart again.
+//! Rows of a fixed width: concatenates requests, and splits their answers.
 
 use crate::error::{Error, Result};
 
-/// Elements of a row, of the input and of the output.
+/// Elements per row of the input and of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
     input: usize,
@@ -49,7 +49,7 @@ impl Widths {
 }
 
 impl Lengths {
-    /// Each its own; what is left over is nobody's.
+    /// Splits the output into one answer per request; padding at the end is dropped.
     pub(super) fn hand_out<U: Clone, E>(&self, all: &[U]) -> Vec<std::result::Result<Vec<U>, E>> {
         let mut rest = all;
         let own = |len: &usize| {

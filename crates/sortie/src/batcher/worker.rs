@@ -23,9 +23,9 @@ use crate::{
     finish::Ticket,
 };
 
-/// A [`DeviceJob`] as a [`Job`] whose workers are devices: what [`Batcher::new`](crate::Batcher::new) makes of one.
+/// A [`DeviceJob`] as a [`Job`] whose workers are devices. [`Batcher::new`](crate::Batcher::new) creates it.
 ///
-/// A lost device is opened again, and the job prepares for it anew.
+/// A lost device is opened again, and the job prepares its state again.
 ///
 /// ```
 /// use sortie::{BatchConfig, Batcher, Device, batcher::{OnDevice, Rows}};
@@ -44,21 +44,21 @@ use crate::{
 #[derive(Debug)]
 pub struct OnDevice<J>(J);
 
-/// What a worker on a device keeps: the device, and what the job has prepared on it.
+/// The state of a worker: the device and the job's state on it.
 pub struct DeviceWorker<J: DeviceJob> {
-    /// `None` after a panic of the job, which may have left it inconsistent, when it could not be prepared again.
+    /// `None` if the job panicked, which may leave its state inconsistent, and could not be prepared again.
     ready: Option<J::Ready>,
-    /// Dropped after what was made on it.
+    /// Dropped after the objects created on it.
     device: Device,
 }
 
-/// A batch of a [`DeviceJob`] under way.
+/// A batch of a [`DeviceJob`] in flight.
 pub struct DeviceRun<O> {
     ticket: Ticket,
     answers: Option<Answers<O>>,
 }
 
-/// The answers of a batch that a device has run, not taken yet.
+/// The answers of a batch that a device has run, not yet extracted.
 pub struct DeviceAnswers<O>(Answers<O>);
 
 impl<J: DeviceJob> Job for OnDevice<J> {
@@ -120,7 +120,7 @@ impl<J: DeviceJob> Job for OnDevice<J> {
     }
 
     fn reset(&self, worker: &mut DeviceWorker<J>) -> Result<()> {
-        // It may be inconsistent, so a panic of its drop is the job's, too.
+        // The state may be inconsistent, so a panic in its drop is attributed to the job.
         let inconsistent = worker.ready.take();
         drop(catch_unwind(AssertUnwindSafe(|| drop(inconsistent))));
         worker.ready = Some(self.0.prepare(&worker.device)?);
@@ -141,7 +141,8 @@ impl<J: DeviceJob> Job for OnDevice<J> {
     }
 }
 
-/// Whether a failure may be caused by one of the inputs. What the device, its memory or the machine cannot do now concerns all of them alike, and so does whatever fails while the device runs the batch.
+/// Whether an input may have caused a failure. Failures of the device, memory or machine concern all inputs, and so do
+/// errors while the device runs the batch.
 fn may_be_of_an_input(stage: Stage, kind: &ErrorKind) -> bool {
     let of_all = matches!(
         kind,
@@ -181,7 +182,7 @@ impl<J: DeviceJob> IntoWorkers<J> for &Fleet {
     }
 
     fn driver(&self) -> Box<dyn Driver<OnDevice<J>>> {
-        // When they end they let go of their devices, which the process must not exit in the middle of.
+        // These threads drop their devices when they end. The process must not exit during that.
         Box::new(Threads::named("sortie-batcher").on_start(exit::begin).on_close(exit::register_ending))
     }
 }
@@ -205,7 +206,7 @@ macro_rules! workers_of {
 workers_of!(Fleet, Device, &Device);
 
 impl<J: DeviceJob> DeviceWorker<J> {
-    /// Prepares the job for a device. One that is lost already is opened again.
+    /// Prepares the job for a device. A device that is already lost is opened again.
     fn new(job: &J, device: &Device) -> Result<Self> {
         let (device, ready) = match job.prepare(device) {
             Err(error) if *error.kind() == ErrorKind::DeviceLost => {
@@ -253,7 +254,7 @@ mod tests {
             (Stage::Start, ErrorKind::Internal, true),
             (Stage::Answers, ErrorKind::Shape, true),
             (Stage::Answers, ErrorKind::JobPanicked, true),
-            // Of the device, the memory, the machine.
+            // Failures of the device, the memory, the machine.
             (Stage::Start, ErrorKind::DeviceLost, false),
             (Stage::Start, out_of_memory, false),
             (Stage::Start, ErrorKind::Timeout, false),

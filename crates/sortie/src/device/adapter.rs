@@ -12,14 +12,14 @@ use crate::{
     options::DeviceOptions,
 };
 
-/// What we use when the adapter has it.
+/// Features that are enabled if the adapter has them.
 const WANTED: wgpu::Features = OPTIONAL
     .union(wgpu::Features::TIMESTAMP_QUERY)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS)
     .union(wgpu::Features::TIMESTAMP_QUERY_INSIDE_PASSES)
     .union(wgpu::Features::PIPELINE_CACHE);
 
-/// What of it kernels and programs can see, beyond what every WebGPU device has.
+/// Those of them that kernels and programs can use, beyond the WebGPU baseline.
 pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SHADER_F16)
     .union(wgpu::Features::SHADER_F64)
@@ -31,7 +31,7 @@ pub(super) const OPTIONAL: wgpu::Features = wgpu::Features::IMMEDIATES
     .union(wgpu::Features::SUBGROUP)
     .union(wgpu::Features::SUBGROUP_BARRIER);
 
-/// An adapter opened.
+/// An opened adapter.
 pub(crate) struct OpenedAdapter {
     pub(crate) device: wgpu::Device,
     pub(crate) queue: wgpu::Queue,
@@ -39,12 +39,12 @@ pub(crate) struct OpenedAdapter {
     pub(crate) downlevel: wgpu::DownlevelFlags,
 }
 
-/// What answered to a name.
+/// The device found for a name.
 pub(crate) enum SelectedDevice {
     Wgpu(Box<OpenedAdapter>),
-    /// The built-in CPU, which is there to be opened anywhere.
+    /// The built-in CPU, which is always available.
     Cpu {
-        /// For want of hardware.
+        /// Opened because there is no hardware.
         instead: bool,
     },
 }
@@ -54,13 +54,13 @@ pub(crate) fn list() -> Vec<DeviceInfo> {
     candidates().into_iter().map(|(_, info)| info).collect()
 }
 
-/// Opens what the options, else `SORTIE_DEVICE`, else common sense ask for.
+/// Opens the device that the options name, else the one `SORTIE_DEVICE` names, else the best one.
 pub(crate) fn open(options: &DeviceOptions) -> Result<SelectedDevice> {
     let named = Named::by(options.device.clone(), std::env::var("SORTIE_DEVICE").ok());
     let found = |opened: OpenedAdapter| SelectedDevice::Wgpu(Box::new(opened));
     match named.as_ref().map(|named| named.name.as_str()) {
         Some(name) if name.eq_ignore_ascii_case("noop") => return noop(options).map(found),
-        // Known without asking any driver.
+        // Found without a driver.
         Some(name) if is_cpu(name) => return Ok(SelectedDevice::Cpu { instead: false }),
         _ => {}
     }
@@ -81,16 +81,16 @@ pub(crate) fn open(options: &DeviceOptions) -> Result<SelectedDevice> {
     }
 }
 
-/// A name for a device, and where it came from.
+/// The name of a device, and its origin.
 #[derive(Debug, PartialEq, Eq)]
 struct Named {
     name: String,
-    /// `SORTIE_DEVICE` said it.
+    /// Set by `SORTIE_DEVICE`.
     by_variable: bool,
 }
 
 impl Named {
-    /// The options' name, else the variable's. A blank name is none.
+    /// The options' name, else the variable's. A blank name counts as none.
     fn by(option: Option<String>, variable: Option<String>) -> Option<Self> {
         let by_variable = option.is_none();
         let name = option.or(variable)?.trim().to_owned();
@@ -98,25 +98,25 @@ impl Named {
     }
 }
 
-/// Hardware that is there but does not open (a driver half installed, a GPU that is taken) is passed over.
+/// Opens the best device. Hardware that fails to open (a broken driver, a GPU in exclusive use) is skipped.
 fn first_that_opens(options: &DeviceOptions) -> SelectedDevice {
     for (adapter, info) in candidates() {
         let Some(adapter) = adapter else { break };
         match request(&adapter, adapter.limits(), options) {
             Ok(opened) => return SelectedDevice::Wgpu(Box::new(opened)),
-            Err(error) => tracing::warn!(target: "sortie", "{info} is passed over: {error}"),
+            Err(error) => tracing::warn!(target: "sortie", "{info} is skipped: {error}"),
         }
     }
     SelectedDevice::Cpu { instead: true }
 }
 
-/// Whether this can only mean the built-in CPU: `cpu`, or its own name with or without its threads.
+/// Whether a name can only mean the built-in CPU: `cpu`, or its own name with or without its threads.
 fn is_cpu(name: &str) -> bool {
     let begins = name.get(..CPU_NAME.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(CPU_NAME));
     begins || name.eq_ignore_ascii_case("cpu")
 }
 
-/// Opens an adapter that was open before.
+/// Opens an adapter again.
 pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<OpenedAdapter> {
     if before.kind == DeviceKind::Noop {
         return noop(options);
@@ -129,23 +129,24 @@ pub(crate) fn reopen(before: &DeviceInfo, options: &DeviceOptions) -> Result<Ope
     }
 }
 
-/// One for the process (but for GL), never let go of. wgpu tells handles apart only within an instance: with one for each device, a buffer of another
-/// device could pass for one of ours. It also spares every open the loading of drivers.
+/// One for the process (except for GL), never dropped. wgpu distinguishes handles only within an instance: with one
+/// instance per device, a buffer of another device could be mistaken for ours. Sharing it also avoids loading the
+/// drivers for every open.
 static PRIMARY: LazyLock<wgpu::Instance> = LazyLock::new(|| instance(wgpu::Backends::PRIMARY | wgpu::Backends::NOOP));
 
 fn instance(backends: wgpu::Backends) -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
-    // The environment narrows the choice; noop must be there in any case.
+    // Environment variables may restrict the backends; noop is always included.
     descriptor.backends = (descriptor.backends | wgpu::Backends::NOOP) & backends;
     descriptor.backend_options.noop = wgpu::NoopBackendOptions::enabled();
-    // Drivers are loaded here, and register what they do at exit.
+    // Loading drivers registers their exit handlers.
     exit::run_at_exit();
     let instance = wgpu::Instance::new(descriptor);
     exit::run_at_exit();
     instance
 }
 
-/// What there is to open, the best first; the built-in CPU has no adapter.
+/// The available devices, the best first; the built-in CPU has no adapter.
 fn candidates() -> Vec<(Option<wgpu::Adapter>, DeviceInfo)> {
     let threads = thread::available_parallelism().map_or(1, Into::into);
     let cpu = (None, DeviceInfo::cpu(threads));
@@ -155,14 +156,15 @@ fn candidates() -> Vec<(Option<wgpu::Adapter>, DeviceInfo)> {
     all
 }
 
-/// GL is asked only where nothing else answers: elsewhere it shows the same hardware again, with less.
+/// GL is queried only if nothing else is found: elsewhere it lists the same hardware again, with fewer features.
 fn adapters() -> Vec<(wgpu::Adapter, DeviceInfo)> {
     let _loading = Loading::begin();
     let found = adapters_of(&PRIMARY, wgpu::Backends::PRIMARY);
     if !found.is_empty() {
         return found;
     }
-    // Afresh each time: all devices of a GL adapter share one context, and wgpu panics when one waits for another too long.
+    // A new instance each time: all devices of a GL adapter share one context, and wgpu panics if one waits for another
+    // too long.
     adapters_of(&instance(wgpu::Backends::SECONDARY), wgpu::Backends::SECONDARY)
 }
 
@@ -192,7 +194,7 @@ fn rank(info: &DeviceInfo) -> u8 {
     }
 }
 
-/// By index in the list, else by a part of the name or driver, in any case.
+/// Finds a device by index in the list, else by a part of the name or driver, ignoring case.
 fn pick<'a>(wanted: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Option<usize> {
     let infos: Vec<_> = infos.collect();
     if let Ok(index) = wanted.parse::<usize>() {
@@ -213,7 +215,7 @@ fn none_found<'a>(named: &Named, infos: impl Iterator<Item = &'a DeviceInfo>) ->
 
 fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOptions) -> Result<OpenedAdapter> {
     let _loading = Loading::begin();
-    // A portable device is asked for no more than it is held to, so that wgpu checks it too.
+    // A portable device requests no more than its limits, so that wgpu checks them too.
     let (wanted, limits) = match options.portable {
         true => (WANTED.difference(OPTIONAL), wgpu::Limits::defaults().or_worse_values_from(&limits)),
         false => (WANTED, limits),
@@ -234,7 +236,7 @@ fn request(adapter: &wgpu::Adapter, limits: wgpu::Limits, options: &DeviceOption
     Ok(OpenedAdapter { device, queue, info, downlevel: adapter.get_downlevel_capabilities().flags })
 }
 
-/// wgpu's noop device, with the limits that WebGPU guarantees and immediates.
+/// wgpu's noop device, with the limits that WebGPU guarantees, and immediates.
 fn noop(options: &DeviceOptions) -> Result<OpenedAdapter> {
     let adapter = pollster::block_on(PRIMARY.enumerate_adapters(wgpu::Backends::NOOP)).into_iter().next();
     let adapter = adapter.ok_or_else(|| Error::new(ErrorKind::NoDevice, "wgpu's noop adapter did not answer"))?;

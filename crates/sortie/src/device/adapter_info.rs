@@ -1,4 +1,4 @@
-//! What wgpu says about an adapter, as [`DeviceInfo`].
+//! Converts wgpu's adapter info to [`DeviceInfo`].
 
 use crate::info::{DeviceInfo, DeviceKind, Limits};
 
@@ -22,7 +22,7 @@ pub(super) fn describe(info: &wgpu::AdapterInfo, limits: &wgpu::Limits, features
             (_, wgpu::DeviceType::IntegratedGpu) => DeviceKind::Integrated,
             (_, wgpu::DeviceType::VirtualGpu) => DeviceKind::Virtual,
             (_, wgpu::DeviceType::Cpu) => DeviceKind::Software,
-            // Mesa's GL front end does not say so, but its software rasterisers are known by name.
+            // Mesa's GL front end does not report it, but its software rasterisers are known by name.
             (_, wgpu::DeviceType::Other) if is_software(&info.name) => DeviceKind::Software,
             (_, wgpu::DeviceType::Other) => DeviceKind::Other,
         },
@@ -46,7 +46,7 @@ fn to_limits(limits: &wgpu::Limits, features: wgpu::Features) -> Limits {
             limits.max_compute_workgroup_size_z,
         ],
         workgroup_bytes: limits.max_compute_workgroup_storage_size,
-        // Some adapters claim more and then misbehave; what WebGPU guarantees is enough, since larger grids are folded.
+        // Some adapters report more and then misbehave. The WebGPU minimum is enough, since larger grids are folded.
         groups: limits.max_compute_workgroups_per_dimension.min(65_535),
         immediate_bytes: if features.contains(wgpu::Features::IMMEDIATES) { limits.max_immediate_size } else { 0 },
         slice_alignment: limits

@@ -1,6 +1,7 @@
 //! Device memory that the user owns.
 //!
-//! A [`Buffer`] keeps its device open. Its block does not: what is in flight keeps blocks, and their pool, but no device.
+//! A [`Buffer`] keeps its device open. Its block does not: submissions in flight keep blocks and their pool alive, but
+//! not the device.
 
 use std::{
     fmt,
@@ -28,12 +29,12 @@ use crate::{
 /// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
-// In this order: recording takes the address of the block, which is that of the buffer.
+// In this order: recording takes the address of the block, which equals that of the buffer.
 #[repr(C)]
 pub struct Buffer<T> {
-    /// `None` for no elements: a device has no memory of length 0.
+    /// `None` for no elements: device buffers cannot have length 0.
     block: Option<Arc<Block>>,
-    /// Its device's number, here so that recording need not look into `core`.
+    /// Its device's id, stored here so that recording need not read `core`.
     device: u64,
     len: usize,
     core: Arc<DeviceCore>,
@@ -48,7 +49,7 @@ pub struct Buffer<T> {
 /// let tail = x.slice(2..);
 /// tail.write(&[30.0, 40.0])?;
 /// assert_eq!((tail.len(), tail.download()?), (2, vec![30.0, 40.0]));
-/// // A range that does not fit is an error of its use.
+/// // A range that does not fit is an error when it is used.
 /// assert!(x.slice(3..9).download().is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -59,19 +60,19 @@ pub struct Slice<'a, T> {
 }
 
 impl Device {
-    /// Memory with these elements in it.
+    /// Allocates memory and fills it with these elements.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// // Any plain type, with `bytemuck`'s leave.
+    /// // Any plain type that is `bytemuck::Pod`.
     /// let points = device.upload(&[[0.0_f32, 1.0], [2.0, 3.0]])?;
     /// assert_eq!((points.len(), points.download()?[1]), (2, [2.0, 3.0]));
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past its memory
-    /// or the budget, [`DeviceLost`](ErrorKind::DeviceLost).
+    /// [`TooLarge`](ErrorKind::TooLarge) past the device's buffer limit, [`OutOfMemory`](ErrorKind::OutOfMemory) past
+    /// its memory or the budget, [`DeviceLost`](ErrorKind::DeviceLost).
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
@@ -84,7 +85,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Memory with `len` elements whose bytes are all zero.
+    /// Allocates memory for `len` elements whose bytes are all zero.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -107,9 +108,9 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Uses somebody else's `wgpu::Buffer`, which must be of **this** device: made by [`Device::wgpu`]'s, or by the one given to
-    /// [`Device::from_wgpu`]. What can be done with it depends on the usages it was made with; what it
-    /// lacks is an error when it is used that way. Importing one buffer twice is fine: hazards are still found.
+    /// Uses an application's `wgpu::Buffer`. It must belong to this device: created by [`Device::wgpu`]'s device, or by
+    /// the one given to [`Device::from_wgpu`]. A use that its usage flags do not allow is an error. Importing one
+    /// buffer twice is fine: hazards are still found.
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions, wgpu};
@@ -129,10 +130,10 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) on a device that is not wgpu's;
-    /// [`Shape`](ErrorKind::Shape) when its size is no multiple of 4 or of the element's. A buffer of another device is found out when it is
-    /// used, as long as both devices come from one `wgpu::Instance`. Between instances wgpu itself cannot tell buffers apart, and the write
-    /// meant for one goes to another, or wgpu panics.
+    /// [`Unsupported`](ErrorKind::Unsupported) on a device that is not wgpu's; [`Shape`](ErrorKind::Shape) if its size
+    /// is not a multiple of 4 or of the element size. A buffer of another device is detected when it is used, if both
+    /// devices come from one `wgpu::Instance`. Across instances wgpu itself cannot distinguish buffers: a write may go
+    /// to the wrong buffer, or wgpu panics.
     #[track_caller]
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
@@ -168,7 +169,7 @@ impl<T: Pod> Buffer<T> {
         self.len == 0
     }
 
-    /// A part of it. A range that does not fit is an error of whatever the slice is used for.
+    /// A part of it. A range that does not fit is reported as an error by the operation that uses the slice.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Slice<'_, T> {
         let start = match range.start_bound() {
@@ -187,13 +188,13 @@ impl<T: Pod> Buffer<T> {
     /// Overwrites all elements, in order with the batches submitted before and after.
     ///
     /// # Errors
-    /// [`Shape`](ErrorKind::Shape) when the lengths differ, [`DeviceLost`](ErrorKind::DeviceLost).
+    /// [`Shape`](ErrorKind::Shape) if the lengths differ, [`DeviceLost`](ErrorKind::DeviceLost).
     #[track_caller]
     pub fn write(&self, data: &[T]) -> Result<()> {
         self.slice(..).write(data)
     }
 
-    /// All of a block.
+    /// A buffer over a whole block.
     pub(crate) fn of(core: &Arc<DeviceCore>, block: Arc<Block>) -> Self {
         let len = index(block.bytes()) / size_of::<T>().max(1);
         Self::new(core, Some(block), len)
@@ -245,8 +246,8 @@ impl<'a, T: Pod> Slice<'a, T> {
     /// Overwrites these elements, in order with the batches submitted before and after.
     ///
     /// # Errors
-    /// [`Shape`](ErrorKind::Shape) when the lengths differ, the range does not fit, or its bytes are not aligned to 4 (at the buffer's
-    /// end they need not be); [`Bindings`](ErrorKind::Bindings) when an imported buffer lacks `COPY_DST`;
+    /// [`Shape`](ErrorKind::Shape) if the lengths differ, the range does not fit, or its bytes are not aligned to 4
+    /// (except at the buffer's end); [`Bindings`](ErrorKind::Bindings) if an imported buffer lacks `COPY_DST`;
     /// [`DeviceLost`](ErrorKind::DeviceLost).
     #[track_caller]
     pub fn write(&self, data: &[T]) -> Result<()> {

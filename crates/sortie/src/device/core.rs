@@ -1,4 +1,4 @@
-//! What the handles of one device share: the common parts, and the backend that runs its plans.
+//! The state shared by the handles of one device, and the backend that runs its plans.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::{
     tuning::Tuning,
 };
 
-/// All that the handles of one device share.
+/// The state shared by the handles of one device.
 pub(crate) struct DeviceCore {
     _entering: EnterOnDrop,
     id: u64,
@@ -40,15 +40,15 @@ pub(crate) struct DeviceCore {
     tuning: Tuning,
     policy: SubmitPolicy,
     costs: Arc<Costs>,
-    /// Who watches it.
+    /// Its watchers.
     notes: Arc<Watchers>,
-    /// Records native replays anew.
+    /// Records native replays again.
     replay_thread: ReplayThread,
     _leaving: LeaveOnDrop,
 }
 
 impl DeviceCore {
-    /// Puts a device together around the backend that `open` gives.
+    /// Creates a device around the backend that `open` returns.
     pub(super) fn open(
         info: DeviceInfo,
         options: DeviceOptions,
@@ -160,12 +160,12 @@ impl DeviceCore {
         self.backend.explain(error)
     }
 
-    /// Memory out of the pool.
+    /// Takes memory from the pool.
     pub(crate) fn take_memory(&self, bytes: u64, preferred: Option<BufferId>) -> Result<RawBuffer> {
         self.pool.take_flushing(bytes, preferred, || self.backend.flush())
     }
 
-    /// What the planner may do on this device.
+    /// The planner's capabilities and limits on this device.
     pub(crate) fn caps(&self) -> Caps {
         let (planning, limits, abilities) = (self.options.planning, self.limits(), &self.abilities);
         Caps {
@@ -175,7 +175,7 @@ impl DeviceCore {
             native_programs: abilities.native_programs,
             software: self.info.kind == DeviceKind::Software,
             product: self.tuning.product_way(),
-            // One is left for immediates, on devices that have none.
+            // One is reserved for immediates, for devices without native ones.
             storage_buffers: limits.storage_buffers - 1,
             params_align: limits.slice_alignment,
             max_groups: abilities.max_groups,
@@ -183,7 +183,7 @@ impl DeviceCore {
         }
     }
 
-    /// The plan of this recording, made if none is known.
+    /// The plan of this recording; made if it is not cached.
     pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<CachedPlan>> {
         let caps = self.caps();
         self.plans.get(recording, &caps, &|program| self.generate(program, &caps))

@@ -9,20 +9,22 @@ use crate::{
 };
 
 impl Device {
-    /// Compiles a kernel out of WGSL with one entry point.
+    /// Compiles a WGSL kernel with one entry point.
     ///
     /// # Errors
-    /// [`Shader`](crate::ErrorKind::Shader) with naga's message and the line, [`Unsupported`](crate::ErrorKind::Unsupported) naming what this device
-    /// does not have, [`TooLarge`](crate::ErrorKind::TooLarge) when the source or what it asks for is over a limit, [`Timeout`](crate::ErrorKind::Timeout) when
-    /// compiling takes longer than [`compile_budget`](crate::DeviceOptions::compile_budget), [`Overloaded`](crate::ErrorKind::Overloaded) while two such
-    /// kernels are still being compiled.
+    /// [`Shader`](crate::ErrorKind::Shader) with naga's message and the line;
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) naming a feature that this device lacks;
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) if the source or a resource it declares exceeds a limit;
+    /// [`Timeout`](crate::ErrorKind::Timeout) if compiling takes longer than
+    /// [`compile_budget`](crate::DeviceOptions::compile_budget); [`Overloaded`](crate::ErrorKind::Overloaded) while two
+    /// kernels over that budget are still being compiled.
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
         self.compile(source, &KernelOptions::default()).map_err(|error| error.at(here))
     }
 
-    /// Compiles a kernel out of WGSL: one of several entry points, or with `override` constants.
+    /// Compiles a WGSL kernel: one of several entry points, or with `override` constants.
     ///
     /// # Errors
     /// As [`Device::kernel`].
@@ -42,7 +44,7 @@ impl Device {
         Ok(kernel)
     }
 
-    /// Compiles a kernel now, so that what the driver refuses is refused here and not in some batch.
+    /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         let core = self.core();
         core.kernels().finish(kernel, deadline).map_err(|error| core.explain(error))?;
@@ -50,8 +52,8 @@ impl Device {
         core.lost().check()
     }
 
-    /// The same kernel with its `var<immediate>` read from memory: one more binding, the last one, of as many bytes. In a replay that is how each
-    /// run brings its own.
+    /// The same kernel with its `var<immediate>` read from memory: it gets one more binding, the last one, of the same
+    /// size. With it, each run of a replay can have its own immediates.
     ///
     /// ```
     /// use sortie::Grid;
@@ -79,8 +81,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Bindings`](crate::ErrorKind::Bindings) for a kernel of another device or without immediates, [`TooLarge`](crate::ErrorKind::TooLarge) when the device has
-    /// no room for one more binding.
+    /// [`Bindings`](crate::ErrorKind::Bindings) for a kernel of another device or without immediates;
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) if the device allows no further binding.
     #[track_caller]
     pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
         let here = Location::caller();

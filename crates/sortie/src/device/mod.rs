@@ -33,12 +33,14 @@ pub use crate::{
     options::{CacheDir, DeviceOptions, Planning, PoolLimits, TuningFile},
 };
 
-/// Where work runs: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from any thread.
+/// A device that runs work: a GPU or a software driver, through wgpu, or the built-in CPU. Cheap to clone, usable from
+/// any thread.
 ///
-/// The only file that it writes without being asked is the driver's pipeline cache ([`DeviceOptions::cache`]). It measures only in [`Device::tune`].
+/// The only file that it writes by default is the driver's pipeline cache ([`DeviceOptions::cache`]). It runs
+/// benchmarks only in [`Device::tune`].
 ///
 /// ```
-/// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or what SORTIE_DEVICE names
+/// let device = sortie::Device::open()?; // the best GPU, else the built-in CPU; or the one SORTIE_DEVICE names
 /// println!("running on {}", device.info());
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -48,8 +50,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens the best hardware that there is and that opens, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of its name, or its
-    /// index in [`Device::list`]). A software driver is opened only by name.
+    /// Opens the best hardware that opens, else the built-in CPU; or the device that `SORTIE_DEVICE` names (any part of
+    /// its name, or its index in [`Device::list`]). A software driver is opened only by name.
     ///
     /// ```
     /// let device = sortie::Device::open()?;
@@ -58,16 +60,17 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice) when `SORTIE_DEVICE` names none, saying what there is, or one that does not open.
+    /// [`NoDevice`](ErrorKind::NoDevice), listing the available devices, if `SORTIE_DEVICE` names an unknown device or
+    /// one that does not open.
     pub fn open() -> Result<Self> {
         Self::open_with(DeviceOptions::default())
     }
 
-    /// Opens a device as the options say.
+    /// Opens a device with options.
     ///
     /// # Errors
-    /// [`NoDevice`](ErrorKind::NoDevice), saying what was looked for and what there is; [`Unsupported`](ErrorKind::Unsupported) for
-    /// options that the device cannot honour.
+    /// [`NoDevice`](ErrorKind::NoDevice) with the requested and the available devices;
+    /// [`Unsupported`](ErrorKind::Unsupported) for options that the device does not support.
     pub fn open_with(options: DeviceOptions) -> Result<Self> {
         let _inside = exit::enter();
         match adapter::open(&options)? {
@@ -88,7 +91,8 @@ impl Device {
         }
     }
 
-    /// The built-in CPU: WGSL kernels run by this crate itself, on this machine's cores. There everywhere, without a driver.
+    /// The built-in CPU: this crate itself runs the WGSL kernels on this machine's cores. Always available, without a
+    /// driver.
     ///
     /// ```
     /// let device = sortie::Device::cpu()?;
@@ -101,12 +105,12 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Internal`](ErrorKind::Internal) when the system starts no more threads.
+    /// [`Internal`](ErrorKind::Internal) if the system cannot start more threads.
     pub fn cpu() -> Result<Self> {
         Self::cpu_with(DeviceOptions::default())
     }
 
-    /// As [`Device::cpu`], with options; [`DeviceOptions::device`] and `SORTIE_DEVICE` have no say.
+    /// As [`Device::cpu`], with options. [`DeviceOptions::device`] and `SORTIE_DEVICE` are ignored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -125,12 +129,13 @@ impl Device {
         Self::cpu_driven(options, Box::<OneThread>::default())
     }
 
-    /// The built-in CPU with a driver of its own.
+    /// The built-in CPU with this driver.
     pub(crate) fn cpu_driven(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Self> {
         open::cpu(options, driver).map(Self::opened)
     }
 
-    /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. Their index works as `SORTIE_DEVICE`.
+    /// All devices that can compute, the best first: hardware, the built-in CPU, software drivers. `SORTIE_DEVICE`
+    /// accepts their index.
     ///
     /// ```
     /// use sortie::{Device, device::DeviceKind};
@@ -139,7 +144,7 @@ impl Device {
     /// for (index, info) in devices.iter().enumerate() {
     ///     println!("{index}: {info}");
     /// }
-    /// assert!(devices.iter().any(|info| info.kind == DeviceKind::Cpu)); // it is always there
+    /// assert!(devices.iter().any(|info| info.kind == DeviceKind::Cpu)); // always available
     /// ```
     #[must_use]
     pub fn list() -> Vec<DeviceInfo> {
@@ -147,23 +152,23 @@ impl Device {
         adapter::list()
     }
 
-    /// Works as a guest on a wgpu device that somebody else owns: no handlers are installed, and only the features it was
-    /// opened with are used.
+    /// Uses a wgpu device that the application owns, as a guest: it installs no handlers, and uses only the features
+    /// that the device was opened with.
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions};
     ///
     /// # let owner = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     /// # let (gpu, queue) = owner.wgpu().expect("it is wgpu's");
-    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // of a renderer, say
+    /// let device = Device::from_wgpu(gpu.clone(), queue.clone())?; // for example of a renderer
     /// let x = device.upload(&[1.0_f32; 64])?;
     /// # assert_eq!(x.len(), 64);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when its limits are too small for our own kernels, or when our threads cannot be started;
-    /// [`Unsupported`](ErrorKind::Unsupported) for options that only the built-in CPU can honour.
+    /// [`TooLarge`](ErrorKind::TooLarge) if its limits are too small for our own kernels, or if our threads cannot be
+    /// started; [`Unsupported`](ErrorKind::Unsupported) for options that only the built-in CPU supports.
     pub fn from_wgpu(device: wgpu::Device, queue: wgpu::Queue) -> Result<Self> {
         Self::from_wgpu_with(device, queue, DeviceOptions::default())
     }
@@ -175,22 +180,22 @@ impl Device {
     pub fn from_wgpu_with(device: wgpu::Device, queue: wgpu::Queue, options: DeviceOptions) -> Result<Self> {
         let _inside = exit::enter();
         let info = adapter_info::describe(&device.adapter_info(), &device.limits(), device.features());
-        // What wgpu refuses beyond this it refuses when the kernel is compiled.
+        // wgpu reports further unsupported features when a kernel is compiled.
         let downlevel = wgpu::DownlevelFlags::compliant();
         open::wgpu(OpenedAdapter { device, queue, info, downlevel }, options, true).map(Self::opened)
     }
 
-    /// Opens the same adapter afresh, after a loss. Buffers and kernels of the lost device stay with it.
+    /// Opens the same adapter again, after a loss. Buffers and kernels of the lost device cannot be used with it.
     ///
     /// ```
     /// use sortie::{Device, ErrorKind};
     ///
-    /// /// Runs something once more on a device opened afresh, should the first have been lost.
+    /// /// Runs `work` again on a reopened device if the device was lost.
     /// fn run<T>(device: &mut Device, work: impl Fn(&Device) -> sortie::Result<T>) -> sortie::Result<T> {
     ///     match work(device) {
     ///         Err(error) if error.kind() == &ErrorKind::DeviceLost => {
     ///             *device = device.reopen()?;
-    ///             work(device) // makes its buffers and kernels again
+    ///             work(device) // creates its buffers and kernels again
     ///         }
     ///         result => result,
     ///     }
@@ -201,7 +206,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device is not ours to open, else as [`Device::open_with`].
+    /// [`Unsupported`](ErrorKind::Unsupported) for a guest, whose device the application owns; else as
+    /// [`Device::open_with`].
     pub fn reopen(&self) -> Result<Self> {
         let _inside = exit::enter();
         if self.core.info().kind == DeviceKind::Cpu {
@@ -224,33 +230,35 @@ impl Device {
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
     ///
-    /// From the first call on, replays that could have gone to the driver's queue themselves go through wgpu: others may be using the queue.
+    /// From the first call on, all replays go through wgpu, because the application may use the queue. Before it, some
+    /// are submitted to the driver's queue directly.
     ///
-    /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it first.
+    /// An error scope that is open on a thread while it calls into this crate catches this crate's errors too: pop it
+    /// first.
     #[must_use]
     pub fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
         self.core.backend().wgpu()
     }
 
-    /// What it has done so far.
+    /// A snapshot of its metrics.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        // Writes that the device has taken since are not staged any more.
+        // Updates the gauge: the device may have consumed staged writes since.
         self.core.backend().staged_bytes();
         self.core.counters().snapshot(self.core.policy())
     }
 
-    /// How it is given its work: what [`DeviceOptions::policy`] or the tuning file said, or the [default](SubmitPolicy).
+    /// Its submit policy: from [`DeviceOptions::policy`], else from the tuning file, else the [default](SubmitPolicy).
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
         self.core.policy()
     }
 
-    /// Frees all device memory that lies idle in the pools.
+    /// Frees all idle device memory in the pools.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// drop(device.zeros::<f32>(1_000_000)?); // lies in the pool, for the next of its size
+    /// drop(device.zeros::<f32>(1_000_000)?); // stays in the pool, for the next buffer of its size
     /// device.trim();
     /// assert_eq!(device.memory_bytes(), 0);
     /// # Ok::<(), sortie::Error>(())
@@ -263,15 +271,16 @@ impl Device {
         self.core.counters().publish();
     }
 
-    /// The file in which it keeps compiled pipelines, there or not yet; `None` where there is none: on the built-in CPU, on backends other than Vulkan, for a guest, and
-    /// when [`DeviceOptions::cache`] or `SORTIE_CACHE` says `off`.
+    /// The pipeline cache file, which may not exist yet. `None` on the built-in CPU, on backends other than Vulkan, for
+    /// a guest, and if [`DeviceOptions::cache`] or `SORTIE_CACHE` is `off`.
     #[must_use]
     pub fn cache_file(&self) -> Option<&Path> {
         self.core.backend().cache_file()
     }
 
-    /// Writes the pipelines compiled so far to [`Device::cache_file`] and says how many bytes the driver gave. It is also done when the last handle goes, and now and
-    /// then as kernels are compiled: a process that ends without letting go of its device has written more than half of them, once there are eight.
+    /// Writes the pipelines compiled so far to [`Device::cache_file`] and returns the number of bytes. This also
+    /// happens when the last handle is dropped, and occasionally as kernels are compiled: a process that ends without
+    /// dropping its device has written more than half of them, once there are eight.
     ///
     /// ```
     /// # let device = sortie::Device::open()?;
@@ -283,7 +292,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) where there is no such file; [`File`](ErrorKind::File) when it cannot be written, or would not be private.
+    /// [`Unsupported`](ErrorKind::Unsupported) if there is no cache file; [`File`](ErrorKind::File) if it cannot be
+    /// written, or would not be private.
     pub fn save_cache(&self) -> Result<u64> {
         self.core.lost().check()?;
         let backend = self.core.backend();
@@ -296,7 +306,8 @@ impl Device {
         })
     }
 
-    /// Bytes of device memory taken: in use, idle in the pool, or holding writes that the device has not taken yet. [`DeviceOptions::memory_budget`] bounds them.
+    /// Bytes of device memory allocated: in use, idle in the pool, or holding writes that the device has not consumed
+    /// yet. [`DeviceOptions::memory_budget`] bounds them.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.core.pool().live_bytes() + self.core.backend().staged_bytes()
@@ -306,7 +317,7 @@ impl Device {
         &self.core
     }
 
-    /// All is there: those who listen hear of it.
+    /// Logs and publishes the opened device.
     fn opened(core: DeviceCore) -> Self {
         let DeviceInfo { name, kind, backend, driver, .. } = core.info();
         tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");

@@ -1,4 +1,4 @@
-//! What stands for `quiet.rs` where no compositor is asked for its GPU.
+//! Replaces `quiet.rs` on platforms without a Wayland compositor.
 
 pub(super) fn only_software() -> bool {
     false

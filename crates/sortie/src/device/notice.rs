@@ -1,6 +1,6 @@
-//! What is said once in a process: that work runs without hardware made for it.
+//! Warnings logged once per process: work runs without GPU hardware.
 //!
-//! A program that opens many devices, or is opened for every request, would otherwise fill its log with it.
+//! Otherwise a program that opens many devices, or one per request, would fill its log with them.
 
 use std::sync::Once;
 
@@ -15,7 +15,7 @@ pub(super) fn no_hardware(info: &DeviceInfo) {
     });
 }
 
-/// A software driver was opened, which takes a name.
+/// A software driver was opened by name.
 pub(super) fn slow(info: &DeviceInfo) {
     SAID.call_once(|| {
         let name = &info.name;

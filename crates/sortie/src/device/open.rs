@@ -25,7 +25,7 @@ use crate::{
     tuning::Tuning,
 };
 
-/// The built-in CPU, with what drives its queue.
+/// Opens the built-in CPU, with the driver of its queue.
 pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<DeviceCore> {
     let threads = CpuThreads::new(&options)?;
     let info = held_to(DeviceInfo::cpu(threads.count()), &options);
@@ -37,7 +37,7 @@ pub(super) fn cpu(options: DeviceOptions, driver: Box<dyn Driver>) -> Result<Dev
     Ok(core)
 }
 
-/// A device of wgpu's, our own or the application's.
+/// Opens a wgpu device, our own or the application's.
 pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -> Result<DeviceCore> {
     if options.check_races {
         let message = format!("{info} cannot check for races: open the built-in CPU for that", info = opened.info);
@@ -48,7 +48,7 @@ pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -
     let info = held_to(info, &options);
     let lost = Arc::new(Lost::default());
     let gpu = if guest { Gpu::borrowed(device) } else { own(device, &lost) };
-    // A guest has no files: how the queue is used is its host's to decide.
+    // A guest has no tuning file: its host decides how the queue is used.
     let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
     let features = kernel_features(&gpu, &options);
     let recorders = vec![Box::new(VulkanRecorder) as _];
@@ -56,17 +56,17 @@ pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -
     DeviceCore::open(info, options, tuning, lost, |args| WgpuBackend::open(opened, args))
 }
 
-/// How a device is given its work: as its options or the tuning file say, else by default.
+/// The submit policy of a device: from its options, else from the tuning file, else the default.
 pub(super) fn policy(options: &DeviceOptions, tuning: &Tuning, kind: DeviceKind) -> SubmitPolicy {
     options.policy.or(tuning.policy()).unwrap_or_else(|| default_policy(kind))
 }
 
-/// The device with the limits that its options hold it to.
+/// The device info with the limits that the options impose.
 fn held_to(info: DeviceInfo, options: &DeviceOptions) -> DeviceInfo {
     if options.portable { info.portable() } else { info }
 }
 
-/// The policy of a device for which nothing else is said. The built-in CPU has no watchdog: a batch that is cut only takes longer there.
+/// The default policy of a device. The built-in CPU has no watchdog: splitting a batch only makes it slower there.
 pub(crate) fn default_policy(kind: DeviceKind) -> SubmitPolicy {
     match kind {
         DeviceKind::Cpu => SubmitPolicy { split: Split::Never, ..SubmitPolicy::default() },
@@ -74,7 +74,8 @@ pub(crate) fn default_policy(kind: DeviceKind) -> SubmitPolicy {
     }
 }
 
-/// Nanoseconds that a workgroup of a kernel takes of which nothing is known. Low rather than high: a batch is cut for what is known about it.
+/// Assumed nanoseconds per workgroup of a kernel that was never measured. Low rather than high: batches are split only
+/// for known costs.
 pub(super) fn default_cost(kind: DeviceKind) -> f64 {
     match kind {
         DeviceKind::Noop => 0.0,
@@ -83,19 +84,19 @@ pub(super) fn default_cost(kind: DeviceKind) -> f64 {
     }
 }
 
-/// The features that kernels may use. A guest's device may have more than it is held to.
+/// The features that kernels may use. A guest's device may have more features than its options allow.
 fn kernel_features(gpu: &Gpu, options: &DeviceOptions) -> wgpu::Features {
     let all = gpu.features();
     if options.portable { all.difference(adapter::OPTIONAL) } else { all }
 }
 
-/// The number of a device, never given twice in a process.
+/// A device id, unique within the process.
 pub(super) fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Our own handlers: wgpu's default one panics, and a loss must reach our flag.
+/// Installs our own handlers: wgpu's default one panics, and a device loss must set our flag.
 fn own(device: wgpu::Device, lost: &Arc<Lost>) -> Gpu {
     let flag = lost.clone();
     device.set_device_lost_callback(move |reason, message| flag.set(format!("{reason:?} {message}").trim()));

@@ -1,8 +1,9 @@
-//! Whether Vulkan has only software drivers, found out without a message on stderr.
+//! Detects whether Vulkan has only software drivers, without a message on stderr.
 //!
-//! Mesa's layer `device_select` asks the Wayland compositor which GPU it uses, on every instance that could present to one, and wgpu's instances can. Without
-//! `XDG_RUNTIME_DIR`, libwayland prints an error each time. So there a default open first asks an instance without extensions, which the layer leaves alone. Without
-//! hardware that is all it asks.
+//! Mesa's layer `device_select` asks the Wayland compositor which GPU it uses, on every instance that could present to
+//! one, as wgpu's instances can. Without `XDG_RUNTIME_DIR`, libwayland prints an error each time. In that case a
+//! default open first queries an instance without extensions, which the layer ignores. If it finds no hardware, nothing
+//! else is queried.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
@@ -12,10 +13,11 @@ use ash::vk;
 
 use crate::exit::{self, Loading};
 
-/// Never destroyed: it keeps the drivers loaded, which not all of them survive otherwise.
+/// Never destroyed: it keeps the drivers loaded; some of them do not survive unloading.
 static PLAIN: LazyLock<Option<(ash::Entry, ash::Instance)>> = LazyLock::new(|| {
     exit::run_at_exit();
-    // SAFETY: Vulkan's own library, which wgpu loads the same way; the instance asks for nothing, and neither is ever let go of.
+    // SAFETY: this is Vulkan's own library, which wgpu loads the same way. The instance enables nothing, and both are
+    // never dropped.
     let loaded = unsafe {
         let entry = ash::Entry::load().ok();
         entry.and_then(|entry| {
@@ -27,7 +29,7 @@ static PLAIN: LazyLock<Option<(ash::Entry, ash::Instance)>> = LazyLock::new(|| {
     loaded
 });
 
-/// Whether it is known, without wgpu, that Vulkan has devices and all of them are software.
+/// Whether Vulkan is known to have devices, all of them software. Does not use wgpu.
 pub(super) fn only_software() -> bool {
     let asked = wgpu::InstanceDescriptor::new_without_display_handle_from_env().backends;
     if !asked.contains(wgpu::Backends::VULKAN) || finds_compositor(|name| std::env::var_os(name)) {
@@ -43,7 +45,7 @@ pub(super) fn only_software() -> bool {
     !kinds.is_empty() && kinds.iter().all(|kind| *kind == vk::PhysicalDeviceType::CPU)
 }
 
-/// Whether libwayland knows where to look for a compositor, so that it looks without a message.
+/// Whether libwayland can find a compositor's socket, so that it prints no message.
 fn finds_compositor(variable: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_path = |name: &str| variable(name).is_some_and(|path| Path::new(&path).is_absolute());
     variable("WAYLAND_SOCKET").is_some() || is_path("XDG_RUNTIME_DIR") || is_path("WAYLAND_DISPLAY")

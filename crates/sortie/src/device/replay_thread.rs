@@ -1,6 +1,6 @@
-//! Where native replays are recorded anew: a thread of the device that is there while there is something to record.
+//! The thread of a device that records native replays again. It runs only while there are jobs.
 //!
-//! Bound: one thread for each device, and a queue with one job at most for each replay (see `replay/rerecord.rs`).
+//! Bound: one thread per device, and at most one queued job per replay (see `replay/rerecord.rs`).
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use crate::exit::{begin, register_ending};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs jobs one after the other, off the calling thread.
+/// Runs jobs one after the other on a background thread.
 #[derive(Default)]
 pub(crate) struct ReplayThread {
     state: Arc<Mutex<State>>,
@@ -25,12 +25,12 @@ pub(crate) struct ReplayThread {
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Whether there is a thread, which looks for more before it ends.
+    /// Whether the thread runs. It checks for more jobs before it ends.
     running: bool,
 }
 
 impl ReplayThread {
-    /// Queues a job. It is dropped where no thread starts.
+    /// Queues a job. It is dropped if the thread cannot be started.
     pub(crate) fn push(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
         state.jobs.push_back(Box::new(job));
@@ -42,7 +42,7 @@ impl ReplayThread {
         let started = thread::Builder::new().name("sortie-record".into()).spawn(move || {
             begin();
             while let Some(job) = next(&core) {
-                // A defect of ours: the replay stays as it is.
+                // A panic in our own code: the replay stays as it is.
                 drop(catch_unwind(AssertUnwindSafe(job)));
             }
         });
@@ -60,7 +60,7 @@ impl ReplayThread {
     }
 }
 
-/// The next job; without one the thread ends.
+/// The next job. If there is none, the thread ends.
 fn next(state: &Mutex<State>) -> Option<Job> {
     let mut state = state.lock();
     let job = state.jobs.pop_front();

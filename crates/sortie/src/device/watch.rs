@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Device {
-    /// Has every batch of this device profiled, replays and what batchers fly included, and each profile given to `tell`, on a thread of its own, until the watch is dropped.
+    /// Profiles every batch of this device, including replays and a batcher's batches, and calls `tell` with each
+    /// profile, on its own thread, until the watch is dropped.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -32,13 +33,14 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Internal`](crate::ErrorKind::Internal) when the system starts no more threads.
+    /// [`Internal`](crate::ErrorKind::Internal) if the system cannot start more threads.
     pub fn watch(&self, tell: impl FnMut(&Profile) + Send + 'static) -> Result<Watch> {
         Watch::begin(self.core().notes(), tell)
     }
 
-    /// Traces everything that this device does from now on: batches being recorded, planned, encoded, submitted and waited for, what the device does for each op, and what waits in
-    /// batchers and flies from them. Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open the file.
+    /// Traces everything that this device does from now on: batches recorded, planned, encoded, submitted and awaited,
+    /// the device's work for each op, and the queued and running requests of batchers. Open the file in Perfetto
+    /// (`ui.perfetto.dev`) or `chrome://tracing`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -56,17 +58,18 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`File`](crate::ErrorKind::File) when the file cannot be made.
+    /// [`File`](crate::ErrorKind::File) if the file cannot be created.
     pub fn trace(&self, path: impl Into<PathBuf>) -> Result<Trace> {
         Trace::begin(self.core().notes(), path.into())
     }
 
-    /// Whether anybody watches.
+    /// Whether the device is watched.
     pub(crate) fn is_watched(&self) -> bool {
         self.core().notes().is_on()
     }
 
-    /// Tells those who watch of things that took time and are no batches, and how many of what they were about. The times are those of a batcher's own clock.
+    /// Sends the watchers an event that is not a batch: its time ranges, from the batcher's own clock, and a count of
+    /// its items.
     pub(crate) fn note(
         &self,
         category: &'static str,

@@ -1,18 +1,20 @@
-//! Messages as they may be printed.
+//! Printable messages.
 //!
-//! A message can quote a source, a label or a file, which may hold anything. Invariant: what is kept has no control characters but line breaks
-//! and tabs, and is at most [`MOST_BYTES`] long.
+//! A message can quote a source, a label or a file with arbitrary content. Invariant: a stored message has no control
+//! characters except line breaks and tabs, and is at most [`MOST_BYTES`] long.
 
-/// The longest message. A terminal shows about as much at once; naga's messages are shorter unless they quote a giant line.
+/// Maximum length of a message. A terminal shows about as much at once; naga's messages are shorter unless they quote a
+/// very long line.
 pub(super) const MOST_BYTES: usize = 4096;
 
-/// The longest line of a longer message. Of naga's pictures of a giant line this leaves both ends: the beginning of the source and the label.
+/// Maximum length of a line in a longer message. Both ends of a long line are kept: the beginning of the source and
+/// naga's label.
 const MOST_LINE: usize = 512;
 
-/// Room for the words that say how much is missing.
+/// Bytes reserved for the text that gives the length of the omitted part.
 const MISSING: usize = 40;
 
-/// Escapes control characters, and leaves out the middle of what is too long.
+/// Escapes control characters, and omits the middle of long text.
 pub(crate) fn printable(text: String) -> String {
     if text.len() <= MOST_LINE && !text.contains(is_hidden) {
         return text;
@@ -25,7 +27,7 @@ pub(crate) fn printable(text: String) -> String {
             Some(end) => rest.split_at(end + 1),
             None => (rest, ""),
         };
-        // Before escaping, which makes of one character up to ten.
+        // Before escaping, which expands one character to up to ten.
         shown.extend(elided(line, MOST_LINE).chars().flat_map(escaped));
     }
     if shown.len() > MOST_BYTES {
@@ -37,7 +39,7 @@ pub(crate) fn printable(text: String) -> String {
     shown
 }
 
-/// At most `most` bytes of a text: its beginning, its end, and how much is missing between.
+/// At most `most` bytes of a text: its beginning, its end, and the length of the omitted part.
 pub(super) fn elided(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -54,7 +56,7 @@ fn escaped(character: char) -> impl Iterator<Item = char> {
     escape.chain((!hidden).then_some(character))
 }
 
-/// What moves the cursor, changes colours or reorders text instead of being seen.
+/// Characters that move the cursor, change colours or reorder text instead of being visible.
 fn is_hidden(character: char) -> bool {
     match character {
         '\n' | '\t' => false,

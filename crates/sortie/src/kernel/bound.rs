@@ -1,4 +1,4 @@
-//! Kernels whose immediates lie in memory.
+//! Kernels whose immediates are in memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 
 impl Kernel {
-    /// The same kernel with its immediates in memory, made once; `ready` compiles it for the device.
+    /// The same kernel with its immediates in memory, created once; `ready` compiles it for the device.
     pub(crate) fn with_immediates_in_memory(
         &self,
         kernels: &Arc<KernelCache>,

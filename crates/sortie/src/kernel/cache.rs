@@ -1,6 +1,7 @@
 //! The kernels of one device by their source, so that the same source is parsed and compiled once.
 //!
-//! Bound: [`MOST`] kernels; past it the one not asked for longest goes (those still in use live on with their owners).
+//! Bound: [`MOST`] kernels; beyond it the least recently used is evicted (kernels still in use live on with their
+//! owners).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -20,10 +21,10 @@ use crate::{
     metrics::{AtomicCounter, Counters},
 };
 
-/// Far more than programs have; a bound only for those that generate kernels without end.
+/// Far more than programs have; it only bounds programs that keep generating kernels.
 const MOST: usize = 1024;
 
-/// All that a kernel depends on, beside its device. Constants are compared by their bits.
+/// Everything a kernel depends on, except its device. Constants are compared by their bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct KernelKey {
     source: String,
@@ -41,7 +42,7 @@ impl KernelKey {
 }
 
 pub(crate) struct KernelCache {
-    /// The device's number.
+    /// The device's id.
     device: u64,
     limits: Limits,
     compiler: Arc<dyn KernelCompiler>,
@@ -60,17 +61,17 @@ impl KernelCache {
         Self { device, limits, compiler, counters, known: Mutex::default() }
     }
 
-    /// The number of the device whose kernels they are.
+    /// The id of the device that the kernels belong to.
     pub(crate) fn device_id(&self) -> u64 {
         self.device
     }
 
-    /// The kernel of a user's source, parsed but perhaps not [finished](Self::finish) yet.
+    /// The kernel of a user's source: parsed, but perhaps not [finished](Self::finish).
     pub(crate) fn get(self: &Arc<Self>, source: &str, options: &KernelOptions, deadline: Deadline) -> Result<Kernel> {
         self.get_until(source, options, Origin::User, deadline)
     }
 
-    /// The kernel of a source that this crate has generated. It has no budget, and may be of any size.
+    /// The kernel of a source that this crate generated. It has no compile budget and no size limit.
     pub(crate) fn generated(self: &Arc<Self>, source: &str) -> Result<Kernel> {
         self.get_until(source, &KernelOptions::default(), Origin::Generated, Deadline::after(Duration::MAX))
     }
@@ -92,7 +93,8 @@ impl KernelCache {
             None => "the kernel".into(),
         };
         let (cache, source, options) = (Arc::clone(self), source.to_owned(), options.clone());
-        // Kept by the thread that makes it: one that was late is there when it is asked for again.
+        // The compile thread inserts it into the cache, so a kernel that missed its deadline is found by the next
+        // request.
         compile(deadline, &what, move || {
             let kernel = cache.parse(&source, &options, origin)?;
             Ok(cache.insert(key, kernel))
@@ -109,7 +111,7 @@ impl KernelCache {
         self.compile(source, origin, parsed)
     }
 
-    /// A kernel, which is not kept. Must run on a large stack.
+    /// Compiles a kernel without caching it. Must run on a large stack.
     fn compile(&self, source: &str, origin: Origin, parsed: Parsed) -> Result<Kernel> {
         limits::check_all(&parsed.interface, &self.limits)?;
         let compiled = self.compiler.compile(source, &parsed)?;
@@ -118,19 +120,19 @@ impl KernelCache {
         Ok(Kernel::new(self.device, interface, Some(source), compiled))
     }
 
-    /// The same kernel made of another module. Must run on a large stack.
+    /// The same kernel compiled from another module. Must run on a large stack.
     pub(super) fn again(&self, kernel: &Kernel, module: Module, interface: Interface) -> Result<Kernel> {
         let Source { text, origin, size, .. } = kernel.source()?;
         let info = validate(text, &module, self.compiler.capabilities())?;
         self.compile(text, *origin, Parsed { module, info, interface, size: *size })
     }
 
-    /// A kernel that its backend made without WGSL. It is not kept: whoever has it made keeps it.
+    /// A kernel that its backend made without WGSL. It is not cached here: the caller keeps it.
     pub(crate) fn native(&self, interface: Interface, compiled: Box<dyn CompiledKernel>) -> Kernel {
         Kernel::new(self.device, interface, None, compiled)
     }
 
-    /// Compiles all of a kernel now, so that what the driver refuses is refused here and not in some batch.
+    /// Compiles all of a kernel now, so that driver errors are reported here and not by a later batch.
     pub(crate) fn finish(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         Arc::clone(&self.compiler).finish(kernel, deadline)
     }
@@ -145,7 +147,7 @@ impl KernelCache {
         })
     }
 
-    /// Keeps a kernel; when another thread was faster, its one is the one to use.
+    /// Caches a kernel. If another thread inserted it first, that one is returned.
     fn insert(&self, key: KernelKey, kernel: Kernel) -> Kernel {
         let mut known = self.known.lock();
         known.clock += 1;

@@ -1,8 +1,8 @@
-//! Compile threads: with a stack large enough for naga, and a budget of time. Where they run is [`CompileThread`]'s to say.
+//! Compile threads: with a stack large enough for naga, and a time budget. [`CompileThread`] decides where they run.
 //!
-//! A compilation cannot be stopped: naga and drivers have no way to. When the budget runs out the caller gets an error, and the thread goes on
-//! by itself with what it owns; nobody waits for it, not even the exit of the process. [`OVERDUE`] counts such threads. While there are
-//! [`MOST_OVERDUE`], no compilation is started.
+//! A compilation cannot be stopped: naga and drivers have no way to. When the budget runs out the caller gets an error,
+//! and the thread continues on its own data. Nothing waits for it, not even process exit. [`OVERDUE`] counts these
+//! threads. While there are [`MOST_OVERDUE`], no compilation is started.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -21,21 +21,22 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// naga and the drivers recurse over the source: what [`super::source::check`] lets through fits in this, debug builds included.
+/// naga and the drivers recurse over the source. Any source that [`super::source::check`] accepts fits in this, debug
+/// builds included.
 const STACK: usize = 128 << 20;
 
-/// Threads over their budget from which on nothing is compiled: each may hold a core and hundreds of megabytes. Compilations that are under way
-/// by then may still join them.
+/// No compilation starts while there are this many overdue threads: each may hold a core and hundreds of megabytes.
+/// Compilations already running may still become overdue.
 const MOST_OVERDUE: usize = 2;
 
-/// Compile threads whose caller has been given an error.
+/// Number of compile threads whose caller already got an error.
 static OVERDUE: AtomicUsize = AtomicUsize::new(0);
 
-/// When a compilation must be done.
+/// The deadline of a compilation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     budget: Duration,
-    /// `None`: never.
+    /// `None`: no deadline.
     at: Option<Instant>,
 }
 
@@ -46,7 +47,7 @@ impl Deadline {
     }
 }
 
-/// A compilation under way.
+/// A running compilation.
 pub(crate) struct Compiling<T>(Arc<Shared<T>>);
 
 struct Shared<T> {
@@ -57,12 +58,12 @@ struct Shared<T> {
 enum State<T> {
     Running,
     Done(thread::Result<T>),
-    /// Nobody waits for it any more.
+    /// The caller has stopped waiting.
     Abandoned,
 }
 
 impl<T: Send + 'static> Compiling<T> {
-    /// Starts a thread that runs this. It may outlive the caller, so it owns all that it uses.
+    /// Runs this on a new thread. The thread may outlive the caller, so it owns its data.
     pub(crate) fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
         if OVERDUE.load(Ordering::Relaxed) >= MOST_OVERDUE {
             let message = format!(
@@ -90,7 +91,7 @@ impl<T: Send + 'static> Compiling<T> {
         Ok(Self(shared))
     }
 
-    /// Waits for what it gives. `what` names the kernel.
+    /// Waits for the result. `what` names the kernel.
     pub(crate) fn wait(self, deadline: Deadline, what: &str) -> Result<T> {
         let mut state = self.0.state.lock();
         while matches!(*state, State::Running) {
@@ -116,7 +117,7 @@ impl<T: Send + 'static> Compiling<T> {
     }
 }
 
-/// Runs on a compile thread and waits for it until the deadline.
+/// Runs this on a compile thread and waits for it until the deadline.
 pub(crate) fn compile<T: Send + 'static>(
     deadline: Deadline,
     what: &str,
@@ -125,13 +126,14 @@ pub(crate) fn compile<T: Send + 'static>(
     Compiling::start(run)?.wait(deadline, what)
 }
 
-/// Runs on a thread whose stack is large enough for naga, and waits for it however long it takes: for what has been compiled before.
+/// Runs this on a thread with a stack large enough for naga, and waits without a deadline. For kernels that were
+/// compiled before.
 pub(crate) fn on_large_stack<T: Send>(run: impl FnOnce() -> T + Send) -> Result<T> {
     CompileThread::new().run(run)
 }
 
-/// A thread for one compilation, with a large stack. On a platform without threads only this type changes: both ways to start it would run
-/// the compilation on the calling thread.
+/// A thread for one compilation, with a large stack. For a platform without threads only this type changes: both ways
+/// to start it would run the compilation on the calling thread.
 struct CompileThread(thread::Builder);
 
 impl CompileThread {
@@ -139,12 +141,12 @@ impl CompileThread {
         Self(thread::Builder::new().name("sortie-compile".into()).stack_size(STACK))
     }
 
-    /// Starts it, and does not wait for it.
+    /// Starts it without waiting for it.
     fn spawn(self, run: impl FnOnce() + Send + 'static) -> Result<()> {
         self.0.spawn(run).map(drop).map_err(not_started)
     }
 
-    /// Starts it and waits for what it gives.
+    /// Starts it and waits for its result.
     fn run<T: Send>(self, run: impl FnOnce() -> T + Send) -> Result<T> {
         thread::scope(|scope| {
             let thread = self.0.spawn_scoped(scope, run).map_err(not_started)?;

@@ -1,4 +1,4 @@
-//! A kernel's buffers as its source declares them, for programs that are given a kernel they did not write.
+//! A kernel's buffers as its source declares them, for programs that run kernels they did not write.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::interface::{Binding, BindingKind};
 
-/// A buffer that a kernel takes, as its source declares it. What [`Kernel::bindings`](super::Kernel::bindings) gives.
+/// A buffer binding of a kernel, as its source declares it. From [`Kernel::bindings`](super::Kernel::bindings).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BindingInfo {
@@ -21,17 +21,17 @@ pub struct BindingInfo {
     pub writes: bool,
     /// Whether it is `var<uniform>`.
     pub uniform: bool,
-    /// The fewest bytes that can be bound to it.
+    /// Minimum bytes of a buffer bound to it.
     pub least_bytes: u64,
-    /// Bytes before the runtime-sized array that ends it; all of them where none does.
+    /// Bytes before its trailing runtime-sized array; its whole size if it has none.
     pub fixed_bytes: u64,
     /// Bytes of one element of that array.
     pub stride: Option<u64>,
-    /// What all of its numbers are; `None` where they are not all the same.
+    /// The type of its numbers; `None` if they are of different types.
     pub scalar: Option<Scalar>,
 }
 
-/// What a number in a buffer is.
+/// The type of a number in a buffer.
 ///
 /// ```
 /// use sortie::kernel::Scalar;
@@ -83,19 +83,20 @@ impl BindingInfo {
         }
     }
 
-    /// Bytes of a buffer whose runtime-sized array has so many elements; a binding without one has its size. `None` past what a number holds.
+    /// Bytes of a buffer whose runtime-sized array has this many elements; the binding's size if it has no such array.
+    /// `None` on overflow.
     #[must_use]
     pub fn bytes(&self, elements: u64) -> Option<u64> {
         let Some(stride) = self.stride else { return Some(self.least_bytes) };
         let bytes = elements.checked_mul(stride)?.checked_add(self.fixed_bytes)?;
-        // A struct is as large as its alignment asks.
+        // A struct's size is rounded up to its alignment.
         Some(bytes.max(self.least_bytes))
     }
 }
 
-/// What all numbers of a type are, if they are all the same. Types of no numbers have none.
+/// The type of all numbers in a type, if they are the same. `None` for types without numbers.
 pub(super) fn scalar(module: &Module, ty: Handle<Type>) -> Option<Scalar> {
-    // Each type once: structs of two structs of two structs … have few types and many members.
+    // Each type is visited once: nested structs have few types but many members.
     let mut seen = FxHashSet::default();
     let mut left = vec![ty];
     let mut first = None;

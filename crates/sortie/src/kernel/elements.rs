@@ -1,32 +1,35 @@
-//! Elements of constants, counted by token before naga evaluates them.
+//! Counts the elements of constants by token, before naga evaluates them.
 //!
-//! naga copies a constant, element by element, wherever it is converted, indexed or used in a function. `const T1 = array(T0, T0);` and
-//! so on for 24 lines are millions of elements, and so are zero values of large arrays and of structs of structs. [`count`] adds up what every
-//! use of a name may cost.
+//! naga copies a constant, element by element, wherever it is converted, indexed or used in a function. `const T1 =
+//! array(T0, T0);` repeated for 24 lines makes millions of elements, and so do zero values of large arrays and of
+//! nested structs. [`count`] sums the cost of every use of a name.
 //!
-//! Invariant: the count is never below the number of expressions that naga makes of a valid source's constants. It may be above: names are told
-//! apart by their spelling alone, and a name that is declared twice has the larger of both counts.
+//! Invariant: the count is never below the number of expressions that naga makes of a valid source's constants. It may
+//! be above: names are distinguished by spelling alone, and a name that is declared twice has the larger of both
+//! counts.
 
 use rustc_hash::FxHashMap;
 
 use super::tokens::{Token, Tokens};
 
-/// Larger than any limit: the length of an array whose length is not made of integers and constants.
+/// Larger than any limit: the length of an array whose length is not computed from integers and constants.
 const UNKNOWN: u64 = 1 << 40;
 
-/// Members of a struct, with those of its members; arrays count as one element. naga, wgpu and drivers visit each: 2^28 take 10 s.
+/// Limit on the members of a struct, nested ones included; arrays count as one element. naga, wgpu and drivers visit
+/// each: 2^28 take 10 s.
 const MEMBERS: u32 = 1 << 16;
 
-/// What there is too much of, its limit, and the line.
+/// The exceeded quantity, its limit, and the line.
 pub(super) type Excess = (&'static str, u32, u32);
 
-/// Refuses a source whose constants have more elements than `limit`, each counted wherever it is used, or a type of too many members.
+/// Refuses a source whose constants have more elements than `limit`, each counted wherever it is used, or a type with
+/// too many members.
 pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
     let mut elements = Elements { named: declarations(source), ..Elements::default() };
     let mut tokens = Tokens::new(source);
     let mut total = 0_u64;
     let mut depth = 0_u32;
-    // After a dot or `const`, a word is no use of a constant.
+    // After a dot or `const`, a word is not a use of a constant.
     let mut is_name = false;
     while let Some(token) = tokens.next() {
         match token {
@@ -56,15 +59,15 @@ pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
     Ok(())
 }
 
-/// What a name stands for.
+/// A declared name.
 #[derive(Clone, Copy)]
 struct Named<'a> {
     is_type: bool,
-    /// What follows the name.
+    /// The text after the name.
     text: &'a str,
 }
 
-/// Constants and types of the module scope.
+/// Constants and types at module scope.
 fn declarations(source: &str) -> FxHashMap<&str, Named<'_>> {
     let mut named = FxHashMap::default();
     let mut tokens = Tokens::new(source);
@@ -84,7 +87,7 @@ fn declarations(source: &str) -> FxHashMap<&str, Named<'_>> {
     named
 }
 
-/// What is left of a declaration: up to its semicolon, or to the end of its braces.
+/// The rest of a declaration: up to its semicolon, or to its closing brace.
 fn declaration<'a>(tokens: &Tokens<'a>) -> &'a str {
     let whole = tokens.rest();
     let mut ahead = tokens.clone();
@@ -103,7 +106,7 @@ fn declaration<'a>(tokens: &Tokens<'a>) -> &'a str {
     &whole[..whole.len() - ahead.rest().len()]
 }
 
-/// A constant of the function at hand.
+/// A constant of the current function.
 #[derive(Clone, Copy)]
 struct Local {
     elements: u64,
@@ -114,7 +117,7 @@ struct Local {
 struct Elements<'a> {
     named: FxHashMap<&'a str, Named<'a>>,
     locals: FxHashMap<&'a str, Local>,
-    /// By name; 1 while it is counted, because what refers to itself is refused by naga.
+    /// By name; 1 while it is being counted, because naga refuses cyclic definitions.
     elements: FxHashMap<&'a str, u64>,
     sizes: FxHashMap<&'a str, u64>,
     members: FxHashMap<&'a str, u64>,
@@ -143,7 +146,7 @@ impl<'a> Elements<'a> {
 
     fn word(&mut self, name: &'a str) -> u64 {
         let local = self.locals.get(name).map_or(1, |local| local.elements);
-        // A type costs only where a value of it is made.
+        // A type costs only where a value of it is constructed.
         let Some(named) = self.named.get(name).copied().filter(|named| !named.is_type) else { return local };
         if let Some(known) = self.elements.get(name) {
             return local.max(*known);
@@ -165,7 +168,7 @@ impl<'a> Elements<'a> {
         self.locals.insert(name, local);
     }
 
-    /// Members of a type, those of its members included. Their names count, too.
+    /// Members of a type, nested ones included. Their names count, too.
     fn members(&mut self, name: &'a str) -> u64 {
         let Some(named) = self.named.get(name).copied().filter(|named| named.is_type) else { return 1 };
         if let Some(known) = self.members.get(name) {
@@ -183,7 +186,7 @@ impl<'a> Elements<'a> {
         sum
     }
 
-    /// Elements of `T()`, if this is the `T` of one.
+    /// Elements of `T()`, if `word` is its `T`.
     fn zero_value(&mut self, word: &'a str, tokens: &Tokens<'a>) -> u64 {
         if word != "array" && !self.named.get(word).is_some_and(|named| named.is_type) {
             return 0;
@@ -242,7 +245,8 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Elements of all types that a declaration names: those of a struct's members, or the one of an alias. Names of members count, too.
+    /// Elements of all types that a declaration names: those of a struct's members, or that of an alias. Names of
+    /// members count, too.
     fn size_of_all(&mut self, text: &'a str) -> u64 {
         let mut ahead = Type { tokens: Tokens::new(text), closed: 0 };
         let mut sum = 0_u64;
@@ -274,7 +278,7 @@ impl<'a> Elements<'a> {
         let named = self.named.get(name).copied().filter(|named| !named.is_type);
         match (local, named) {
             (Some(local), None) => local,
-            // Which of the two is meant depends on where it stands.
+            // Scoping decides which of the two is meant.
             (Some(_), Some(_)) | (None, None) => None,
             (None, Some(named)) => {
                 if let Some(known) = self.values.get(name) {
@@ -288,14 +292,14 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// The value of an integer expression; `None` where it is made of anything else.
+    /// The value of an integer expression; `None` if it contains anything else.
     fn value(&mut self, words: &[(Token<'a>, &'a str)]) -> Option<i128> {
         let mut at = 0;
         let value = self.sum(words, &mut at, 0)?;
         (at == words.len()).then_some(value)
     }
 
-    /// Operators that bind at least as tightly as said, from left to right.
+    /// Parses operators of at least this precedence, from left to right.
     fn sum(&mut self, words: &[(Token<'a>, &'a str)], at: &mut usize, least: u32) -> Option<i128> {
         let mut left = self.operand(words, at)?;
         while let Some((_, operator)) = words.get(*at) {
@@ -333,7 +337,7 @@ impl<'a> Elements<'a> {
         *at += 1;
         match token {
             Token::Number => {
-                // A suffix reads as a word.
+                // The lexer returns a suffix as a word.
                 if let Some((Token::Word("u" | "i"), _)) = words.get(*at) {
                     *at += 1;
                 }
@@ -359,7 +363,7 @@ impl<'a> Elements<'a> {
 /// A type that is being read.
 struct Type<'a> {
     tokens: Tokens<'a>,
-    /// Template lists that the last token has closed beside the one that was read: `>>` closes two.
+    /// Additional template lists closed by the last token: `>>` closes two.
     closed: u32,
 }
 
@@ -368,7 +372,7 @@ impl<'a> Type<'a> {
         if self.closed > 0 { None } else { self.tokens.clone().next() }
     }
 
-    /// Skips to the end of a template list that has been opened.
+    /// Skips to the end of an open template list.
     fn skip(&mut self) {
         let mut open = 1;
         while let Some(token) = self.tokens.next() {
@@ -385,7 +389,7 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// The tokens of an array's length, to the end of its template list.
+    /// The tokens of an array's length, up to the end of its template list.
     fn length(&mut self) -> Vec<(Token<'a>, &'a str)> {
         let mut words = Vec::new();
         let mut depth = 0;
@@ -412,7 +416,7 @@ impl<'a> Type<'a> {
 mod tests {
     use super::*;
 
-    /// The least limit that lets a source pass.
+    /// The smallest limit that accepts a source.
     fn elements(source: &str) -> u64 {
         let (mut low, mut high) = (0_u32, 1 << 30);
         while low < high {

@@ -1,12 +1,12 @@
-//! `frexp` of `f16`, whose exponent is an `i32` in WGSL and an `i16` in naga, which no device of ours takes.
+//! Fixes `frexp` of `f16`. Its exponent is an `i32` in WGSL but an `i16` in naga, which no supported device accepts.
 //!
-//! Invariant: a module whose source says nothing of `i16` has none afterwards. Then each of them came from `frexp`.
+//! Invariant: a module whose source does not use `i16` has none afterwards, because every `i16` came from `frexp`.
 
 use naga::{
     Arena, Expression, Handle, Literal, Module, PredeclaredType, Scalar, ScalarKind, Type, TypeInner, VectorSize,
 };
 
-/// Makes the exponents of `frexp` what WGSL says they are.
+/// Gives the exponents of `frexp` the type that WGSL specifies.
 pub(super) fn widen_exponents(source: &str, module: &mut Module) {
     let is_half = |special: &&PredeclaredType| matches!(special, PredeclaredType::FrexpResult { scalar, .. } if *scalar == Scalar::F16);
     if !module.special_types.predeclared_types.keys().any(|special| is_half(&special)) || source.contains("i16") {
@@ -15,7 +15,7 @@ pub(super) fn widen_exponents(source: &str, module: &mut Module) {
     let narrow: Vec<(Handle<Type>, TypeInner)> =
         module.types.iter().filter_map(|(handle, ty)| Some((handle, wide(&ty.inner)?))).collect();
     for (handle, inner) in narrow {
-        // Types are unique, and `i32` may be there already: told apart by its name.
+        // Types are unique, and `i32` may exist already: a name distinguishes them.
         let name = Some(format!("__frexp_exponent_{}", handle.index()));
         module.types.replace(handle, Type { name, inner });
     }
@@ -36,7 +36,7 @@ pub(super) fn widen_exponents(source: &str, module: &mut Module) {
     module.entry_points.iter_mut().for_each(|entry| widen_expressions(&mut entry.function.expressions));
 }
 
-/// What stands for a type of 16-bit integers.
+/// The 32-bit replacement of a type of 16-bit integers.
 fn wide(inner: &TypeInner) -> Option<TypeInner> {
     match *inner {
         TypeInner::Scalar(Scalar::I16) => Some(TypeInner::Scalar(Scalar::I32)),
@@ -45,7 +45,7 @@ fn wide(inner: &TypeInner) -> Option<TypeInner> {
     }
 }
 
-/// The exponent lies where a 32-bit integer, or a vector of them, may.
+/// Aligns the exponent as a 32-bit integer, or a vector of them.
 fn place_exponent(ty: &mut Type, module: &Module) {
     let TypeInner::Struct { members, span } = &mut ty.inner else { return };
     let [_, exponent] = &mut members[..] else { return };

@@ -1,7 +1,7 @@
-//! What a kernel takes from outside: bindings, access, workgroup size, immediates. Plain data, read off naga's IR.
+//! The interface of a kernel: bindings, access, workgroup size, immediates. Plain data, derived from naga's IR.
 //!
-//! Invariant: an [`Interface`] lists every binding that the entry point uses once, sorted by group and number, and each of them is a buffer. A binding that is
-//! only mentioned (`_ = &x;`) is used, as in WebGPU.
+//! Invariant: an [`Interface`] lists every binding that the entry point uses once, sorted by group and number, and each
+//! of them is a buffer. As in WebGPU, mentioning a binding (`_ = &x;`) uses it.
 
 use naga::{
     AddressSpace, ArraySize, GlobalVariable, Handle, Module, StorageAccess, Type, TypeInner,
@@ -13,20 +13,20 @@ use super::{
     parse::KernelError,
 };
 
-/// naga and wgpu keep the immediates that a kernel reads as 64 bits of 4 bytes each.
+/// naga and wgpu track the immediates that a kernel reads in a mask of 64 bits, one per 4 bytes.
 const IMMEDIATE_BYTES: u32 = 256;
 
 /// How a kernel sees a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BindingKind {
-    /// `writes` is the declared access (`read_write`), whether the kernel writes or not.
+    /// `writes` is the declared access (`read_write`), whether or not the kernel writes.
     Storage {
         writes: bool,
     },
     Uniform,
 }
 
-/// A runtime-sized array that ends a binding: it has `(length - offset) / stride` elements, rounded down.
+/// The trailing runtime-sized array of a binding: it has `(length - offset) / stride` elements, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RuntimeArray {
     pub(crate) offset: u64,
@@ -40,12 +40,12 @@ pub(crate) struct Binding {
     pub(crate) binding: u32,
     pub(crate) name: String,
     pub(crate) kind: BindingKind,
-    /// The least that wgpu lets one bind: the type's size, a runtime-sized array counted with one element.
+    /// Minimum size that wgpu accepts: the type's size, with one element of a runtime-sized array.
     pub(crate) min_bytes: u64,
     pub(crate) tail: Option<RuntimeArray>,
-    /// Whether the kernel does read it, and does write it.
+    /// Whether the kernel actually reads it, and actually writes it.
     pub(crate) moves: [bool; 2],
-    /// What all of its numbers are, if they are the same.
+    /// The type of its numbers, if they are all the same.
     pub(crate) scalar: Option<Scalar>,
 }
 
@@ -54,22 +54,22 @@ pub(crate) struct Binding {
 pub(crate) struct Immediates {
     /// Its size, a multiple of 4.
     pub(crate) size: u32,
-    /// Where its last member ends; from here to `size` there is only padding.
+    /// End of its last member; the rest up to `size` is padding.
     pub(crate) end: u32,
 }
 
-/// All that a caller has to know of a kernel.
+/// The interface that a caller needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) entry: String,
     pub(crate) workgroup: [u32; 3],
     pub(crate) bindings: Vec<Binding>,
     pub(crate) immediates: Option<Immediates>,
-    /// Workgroup memory in use, each variable rounded up to 16 bytes as WebGPU counts it.
+    /// Workgroup memory in use; each variable is rounded up to 16 bytes, as in WebGPU.
     pub(crate) workgroup_bytes: u64,
-    /// `var<private>` and the variables of all functions together.
+    /// Bytes of `var<private>` and of the variables of all functions.
     pub(crate) private_bytes: u64,
-    /// Names of bindings and immediates that its source declares and it does not use, for messages.
+    /// Names of bindings and immediates that the source declares but the entry point does not use, for messages.
     pub(crate) unused: Vec<String>,
 }
 
@@ -79,7 +79,8 @@ pub(crate) fn declared(module: &Module) -> Vec<String> {
     module.global_variables.iter().map(|(_, var)| var).filter(from_outside).map(|var| name(var).to_owned()).collect()
 }
 
-/// Reads the interface off a valid module that has been reduced to its entry point, and whose source has `declared` these names.
+/// Derives the interface of a valid module that was reduced to its entry point. `declared`: the names that its source
+/// declares.
 pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>) -> Interface {
     let usage = info.get_entry_point(0);
     let entry = &module.entry_points[0];
@@ -104,7 +105,7 @@ pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>)
 }
 
 impl Interface {
-    /// That of a kernel that never was WGSL: storage buffers in one group, each either read or written.
+    /// The interface of a kernel without WGSL: storage buffers in one group, each either read or written.
     pub(crate) fn native(entry: &str, writes: impl Iterator<Item = bool>) -> Self {
         let binding = |(binding, writes): (u32, bool)| Binding {
             group: 0,
@@ -127,13 +128,13 @@ impl Interface {
         }
     }
 
-    /// The first group above all that the kernel uses.
+    /// The first group after those that the kernel uses.
     pub(crate) fn hidden_group(&self) -> u32 {
         self.bindings.last().map_or(0, |last| last.group + 1)
     }
 }
 
-/// Refuses immediates that naga's validator would panic on: too large for its mask, or of a size not known yet.
+/// Refuses immediates that make naga's validator panic: too large for its mask, or of unknown size.
 pub(crate) fn check_immediates(source: &str, module: &Module) -> Result<(), KernelError> {
     for (handle, var) in module.global_variables.iter().filter(|(_, var)| var.space == AddressSpace::Immediate) {
         let inner = &module.types[var.ty].inner;
@@ -149,7 +150,7 @@ pub(crate) fn check_immediates(source: &str, module: &Module) -> Result<(), Kern
     Ok(())
 }
 
-/// Refuses resources that are no buffers, in a module that has been reduced to its entry point.
+/// Refuses resources that are not buffers, in a module that was reduced to its entry point.
 pub(crate) fn check_resources(source: &str, module: &Module) -> Result<(), KernelError> {
     for (handle, var) in module.global_variables.iter() {
         kind(module, var).map_err(|what| KernelError::Unsupported {
@@ -160,11 +161,11 @@ pub(crate) fn check_resources(source: &str, module: &Module) -> Result<(), Kerne
     Ok(())
 }
 
-/// What kind of binding a variable is, if it is one.
+/// The binding kind of a variable, if it is a binding.
 fn kind(module: &Module, var: &GlobalVariable) -> Result<Option<BindingKind>, &'static str> {
     let Some(at) = var.binding else { return Ok(None) };
     let kind = match (&module.types[var.ty].inner, var.space) {
-        // Rewrites need a group above.
+        // Rewrites need a higher group.
         _ if at.group == u32::MAX => return Err("@group(4294967295) of"),
         (TypeInner::Image { .. }, _) => return Err("texture"),
         (TypeInner::Sampler { .. }, _) => return Err("sampler"),
@@ -200,7 +201,7 @@ fn line(source: &str, module: &Module, handle: Handle<GlobalVariable>) -> Option
     span.is_defined().then(|| span.location(source).line_number)
 }
 
-/// Bytes of a type, one element for a runtime-sized array. Validation has bounded them.
+/// Bytes of a type, with one element of a runtime-sized array. Validation has bounded them.
 fn size(module: &Module, ty: Handle<Type>) -> u32 {
     module.types[ty].inner.try_size(module.to_ctx()).unwrap_or(0)
 }
@@ -219,7 +220,7 @@ fn tail(module: &Module, ty: Handle<Type>) -> Option<RuntimeArray> {
     }
 }
 
-/// Where the last scalar of a type ends.
+/// The end of the last scalar of a type.
 fn end(module: &Module, ty: Handle<Type>) -> u32 {
     match module.types[ty].inner {
         TypeInner::Struct { ref members, .. } => {
@@ -272,7 +273,7 @@ mod tests {
         let tail = |offset, stride| Some(RuntimeArray { offset, stride });
         let binding = storage("struct S { n: u32, data: array<vec3<f32>> }", "S");
         assert_eq!((binding.min_bytes, binding.tail), (32, tail(16, 16)));
-        // wgpu asks for the struct's own size, which is rounded up to its alignment.
+        // wgpu requires the struct's own size, which is rounded up to its alignment.
         let binding = storage("struct S { v: vec4<f32>, n: u32, data: array<u32> }", "S");
         assert_eq!((binding.min_bytes, binding.tail), (32, tail(20, 4)));
         let binding = storage("struct I { a: vec3<f32>, b: f32 } struct S { i: array<I, 2>, data: array<I> }", "S");

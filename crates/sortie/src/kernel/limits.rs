@@ -1,4 +1,4 @@
-//! What a kernel asks for, held against what the device has.
+//! Checks a kernel against the limits of the device.
 
 use super::{
     interface::{BindingKind, Interface},
@@ -9,26 +9,27 @@ use crate::{
     info::Limits,
 };
 
-/// Private and function memory lies in registers or on a driver's stack. WGSL promises 8 KiB; past this, drivers take minutes to compile,
-/// hang, or (SwiftShader, at some 400 KB) end the process.
+/// Private and function memory is in registers or on a driver's stack. WGSL guarantees 8 KiB; beyond this limit,
+/// drivers take minutes to compile, hang, or (SwiftShader, at about 400 KB) end the process.
 const PRIVATE_BYTES: u64 = 64 << 10;
 
-/// Most of what a kernel may be made of once all calls are inlined, for a driver's compiler.
+/// Limits on a kernel with all calls inlined, for a driver's compiler.
 struct Most {
     instructions: u64,
     accesses: u64,
     loops: u64,
 }
 
-/// Refuses what doubles or is unrolled by the thousand. No hardware driver has been measured against these.
+/// Refuses code that grows exponentially or is unrolled by the thousand. Not measured on hardware drivers.
 const HARDWARE: Most = Most { instructions: 65_536, accesses: 8_192, loops: 512 };
 
-/// lavapipe's time grows with the square of accesses (800 that depend on one another take 6 s) and the cube of such loops (30 take 2.5 s), SwiftShader's with the square of branches
-/// (`benches/hostile.rs`). Real kernels need room: vello's `flatten` has 10,600 instructions, the largest generated product of matrices 15,200. A source that is made to be slow at these counts
-/// runs into the compile budget.
+/// lavapipe's compile time grows with the square of accesses (800 dependent ones take 6 s) and the cube of loops with
+/// them (30 take 2.5 s), SwiftShader's with the square of branches (`benches/hostile.rs`). Real kernels need room:
+/// vello's `flatten` has 10,600 instructions, the largest generated matrix product 15,200. A source that is slow within
+/// these limits exceeds the compile budget.
 const SOFTWARE: Most = Most { instructions: 20_000, accesses: 2_048, loops: 64 };
 
-/// What a driver is given to compile.
+/// Checks the size of a kernel for the driver's compiler.
 pub(crate) fn check_size(parsed: &Parsed, software: bool) -> Result<()> {
     let (size, interface) = (&parsed.size, &parsed.interface);
     let most = if software { SOFTWARE } else { HARDWARE };
@@ -48,7 +49,7 @@ fn uniform_buffers(interface: &Interface) -> u64 {
     interface.bindings.iter().filter(|binding| binding.kind == BindingKind::Uniform).count() as u64
 }
 
-/// Whether there is a bind group left for hidden parameters.
+/// Checks that a bind group is left for hidden parameters.
 pub(crate) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Result<()> {
     let number = interface.hidden_group();
     if number < limits.bind_groups {
@@ -63,7 +64,7 @@ pub(crate) fn check_hidden_group(interface: &Interface, limits: &Limits) -> Resu
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Whether there is a buffer left for immediates that are not native: a uniform where their layout allows it.
+/// Checks that a buffer is left for immediates that are not native: a uniform buffer if their layout allows it.
 pub(crate) fn check_hidden_immediates(interface: &Interface, limits: &Limits, uniform: bool) -> Result<()> {
     let (what, own, limit) = match uniform {
         true => ("uniform buffers", uniform_buffers(interface), limits.uniform_buffers),

@@ -49,10 +49,10 @@ use crate::{
     info::Limits,
 };
 
-/// Validated WGSL with its interface, read off by reflection: bindings, access, workgroup size, immediates.
+/// Validated WGSL with its interface, derived by reflection: bindings, access, workgroup size, immediates.
 ///
-/// Bindings are given to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. Cheap to clone; the same source gives the
-/// same kernel again without compiling.
+/// Bindings are passed to [`Batch::dispatch`](crate::Batch::dispatch) in the order of `@group`, then `@binding`. Cheap
+/// to clone; compiling the same source again returns the cached kernel.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -64,15 +64,16 @@ use crate::{
 ///     }
 /// ")?;
 /// assert_eq!((dot.entry(), dot.workgroup_size(), dot.num_bindings()), ("dot_all", [8, 8, 1], 2));
-/// // What is wrong with a source is said as naga says it.
+/// // Errors of a source contain naga's message.
 /// assert!(device.kernel("@compute fn main() {}").is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```
 ///
 /// # Which bindings it takes
-/// Those that its entry point uses, itself or through functions that it calls. Others of the same source do not count, whatever they are: neither are they
-/// given, nor does the device need what other entry points use (textures, `f16`, more buffers than it has). Positions are those of the used ones. A binding that
-/// is mentioned is used: `_ = &x;` keeps one that nothing else uses.
+/// Those that its entry point uses, itself or through functions that it calls. Other bindings of the same source are
+/// ignored, whatever they are: they are not passed, and the device need not support them (textures, `f16`, more buffers
+/// than it allows). Positions count only the used ones. Mentioning a binding uses it: `_ = &x;` keeps one that is
+/// otherwise unused.
 ///
 /// ```
 /// use sortie::{Grid, kernel::KernelOptions};
@@ -104,18 +105,18 @@ struct Inner {
     id: u64,
     device: u64,
     interface: Interface,
-    /// `None` for a kernel that never was WGSL.
+    /// `None` for a kernel without WGSL.
     source: Option<Source>,
     compiled: Box<dyn CompiledKernel>,
-    /// Asked of the compiled form once: every recorded dispatch reads it.
+    /// Cached from the compiled form: every recorded dispatch reads it.
     hidden_immediates: u32,
-    /// The same with its immediates in memory, once somebody has asked for it.
+    /// The same kernel with its immediates in memory; created on first use.
     bound: OnceLock<Kernel>,
-    /// A bit for each binding whose mistyped use has been warned of; the last is for all from there on.
+    /// One bit per binding whose type mismatch was logged; the last bit covers all further bindings.
     warned: AtomicU64,
 }
 
-/// What a kernel was made of.
+/// The source of a kernel.
 struct Source {
     /// For messages.
     text: Box<str>,
@@ -124,15 +125,15 @@ struct Source {
     size: Size,
 }
 
-/// Who wrote a source.
+/// The author of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     User,
-    /// This crate: large products of matrices are unrolled far beyond what is asked of users.
+    /// This crate: large matrix products are unrolled far beyond the limits for users.
     Generated,
 }
 
-/// Which entry point to take, and values for its `override` constants.
+/// The entry point, and values for `override` constants.
 ///
 /// ```
 /// use sortie::kernel::KernelOptions;
@@ -151,7 +152,7 @@ enum Origin {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct KernelOptions {
-    /// The entry point; may be left out when there is only one.
+    /// The entry point; optional if there is only one.
     pub entry: Option<String>,
     /// Values of `override` constants, by name or by `@id`.
     pub constants: Vec<(String, f64)>,
@@ -174,7 +175,8 @@ impl KernelOptions {
 }
 
 impl Kernel {
-    /// The names of the compute entry points of a WGSL source, for [`KernelOptions::entry`]. Nothing is compiled, and no device asked.
+    /// The names of the compute entry points of a WGSL source, for [`KernelOptions::entry`]. Compiles nothing and needs
+    /// no device.
     ///
     /// ```
     /// let source = "@compute @workgroup_size(1) fn first() {} @compute @workgroup_size(1) fn second() {}";
@@ -183,7 +185,8 @@ impl Kernel {
     /// ```
     ///
     /// # Errors
-    /// [`Shader`](ErrorKind::Shader) with naga's message and the line, [`TooLarge`](ErrorKind::TooLarge) when the source is over a limit.
+    /// [`Shader`](ErrorKind::Shader) with naga's message and the line; [`TooLarge`](ErrorKind::TooLarge) if the source
+    /// exceeds a limit.
     #[track_caller]
     pub fn entries(source: &str) -> Result<Vec<String>> {
         let here = Location::caller();
@@ -205,13 +208,13 @@ impl Kernel {
         self.interface().workgroup
     }
 
-    /// How many bindings a dispatch of it takes.
+    /// Number of bindings that a dispatch takes.
     #[must_use]
     pub fn num_bindings(&self) -> usize {
         self.interface().bindings.len()
     }
 
-    /// Whether it writes a binding, counted as [`Batch::dispatch`](crate::Batch::dispatch) takes them.
+    /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch).
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -229,14 +232,14 @@ impl Kernel {
         binding.is_some_and(|binding| matches!(binding.kind, BindingKind::Storage { writes: true }))
     }
 
-    /// Whether it reads a binding, and whether it writes it, by what it does rather than by what it declares.
+    /// Whether it actually reads a binding, and actually writes it, regardless of the declared access.
     pub(crate) fn moves(&self, binding: usize) -> [bool; 2] {
-        // What is none of its own is only read: the counts of an indirect dispatch.
+        // An access that is not a binding, such as the counts of an indirect dispatch, is only read.
         self.interface().bindings.get(binding).map_or([true, false], |binding| binding.moves)
     }
 
-    /// Its buffers as they are declared, in the order in which [`Batch::dispatch`](crate::Batch::dispatch) takes them: for programs that are given kernels they
-    /// did not write.
+    /// Its buffers as declared, in the order of [`Batch::dispatch`](crate::Batch::dispatch), for programs that run
+    /// kernels they did not write.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -255,13 +258,13 @@ impl Kernel {
         self.interface().bindings.iter().map(BindingInfo::new).collect()
     }
 
-    /// Bytes of its `var<immediate>`; 0 when it has none.
+    /// Bytes of its `var<immediate>`; 0 if it has none.
     #[must_use]
     pub fn immediate_bytes(&self) -> usize {
         self.interface().immediates.as_ref().map_or(0, |immediates| immediates.size as usize)
     }
 
-    /// Until when it is waited for when it is compiled now.
+    /// The deadline of compiling it now.
     pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
         match &self.inner.source {
             Some(Source { origin: Origin::User, .. }) => Deadline::after(budget),
@@ -269,7 +272,7 @@ impl Kernel {
         }
     }
 
-    /// How messages call it.
+    /// Its name in messages.
     pub(crate) fn said(&self) -> String {
         format!("kernel {:?}", self.entry())
     }
@@ -289,11 +292,11 @@ impl Kernel {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Warns that a binding is given other numbers than it declares, once for each binding.
+    /// Logs a warning that a binding got numbers of another type than declared, once per binding.
     #[cold]
     pub(crate) fn warn_mistyped(&self, binding: usize, holds: Scalar, at: &Location<'_>) {
         let bit = 1_u64 << binding.min(63);
-        // Read first: a program that does it on purpose does it in every dispatch.
+        // Loaded first: a program that does this on purpose does it in every dispatch.
         let known = self.inner.warned.load(Ordering::Relaxed) & bit != 0;
         if known || self.inner.warned.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
             return;
@@ -329,18 +332,18 @@ impl Kernel {
         self.inner.source.is_none()
     }
 
-    /// What its backend runs. Backends have a function each that gives it as their own type.
+    /// The compiled form. Each backend has a function that returns it as its own type.
     pub(crate) fn compiled(&self) -> &dyn CompiledKernel {
         &*self.inner.compiled
     }
 
-    /// Bytes of immediates that go through the parameter buffer; 0 when they are native or there are none.
+    /// Bytes of immediates passed through the parameter buffer; 0 if they are native or there are none.
     #[inline]
     pub(crate) fn hidden_immediates(&self) -> u32 {
         self.inner.hidden_immediates
     }
 
-    /// Whether there is a bind group left for hidden parameters.
+    /// Checks that a bind group is left for hidden parameters.
     pub(crate) fn check_hidden(&self, limits: &Limits) -> Result<()> {
         check_hidden_group(self.interface(), limits)
     }

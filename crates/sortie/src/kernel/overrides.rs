@@ -1,6 +1,6 @@
 //! Values for a module's `override` constants.
 //!
-//! Invariant: a module that comes out of [`resolve`] has no overrides, nothing that refers to one, and no array whose length
+//! Invariant: a module returned by [`resolve`] has no overrides, no references to them, and no array whose length
 //! depends on one.
 
 use std::{borrow::Cow, num::NonZeroU32};
@@ -17,10 +17,10 @@ use naga::{
 
 use super::parse::{KernelError, list, validate};
 
-/// Not an identifier, so that no value can be meant for it.
+/// Not an identifier, so no value can be given for it.
 const NAMELESS: &str = "array length";
 
-/// Checked values by the key that naga looks them up with.
+/// Checked values, by naga's lookup key.
 pub(crate) struct OverrideValues(Vec<(String, f64)>);
 
 impl OverrideValues {
@@ -50,7 +50,8 @@ impl OverrideValues {
     }
 }
 
-/// Replaces the overrides of a compact module by constants. A value for one that was compacted away is ignored.
+/// Replaces the overrides of a compact module by constants. Values for overrides that were removed by compaction are
+/// ignored.
 pub(crate) fn resolve(
     source: &str,
     mut module: Module,
@@ -103,7 +104,8 @@ fn fix_lengths(module: &mut Module) -> Result<(), KernelError> {
         };
         let length = length.ok_or_else(|| KernelError::Constant("an array's length is not positive".into()))?;
         *size = ArraySize::Constant(length);
-        // Types are unique and this one may exist already. The two were different types before: a name keeps them apart.
+        // Types are unique, and this one may exist already. The two were different types before, so a name keeps them
+        // distinct.
         if module.types.get(&ty).is_some() {
             ty.name = Some(format!("{NAMELESS} {}", handle.index()));
         }
@@ -112,7 +114,7 @@ fn fix_lengths(module: &mut Module) -> Result<(), KernelError> {
     Ok(())
 }
 
-/// What naga looks a value up with: the `@id` where there is one.
+/// naga's lookup key: the `@id` if there is one.
 fn key(known: &Override) -> Cow<'_, str> {
     match known.id {
         Some(id) => Cow::Owned(id.to_string()),
@@ -128,7 +130,7 @@ fn unknown(module: &Module, wanted: &str) -> KernelError {
     })
 }
 
-/// Stricter than WebGPU, which cuts fractions off.
+/// Stricter than WebGPU, which truncates fractions.
 fn can_be(scalar: Scalar, value: f64) -> bool {
     let bits = i32::from(scalar.width) * 8;
     let whole = |low: f64, high: f64| value.fract() == 0.0 && (low..=high).contains(&value);
@@ -136,7 +138,7 @@ fn can_be(scalar: Scalar, value: f64) -> bool {
         (ScalarKind::Bool, _) => true,
         (ScalarKind::Sint, _) => whole(-2f64.powi(bits - 1), 2f64.powi(bits - 1) - 1.0),
         (ScalarKind::Uint, _) => whole(0.0, 2f64.powi(bits) - 1.0),
-        // From here on a half rounds to infinity.
+        // Larger values round to infinity in a half.
         (_, 2) => value.abs() < 65_520.0,
         (_, 4) => (value as f32).is_finite(),
         _ => value.is_finite(),

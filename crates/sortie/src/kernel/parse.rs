@@ -1,7 +1,7 @@
 //! WGSL text to a checked naga module with its interface.
 //!
-//! Invariant: a [`Parsed`] module is valid, has one entry point (a compute one, number 0) with the functions and variables that
-//! it reaches, and no `override`: its workgroup size and array lengths are final.
+//! Invariant: a [`Parsed`] module is valid, has one entry point (a compute one, number 0) with the functions and
+//! variables that it reaches, and no `override`: its workgroup size and array lengths are final.
 
 use std::{
     fmt,
@@ -23,14 +23,14 @@ use super::{
     source::{self, SourceError},
 };
 
-/// Why a kernel could not be made of a source.
+/// Why a source was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelError {
-    /// Over a limit that keeps naga's stack from overflowing.
+    /// Exceeds a limit that keeps naga's stack from overflowing.
     Refused(SourceError),
     /// Not valid WGSL: naga's own report, with the user's line.
     Shader(String),
-    /// Valid, but nothing this crate can run.
+    /// Valid, but not supported by this crate.
     Unsupported { construct: String, line: Option<u32> },
     /// A value for an `override` constant is missing, unknown or impossible.
     Constant(String),
@@ -53,7 +53,7 @@ impl fmt::Display for KernelError {
 
 impl std::error::Error for KernelError {}
 
-/// A kernel as the rest of the crate sees it.
+/// A parsed and checked kernel.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) module: Module,
@@ -62,10 +62,10 @@ pub(crate) struct Parsed {
     pub(crate) size: Size,
 }
 
-/// Parses and checks `source`, takes its entry point `entry` (`None`: the only one) and gives its `override` constants the
-/// values in `constants`, by name or by `@id`.
+/// Parses and checks `source`, selects its entry point `entry` (`None`: the only one) and sets its `override` constants
+/// to the values in `constants`, by name or by `@id`.
 ///
-/// Needs the stack that [`source::check`] speaks of.
+/// Needs the stack described in [`source::check`].
 pub(crate) fn parse(
     source: &str,
     entry: Option<&str>,
@@ -75,7 +75,7 @@ pub(crate) fn parse(
     checked(source, || parse_checked(source, entry, constants, capabilities))
 }
 
-/// The names of the compute entry points of `source`, whatever a device may think of them. Needs the same stack.
+/// The names of the compute entry points of `source`, without checking device support. Needs the same stack.
 pub(crate) fn entries(source: &str) -> Result<Vec<String>, KernelError> {
     checked(source, || {
         let module = read(source)?;
@@ -83,10 +83,10 @@ pub(crate) fn entries(source: &str) -> Result<Vec<String>, KernelError> {
     })
 }
 
-/// What naga makes of a source that it may be shown.
+/// Checks the source limits, then runs naga, catching its panics.
 fn checked<T>(source: &str, run: impl FnOnce() -> Result<T, KernelError>) -> Result<T, KernelError> {
     source::check(source).map_err(KernelError::Refused)?;
-    // naga has `unreachable!`s that WGSL can reach; those we know are stepped around, and the rest must not take the caller down.
+    // WGSL can reach `unreachable!`s in naga. Known ones are avoided; the rest must not panic in the caller.
     catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|_| Err(KernelError::Shader("naga panicked on this source: please report it".into())))
 }
@@ -100,7 +100,7 @@ fn parse_checked(
     let mut module = read(source)?;
     frexp::widen_exponents(source, &mut module);
     interface::check_immediates(source, &module)?;
-    // All of it must be WGSL. What the device lacks counts only where the entry point reaches it.
+    // All of it must be valid WGSL. Device support matters only for code that the entry point reaches.
     validate(source, &module, Capabilities::all())?;
     let index = choose(&module, entry)?;
     let values = OverrideValues::new(&module, constants)?;
@@ -115,18 +115,18 @@ fn parse_checked(
     Ok(Parsed { module, info, interface, size })
 }
 
-/// Parses with every extension: what the device lacks is found once only what the entry point reaches is left.
+/// Parses with every extension enabled. Device support is checked once the module is reduced to its entry point.
 fn read(source: &str) -> Result<Module, KernelError> {
     let error = |error: wgsl::ParseError| KernelError::Shader(error.emit_to_string(source).trim_end().to_owned());
     wgsl::Frontend::new().parse(source).map_err(error)
 }
 
-/// The same check as wgpu's `create_shader_module`; subgroup operations follow from the capabilities.
+/// The same check as wgpu's `create_shader_module`; the capabilities determine the subgroup operations.
 pub(crate) fn validate(source: &str, module: &Module, capabilities: Capabilities) -> Result<ModuleInfo, KernelError> {
     let validate =
         |capabilities| Validator::new(ValidationFlags::all(), capabilities).validate(module).map_err(Box::new);
     validate(capabilities).map_err(|error| match validate(Capabilities::all()) {
-        // Valid, where a device can do it.
+        // Valid on a device with more capabilities.
         Ok(_) => {
             let mut cause: &dyn std::error::Error = error.as_inner();
             while let Some(deeper) = cause.source() {
@@ -140,7 +140,7 @@ pub(crate) fn validate(source: &str, module: &Module, capabilities: Capabilities
     })
 }
 
-/// What a message of naga's is about: the first thing that it quotes, or the capability that it asks for.
+/// The subject of a naga message: the first quoted text, or the required capability.
 fn named(message: &str) -> String {
     let asked = message.split_once("Capabilities(").and_then(|(_, rest)| rest.split_once(')'));
     match (message.split('`').nth(1), asked) {
@@ -150,14 +150,14 @@ fn named(message: &str) -> String {
     }
 }
 
-/// The line in which a word is first used. naga's types have none.
+/// The first line that uses a word. naga's types have no line.
 fn line_of(source: &str, quoted: &str) -> Option<u32> {
     let word = quoted.trim_matches('`');
     let has = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| other == word);
     (1..).zip(source.lines()).find(|(_, line)| has(line)).map(|(number, _)| number)
 }
 
-/// With their numbers in the module.
+/// Compute entry points with their index in the module.
 fn compute_entries(module: &Module) -> impl Iterator<Item = (usize, &str)> {
     let entries = module.entry_points.iter().enumerate().filter(|(_, entry)| entry.stage == ShaderStage::Compute);
     entries.map(|(index, entry)| (index, entry.name.as_str()))
@@ -272,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Words of kernels that come close to being valid: naga gets past its parser now and then.
+    /// Words of almost valid kernels, so that naga gets past its parser now and then.
     const WORDS: &[&str] = &[
         "fn",
         "f",
@@ -354,7 +354,7 @@ mod tests {
         "_",
     ];
 
-    /// What may often take the place of one another.
+    /// Words that often can replace one another.
     const ALIKE: &[&[&str]] = &[
         &["0", "1", "2", "3", "4", "4294967295", "-1", "1.5", "n", "id.x"],
         &["u32", "f32", "i32", "vec3<f32>", "vec4<u32>", "bool", "atomic<u32>", "S", "array<u32, n>"],

@@ -1,7 +1,8 @@
-//! What an entry point reaches: the module without everything else.
+//! Reduces a module to the code that its entry point reaches.
 //!
-//! naga checks and wgpu compiles what is left, so what other entry points use (textures, `f16`, subgroups, more buffers than the device has) does not
-//! count. Invariant: a reduced module has one entry point, and no function, variable, override, constant or type that it does not reach.
+//! naga checks and wgpu compiles only the rest, so features used by other entry points (textures, `f16`, subgroups,
+//! more buffers than the device has) do not matter. Invariant: a reduced module has one entry point, and no function,
+//! variable, override, constant or type that it does not reach.
 
 use naga::{
     Module,
@@ -15,12 +16,12 @@ use super::parse::{KernelError, validate};
 /// Reduces a valid module to its entry point number `entry`.
 pub(crate) fn reduce(source: &str, module: &mut Module, entry: usize) -> Result<(), KernelError> {
     module.entry_points = vec![module.entry_points.swap_remove(entry)];
-    // naga keeps constants that have a name.
+    // naga keeps named constants.
     for (_, constant) in module.constants.iter_mut() {
         constant.name = None;
     }
     compact(module, KeepUnused::No);
-    // It keeps the result types of `frexp`, `modf` and `atomicCompareExchangeWeak`, too.
+    // It also keeps the result types of `frexp`, `modf` and `atomicCompareExchangeWeak`.
     if !module.special_types.predeclared_types.is_empty() {
         let info = validate(source, module, Capabilities::all())?;
         drop_result_types(module, &info);
@@ -29,7 +30,7 @@ pub(crate) fn reduce(source: &str, module: &mut Module, entry: usize) -> Result<
     Ok(())
 }
 
-/// Forgets the result types that no expression has.
+/// Removes the result types that no expression uses.
 fn drop_result_types(module: &mut Module, info: &ModuleInfo) {
     let functions = module.functions.iter().map(|(handle, function)| (function, &info[handle]));
     let entries = module.entry_points.iter().enumerate();
@@ -48,7 +49,7 @@ mod tests {
         *,
     };
 
-    /// Every entry point but the last uses something that a plain device does not have.
+    /// Every entry point but the last uses a feature that a baseline device does not have.
     const MIXED: &str = "enable f16;
         const half: f16 = 1.5h; const halves = array<f16, 2>(1.0h, half);
         override scale: f16 = 2.0h; override needed: u32;

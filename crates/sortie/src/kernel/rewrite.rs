@@ -1,10 +1,11 @@
-//! Variants of a kernel's entry point, built in naga's IR: immediates moved to a buffer, and a wrapper that runs a folded grid.
+//! Variants of a kernel's entry point, built in naga's IR: immediates moved to a buffer, and a wrapper that runs a
+//! folded grid.
 //!
-//! What a variant adds lives in one bind group above the kernel's own: the immediates at binding 0, the grid's parameter
-//! block (see `fold`) at binding 1.
+//! Variants add one bind group above the kernel's own: the immediates at binding 0, the grid's parameter block (see
+//! `fold`) at binding 1.
 //!
-//! Invariant: a rewrite of a valid module is valid, with one exception: immediates as a uniform, where the layout rules are
-//! stricter ([`immediates_fit_uniform`] knows). The entry point keeps its name and its workgroup size.
+//! Invariant: a rewrite of a valid module is valid, with one exception: immediates as a uniform, where the layout rules
+//! are stricter ([`immediates_fit_uniform`] checks them). The entry point keeps its name and its workgroup size.
 
 use naga::{
     AddressSpace, BinaryOperator, Binding, Block, BuiltIn, EntryPoint, Expression, Function, FunctionArgument,
@@ -19,7 +20,7 @@ use super::{
     parse::{Parsed, validate},
 };
 
-/// Where `var<immediate>` lives in the rewritten module.
+/// The address space of `var<immediate>` in the rewritten module.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ImmediatesAs {
     Native,
@@ -27,7 +28,7 @@ pub(crate) enum ImmediatesAs {
     Storage,
 }
 
-/// Which rewrite of a kernel.
+/// A rewrite of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Variant {
     pub(crate) immediates: ImmediatesAs,
@@ -35,15 +36,15 @@ pub(crate) struct Variant {
     pub(crate) wrapped: bool,
 }
 
-/// A module for the device.
+/// A rewritten module.
 #[derive(Debug)]
 pub(crate) struct Rewritten {
     pub(crate) module: Module,
-    /// The group of what the variant added, if anything.
+    /// The group that the variant added, if any.
     pub(crate) hidden_group: u32,
 }
 
-/// Makes a variant of a kernel.
+/// Creates a variant of a kernel.
 pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Rewritten {
     let mut module = module.clone();
     let hidden_group = interface.hidden_group();
@@ -54,7 +55,7 @@ pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) 
     Rewritten { module, hidden_group }
 }
 
-/// Whether the kernel's immediates have a layout that `var<uniform>` allows; arrays of scalars, for one, do not.
+/// Whether the layout of the kernel's immediates is valid for `var<uniform>`; arrays of scalars, for example, are not.
 pub(crate) fn immediates_fit_uniform(parsed: &Parsed, capabilities: Capabilities) -> bool {
     let Parsed { module, interface, .. } = parsed;
     let rewritten = rewrite(module, interface, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
@@ -76,7 +77,7 @@ pub(super) fn move_immediates(module: &mut Module, to: ImmediatesAs, at: Resourc
     name
 }
 
-/// Turns the entry point into an ordinary function, called by a new one that works out the ids it would have seen.
+/// Turns the entry point into an ordinary function. A new entry point computes the original ids and calls it.
 fn wrap(module: &mut Module, at: ResourceBinding) {
     let types = Types::new(module);
     let grid = module.global_variables.append(
@@ -134,12 +135,12 @@ impl Types {
     }
 }
 
-/// Values for the kernel's arguments, written into the new entry point as they are asked for.
+/// Values for the kernel's arguments, emitted into the new entry point on demand.
 struct Wrapper {
     code: Code,
     types: Types,
     workgroup_size: [u32; 3],
-    /// The grid as the kernel sees it, and the linear number of this group in it.
+    /// The grid as the kernel sees it, and the linear index of this group in it.
     groups: Handle<Expression>,
     linear: Handle<Expression>,
     workgroup_id: Option<Handle<Expression>>,
@@ -147,7 +148,8 @@ struct Wrapper {
 }
 
 impl Wrapper {
-    /// Writes `linear = base + id.x + n.x * (id.y + n.y * id.z)` and the early return, which a whole workgroup takes or not.
+    /// Emits `linear = base + id.x + n.x * (id.y + n.y * id.z)` and the early return, which is uniform across a
+    /// workgroup.
     fn new(mut code: Code, types: Types, workgroup_size: [u32; 3], grid: Handle<GlobalVariable>) -> Self {
         let id = code.builtin(BuiltIn::WorkGroupId, types.uint3);
         let count = code.builtin(BuiltIn::NumWorkGroups, types.uint3);
@@ -169,7 +171,7 @@ impl Wrapper {
         Self { code, types, workgroup_size, groups, linear, workgroup_id: None, invocation_id: None }
     }
 
-    /// What the kernel's argument of type `ty` gets: a built-in, or a struct of them.
+    /// The value of the kernel's argument of type `ty`: a built-in, or a struct of them.
     fn value(&mut self, module: &Module, ty: Handle<Type>, binding: Option<&Binding>) -> Handle<Expression> {
         match (binding, &module.types[ty].inner) {
             (Some(Binding::BuiltIn(BuiltIn::WorkGroupId)), _) => self.workgroup_id(),
@@ -185,7 +187,7 @@ impl Wrapper {
         }
     }
 
-    /// `(linear % x, linear / x % y, linear / x / y)`: divided one by one, without a product that might overflow.
+    /// `(linear % x, linear / x % y, linear / x / y)`: divided step by step, because a product might overflow.
     fn workgroup_id(&mut self) -> Handle<Expression> {
         if let Some(id) = self.workgroup_id {
             return id;
@@ -216,7 +218,7 @@ impl Wrapper {
     }
 }
 
-/// A function being written, one statement after the other.
+/// A function being emitted.
 struct Code {
     function: Function,
     builtins: Vec<BuiltIn>,
@@ -258,7 +260,7 @@ impl Code {
         value
     }
 
-    /// For what has a value without being evaluated: arguments, variables, literals.
+    /// Appends an expression that needs no `Emit`: arguments, variables, literals.
     fn append(&mut self, expression: Expression) -> Handle<Expression> {
         self.function.expressions.append(expression, Span::UNDEFINED)
     }
@@ -274,7 +276,7 @@ mod tests {
 
     use super::{super::parse::parse, *};
 
-    /// All kinds of kernels that the rewrites must keep valid; each takes its immediates as `p` where it has any.
+    /// All kinds of kernels that the rewrites must keep valid. Immediates, if any, are named `p`.
     const KERNELS: &[(&str, &str)] = &[
         ("no arguments", "@compute @workgroup_size(1) fn main() { o[0] = 1; }"),
         (

@@ -1,7 +1,7 @@
-//! How large a kernel is once every call has been replaced by the function that it calls, as drivers do it.
+//! The size of a kernel with all calls inlined, as drivers do.
 //!
-//! Invariant: each function is counted once, whatever calls it, and sums saturate: functions that each call the one before twice take no longer
-//! than their source.
+//! Invariant: each function is measured once, however often it is called, and sums saturate. So functions that each
+//! call the previous one twice take time linear in the source.
 
 use naga::{
     AddressSpace, Block, Expression, Function, Handle, MathFunction, Module, Statement, TypeInner,
@@ -10,20 +10,20 @@ use naga::{
 };
 use rustc_hash::FxHashSet;
 
-/// Counts of an entry point and all that it calls.
+/// Totals of an entry point and all functions that it calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
-    /// Scalar operations, about.
+    /// Approximate scalar operations.
     pub(crate) instructions: u64,
-    /// Scalars that are read from or written to memory.
+    /// Scalars read from or written to memory.
     pub(crate) accesses: u64,
     pub(crate) loops: u64,
-    /// Bytes of values that are indexed at run time, which a driver puts into memory. Each function's once.
+    /// Bytes of values indexed at run time, which a driver puts into memory. Counted once per function.
     pub(crate) temporary_bytes: u64,
 }
 
 impl Size {
-    /// With what a call costs: memory of a callee is there once.
+    /// Adds the cost of a call. Temporary memory is not added: it exists once per callee.
     fn call(&mut self, callee: Self) {
         self.instructions = self.instructions.saturating_add(callee.instructions).saturating_add(1);
         self.accesses = self.accesses.saturating_add(callee.accesses);
@@ -35,7 +35,7 @@ impl Size {
 pub(crate) fn measure(module: &Module, info: &ModuleInfo) -> Size {
     let mut measure = Measure { module, cells: cells(module), functions: Vec::new() };
     let mut temporary_bytes = 0_u64;
-    // naga has callees before their callers.
+    // naga lists callees before their callers.
     for (handle, function) in module.functions.iter() {
         let size = measure.function(function, &info[handle]);
         temporary_bytes = temporary_bytes.saturating_add(size.temporary_bytes);
@@ -49,7 +49,7 @@ pub(crate) fn measure(module: &Module, info: &ModuleInfo) -> Size {
     entry
 }
 
-/// Scalars of each type, by its index. A type comes after those that it is made of.
+/// Scalars of each type, by index. A type comes after its component types.
 fn cells(module: &Module) -> Vec<u64> {
     let mut cells: Vec<u64> = Vec::with_capacity(module.types.len());
     for (_, ty) in module.types.iter() {
@@ -79,7 +79,7 @@ fn plain_cells(inner: &TypeInner) -> u64 {
 struct Measure<'a> {
     module: &'a Module,
     cells: Vec<u64>,
-    /// Those that are done, by their index.
+    /// Sizes of measured functions, by index.
     functions: Vec<Size>,
 }
 
@@ -165,7 +165,7 @@ impl Measure<'_> {
         }
     }
 
-    /// Scalars of an array or struct that is a value, and not behind a pointer; 0 for all else.
+    /// Scalars of an array or struct that is a value, not behind a pointer; otherwise 0.
     fn composite(&self, ty: &TypeResolution) -> u64 {
         match ty.inner_with(&self.module.types) {
             TypeInner::Array { .. } | TypeInner::Struct { .. } => self.cells_of(ty),
@@ -184,10 +184,10 @@ impl Measure<'_> {
     }
 }
 
-/// What a barrier costs a driver that runs invocations on a CPU: all that is alive is saved there.
+/// The cost of a barrier for a driver that runs invocations on a CPU: it saves all live values.
 const BARRIER: u64 = 4;
 
-/// Instructions that a function becomes, for each component.
+/// Instructions per component that a function compiles to.
 fn weight(fun: MathFunction) -> u64 {
     use MathFunction as F;
     match fun {

@@ -1,11 +1,11 @@
 //! Limits on WGSL text, checked by token before naga sees it.
 //!
-//! naga walks expressions, `else` chains, declarations and types by recursion, and a stack that overflows
-//! aborts the process: no `Result` comes back. [`check`] bounds each of those depths in one linear pass.
+//! naga walks expressions, `else` chains, declarations and types recursively, and a stack overflow aborts the process
+//! instead of returning a `Result`. [`check`] bounds each of those depths in one linear pass.
 //!
-//! Invariant: what `check` accepts goes through naga's parser, validator and SPIR-V writer, built without
-//! optimisation, on a stack of 128 MiB. The token rules below may count too much, never too little; text
-//! that is not WGSL may pass, because naga refuses it while parsing, and its parser counts its own depth.
+//! Invariant: a source that `check` accepts goes through naga's parser, validator and SPIR-V writer, built without
+//! optimisation, on a stack of 128 MiB. The token rules below may count too much, never too little. Text that is not
+//! WGSL may pass, because naga refuses it while parsing, and its parser counts its own depth.
 
 use std::fmt;
 
@@ -14,35 +14,37 @@ use super::{
     tokens::{Token, Tokens},
 };
 
-/// naga's time grows with the square of a function's length (30,000 statements in 240 KB: 6 s), so longer is hardly usable.
+/// naga's time grows with the square of a function's length (30,000 statements in 240 KB: 6 s), so longer sources are
+/// hardly usable.
 const SOURCE_BYTES: u64 = 1 << 20;
 
-/// naga refuses from 200 nested expressions and statements on, so this costs no valid source anything.
+/// naga refuses 200 nested expressions and statements, so this refuses no valid source.
 const BRACKETS: u32 = 256;
 
 /// Depth of one expression's tree. A level costs naga up to 7 KiB of stack, unoptimised.
 const OPERATORS: u32 = 1_000;
 
-/// Blocks within blocks, where each `else` nests once more. A level costs up to 80 KiB.
+/// Nested blocks, where each `else` adds a level. A level costs up to 80 KiB.
 const BRANCHES: u32 = 500;
 
-/// Every module-scope declaration may depend on the next, and naga sorts them depth first (1 KiB a level).
+/// Every module-scope declaration may depend on the next, and naga sorts them depth first (1 KiB per level).
 const DECLARATIONS: u32 = 4_096;
 
-/// `struct` and `alias` can wrap one another; naga's layout conversions recurse into them (4 KiB a level).
+/// `struct` and `alias` can wrap one another; naga's layout conversions recurse into them (4 KiB per level).
 const TYPE_LAYERS: u32 = 1_000;
 
-/// `array(…)` of an `array(…)` of … builds types without naming them. Room for a table of 8,192 rows.
+/// Nested `array(…)` expressions build types without naming them. Room for a table of 8,192 rows.
 const ARRAYS: u32 = 10_000;
 
-/// Names and numbers in all functions together, and those at module scope. naga's time grows with the square of the expressions of a function or
-/// of the module, of which each name and number makes one or two: at this many, parsing takes up to 4 s unoptimised.
+/// Names and numbers in all functions together, and those at module scope. naga's time grows with the square of the
+/// expressions of a function or of the module, and each name or number makes one or two: at this limit, parsing takes
+/// up to 4 s unoptimised.
 const OPERANDS: u32 = 65_536;
 
 /// Elements of constants, each counted wherever it is used. An element takes naga up to 300 bytes.
 const ELEMENTS: u32 = 1 << 20;
 
-/// Why a source was not handed to naga.
+/// Why a source was not passed to naga.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceError {
     TooLong { bytes: u64, limit: u64 },
@@ -62,7 +64,7 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// Accepts or refuses `source`; says nothing about whether it is valid WGSL.
+/// Accepts or refuses `source` by its limits. Does not check whether it is valid WGSL.
 pub(crate) fn check(source: &str) -> Result<(), SourceError> {
     let bytes = source.len() as u64;
     if bytes > SOURCE_BYTES {
@@ -76,7 +78,7 @@ pub(crate) fn check(source: &str) -> Result<(), SourceError> {
     elements::count(source, ELEMENTS).map_err(|(what, limit, line)| SourceError::TooDeep { what, line, limit })
 }
 
-/// Words that make no expression.
+/// Words that create no expression.
 fn is_keyword(word: &str) -> bool {
     matches!(
         word,
@@ -98,7 +100,7 @@ fn is_keyword(word: &str) -> bool {
     )
 }
 
-/// What was exceeded, and its limit.
+/// The exceeded quantity, and its limit.
 type Excess = (&'static str, u32);
 
 fn at_most(value: u32, limit: u32, what: &'static str) -> Result<(), Excess> {
@@ -108,27 +110,27 @@ fn at_most(value: u32, limit: u32, what: &'static str) -> Result<(), Excess> {
 /// One open bracket, or the module scope.
 #[derive(Default)]
 struct Level {
-    /// Opened by `{`: holds statements. Otherwise it is part of an operand.
+    /// Opened by `{`: contains statements. Otherwise it is part of an operand.
     braces: bool,
     /// Binary and prefix operators of the expression being read.
     operators: u32,
-    /// Depth of the operand being read: what its brackets hold, and each `.member` or `[index]` on top.
+    /// Depth of the operand being read: the content of its brackets, plus each `.member` or `[index]`.
     operand: u32,
-    /// Deepest of the expression's earlier operands.
+    /// Maximum depth of the expression's earlier operands.
     deepest: u32,
-    /// Deepest of the bracket's earlier expressions.
+    /// Maximum depth of the bracket's earlier expressions.
     earlier: u32,
-    /// `<` without their `>`. While there are any, a comma may be inside a template list and ends nothing.
+    /// `<` without their `>`. While there are any, a comma may be inside a template list and ends no expression.
     angles: u32,
     /// `else`s of the `if` chain being read, and its deepest block.
     elses: u32,
     block: u32,
-    /// Deepest of the block's earlier statements.
+    /// Maximum depth of the block's earlier statements.
     statements: u32,
 }
 
 impl Level {
-    /// Upper bound: a path down the tree meets each operator of this level once, then goes into one operand.
+    /// Upper bound: a path down the tree meets each operator of this level once, then enters one operand.
     fn depth(&self) -> u32 {
         self.operators + self.deepest.max(self.operand)
     }
@@ -147,7 +149,7 @@ impl Level {
 struct Depths {
     /// Never empty: the first is the module scope.
     levels: Vec<Level>,
-    /// A block has just been closed, so an `else` would continue its chain.
+    /// A block was just closed, so an `else` would continue its chain.
     after_block: bool,
     declarations: u32,
     arrays: u32,
@@ -155,7 +157,7 @@ struct Depths {
     operands: [u32; 2],
     after_number: bool,
     type_layers: u32,
-    /// Of the declaration being read: whether it names a type, and its deepest template list.
+    /// Whether the declaration being read names a type, and the depth of its deepest template list.
     names_type: bool,
     templates: u32,
 }
@@ -187,11 +189,11 @@ impl Depths {
             }
             level.end_chain();
         }
-        // Inside braces, those of structs included.
+        // Inside braces, including those of structs.
         let in_braces = self.levels.get(1).is_some_and(|level| level.braces);
         let level = self.levels.last_mut().unwrap_or_else(|| unreachable!("never empty"));
         let is_operand = match token {
-            // What follows a number is its suffix.
+            // A word after a number is its suffix.
             Token::Word(word) => !is_keyword(word) && !self.after_number,
             token => token == Token::Number,
         };
@@ -311,7 +313,7 @@ mod tests {
         (1..count).map(|i| link(i, i + 1)).chain([last.replace('N', &count.to_string())]).collect()
     }
 
-    /// Does with `source` what wgpu does, on the stack that this module promises to be enough.
+    /// Processes `source` as wgpu does, on the stack size that this module promises to be enough.
     fn survives(source: String) {
         assert_eq!(check(&source), Ok(()));
         let run = move || {

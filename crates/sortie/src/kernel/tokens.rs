@@ -1,10 +1,10 @@
-//! WGSL text as tokens, as far as its depth goes.
+//! A lexer for WGSL, as far as nesting depth needs it.
 //!
-//! Invariant: whatever naga's lexer takes for an operator or a bracket comes out as one here, and nothing that it takes for
-//! one is swallowed by a comment, a word or a number. Where naga's reading depends on context (`>>` may end two template
-//! lists), the token says what it may be.
+//! Invariant: every operator or bracket of naga's lexer is one here, and none is swallowed by a comment, a word or a
+//! number. Where naga's reading depends on context (`>>` may end two template lists), the token carries the
+//! possibilities.
 
-/// What counts towards a depth, or ends one.
+/// A token that counts towards a depth, or ends one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'a> {
     Word(&'a str),
@@ -15,20 +15,20 @@ pub(super) enum Token<'a> {
     Dot,
     /// A `<` that naga may take for the start of a template list.
     Less,
-    /// `>`, `>>`, `>=` or `>>=`, which naga may take for the end of so many template lists.
+    /// `>`, `>>`, `>=` or `>>=`, which naga may take for the end of this many template lists.
     Greater(u32),
     Operator,
     /// A number, without its suffix.
     Number,
-    /// What has no depth: `:`, `@`.
+    /// Tokens without depth: `:`, `@`.
     Other,
 }
 
-/// What is left of a source.
+/// The unread part of a source.
 #[derive(Clone)]
 pub(super) struct Tokens<'a> {
     rest: &'a str,
-    /// The token that came last.
+    /// The last token.
     text: &'a str,
     line: u32,
 }
@@ -38,17 +38,17 @@ impl<'a> Tokens<'a> {
         Self { rest: source, text: "", line: 1 }
     }
 
-    /// The line of the token that came last, counted from 1 as naga does.
+    /// The line of the last token, counted from 1 as in naga.
     pub(super) fn line(&self) -> u32 {
         self.line
     }
 
-    /// The token that came last, as it is written.
+    /// The text of the last token.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// What has not been read yet.
+    /// The unread text.
     pub(super) fn rest(&self) -> &'a str {
         self.rest
     }
@@ -69,7 +69,7 @@ impl<'a> Tokens<'a> {
             '+' | '-' | '*' | '/' | '%' | '^' | '&' | '|' | '!' | '~' | '=' | '<' | '>' => {
                 operator(self.rest.as_bytes())
             }
-            // What naga calls no word it refuses, so every other letter may count as one.
+            // naga refuses characters that start no word, so every other letter may count as one.
             _ if first == '_' || first.is_ascii_alphabetic() || !first.is_ascii() => {
                 let length = self.rest.find(|c: char| !is_word_part(c)).unwrap_or(self.rest.len());
                 (Token::Word(&self.rest[..length]), length)
@@ -146,7 +146,7 @@ fn number_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// Length of the block comment that `bytes` starts with; to the end when nothing closes it.
+/// Length of the block comment that `bytes` starts with; up to the end if it is not closed.
 fn block_comment_length(bytes: &[u8]) -> usize {
     let (mut at, mut open) = (2, 1);
     while open > 0 {
@@ -160,7 +160,7 @@ fn block_comment_length(bytes: &[u8]) -> usize {
     at
 }
 
-/// What ends a line comment for naga; missing one would hide the text after it from us.
+/// The characters that end a line comment for naga; missing one would hide the text after it from this lexer.
 fn is_line_break(c: char) -> bool {
     matches!(c, '\u{a}'..='\u{d}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use self::published::Published;
 use crate::policy::SubmitPolicy;
 
-/// A figure of [`Metrics`], as it is called and explained elsewhere.
+/// Name and description of a figure of [`Metrics`].
 #[derive(Debug)]
 struct MetricInfo {
     name: &'static str,
@@ -29,7 +29,7 @@ struct MetricInfo {
     gauge: bool,
 }
 
-/// Figures by number, what was told of each, and what it is now. A batch changes about ten.
+/// Figures that changed: index, published value, current value. A batch changes about ten.
 type Changes = SmallVec<[(usize, u64, u64); 16]>;
 
 #[inline(always)]
@@ -46,15 +46,16 @@ macro_rules! figures {
         counters { $($(#[doc = $counts:literal])+ $counter:ident,)* }
         gauges { $($(#[doc = $shows:literal])+ $gauge:ident,)* }
     ) => {
-        /// A snapshot of what a device has done since it was opened, and of what it has in hand.
+        /// A snapshot of a device's counters, since it was opened, and of its gauges.
         ///
-        /// Counters only grow; the difference of two snapshots is what happened between them. Gauges (`in_flight` and all that count bytes which are held) say how things
-        /// are: a difference has those of the later snapshot.
+        /// Counters only grow. The difference of two snapshots counts the events between them. Gauges (`in_flight` and
+        /// the figures of held bytes) are current values; a difference keeps those of the later snapshot.
         ///
-        /// All of them are also published through the [`metrics`](https://docs.rs/metrics) facade, with the label `device` (its name): counters as
-        /// `sortie_device_<field>_total`, gauges as `sortie_device_<field>`. A recorder hears of the devices that are opened after it was installed, each time
-        /// that a batch has landed, before whoever waits for it does: it must not wait for the device itself. Devices of the same name are added up; what is in hand goes
-        /// with the device.
+        /// All figures are also published through the [`metrics`](https://docs.rs/metrics) facade, with the label
+        /// `device` (the device's name): counters as `sortie_device_<field>_total`, gauges as `sortie_device_<field>`.
+        /// A recorder sees devices that are opened after it was installed. It is updated each time a batch completes,
+        /// before callers that wait for the batch are woken, so a recorder must not wait for the device. Devices of the
+        /// same name are summed. When a device closes, its share of the gauges is subtracted.
         ///
         /// ```
         /// let device = sortie::Device::cpu()?;
@@ -73,7 +74,7 @@ macro_rules! figures {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Metrics {
-            /// How the device is given its work.
+            /// The submit policy of the device.
             pub policy: SubmitPolicy,
             $($(#[doc = $counts])+ pub $counter: u64,)*
             $($(#[doc = $shows])+ pub $gauge: u64,)*
@@ -122,8 +123,8 @@ macro_rules! figures {
         }
 
         impl Counters {
-            /// Takes over what differs from what was told last, and lists it. It comes with every batch, so it is written out: three instructions for each figure that is
-            /// as it was.
+            /// Lists the figures that differ from their published values, and updates those values. This runs for every
+            /// batch, so the macro unrolls it: three instructions per unchanged figure.
             fn changes(&self, told: &mut [u64; COUNT], changes: &mut Changes) {
                 let mut figure = 0;
                 $(look(&self.$counter, &mut told[figure], figure, changes); figure += 1;)*
@@ -135,7 +136,7 @@ macro_rules! figures {
         impl std::ops::Sub for Metrics {
             type Output = Metrics;
 
-            /// What happened between two snapshots; gauges are those of the later one.
+            /// The events between two snapshots; gauges are those of the later one.
             fn sub(self, earlier: Metrics) -> Metrics {
                 Metrics { $($counter: self.$counter.wrapping_sub(earlier.$counter),)* ..self }
             }
@@ -145,42 +146,43 @@ macro_rules! figures {
 
 figures! {
     counters {
-        /// Batches handed over.
+        /// Batches submitted.
         batches,
-        /// Calls of `queue.submit`; on the built-in CPU, submissions run.
+        /// Calls of `queue.submit`; on the built-in CPU, submissions executed.
         submissions,
-        /// Submissions that batches were cut into by the policy, beyond what they asked for.
+        /// Additional submissions that the policy split batches into, beyond the splits the batches asked for.
         cuts,
-        /// Pieces that dispatches too long for one submission were divided into, beyond the dispatches.
+        /// Additional dispatches that came from splitting a dispatch too long for one submission.
         pieces,
-        /// Submissions of batches that were cut to keep a budget which took longer than it.
+        /// Submissions that took longer than the budget their batch was split to keep.
         overruns,
-        /// By how much, in all, in microseconds.
+        /// Total time by which they exceeded it, in microseconds.
         overrun_us,
-        /// Runs of replays that went to the device as one command, recorded once.
+        /// Runs of replays that were submitted as one prerecorded command.
         native_runs,
-        /// Replays recorded anew for the device because their cuts no longer suited what their ops are known to cost.
+        /// Replays recorded again for the device because the measured costs of their ops call for different cuts.
         replays_rerecorded,
-        /// Compute passes encoded; on the built-in CPU, which has none, as many as there would be.
+        /// Compute passes encoded; on the built-in CPU, which has none, the passes that a GPU would have used.
         passes,
-        /// Dispatches encoded, those of fills included.
+        /// Dispatches encoded, including those of fills.
         dispatches,
         /// Copies, clears, writes and reads encoded on the command encoder.
         transfers,
-        /// Points within submissions at which what follows waits for what came before: one between any two waves of a plan. The barriers themselves are wgpu's to insert, or
-        /// a native replay's.
+        /// Synchronization points within submissions: one between any two waves of a plan. wgpu, or a native replay,
+        /// inserts the barriers themselves.
         barriers,
-        /// Tensor operations without a kernel of their own: they share one with others, are read where they lie, or nobody needs them.
+        /// Tensor operations without a kernel of their own: fused with others, read in place, or unused.
         fused_ops,
         /// Plans made because no cached one fitted.
         plans_made,
         /// Plans found by fingerprint.
         plan_hits,
-        /// Compute pipelines compiled; on the built-in CPU, kernels made ready.
+        /// Compute pipelines compiled; on the built-in CPU, kernels prepared.
         pipelines_created,
-        /// Kernels asked for, by a program or for tensor operations, that were known already: neither parsed nor compiled again.
+        /// Kernels requested, by a program or for tensor operations, that were cached: neither parsed nor compiled
+        /// again.
         pipeline_hits,
-        /// Bytes of compiled pipelines found in the pipeline cache's file when the device was opened.
+        /// Bytes of compiled pipelines loaded from the pipeline cache file when the device was opened.
         cache_bytes_loaded,
         /// Bytes of compiled pipelines written to that file.
         cache_bytes_saved,
@@ -190,52 +192,54 @@ figures! {
         bind_group_hits,
         /// Device and staging buffers created; the built-in CPU stages nothing.
         buffers_created,
-        /// Device and staging buffers taken from a pool instead.
+        /// Device and staging buffers reused from a pool.
         buffers_recycled,
-        /// Writes to the device by batches: those recorded, and what runs of replays bring.
+        /// Writes to the device by batches, including the inputs of replay runs.
         uploads,
         /// Bytes written to the device by batches.
         bytes_written,
-        /// Reads by batches: those recorded, and what runs of replays ask for.
+        /// Reads by batches, including the outputs of replay runs.
         reads,
         /// Bytes read back by batches.
         bytes_read,
     }
     gauges {
-        /// Submissions under way.
+        /// Submissions in flight.
         in_flight,
-        /// Bytes of device memory in use: by buffers, by what is recorded or under way, by replays. Neither staging buffers nor imported ones.
+        /// Bytes of device memory in use by buffers, by batches that are recorded or in flight, and by replays. Staging
+        /// buffers and imported buffers are not counted.
         pool_bytes_live,
-        /// Bytes of device memory that lie idle in the pool.
+        /// Bytes of device memory idle in the pool.
         pool_bytes_idle,
-        /// Most bytes of device memory that were in use at once.
+        /// Peak of the bytes of device memory in use.
         pool_bytes_peak,
-        /// Bytes of device memory in use that nobody asked for: memory is taken by size class.
+        /// Bytes of device memory in use beyond the requested sizes, because memory is allocated by size class.
         pool_bytes_wasted,
         /// Bytes of writes outside of batches (`Device::upload`, `Buffer::write`) that the device has not taken yet.
         staged_bytes,
-        /// Bytes of device memory that a lost device's driver may still use. They are freed when the driver has finished the work that it was given before the loss.
+        /// Bytes of device memory that a lost device's driver may still use. They are freed when the driver has
+        /// finished the work submitted before the loss.
         retained_bytes,
     }
 }
 
 impl Counters {
-    /// From now on the facade hears of them, by the name of the device.
+    /// Publishes the figures on the facade from now on, under the name of the device.
     pub(crate) fn publish_as(&self, device: &str) {
         self.published.get_or_init(|| Published::new(device));
         self.publish();
     }
 
-    /// So many inputs and outputs of one run of a replay.
+    /// Counts the inputs and outputs of one run of a replay.
     pub(crate) fn moved(&self, [brought, asked]: [usize; 2]) {
         self.uploads.add(brought as u64);
         self.reads.add(asked as u64);
     }
 
-    /// Tells the facade what has changed. Without a recorder that is a look at each figure.
+    /// Publishes the changed figures. Without a recorder this only compares each figure.
     pub(crate) fn publish(&self) {
         if let Some(published) = self.published.get() {
-            // A recorder is somebody else's, and others wait for whoever publishes.
+            // A recorder is foreign code and may panic; the publishing thread has callers waiting for it.
             drop(catch_unwind(AssertUnwindSafe(|| published.tell(|told, changes| self.changes(told, changes)))));
         }
     }
@@ -253,7 +257,7 @@ impl Drop for Counters {
 pub(crate) trait AtomicCounter {
     fn add(&self, n: u64);
 
-    /// Of a gauge.
+    /// For gauges.
     fn sub(&self, n: u64);
 }
 

@@ -1,7 +1,7 @@
 //! The figures of a device on the `metrics` facade.
 //!
-//! What is told is what has changed since the last time, gauges included. So it does not matter in which order two threads tell what they have found, and devices
-//! of the same name add up.
+//! Only differences from the last publication are published, gauges included. So threads may publish in any order, and
+//! devices of the same name add up.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use super::{COUNT, Changes, FIGURES, MetricInfo};
 
 pub(super) struct Published {
-    /// By figure.
+    /// Indexed by figure.
     handles: Vec<Handle>,
-    /// What has been told so far. Nothing is told under the lock: a recorder is somebody else's.
+    /// The values published so far. Recorders are foreign code, so they are called without the lock.
     told: Mutex<[u64; COUNT]>,
 }
 
@@ -23,20 +23,20 @@ enum Handle {
 }
 
 impl Published {
-    /// To the recorder that is installed now, if any.
+    /// Registers with the currently installed recorder, if any.
     pub(super) fn new(device: &str) -> Self {
         let handles = FIGURES.iter().map(|figure| Handle::new(figure, device)).collect();
         Self { handles, told: Mutex::new([0; COUNT]) }
     }
 
-    /// Tells what has changed. The figures are looked at under the lock, so that of two threads the later one sees the later ones.
+    /// Publishes the changes. The figures are read under the lock, so a later thread sees later values.
     pub(super) fn tell(&self, look: impl FnOnce(&mut [u64; COUNT], &mut Changes)) {
         let mut changes = Changes::new();
         look(&mut self.told.lock(), &mut changes);
         changes.iter().for_each(|(figure, before, now)| self.handles[*figure].change(*before, *now));
     }
 
-    /// The device is gone, and what it had in hand with it.
+    /// Subtracts the gauges of a closed device.
     pub(super) fn withdraw(&self) {
         let told = *self.told.lock();
         let gauges = self.handles.iter().zip(told).filter(|(handle, _)| matches!(handle, Handle::Gauge(_)));

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{FIGURES, Metrics};
 
 impl fmt::Display for Metrics {
-    /// One figure a line, names on the left, digits in groups of three on the right.
+    /// One figure per line: names on the left, digits in groups of three on the right.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.values().map(grouped);
         let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What is written down of a batch on its way, for its profile. Nothing is worked out before somebody asks for that.
+//! The profile log of a batch: raw times and counts. The profile is computed only when it is requested.
 
 use std::{
     fmt,
@@ -15,29 +15,29 @@ use crate::clock::Instant;
 pub(crate) struct Log {
     zero: Instant,
     entries: Mutex<Entries>,
-    /// Made by the first who asks.
+    /// Computed on the first request.
     profile: OnceLock<Profile>,
 }
 
-/// All that has been written down.
+/// The recorded entries.
 #[derive(Default)]
 pub(super) struct Entries {
     pub(super) device: String,
     pub(super) tier: TimestampTier,
-    /// Whether the device may run several ops at once.
+    /// Whether the device may run several ops concurrently.
     pub(super) side_by_side: bool,
     pub(super) stages: Vec<Stage>,
     pub(super) outline: Option<Box<dyn FnOnce() -> PlanOutline + Send>>,
     pub(super) ran: Vec<ExecutedStep>,
     pub(super) stretches: Vec<Interval>,
     pub(super) stamps: Option<TimestampRange>,
-    /// When each submission landed, by its number.
+    /// When each submission completed: its number and the time.
     pub(super) landed: Vec<(u32, u64)>,
-    /// Why the run may not have been as it is without a profile.
+    /// Ways in which profiling changed the run.
     pub(super) caveats: Vec<&'static str>,
 }
 
-/// What the host does for a batch.
+/// A host stage of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StageKind {
     Record,
@@ -46,11 +46,11 @@ pub(crate) enum StageKind {
     Submit,
 }
 
-/// Something that the host did, in nanoseconds since the log began.
+/// An executed host stage, in nanoseconds since the log began.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     pub(crate) kind: StageKind,
-    /// Of which submission it is a part, where it is of one.
+    /// The submission it belongs to; 0 for stages of the whole batch.
     pub(crate) part: u32,
     pub(crate) begin: u64,
     pub(crate) end: u64,
@@ -58,17 +58,17 @@ pub(crate) struct Stage {
     pub(crate) thread_name: Option<String>,
 }
 
-/// Something that the device did, in order.
+/// An executed step, in execution order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExecutedStep {
-    /// Its number in the plan's list of steps.
+    /// Index in the plan's list of steps.
     pub(crate) step: u32,
     pub(crate) part: u32,
-    /// What encoding it took, in nanoseconds.
+    /// Encoding time in nanoseconds.
     pub(crate) encode: u32,
 }
 
-/// So many of what ran, one after the other, between two times: numbers of stamps, or nanoseconds since the log began.
+/// `count` consecutive executed steps between two times: timestamp indices, or nanoseconds since the log began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
     pub(crate) first: u32,
@@ -78,12 +78,12 @@ pub(crate) struct Interval {
     pub(crate) end: u64,
 }
 
-/// Where the device's stamps are among what the batch reads back.
+/// The range of the device's timestamps within the batch's readback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimestampRange {
     pub(crate) start: u64,
     pub(crate) count: u64,
-    /// Nanoseconds of a tick.
+    /// Nanoseconds per tick.
     pub(crate) period: f64,
 }
 
@@ -92,7 +92,7 @@ impl Log {
         Self { zero: Instant::now(), entries: Mutex::default(), profile: OnceLock::new() }
     }
 
-    /// Does something that the host does for a batch, and writes down how long it took where there is a log.
+    /// Runs a host stage, and logs its time if there is a log.
     pub(crate) fn time<R>(log: Option<&Self>, kind: StageKind, run: impl FnOnce() -> R) -> R {
         let Some(log) = log else { return run() };
         let begin = Instant::now();
@@ -101,17 +101,17 @@ impl Log {
         result
     }
 
-    /// When it began.
+    /// When the log began.
     pub(crate) fn zero(&self) -> Instant {
         self.zero
     }
 
-    /// Nanoseconds since it began.
+    /// Nanoseconds since the log began.
     pub(crate) fn since(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.zero).as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The host has done something, on this thread.
+    /// Logs a host stage that ran on this thread.
     pub(crate) fn stage(&self, kind: StageKind, part: u32, begin: Instant, end: Instant) {
         let thread = thread::current();
         let stage = Stage {
@@ -125,7 +125,7 @@ impl Log {
         self.entries.lock().stages.push(stage);
     }
 
-    /// What is to run where, and how it is to be described.
+    /// Sets the device and the description of the plan.
     pub(crate) fn planned(
         &self,
         device: &str,
@@ -138,12 +138,12 @@ impl Log {
         entries.outline = Some(Box::new(outline));
     }
 
-    /// How finely the device's time will be known.
+    /// Sets the timestamp tier.
     pub(crate) fn timed_by(&self, tier: TimestampTier) {
         self.entries.lock().tier = tier;
     }
 
-    /// A run that went its own way is done in another for the profile's sake.
+    /// Notes that profiling changed how the batch was run.
     pub(crate) fn add_caveat(&self, why: &'static str) {
         let mut entries = self.entries.lock();
         if !entries.caveats.contains(&why) {
@@ -151,7 +151,7 @@ impl Log {
         }
     }
 
-    /// A part of what ran, with its times; stretches count from its own beginning.
+    /// Appends executed steps and their intervals. Intervals count from the first of these steps.
     pub(crate) fn ran(&self, ran: Vec<ExecutedStep>, stretches: Vec<Interval>) {
         let mut entries = self.entries.lock();
         let first = u32::try_from(entries.ran.len()).unwrap_or(u32::MAX);
@@ -163,18 +163,18 @@ impl Log {
         self.entries.lock().stamps = Some(stamps);
     }
 
-    /// Where the stamps are, if there are any.
+    /// The range of the timestamps, if there are any.
     pub(crate) fn stamps(&self) -> Option<TimestampRange> {
         self.entries.lock().stamps
     }
 
-    /// A submission is done.
+    /// Logs that a submission completed.
     pub(crate) fn landed(&self, part: u32, at: Instant) {
         let at = self.since(at);
         self.entries.lock().landed.push((part, at));
     }
 
-    /// What it comes to. The batch is over; `stamps` are what the device wrote.
+    /// Computes the profile of a completed batch. `stamps` are the device's timestamps.
     pub(crate) fn profile(&self, stamps: &[u64]) -> Profile {
         let make = || {
             let entries = std::mem::take(&mut *self.entries.lock());
@@ -183,7 +183,7 @@ impl Log {
         self.profile.get_or_init(make).clone()
     }
 
-    /// The profile, if somebody has asked for it before.
+    /// The profile, if it was requested before.
     pub(crate) fn known(&self) -> Option<&Profile> {
         self.profile.get()
     }

@@ -39,14 +39,15 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// What a batch took: each of its ops, its scopes, and what the host did for it. What [`Batch::profile`](crate::Batch::profile) gives.
+/// The profile of a batch: its ops, its scopes, its steps and the host's stages. From
+/// [`Batch::profile`](crate::Batch::profile).
 ///
-/// `Display` prints it as a table, the alternate form (`{:#}`) with a line for every step however many there are.
+/// `Display` prints it as a table. The alternate form (`{:#}`) always has one line per step.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let mut batch = device.batch();
-/// let profile = batch.profile(); // first, so that recording is timed, too
+/// let profile = batch.profile(); // first, so that recording is timed too
 /// let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
 /// let y = batch.scope("layer", |batch| {
 ///     let y = batch.matmul(x, x);
@@ -99,9 +100,9 @@ pub enum TimestampTier {
     Exact,
     /// The device writes a timestamp after each op, inside the pass.
     Inside,
-    /// The device writes timestamps only where a pass begins and ends: what shares a pass shares its time.
+    /// The device writes timestamps only at the begin and end of a pass: the steps of a pass share its time.
     Pass,
-    /// The device writes none: all that is known is how long the host waited.
+    /// The device writes no timestamps: only the host's wait is known.
     #[default]
     Host,
 }
@@ -117,7 +118,7 @@ impl fmt::Display for TimestampTier {
     }
 }
 
-/// What the host did for a batch.
+/// Host time per stage of a batch.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -134,21 +135,22 @@ impl fmt::Display for TimestampTier {
 /// let stages = profile.stages();
 /// let host = stages.record.unwrap_or_default() + stages.plan + stages.encode + stages.submit;
 /// println!("{host:?} of the host's own, {:?} of waiting", stages.wait);
-/// assert!(stages.record.is_some()); // asked for before anything was recorded
+/// assert!(stages.record.is_some()); // profiled before anything was recorded
 /// # Ok::<(), sortie::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stages {
-    /// From [`Batch::profile`](crate::Batch::profile), or from the beginning of the batch on a device that is watched, to submitting; `None` when ops had been recorded before it was called. A run of a replay records nothing.
+    /// Recording: from [`Batch::profile`](crate::Batch::profile), or from the start of the batch on a watched device, to
+    /// the submit. `None` if ops were recorded before profiling began. A run of a replay records nothing.
     pub record: Option<Duration>,
-    /// Finding the plan, or making it: ordering, fusion, memory, kernels generated and parsed.
+    /// Finding or making the plan: ordering, fusion, memory, generating and parsing kernels.
     pub plan: Duration,
-    /// Turning it into commands; includes compiling pipelines that were not there yet.
+    /// Encoding commands, including compiling new pipelines.
     pub encode: Duration,
-    /// Handing the commands to the driver. On the built-in CPU, which is the host, running them.
+    /// Passing the commands to the driver. On the built-in CPU, executing them.
     pub submit: Duration,
-    /// From there until the device was known to be done.
+    /// From the submit until the device was known to be done.
     pub wait: Duration,
 }
 
@@ -157,17 +159,17 @@ struct Data {
     device: String,
     tier: TimestampTier,
     stages: Stages,
-    /// One by one, for traces.
+    /// In execution order, for traces.
     host: Vec<Stage>,
     ops: Vec<OpProfile>,
     scopes: Vec<ScopeProfile>,
     steps: Vec<StepProfile>,
-    /// Begin and end of passes that several steps share.
+    /// Begin and end of passes shared by several steps.
     passes: Vec<Option<(u64, u64)>>,
     flights: Vec<SubmissionTimes>,
     device_time: Option<Duration>,
     caveats: Vec<&'static str>,
-    /// How far off device times may be from host times.
+    /// Uncertainty of device times relative to host times.
     slack: Option<Duration>,
 }
 
@@ -179,7 +181,7 @@ struct SubmissionTimes {
 }
 
 impl Profile {
-    /// What it ran on.
+    /// Name of the device.
     #[must_use]
     pub fn device(&self) -> &str {
         &self.data.device
@@ -191,25 +193,25 @@ impl Profile {
         self.data.tier
     }
 
-    /// In which ways the run was not what it is without a profile; empty when it was.
+    /// Ways in which profiling changed the run; empty if it did not.
     #[must_use]
     pub fn caveats(&self) -> &[&'static str] {
         &self.data.caveats
     }
 
-    /// What the host did.
+    /// Host time per stage.
     #[must_use]
     pub fn stages(&self) -> Stages {
         self.data.stages
     }
 
-    /// How long the device was busy, from its first stamp to its last, submission by submission; `None` where it does not say.
+    /// Device busy time: the sum over submissions of the time from first to last timestamp. `None` without timestamps.
     #[must_use]
     pub fn device_time(&self) -> Option<Duration> {
         self.data.device_time
     }
 
-    /// From the beginning of the profile until all was done.
+    /// From the beginning of the profile until the last submission completed.
     #[must_use]
     pub fn total_time(&self) -> Duration {
         Duration::from_nanos(
@@ -217,42 +219,43 @@ impl Profile {
         )
     }
 
-    /// Submissions that it took: as many as without a profile.
+    /// Number of submissions: the same as without a profile.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.data.flights.len()
     }
 
-    /// What was recorded, in that order.
+    /// The recorded ops, in recording order.
     #[must_use]
     pub fn ops(&self) -> &[OpProfile] {
         &self.data.ops
     }
 
-    /// What the device did, in that order.
+    /// The executed steps, in execution order.
     #[must_use]
     pub fn steps(&self) -> &[StepProfile] {
         &self.data.steps
     }
 
-    /// How long the device took for passes that several steps share; only where [passes are all that is timed](Tier::Pass).
+    /// Device time of passes shared by several steps; only with [`TimestampTier::Pass`].
     pub fn passes(&self) -> impl ExactSizeIterator<Item = Option<Duration>> + '_ {
         self.data.passes.iter().map(|pass| pass.map(|(begin, end)| Duration::from_nanos(end - begin)))
     }
 
-    /// What was recorded under a name ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were opened.
+    /// The scopes ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were opened.
     #[must_use]
     pub fn scopes(&self) -> &[ScopeProfile] {
         &self.data.scopes
     }
 
-    /// By how much device times may be placed too early among host times: devices have clocks of their own. `None` where there is one clock, or no device time.
+    /// By how much device times may be too early relative to host times, because devices have their own clocks. `None`
+    /// if there is only one clock, or no device time.
     #[must_use]
     pub fn clock_slack(&self) -> Option<Duration> {
         self.data.slack
     }
 
-    /// Writes it as a trace that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open: the host's stages, the device's submissions, scopes and ops.
+    /// Writes a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: host stages, submissions, scopes and ops.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -281,7 +284,7 @@ impl Profile {
         self.data.host.iter().map(|stage| stage.end).max().unwrap_or(0)
     }
 
-    /// What has been written down, worked out.
+    /// Computes the profile from the log's entries.
     fn of(zero: Instant, entries: Entries, stamps: &[u64]) -> Self {
         let Entries {
             device,
@@ -353,7 +356,7 @@ impl Stages {
     }
 }
 
-/// When each submission left and landed.
+/// Submit and completion time of each submission.
 fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<SubmissionTimes> {
     let mut parts: BTreeMap<u32, SubmissionTimes> = BTreeMap::new();
     for stage in host.iter().filter(|stage| stage.kind == StageKind::Submit) {
@@ -367,7 +370,7 @@ fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<SubmissionTimes> {
     parts.into_values().collect()
 }
 
-/// Stretches of device time among host times.
+/// Intervals of device time, converted to host time.
 struct Placed {
     /// Begin and end of each, in nanoseconds since the log began.
     times: Vec<Option<(u64, u64)>>,
@@ -394,10 +397,11 @@ fn place_stretches(
             let pairs: Vec<_> =
                 stretches.iter().map(|interval| (number(interval.begin), number(interval.end))).collect();
             let mut times = timestamps::times(stamps, &pairs, period);
-            // No submission begins before it was handed over, nor ends after it was seen to be done: that leaves room for one offset.
+            // A submission begins after its submit and ends before its observed completion. This bounds the clock
+            // offset.
             let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
             for (part, flight) in (0_u32..).zip(flights) {
-                // They come in the order of submissions.
+                // Intervals are sorted by submission.
                 let [first, end] = [part, part + 1].map(|part| stretches.partition_point(|of| of.part < part));
                 let own = || stretches[first..end].iter().zip(&times[first..end]);
                 let numbers: Vec<u32> =

@@ -1,13 +1,13 @@
-//! What a batch is made of, by name: told by whoever planned it.
+//! The description of a batch for its profile: names of ops, scopes and steps. The planner provides it.
 
 use std::{panic::Location, sync::Arc};
 
 use smallvec::SmallVec;
 
-/// What was recorded, and what becomes of it.
+/// The ops that were recorded and the steps that they became.
 #[derive(Debug, Default)]
 pub(crate) struct PlanOutline {
-    /// As the user counts them.
+    /// Numbered as in the user's recording.
     pub(crate) ops: Vec<OpOutline>,
     /// Outer ones come before inner ones.
     pub(crate) scopes: Vec<ScopeOutline>,
@@ -17,7 +17,7 @@ pub(crate) struct PlanOutline {
 
 #[derive(Debug)]
 pub(crate) struct OpOutline {
-    /// What was called to record it.
+    /// The method that recorded it.
     pub(crate) what: Arc<str>,
     pub(crate) label: String,
     pub(crate) at: &'static Location<'static>,
@@ -31,21 +31,21 @@ pub(crate) struct OpOutline {
 pub(crate) struct ScopeOutline {
     pub(crate) label: String,
     pub(crate) outer: Option<usize>,
-    /// Its ops.
+    /// The range of its ops.
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct StepOutline {
-    /// The kernel, or what it is instead.
+    /// The kernel, or the kind of transfer.
     pub(crate) name: Arc<str>,
-    /// The ops that it stands for.
+    /// The ops that it executes.
     pub(crate) ops: SmallVec<[u32; 2]>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
-    /// Operations on floats, where they are known.
+    /// Floating-point operations, if known.
     pub(crate) flops: Option<u64>,
-    /// What could run side by side has the same.
+    /// Steps of the same wave may run concurrently.
     pub(crate) wave: Option<u32>,
 }

@@ -1,10 +1,10 @@
-//! What was recorded under a name.
+//! The profile of a scope.
 
 use std::{ops::Range, time::Duration};
 
 use super::{OpProfile, PlanOutline, StepProfile, step::rate};
 
-/// A scope of a batch, and all that was recorded in it, inner scopes included.
+/// A scope of a batch and everything recorded in it, including inner scopes.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -66,7 +66,7 @@ impl ScopeProfile {
             });
         }
         for step in steps {
-            // All scopes around any of its ops; where one has been seen, so have those around it.
+            // All scopes around any of its ops. If a scope is in the list, so are its outer scopes.
             let mut seen: Vec<usize> = Vec::new();
             for op in step.ops() {
                 let mut scope = ops.get(*op).and_then(OpProfile::scope);
@@ -103,19 +103,19 @@ impl ScopeProfile {
         &self.label
     }
 
-    /// Its name behind those of the scopes around it: `layer/attention`.
+    /// Its name with those of the outer scopes: `layer/attention`.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The scope around it, by number.
+    /// The enclosing scope, by number.
     #[must_use]
     pub fn outer(&self) -> Option<usize> {
         self.outer
     }
 
-    /// How many scopes are around it.
+    /// Number of enclosing scopes.
     #[must_use]
     pub fn depth(&self) -> usize {
         self.depth
@@ -127,61 +127,62 @@ impl ScopeProfile {
         self.ops.clone()
     }
 
-    /// How many steps ran for its ops and no others.
+    /// Number of steps that ran only ops of this scope.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// How many steps ran for some of its ops and for ops outside: fused across its border. Their time is in no scope but those that hold all of their ops.
+    /// Number of steps that ran both ops of this scope and ops outside it (fused across its border). Their time counts
+    /// only in scopes that contain all of their ops.
     #[must_use]
     pub fn straddling(&self) -> usize {
         self.straddling
     }
 
-    /// What the device took for those of [`ScopeProfile::steps`] whose time is known.
+    /// Device time of those of [`ScopeProfile::steps`] whose time is known.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
         self.time
     }
 
-    /// Whether [`ScopeProfile::time`] is all: no step of it straddles its border, and every step's time is known.
+    /// Whether [`ScopeProfile::time`] is complete: no step straddles the border, and the time of every step is known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.straddling == 0 && self.unknown == 0
     }
 
-    /// What the bindings of its steps come to.
+    /// Bytes of the bindings of its steps.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Operations on floats of its steps, as far as they are known.
+    /// Floating-point operations of its steps, as far as known.
     #[must_use]
     pub fn flops(&self) -> u64 {
         self.flops
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<f64> {
         rate(self.bytes, self.time.filter(|_| self.unknown == 0))
     }
 
-    /// Operations on floats a second.
+    /// Floating-point operations per second.
     #[must_use]
     pub fn flops_per_second(&self) -> Option<f64> {
         rate(self.flops, self.time.filter(|_| self.unknown == 0))
     }
 
-    /// What encoding its steps took the host.
+    /// Host time spent encoding its steps.
     #[must_use]
     pub fn encode(&self) -> Duration {
         self.encode
     }
 
-    /// What recording its ops took; `None` where that is not known of all.
+    /// Time spent recording its ops; `None` if it is not known for all of them.
     #[must_use]
     pub fn record(&self) -> Option<Duration> {
         self.record

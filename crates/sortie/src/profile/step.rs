@@ -1,4 +1,4 @@
-//! What was recorded, and what the device did for it.
+//! Profiles of the recorded ops and of the steps that executed them.
 
 use std::{panic::Location, sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::{ExecutedStep, PlanOutline};
 
-/// Something that the device did: a dispatch, a copy, a fill, a write, a read, or what comes with a batch.
+/// An executed step: a dispatch, a copy, a fill, a write, a read, or internal work such as zeroing scratch.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -66,44 +66,47 @@ impl StepProfile {
         }
     }
 
-    /// Whether the planner found nothing that keeps it from running beside another.
+    /// Whether the planner allows it to run concurrently with another step.
     pub(super) fn may_overlap(&self, other: &Self) -> bool {
         self.submission == other.submission && self.wave.is_some() && self.wave == other.wave
     }
 
-    /// The entry point of the kernel; for tensor operations what it is made of (`matmul+add+gelu`); for transfers what they are.
+    /// The entry point of the kernel; for tensor operations, the fused operations (`matmul+add+gelu`); for transfers,
+    /// their kind.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The ops that it was recorded as, by number. Several where they were fused; none for what comes with a batch, like the zeroing of scratch.
+    /// The recorded ops that it executes, by number: several if they were fused, none for internal work such as zeroing
+    /// scratch.
     #[must_use]
     pub fn ops(&self) -> &[usize] {
         &self.ops
     }
 
-    /// Which submission it went with.
+    /// The submission that contained it, by number.
     #[must_use]
     pub fn submission(&self) -> usize {
         self.submission
     }
 
-    /// How long the device took; `None` ("n/a") where it does not say, says something that cannot be, or counts too coarsely to tell.
+    /// Device time. `None` ("n/a") if the device writes no timestamp, writes an implausible one, or its clock is too
+    /// coarse.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
         self.time.map(|(begin, end)| Duration::from_nanos(end - begin))
     }
 
-    /// When the device began with it, since the profile began. Where the device has a clock of its own it is placed by
-    /// [when submissions left and landed](super::Profile::clock_slack).
+    /// When the device began it, since the profile began. If the device has its own clock, the start is derived from
+    /// [submission and completion times](super::Profile::clock_slack).
     #[must_use]
     pub fn begin(&self) -> Option<Duration> {
         self.time.map(|(begin, _)| Duration::from_nanos(begin))
     }
 
-    /// What it reads and writes: all of each binding that the kernel reads, and of each that it writes; a copy has both. A kernel that touches only some of what is bound to it
-    /// moves less.
+    /// Bytes read and written: the full size of each binding that the kernel reads, plus that of each it writes; a copy
+    /// counts both. A kernel that touches only part of a binding moves less.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.iter().sum()
@@ -121,25 +124,26 @@ impl StepProfile {
         self.bytes[1]
     }
 
-    /// Operations on floats: known of tensor operations, and of dispatches that [say so](crate::Dispatch::flops).
+    /// Floating-point operations: known for tensor operations, and for dispatches that [declare
+    /// them](crate::Dispatch::flops).
     #[must_use]
     pub fn flops(&self) -> Option<u64> {
         self.flops
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<f64> {
         rate(self.bytes(), self.time())
     }
 
-    /// Operations on floats a second.
+    /// Floating-point operations per second.
     #[must_use]
     pub fn flops_per_second(&self) -> Option<f64> {
         rate(self.flops?, self.time())
     }
 
-    /// What encoding it took the host; nothing on the built-in CPU, which encodes no commands.
+    /// Host time spent encoding it; zero on the built-in CPU, which encodes no commands.
     #[must_use]
     pub fn encode(&self) -> Duration {
         self.encode
@@ -162,7 +166,7 @@ pub(super) fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
     (amount > 0).then(|| amount as f64 / seconds)
 }
 
-/// Something that was recorded.
+/// A recorded op.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -231,63 +235,65 @@ impl OpProfile {
         ops
     }
 
-    /// Its number, as errors count.
+    /// Its number, as in errors.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// What was asked for: `dispatch`, `copy`, `matmul`.
+    /// The recorded operation: `dispatch`, `copy`, `matmul`.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Its own label; empty when it was given none.
+    /// Its label; empty if none was set.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The line that recorded it.
+    /// The source line that recorded it.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.at
     }
 
-    /// The innermost scope that it was recorded in, by number in [`Profile::scopes`](super::Profile::scopes).
+    /// The innermost scope that contains it, by number in [`Profile::scopes`](super::Profile::scopes).
     #[must_use]
     pub fn scope(&self) -> Option<usize> {
         self.scope
     }
 
-    /// The kernel that it became, alone or with others; `None` when nothing ran for it: an op of no elements, a tensor nobody asked for.
+    /// The kernel that executed it, alone or fused; `None` if nothing ran for it: an op of no elements, an unused
+    /// tensor.
     #[must_use]
     pub fn kernel(&self) -> Option<&str> {
         self.kernel.as_deref()
     }
 
-    /// The ops that share kernels with it, by number.
+    /// The ops fused into the same kernels, by number.
     #[must_use]
     pub fn fused_with(&self) -> &[usize] {
         &self.fused_with
     }
 
-    /// What ran for it, by number in [`Profile::steps`](super::Profile::steps): one step; several when it was divided to keep a submission short, or computed in several
-    /// kernels.
+    /// The steps that executed it, by number in [`Profile::steps`](super::Profile::steps). Usually one; several if it
+    /// was split to keep a submission short, or needs several kernels.
     #[must_use]
     pub fn steps(&self) -> &[usize] {
         &self.steps
     }
 
-    /// How long the device took for those steps: for all of a kernel where it shares one, so times of fused ops do not add up.
+    /// Device time of those steps. A fused op reports the time of its whole kernel, so times of fused ops do not add
+    /// up.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
         self.time
     }
 
-    /// The time from the op before it, or from [`Batch::profile`](crate::Batch::profile), until it was recorded; `None` for ops that had been recorded by then. What the program did between
-    /// the two is in it.
+    /// Time from the previous op, or from [`Batch::profile`](crate::Batch::profile), until it was recorded, including
+    /// the program's own work in between. `None` for ops recorded before profiling began.
     #[must_use]
     pub fn record(&self) -> Option<Duration> {
         self.record

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{OpProfile, Profile, ScopeProfile, StepProfile};
 
-/// With more steps than this they are shown by kernel.
+/// With more steps than this, the table has one row per kernel.
 const MOST_ROWS: usize = 40;
 
-/// What is shown for what is not known.
+/// Shown for unknown values.
 const UNKNOWN: &str = "n/a";
 
 impl fmt::Display for Profile {
@@ -69,7 +69,7 @@ impl Profile {
     fn scope_table(&self) -> Table {
         let headings = ["scope", "ops", "steps", "device", "%", "GB/s", "GFLOP/s", "record", "encode"];
         let row = |scope: &ScopeProfile| {
-            // What is missing in the time is more than nothing.
+            // The scope's time is a lower bound.
             let more = if scope.is_complete() || scope.time().is_none() { "" } else { "≥ " };
             let shown = scope.time().map_or_else(|| UNKNOWN.into(), |known| format!("{more}{}", time(known)));
             let steps = match scope.straddling() {
@@ -119,7 +119,7 @@ impl Profile {
         Table::new(&headings, 3, self.steps().iter().enumerate().map(row))
     }
 
-    /// The ops of a step by number, and the label of the last of them.
+    /// The ops of a step by number, and the last non-empty label among them.
     fn named(&self, step: &StepProfile) -> String {
         let numbers = match step.ops() {
             [] => return String::new(),
@@ -177,7 +177,7 @@ impl Profile {
     }
 }
 
-/// Columns as wide as what they hold: the first few to the left, figures to the right.
+/// Columns as wide as their content: the first few left-aligned, figures right-aligned.
 struct Table {
     rows: Vec<Vec<String>>,
     left: usize,
@@ -219,7 +219,7 @@ fn time(time: Duration) -> String {
     }
 }
 
-/// A time that is left out where there is none.
+/// Empty for zero.
 fn spent(spent: Duration) -> String {
     if spent.is_zero() { String::new() } else { time(spent) }
 }

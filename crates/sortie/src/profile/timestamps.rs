@@ -1,13 +1,14 @@
-//! From a device's timestamps to times, as far as they can be believed.
+//! Converts device timestamps to times, and rejects implausible ones.
 //!
-//! Devices write zeros, go backwards, and count in steps far coarser than their ticks. What such a stamp would say is left out: a time that is not known is
-//! not a time of 0.
+//! Devices write zeros, go backwards, and count in steps far coarser than their ticks. Times from such timestamps are
+//! left out: an unknown time is not a time of 0.
 
-/// Steps of the clock that a stretch must take: its two ends are each off by up to one.
+/// Minimum length of a timed interval in clock steps: each of its two ends is off by up to one.
 const TELLING: u64 = 4;
 
-/// The begin and end of stretches, in nanoseconds since the first stamp that can be believed; `None` for those that cannot. `pairs` are the numbers of their
-/// stamps, in the order they were written; `period` is the length of a tick in nanoseconds.
+/// Begin and end of intervals, in nanoseconds since the first plausible timestamp; `None` for implausible ones. `pairs`
+/// are the indices of their timestamps, in the order they were written; `period` is the length of a tick in
+/// nanoseconds.
 pub(super) fn times(stamps: &[u64], pairs: &[(u32, u32)], period: f64) -> Vec<Option<(u64, u64)>> {
     let stamp = |number: u32| stamps.get(number as usize).copied().unwrap_or(0);
     let mut written: Vec<u32> = pairs.iter().flat_map(|(begin, end)| [*begin, *end]).collect();
@@ -29,7 +30,7 @@ pub(super) fn times(stamps: &[u64], pairs: &[(u32, u32)], period: f64) -> Vec<Op
     pairs.iter().map(time).collect()
 }
 
-/// The first and last stamp that can be believed, in nanoseconds from the first of all; `None` when there are no two.
+/// Nanoseconds between the first and the last plausible timestamp; `None` if there are not two.
 pub(super) fn extent(stamps: &[u64], numbers: &[u32], period: f64) -> Option<u64> {
     let all: Vec<u64> = numbers.iter().map(|number| stamps.get(*number as usize).copied().unwrap_or(0)).collect();
     let mut kept = all.iter().zip(rising(&all)).filter(|(_, kept)| *kept).map(|(stamp, _)| *stamp);
@@ -48,9 +49,9 @@ fn scaled(ticks: u64, period: f64) -> u64 {
     (ticks as f64 * period) as u64
 }
 
-/// Which values belong to the longest run that never falls, zeros apart: one stamp that is off does not take all others with it.
+/// Marks the longest non-decreasing subsequence, ignoring zeros. So one bad timestamp does not discard all the others.
 fn rising(values: &[u64]) -> Vec<bool> {
-    // By length of a run: where the one with the least last value ends. And what comes before each in its run.
+    // `ends`: per length, the index where the subsequence with the smallest last value ends. `before`: predecessors.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = vec![None; values.len()];
     for (at, value) in values.iter().enumerate().filter(|(_, value)| **value != 0) {
@@ -70,7 +71,7 @@ fn rising(values: &[u64]) -> Vec<bool> {
     kept
 }
 
-/// The steps in which a clock counts, in ticks: what all that it says has in common.
+/// The step of a clock in ticks: the greatest common divisor of its values, or of their differences.
 fn quantum(stamps: impl Iterator<Item = u64>) -> u64 {
     let divisor = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -81,12 +82,12 @@ fn quantum(stamps: impl Iterator<Item = u64>) -> u64 {
     let mut distinct: Vec<u64> = stamps.collect();
     distinct.dedup();
     let absolute = match (distinct.len(), distinct.iter().copied().fold(0, divisor)) {
-        // Two values may have a little in common by chance.
+        // Two values may have a small common divisor by chance.
         (0 | 1, _) | (2, ..1000) => 1,
         (_, common) => common,
     };
     let relative = match distinct.len() {
-        // A clock need not have started at a multiple of its step, but a few differences say little.
+        // A clock need not start at a multiple of its step. The divisor of a few differences is not significant.
         16.. => distinct.windows(2).map(|pair| pair[1] - pair[0]).fold(0, divisor),
         _ => 0,
     };
@@ -97,7 +98,7 @@ fn quantum(stamps: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
 
-    /// Times of ops that follow each other.
+    /// Times of consecutive ops.
     fn chain(stamps: &[u64]) -> Vec<Option<u64>> {
         let pairs: Vec<_> = (1..stamps.len() as u32).map(|end| (end - 1, end)).collect();
         times(stamps, &pairs, 1.0).into_iter().map(|time| time.map(|(begin, end)| end - begin)).collect()

@@ -1,7 +1,8 @@
-//! Traces in the format of Chrome, which Perfetto opens, too.
+//! Traces in Chrome's format, which Perfetto also opens.
 //!
-//! One clock: microseconds since the trace began. Tracks are threads of two processes, the host and the device. What happens on a thread nests, and is written as pairs of
-//! `B` and `E`; what does not belong to one (a batch being recorded, waited for, a request in a queue) has pairs of `b` and `e` with an id.
+//! One clock: microseconds since the trace began. Tracks are threads of two processes, the host and the device. Events
+//! on a thread nest and are written as `B` and `E` pairs. Events without a thread (recording or awaiting a batch, a
+//! queued request) are `b` and `e` pairs with an id.
 
 use std::{
     fmt::Write as _,
@@ -23,9 +24,10 @@ use crate::{
     error::{Error, Result},
 };
 
-/// A trace of all that a device does, from [`Device::trace`](crate::Device::trace) until it is finished.
+/// A trace of everything that a device does, from [`Device::trace`](crate::Device::trace) until it is finished.
 ///
-/// Every batch is profiled meanwhile. Dropped, it ends too, but nobody waits for the file to be whole, or hears whether it could be written.
+/// Every batch is profiled meanwhile. Dropping it also ends the trace, but does not wait for the file to be complete,
+/// and does not report write errors.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -46,7 +48,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Creates the file, and writes to it all that happens from now on.
+    /// Creates the file, and writes all events from now on to it.
     pub(crate) fn begin(notes: &Arc<Watchers>, path: PathBuf) -> Result<Self> {
         let begun = File::create(&path).and_then(|file| Writer::new(BufWriter::new(file), Instant::now()));
         let mut writer = Some(begun.map_err(|error| file_error(&path, error))?);
@@ -60,7 +62,7 @@ impl Trace {
                 (WatchEvent::End(missed), Some(writer)) => writer.missed(*missed).and_then(|()| writer.end()),
             };
             if let Err(error) = outcome {
-                // Nothing more comes of it; whoever finishes the trace hears why.
+                // Nothing more is written; `finish` returns the error.
                 writer = None;
                 told.lock().get_or_insert(error);
             }
@@ -68,7 +70,7 @@ impl Trace {
         Ok(Self { watch: Some(watch), path, failed })
     }
 
-    /// Ends it, once what is under way now has landed and been written.
+    /// Ends the trace, once the batches now in flight have completed and been written.
     ///
     /// # Errors
     /// [`File`](crate::ErrorKind::File) when something could not be written.
@@ -79,7 +81,7 @@ impl Trace {
         if whole { Ok(()) } else { Err(Error::internal("the thread that writes a trace panicked; please report it")) }
     }
 
-    /// How many batches, or news of batchers, came so thick that they are not in it; the file says so, too.
+    /// Batches and batcher events that were dropped because too many were queued. The file also contains this number.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.watch.as_ref().map_or(0, Watch::missed)
@@ -105,19 +107,19 @@ pub(super) struct Writer<W: Write> {
     threads: Vec<ThreadId>,
     /// Devices by number.
     devices: Vec<String>,
-    /// When the last event of each device ended.
+    /// End of the last event of each device.
     ended: Vec<u64>,
     ids: u64,
     line: String,
 }
 
-/// Something that took time, in nanoseconds since the trace began.
+/// An event with its time range, in nanoseconds since the trace began.
 struct Event<'a> {
     name: &'a str,
     category: &'static str,
     begin: u64,
     end: u64,
-    /// What else is to be said: names, and values as JSON.
+    /// More arguments: names, and values as JSON.
     arguments: &'a str,
 }
 
@@ -139,7 +141,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Nothing comes after it.
+    /// Ends the file.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.to.write_all(b"\n]}\n")?;
         self.to.flush()
@@ -153,7 +155,7 @@ impl<W: Write> Writer<W> {
         for stage in &data.host {
             let (begin, end) = (at_of(shift, stage.begin), at_of(shift, stage.end));
             match stage.kind {
-                // Batches may be recorded side by side on one thread.
+                // Batches may be recorded concurrently on one thread.
                 StageKind::Record => {
                     self.apart(id, &Event { name: "record", category: "batch", begin, end, arguments: "" })?;
                 }
@@ -180,12 +182,12 @@ impl<W: Write> Writer<W> {
         self.device(profile, id, shift)
     }
 
-    /// What the device did: submissions, in them scopes, in them ops.
+    /// Writes the device's events: submissions, in them scopes, in them ops.
     fn device(&mut self, profile: &Profile, id: u64, shift: i64) -> io::Result<()> {
         let data = &profile.data;
         let track = self.track(&data.device)?;
         for (number, flight) in data.flights.iter().enumerate() {
-            // They come in the order of submissions.
+            // Steps are sorted by submission.
             let [first, end] =
                 [number, number + 1].map(|part| data.steps.partition_point(|step| step.submission() < part));
             let steps = &data.steps[first..end];
@@ -201,7 +203,7 @@ impl<W: Write> Writer<W> {
                     (None, None) => {}
                 }
             }
-            // Where the device says nothing, it had the submission from its leaving to its landing.
+            // Without timestamps, a submission lasts from submit to completion.
             let begin = spans.first().map_or(flight.left, |(begin, ..)| *begin);
             let end = spans.iter().map(|(_, end, ..)| *end).max().unwrap_or(flight.landed);
             let earliest = self.ended[track as usize];
@@ -263,7 +265,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Says what is not in it.
+    /// Writes the number of missing events.
     fn missed(&mut self, missed: u64) -> io::Result<()> {
         match missed {
             0 => Ok(()),
@@ -271,7 +273,7 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// What others wrote down.
+    /// Writes an event that is not a batch.
     pub(super) fn note(&mut self, note: &TraceNote) -> io::Result<()> {
         let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
         for time in &note.times {
@@ -287,7 +289,7 @@ impl<W: Write> Writer<W> {
         at_of(self.shift(at), 0)
     }
 
-    /// Nanoseconds from the beginning of the trace; what began before it lies before it.
+    /// Nanoseconds since the beginning of the trace; negative for earlier times.
     fn shift(&self, at: Instant) -> i64 {
         let between = |late: Instant, early: Instant| {
             i64::try_from(late.saturating_duration_since(early).as_nanos()).unwrap_or(i64::MAX)
@@ -295,7 +297,7 @@ impl<W: Write> Writer<W> {
         between(at, self.zero) - between(self.zero, at)
     }
 
-    /// The number of a thread, told when it is new.
+    /// The number of a thread. A new thread is announced in the file.
     fn thread(&mut self, thread: ThreadId, name: Option<&str>) -> io::Result<u32> {
         let known = self.threads.iter().position(|known| *known == thread);
         let index = match known {
@@ -342,7 +344,7 @@ impl<W: Write> Writer<W> {
         self.write(format_args!("{{\"ph\":\"E\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts}}}"))
     }
 
-    /// Something that belongs to no thread.
+    /// Writes an event without a thread.
     fn apart(&mut self, id: u64, event: &Event<'_>) -> io::Result<()> {
         let name = quoted(event.name);
         let Event { category, arguments, .. } = event;
@@ -403,7 +405,7 @@ fn micros(nanoseconds: u64) -> String {
     format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
 }
 
-/// A string as JSON has it.
+/// A string as JSON.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

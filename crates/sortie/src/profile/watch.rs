@@ -1,4 +1,4 @@
-//! Who is told of everything that a device does.
+//! Watchers of a device: they receive the profile of every batch.
 
 use std::{
     fmt,
@@ -22,34 +22,34 @@ use crate::{
     exit::{begin, register_ending},
 };
 
-/// What may wait to be told. Whoever tells does not wait: past it, what comes is only counted.
+/// Bound on the queued messages of a watcher. Senders never block: messages beyond it are only counted.
 const MOST: usize = 4096;
 
-/// Something to be told.
+/// What a watcher receives.
 pub(super) enum WatchEvent {
     Batch(Profile),
     TraceNote(TraceNote),
-    /// Nothing more will come, and so much was too much to be told.
+    /// The watch has ended; the number of messages that were dropped.
     End(u64),
 }
 
-/// Things of one kind that took time and are no batches.
+/// A trace event that is not a batch: one name, several time ranges.
 #[derive(Clone, Debug)]
 pub(super) struct TraceNote {
     pub(super) category: &'static str,
     pub(super) name: String,
     pub(super) times: Vec<Range<Instant>>,
-    /// How many of what they were about.
+    /// Unit and number of the items it was about.
     pub(super) count: Option<(&'static str, u64)>,
 }
 
 enum Message {
-    /// Worked out on the thread of whoever watches.
+    /// The watcher's thread computes the profile.
     Batch(Arc<dyn Fn() -> Profile + Send + Sync>),
     TraceNote(TraceNote),
 }
 
-/// One who watches, as long as it may still be told of something.
+/// The sending side of one watcher.
 #[derive(Clone)]
 pub(crate) struct Watcher {
     to: SyncSender<Message>,
@@ -62,10 +62,10 @@ impl fmt::Debug for Watcher {
     }
 }
 
-/// Those who watch a batch.
+/// The watchers of a batch.
 pub(crate) type WatcherList = SmallVec<[Watcher; 1]>;
 
-/// Those who watch a device.
+/// The watchers of a device.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     on: AtomicBool,
@@ -73,18 +73,18 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// Whether anybody watches. Costs a load.
+    /// Whether the device is watched. Costs one load.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Those who are to be told of a batch that is about to leave.
+    /// The watchers that receive a batch about to be submitted.
     pub(crate) fn watchers(&self) -> WatcherList {
         self.watchers.lock().iter().map(|(_, watcher)| watcher.clone()).collect()
     }
 
-    /// Tells those who watch of things that took time and are no batches, and how many of what they were about.
+    /// Sends the watchers a trace event that is not a batch.
     pub(crate) fn note(
         &self,
         category: &'static str,
@@ -96,7 +96,7 @@ impl Watchers {
         self.watchers().iter().for_each(|watcher| watcher.send(Message::TraceNote(note.clone())));
     }
 
-    /// Tells `tell` of everything from now on, on a thread of its own, until the watch is dropped.
+    /// Calls `tell` with every event from now on, on its own thread, until the watch is dropped.
     pub(super) fn watch(self: &Arc<Self>, mut tell: impl FnMut(WatchEvent) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (to, messages) = mpsc::sync_channel(MOST);
@@ -105,14 +105,14 @@ impl Watchers {
         let (counted, broke) = (missed.clone(), broken.clone());
         let spawned = thread::Builder::new().name("sortie-watch".into()).spawn(move || {
             begin();
-            // What is told runs foreign code: should it panic, it is told only that this is the end.
+            // `tell` is foreign code: if it panics, it gets one last call, with `End`.
             let mut told = |watched: WatchEvent| catch_unwind(AssertUnwindSafe(|| tell(watched)));
-            // Ends when the watch and all batches that left under it are gone.
+            // Ends when the watch and all batches submitted under it are dropped.
             for message in messages {
                 let watched = match message {
                     Message::Batch(profile) => match catch_unwind(AssertUnwindSafe(|| profile())) {
                         Ok(profile) => WatchEvent::Batch(profile),
-                        // A defect of ours costs one batch.
+                        // A panic in our own code costs one batch.
                         Err(_) => {
                             counted.fetch_add(1, Ordering::Relaxed);
                             continue;
@@ -139,22 +139,23 @@ impl Watchers {
 }
 
 impl Watcher {
-    /// A batch has landed. What it took is worked out later.
+    /// Sends a completed batch. Its profile is computed later.
     pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
         self.send(Message::Batch(profile));
     }
 
     fn send(&self, message: Message) {
-        // Whoever has gone need not know.
+        // A disconnected watcher is ignored.
         if let Err(TrySendError::Full(_)) = self.to.try_send(message) {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Keeps a device being watched; what [`Device::watch`](crate::Device::watch) gives. It does not keep the device open.
+/// Keeps a device watched, from [`Device::watch`](crate::Device::watch). It does not keep the device open.
 ///
-/// Dropped, it ends as well, once what is under way has landed and been told, but nobody waits for that: [`Watch::finish`] does.
+/// Dropping it also ends the watch once the batches in flight have completed and been delivered, but without waiting
+/// for that. [`Watch::finish`] waits.
 #[must_use = "a watch ends when it is dropped"]
 pub struct Watch {
     notes: Arc<Watchers>,
@@ -165,7 +166,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Has each profile given to `tell`.
+    /// Calls `tell` with each profile.
     pub(crate) fn begin(notes: &Arc<Watchers>, mut tell: impl FnMut(&Profile) + Send + 'static) -> Result<Self> {
         notes.watch(move |watched| {
             if let WatchEvent::Batch(profile) = watched {
@@ -174,24 +175,26 @@ impl Watch {
         })
     }
 
-    /// Ends it, once what is under way now has landed and been told. Called by whoever is told, which is on the thread that would have to end, it does not wait.
+    /// Ends the watch and waits until the batches now in flight have completed and been delivered. Does not wait if
+    /// called from the callback, because that runs on the thread to wait for.
     pub fn finish(self) {
         self.end();
     }
 
-    /// As [`Watch::finish`]. False when whoever was told panicked.
+    /// As [`Watch::finish`]. False if the callback panicked.
     pub(super) fn end(mut self) -> bool {
         self.leave();
         match self.thread.take() {
             Some(own) if own.thread().id() == thread::current().id() => register_ending(own),
-            // It catches what it calls.
+            // The thread catches panics of the callback.
             Some(other) => drop(other.join()),
             None => {}
         }
         !self.broken.load(Ordering::Relaxed)
     }
 
-    /// How many batches, or news of batchers, were too many: what comes while thousands wait to be told is not kept, so that nobody waits for whoever watches.
+    /// Batches and batcher events that were dropped because thousands were already queued. The queue is bounded so that
+    /// a slow callback never delays the device.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -209,7 +212,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.leave();
-        // It ends by itself; a process that exits waits for it.
+        // The thread ends by itself; process exit waits for it.
         if let Some(thread) = self.thread.take() {
             register_ending(thread);
         }

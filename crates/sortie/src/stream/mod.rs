@@ -25,16 +25,17 @@ use crate::{
     tensor::{Element, Tensor},
 };
 
-/// Bytes of input in a window: what a submission costs is nothing beside the time that this much takes to be moved, and a few of them are nothing beside the memory of a machine.
+/// Input bytes of a window. Large enough that the cost of a submission is negligible, small enough that a few windows
+/// take little memory.
 const WINDOW: usize = 16 << 20;
 
-/// One is computed while another is brought or taken away.
+/// One window is computed while another is read or written.
 const IN_FLIGHT: usize = 2;
 
-/// A device has offsets of 32 bits into what a batch reads.
+/// Offsets into a batch's readback are 32 bits wide.
 const MOST_BYTES: u64 = u32::MAX as u64;
 
-/// A data set that need not fit into any memory, through a kernel, a recording or a replay.
+/// Processes a data set of any size, window by window, through a kernel, a recording or a replay.
 ///
 /// ```
 /// use sortie::{Device, Stream, stream::Source};
@@ -55,35 +56,38 @@ const MOST_BYTES: u64 = u32::MAX as u64;
 /// # Ok::<(), sortie::Error>(())
 /// ```
 ///
-/// Memory is bounded by the window: `in_flight` times one of the input and one of the output on the device, as much again where the device has to be written to and read through
-/// memory of its driver's, one window of the input that is being gathered, and one of the output that is being used. That memory is used again and again: however many windows
-/// go through, no more is made than that, as long as a window is not larger than what the [pool](crate::device::PoolLimits) keeps, a quarter of its bytes.
+/// Memory is bounded by the window: on the device `in_flight` times one input window and one output window, the same
+/// again if the device needs staging buffers, one input window being gathered, and one output window being used. The
+/// memory is reused for all windows, as long as a window is not larger than a quarter of the bytes that the
+/// [pool](crate::device::PoolLimits) keeps.
 pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
-    /// Elements of a row that goes in, and of one that comes out.
+    /// Elements of an input row and of an output row.
     widths: [usize; 2],
     window: usize,
     in_flight: usize,
     tell: Option<Tell<'a>>,
 }
 
-/// Who is told of the progress.
+/// The progress callback.
 type Tell<'a> = Box<dyn FnMut(&Progress) + 'a>;
 
 impl<'a, T: Element, U: Element> Stream<'a, T, U> {
-    /// Through a kernel, which runs one invocation for each row: for each element, unless [`rows`](Stream::rows) says otherwise.
+    /// Runs a kernel with one invocation per row. A row is one element unless [`rows`](Stream::rows) sets another
+    /// width.
     ///
-    /// It has two bindings, of which it reads the first and writes the second; what it does not write there is zero. Or it has one, which it changes in place.
+    /// The kernel has two bindings: it reads the first and writes the second, which is zeroed beforehand. Or it has
+    /// one, which it changes in place.
     #[must_use]
     #[track_caller]
     pub fn kernel(device: &Device, kernel: &Kernel) -> Self {
         Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone(), here: Location::caller() })
     }
 
-    /// Through what `record` records for each window. It is given a tensor of shape `[rows, width]`, and says what is to be read. That may be as many elements as it likes: one sum for
-    /// each window, say.
+    /// Runs the ops that `record` records for each window. `record` gets a tensor of shape `[rows, width]` and returns
+    /// a reading of any number of elements, for example one sum per window.
     ///
-    /// Every window is recorded, but planned only when it is the first of its length.
+    /// Every window is recorded, but only the first of each length is planned.
     ///
     /// ```
     /// use sortie::{Device, Stream};
@@ -115,8 +119,8 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         Self::new(Transform::Recording { device: device.clone(), record, here })
     }
 
-    /// Through a replay, with an input of it and an output. A window is what the input takes: rows are its outermost dimension, and the last window is filled up with zeros of which
-    /// nothing comes out.
+    /// Runs a replay, with one of its inputs and one of its outputs. The input determines the window: rows are its
+    /// outermost dimension. The last window is padded with zeros, and the output of the padding is dropped.
     ///
     /// ```
     /// use sortie::{Device, Stream};
@@ -146,7 +150,8 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         Self { transform, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
     }
 
-    /// How many elements a row has that goes in, and one that comes out: 1 and 1 until this is said. Windows are whole rows. (A replay has its own rows.)
+    /// Sets the elements of an input row and of an output row; the default is 1 and 1. Windows are whole rows. (A
+    /// replay has its own rows.)
     ///
     /// ```
     /// use sortie::{Device, Stream};
@@ -172,21 +177,22 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         self
     }
 
-    /// Bytes of the input in one window, 16 MiB until this is said: rounded down to whole rows, but at least one, and to what the device can bind. (A replay has its own window.)
+    /// Sets the input bytes of one window; the default is 16 MiB. Rounded down to whole rows, but at least one, and to
+    /// the largest binding of the device. (A replay has its own window.)
     #[must_use]
     pub fn window(mut self, bytes: usize) -> Self {
         self.window = bytes;
         self
     }
 
-    /// How many windows may be under way, 2 until this is said. With 1 nothing overlaps.
+    /// Sets the maximum number of windows in flight; the default is 2. With 1 nothing overlaps.
     #[must_use]
     pub fn in_flight(mut self, windows: usize) -> Self {
         self.in_flight = windows.max(1);
         self
     }
 
-    /// Tells how far it is whenever a window has been taken away.
+    /// Calls `tell` with the progress after each window.
     ///
     /// ```
     /// # use sortie::{Device, Stream};
@@ -203,10 +209,11 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         self
     }
 
-    /// How many rows a whole window has on this device.
+    /// Rows of a full window on this device.
     ///
     /// # Errors
-    /// [`TooLarge`](crate::ErrorKind::TooLarge) when the device cannot bind a single row, [`Bindings`](crate::ErrorKind::Bindings) when the kernel has not the bindings of a stream's.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) if the device cannot bind a single row;
+    /// [`Bindings`](crate::ErrorKind::Bindings) if the kernel's bindings do not suit a stream.
     pub fn window_rows(&self) -> Result<usize> {
         self.transform.check(self.widths)?;
         let (device, here) = match &self.transform {
@@ -221,17 +228,18 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
             return Err(Error::too_large("stream: bytes in one row", widest, most).at(here));
         }
         let rows = (self.window as u64 / row).clamp(1, most / widest);
-        // Elements of two bytes: only the last window may end in the middle of a word.
+        // With elements of two bytes, only the last window may end in the middle of a word.
         let even = if rows > 1 && size_of::<T>().min(size_of::<U>()) < 4 { rows & !1 } else { rows };
         usize::try_from(even).map_err(|_| Error::too_large("stream: rows in one window", even, usize::MAX as u64))
     }
 
-    /// Runs all of the source through, window by window, into the sink. Returns how much that was.
+    /// Processes the whole source, window by window, into the sink. Returns the totals.
     ///
     /// # Errors
-    /// The first thing to go wrong, with the window in which it did: [`Source`](crate::ErrorKind::Source) and [`Sink`](crate::ErrorKind::Sink), with what they said as the
-    /// [source](std::error::Error::source) of the error; [`Shape`](crate::ErrorKind::Shape) when the data is no whole number of rows; else as [`Batch::submit`].
-    /// The sink has then had all windows before that one, and nothing is under way any more.
+    /// The first error, with its window: [`Source`](crate::ErrorKind::Source) and [`Sink`](crate::ErrorKind::Sink),
+    /// with the original error as the [source](std::error::Error::source); [`Shape`](crate::ErrorKind::Shape) if the
+    /// data is not a whole number of rows; else as [`Batch::submit`]. The sink has then received all earlier windows,
+    /// and nothing is in flight.
     pub fn run<'s>(self, source: impl Into<Source<'s, T>>, sink: impl Into<Sink<'s, U>>) -> Result<Progress>
     where
         'a: 's,
@@ -239,7 +247,8 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         self.over(source).pour(sink.into())
     }
 
-    /// What comes out, window by window, for whoever wants to take it away himself. Each is computed while others are used: ask for the next only when done with the last.
+    /// Returns an iterator over the output windows. Later windows are computed while one is used: request the next only
+    /// after using the last.
     ///
     /// ```
     /// # use sortie::{Device, Stream};
@@ -261,7 +270,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     }
 }
 
-/// Bytes of so many elements; more than any device has when they cannot be counted.
+/// Bytes of `len` elements; saturates.
 fn bytes<T>(len: usize) -> u64 {
     (len as u64).saturating_mul(size_of::<T>() as u64)
 }

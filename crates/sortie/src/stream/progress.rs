@@ -1,8 +1,8 @@
-//! How far a stream is.
+//! The progress of a stream.
 
 use std::time::Duration;
 
-/// How far a [`Stream`](super::Stream) is: what has gone through it and been taken away.
+/// The progress of a [`Stream`](super::Stream): the windows that were processed and consumed.
 ///
 /// ```
 /// # use sortie::{Device, Stream, stream::Source};
@@ -17,24 +17,24 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Windows that have gone through.
+    /// Windows processed.
     pub windows: u64,
-    /// Elements that went in.
+    /// Input elements.
     pub elements_in: u64,
-    /// Elements that came out.
+    /// Output elements.
     pub elements_out: u64,
-    /// Bytes that went in.
+    /// Input bytes.
     pub bytes_in: u64,
-    /// Bytes that came out.
+    /// Output bytes.
     pub bytes_out: u64,
-    /// Elements of the source, where it knows.
+    /// Elements of the source, if known.
     pub total: Option<u64>,
-    /// Time since the first window was asked for.
+    /// Time since the first window was requested.
     pub elapsed: Duration,
 }
 
 impl Progress {
-    /// The part that is done, from 0 to 1, where the source knows how long it is.
+    /// The completed fraction, from 0 to 1, if the length of the source is known.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         match self.total? {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Bytes of the input in a second, so far; 0 before there is anything to tell.
+    /// Input bytes per second so far; 0 at the start.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         let seconds = self.elapsed.as_secs_f64();

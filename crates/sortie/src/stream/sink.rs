@@ -1,4 +1,4 @@
-//! Where what comes out of a stream goes.
+//! The output of a stream.
 
 use std::{fmt, io};
 
@@ -7,7 +7,7 @@ use crate::{
     tensor::Element,
 };
 
-/// Where what comes out of a [`Stream`](super::Stream) goes, window by window and in order. A `&mut Vec` is one by itself.
+/// Receives the output of a [`Stream`](super::Stream), window by window and in order. A `&mut Vec` converts into one.
 ///
 /// ```
 /// use sortie::{Device, Stream, stream::Sink};
@@ -32,24 +32,24 @@ pub struct Sink<'a, U> {
     drain: Box<dyn SinkWriter<U> + 'a>,
 }
 
-/// What takes windows.
+/// Writes windows.
 trait SinkWriter<U> {
     fn take(&mut self, window: &[U]) -> Result<()>;
 
-    /// That was the last one.
+    /// Called after the last window.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
 }
 
 impl<'a, U: Element> Sink<'a, U> {
-    /// Written as bytes in the order of this machine, and flushed at the end.
+    /// Writes bytes in native byte order, and flushes at the end.
     #[must_use]
     pub fn writer(writer: impl io::Write + 'a) -> Self {
         Self { drain: Box::new(Writer(writer)) }
     }
 
-    /// Given to a function, which may end the stream with an error.
+    /// Calls a function with each window. An error ends the stream.
     #[must_use]
     pub fn each<E>(take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
     where

@@ -1,4 +1,4 @@
-//! Where the elements of a stream come from.
+//! The input of a stream.
 
 use std::{fmt, io, iter::Fuse};
 
@@ -7,7 +7,7 @@ use crate::{
     tensor::Element,
 };
 
-/// Where the elements of a [`Stream`](super::Stream) come from. A slice is one by itself.
+/// Provides the elements of a [`Stream`](super::Stream). A slice converts into one.
 ///
 /// ```
 /// use sortie::{Device, Stream, stream::Source};
@@ -17,7 +17,7 @@ use crate::{
 /// let pieces = [vec![1_u32], vec![], vec![2, 3]];
 /// let file: &[u8] = &[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]; // little-endian
 /// let sources = [
-///     Source::from(&ready),              // also what is mapped from a file
+///     Source::from(&ready),              // also a memory-mapped file
 ///     Source::bytes(file),               // the same, as bytes
 ///     Source::items(1..=3),              // one by one
 ///     Source::chunks(pieces),            // piece by piece
@@ -35,33 +35,34 @@ pub struct Source<'a, T> {
     len: Option<u64>,
 }
 
-/// Elements of the first read: one that is short needs no more room than this, however large a window may be.
+/// Elements of the first read: a short input needs no more memory than this, however large the window.
 const FIRST_READ: usize = 1 << 16;
 
-/// What gives windows.
+/// Reads windows.
 trait SourceReader<T> {
-    /// The next elements: `len` of them, or fewer at the end, or none behind it. Lent where they lie, or gathered in `room`, which has whatever was in it last.
+    /// The next `len` elements, fewer at the end, then none. Borrowed in place, or gathered in `room`, whose previous
+    /// content is arbitrary.
     fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]>;
 }
 
 impl<'a, T: Element> Source<'a, T> {
-    /// Elements that lie in memory, or in a file that is mapped there. They go from there to the device without another copy.
+    /// Elements in memory, or in a memory-mapped file. They are copied to the device directly.
     #[must_use]
     pub fn slice(elements: &'a [T]) -> Self {
         Self { len: Some(elements.len() as u64), feed: Box::new(Slice(elements)) }
     }
 
-    /// The same as bytes, in the order of this machine. If they do not lie where elements may, they are copied once more.
+    /// As [`Source::slice`], from bytes in native byte order. Misaligned bytes are copied once more.
     #[must_use]
     pub fn bytes(bytes: &'a [u8]) -> Self {
         match bytemuck::try_cast_slice(bytes) {
             Ok(elements) => Self::slice(elements),
-            // Misaligned; or no whole number of elements, which the reader will find out when it gets there.
+            // Misaligned, or not a whole number of elements, which the reader reports at the end.
             Err(_) => Self::reader(bytes).of_len((bytes.len() / size_of::<T>()) as u64),
         }
     }
 
-    /// Elements one by one.
+    /// Single elements.
     #[must_use]
     pub fn items<I: IntoIterator<Item = T, IntoIter: 'a>>(items: I) -> Self {
         let items = items.into_iter();
@@ -69,13 +70,15 @@ impl<'a, T: Element> Source<'a, T> {
         Self { len, feed: Box::new(Items(items.fuse())) }
     }
 
-    /// Elements piece by piece: vectors, slices, anything like them. One that is longer than what a window still needs is lent, not copied.
+    /// Chunks of elements: vectors, slices or similar. A chunk longer than the rest of a window is borrowed, not
+    /// copied.
     #[must_use]
     pub fn chunks<C: AsRef<[T]> + 'a, I: IntoIterator<Item = C, IntoIter: 'a>>(chunks: I) -> Self {
         Self::try_chunks(chunks.into_iter().map(Ok::<C, std::convert::Infallible>))
     }
 
-    /// The same, where getting a piece may fail. That ends the stream, with the error as the source of its own.
+    /// As [`Source::chunks`], with chunks that may fail. An error ends the stream and is the source of the stream's
+    /// error.
     ///
     /// ```
     /// # use std::io;
@@ -98,20 +101,20 @@ impl<'a, T: Element> Source<'a, T> {
         Self { len: None, feed: Box::new(Chunks { chunks: chunks.into_iter().fuse(), current: None, used: 0 }) }
     }
 
-    /// Elements as bytes in the order of this machine, read as they come: short reads are put together, interrupted ones repeated.
+    /// Elements as bytes in native byte order. Short reads are combined, interrupted ones repeated.
     #[must_use]
     pub fn reader(reader: impl io::Read + 'a) -> Self {
         Self { len: None, feed: Box::new(Reader { reader, bytes: 0, ended: false }) }
     }
 
-    /// Says how many elements there will be, for whoever watches the progress. Nothing else depends on it.
+    /// Sets the number of elements, for progress reports only.
     #[must_use]
     pub fn of_len(mut self, elements: u64) -> Self {
         self.len = Some(elements);
         self
     }
 
-    /// How many elements there are, where it knows.
+    /// The number of elements, if known.
     pub(super) fn len(&self) -> Option<u64> {
         self.len
     }
@@ -149,12 +152,12 @@ impl<T, I: Iterator<Item = T>> SourceReader<T> for Items<I> {
 struct Chunks<C, I> {
     chunks: Fuse<I>,
     current: Option<C>,
-    /// Elements of the current one that have been given away.
+    /// Elements of the current chunk that were consumed.
     used: usize,
 }
 
 impl<C, I> Chunks<C, I> {
-    /// What is left of the current chunk.
+    /// The rest of the current chunk.
     fn rest<T>(&self) -> &[T]
     where
         C: AsRef<[T]>,
@@ -200,7 +203,7 @@ where
 
 struct Reader<R> {
     reader: R,
-    /// Read in all.
+    /// Bytes read in total.
     bytes: u64,
     ended: bool,
 }
@@ -210,7 +213,7 @@ impl<T: Element, R: io::Read> SourceReader<T> for Reader<R> {
         let size = size_of::<T>();
         let mut filled = 0;
         while filled < len * size && !self.ended {
-            // It grows with what comes, up to a window, and stays as long as it is: nothing is zeroed again.
+            // Grows with the data read, up to a window, and never shrinks, so nothing is zeroed twice.
             if filled == room.len() * size {
                 let longer = len.min((2 * room.len()).max(FIRST_READ));
                 Error::reserve(room, longer - room.len())?;
@@ -239,7 +242,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::new(ErrorKind::Source, "the source failed").caused_by(error)
 }
 
-/// How many there are, if that is certain.
+/// The length, if it is exact.
 fn exact((least, most): (usize, Option<usize>)) -> Option<u64> {
     (Some(least) == most).then_some(least as u64)
 }

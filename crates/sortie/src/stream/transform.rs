@@ -1,7 +1,8 @@
-//! What a window goes through.
+//! The processing of a window.
 //!
-//! A window is put into memory fresh from the pool rather than into a batch's own data or a replay's input: that is the one way to the device with a single copy, and on the built-in
-//! CPU the one that need not wait for the kernel that runs. What is recorded is a handful of ops whose plan is found again, so a window costs what moving its bytes costs.
+//! A window is written to memory fresh from the pool rather than to a batch's own data or a replay's input. This is the
+//! only path to the device with a single copy, and on the built-in CPU the only one that need not wait for the running
+//! kernel. Each recording is a few ops with a cached plan, so a window costs little more than moving its bytes.
 
 use std::panic::Location;
 
@@ -16,10 +17,10 @@ use crate::{
     tensor::{Element, Tensor},
 };
 
-/// Records what is done with a window, and what is read of it.
+/// Records the processing of a window, and returns the reading of its output.
 type RecordWindow<'a, T, U> = Box<dyn FnMut(&mut Batch, Tensor<T>) -> Reading<U> + 'a>;
 
-/// What a window goes through; and where that was said, for errors.
+/// The processing of a window, with the user's line for errors.
 pub(super) enum Transform<'a, T, U> {
     Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
     Recording { device: Device, record: RecordWindow<'a, T, U>, here: &'static Location<'static> },
@@ -27,7 +28,7 @@ pub(super) enum Transform<'a, T, U> {
 }
 
 impl<T: Element, U: Element> Transform<'_, T, U> {
-    /// Whether it can take windows at all.
+    /// Checks that it can process windows.
     pub(super) fn check(&self, widths: [usize; 2]) -> Result<()> {
         match self {
             Self::Kernel { kernel, here, .. } => check_kernel::<T, U>(kernel, widths).map_err(|error| error.at(here)),
@@ -46,12 +47,12 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
         }
     }
 
-    /// Whether as much comes out of a window as it has rows; else it is for the user's recording to say.
+    /// Whether the output of a window has as many rows as its input; otherwise the user's recording determines it.
     pub(super) fn is_rowwise(&self) -> bool {
         !matches!(self, Self::Recording { .. })
     }
 
-    /// Sends a window of whole rows on its way. What is read may be longer than what was asked for, never shorter.
+    /// Submits a window of whole rows. The reading may be longer than the output, never shorter.
     pub(super) fn send(&mut self, window: &[T], widths: [usize; 2]) -> Result<(Ticket, Reading<U>)> {
         let here = self.here();
         let sent = match self {
@@ -59,7 +60,7 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
             Self::Recording { device, record, .. } => through_recording(device, record, window, widths[0]),
             Self::Replay { replay, input, output, .. } => through_replay(replay, *input, *output, window),
         };
-        // A mistake of the user's has his own line; what is recorded here is not it.
+        // A user's mistake has the user's own line, not a line of this file.
         sent.map_err(|error| match error.location() {
             Some(at) if at.file() != file!() => error,
             _ => error.at(here),

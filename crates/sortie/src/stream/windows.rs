@@ -1,4 +1,4 @@
-//! Windows on their way through the device.
+//! Windows in flight.
 
 use std::{collections::VecDeque, fmt};
 
@@ -10,10 +10,10 @@ use crate::{
     tensor::Element,
 };
 
-/// What comes out of a [`Stream`], window by window and in order: what [`Stream::over`] gives.
+/// The output of a [`Stream`], window by window and in order. From [`Stream::over`].
 ///
-/// An error is the last item: the first thing to go wrong, with the window it happened in. All windows before it have come out. Dropped early, it cancels what is under way and
-/// does not wait for it.
+/// An error is the last item: the first failure, with its window. All earlier windows were returned before it. Dropping
+/// the iterator early cancels the windows in flight without waiting for them.
 ///
 /// ```
 /// # use sortie::{Device, Stream, stream::Source};
@@ -23,7 +23,7 @@ use crate::{
 /// for window in squares.over(endless) {
 ///     let window: Vec<u32> = window?;
 ///     if window.contains(&2500) {
-///         break; // it is gone, and what was under transform with it
+///         break; // dropping the iterator cancels the windows in flight
 ///     }
 /// }
 /// # Ok::<(), sortie::Error>(())
@@ -33,24 +33,24 @@ pub struct Windows<'a, T: Element, U: Element> {
     stream: Stream<'a, T, U>,
     source: Source<'a, T>,
     state: State,
-    /// Where windows are gathered that cannot be lent.
+    /// Buffer for windows that cannot be borrowed.
     room: Vec<T>,
     /// The oldest first.
     under_way: VecDeque<WindowInFlight<U>>,
-    /// Windows that have been brought, and their elements.
+    /// Windows submitted, and their elements.
     brought: (u64, u64),
-    /// Elements of the window that was given away last, in and out, until it is known to have been used.
+    /// Input and output elements of the last returned window, until it is known to have been used.
     given: Option<(usize, usize)>,
     progress: Progress,
 }
 
-/// How it stands with the source.
+/// The state of the source.
 ///
 /// | from | to | when |
 /// |---|---|---|
-/// | `Fresh` | `Feeding` | the first window is asked for, and windows are possible |
-/// | `Feeding` | `Ended` | the source has no more, or a window could not be brought: what is under way still comes out, then the error |
-/// | any | `Over` | the last thing has come out, or a panic of the user's passes through |
+/// | `Fresh` | `Feeding` | the first window is requested, and the stream is valid |
+/// | `Feeding` | `Ended` | the source has no more, or a window could not be submitted: windows in flight are still returned, then the error |
+/// | any | `Over` | the last item was returned, or user code panicked |
 enum State {
     Fresh,
     Feeding { rows: usize, began: Instant },
@@ -58,15 +58,15 @@ enum State {
     Over,
 }
 
-/// A window that the device has.
+/// A window in flight.
 struct WindowInFlight<U> {
     ticket: Ticket,
     reading: Reading<U>,
     number: u64,
-    /// Where it starts in the source.
+    /// Its first element in the source.
     start: u64,
     elements: usize,
-    /// How many elements come out of it, where that is known: what is read beyond was made of nothing.
+    /// Elements of its output, if known; the rest of the reading comes from padding.
     wanted: Option<usize>,
 }
 
@@ -77,13 +77,13 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         Self { stream, source, state: State::Fresh, room, under_way, brought: (0, 0), given: None, progress }
     }
 
-    /// What has gone through and been used: the window that came out last is not among it until the next is asked for.
+    /// Windows that were processed and used. The last returned window counts once the next is requested.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.progress
     }
 
-    /// All of it into a sink.
+    /// Writes all windows to a sink.
     pub(super) fn pour(mut self, mut sink: Sink<'_, U>) -> Result<Progress> {
         while let Some(window) = self.next() {
             let window = window?;
@@ -98,9 +98,9 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         Ok(self.progress)
     }
 
-    /// Brings windows until enough are under way.
+    /// Submits windows until enough are in flight.
     fn bring(&mut self) {
-        // Whatever panics below is the user's, and leaves it over.
+        // A panic below comes from user code, and ends the stream.
         let state = std::mem::replace(&mut self.state, State::Over);
         self.state = match state {
             State::Fresh => match self.stream.window_rows() {
@@ -126,7 +126,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         State::Feeding { rows, began }
     }
 
-    /// Sends one more window, if there is one.
+    /// Submits one more window, if there is one.
     fn bring_one(&mut self, rows: usize) -> Result<bool> {
         let widths = self.stream.widths;
         let window = self.source.next(rows * widths[0], &mut self.room)?;
@@ -147,7 +147,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         Ok(true)
     }
 
-    /// The window that came out last has been used.
+    /// Counts the last returned window as used.
     fn settle(&mut self) {
         let Some((elements, out)) = self.given.take() else { return };
         let progress = &mut self.progress;
@@ -164,18 +164,18 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
         }
     }
 
-    /// Ends it: nothing is under way when this returns.
+    /// Ends the stream: nothing is in flight when this returns.
     fn abandon(&mut self) {
         self.state = State::Over;
         self.cancel();
         for window in self.under_way.drain(..) {
-            // How it ended is of no interest any more.
+            // Its result is irrelevant now.
             drop(window.ticket.wait());
         }
     }
 
     fn cancel(&self) {
-        // The youngest first, so that none starts because another has ended.
+        // The newest first, so that none starts because another has ended.
         self.under_way.iter().rev().for_each(|window| window.ticket.cancel());
     }
 }

@@ -1,4 +1,4 @@
-//! The same elements, arranged otherwise. Most of it costs nothing: what follows reads them where they lie.
+//! Views: the same elements in another arrangement. Most cost nothing: later operations read the elements in place.
 
 use std::ops::Range;
 
@@ -74,7 +74,7 @@ impl Batch {
         self.operate("permute", TensorKind::Permute(order), &[x.into()], &[], shape)
     }
 
-    /// The part of a tensor within a range of each axis; axes that are left out at the end are taken whole.
+    /// A range of each axis; omitted trailing axes are taken whole.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -94,7 +94,7 @@ impl Batch {
         self.operate("slice", TensorKind::Slice(start), &[x.into()], &[], shape)
     }
 
-    /// A tensor stretched to a shape, as in `NumPy`.
+    /// Broadcasts a tensor to a shape, as in `NumPy`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -118,7 +118,7 @@ impl Batch {
         self.operate("broadcast", TensorKind::Broadcast, &[x.into()], &[], shape)
     }
 
-    /// Tensors one after the other along an axis.
+    /// Concatenates tensors along an axis.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -144,7 +144,8 @@ impl Batch {
         })
     }
 
-    /// Rows of `table` (all but its first axis) by `indices`: the look-up of embeddings. An index that is out of bounds gives zeros.
+    /// Rows of `table` (all but its first axis) by `indices`, as in an embedding lookup. An index out of bounds gives
+    /// zeros.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;

@@ -1,4 +1,4 @@
-//! Element by element.
+//! Elementwise operations.
 
 use sortie_plan::{Function, TensorKind};
 
@@ -46,7 +46,7 @@ unary! {
 
 unary! {
     Element:
-    /// The greater of each element and 0. What is not a number stays so.
+    /// The maximum of each element and 0. NaN stays NaN.
     relu = Relu,
 }
 
@@ -65,17 +65,17 @@ macro_rules! binary {
 }
 
 binary! {
-    /// Sums. Shapes stretch to each other, as in `NumPy`.
+    /// Sums. Shapes are broadcast, as in `NumPy`.
     add = Add,
     /// Differences.
     sub = Sub,
     /// Products.
     mul = Mul,
-    /// Quotients; of integers as WGSL has them.
+    /// Quotients; for integers as in WGSL.
     div = Div,
-    /// The lesser of each two; not a number when one of them is not.
+    /// The minimum of each pair; NaN if either is NaN.
     minimum = Minimum,
-    /// The greater of each two; not a number when one of them is not.
+    /// The maximum of each pair; NaN if either is NaN.
     maximum = Maximum,
 }
 
@@ -109,13 +109,13 @@ compare! {
 }
 
 impl Batch {
-    /// Each element with its sign changed.
+    /// Each element negated.
     #[track_caller]
     pub fn neg<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
         self.unary("neg", Function::Neg, x, &[])
     }
 
-    /// Each element without its sign.
+    /// Absolute values.
     #[track_caller]
     pub fn abs<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
         self.unary("abs", Function::Abs, x, &[])
@@ -127,7 +127,7 @@ impl Batch {
         self.unary("scale", Function::Scale, x, &[by.word()])
     }
 
-    /// Each element, but at least `low` and at most `high`.
+    /// Each element limited to at least `low` and at most `high`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -144,7 +144,7 @@ impl Batch {
         self.unary("clamp", Function::Clamp, x, &[low.word(), high.word()])
     }
 
-    /// The left to the power of the right. Negative numbers have powers that are whole.
+    /// The left to the power of the right. Negative bases need whole exponents.
     #[track_caller]
     pub fn pow<T: Float>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
         self.binary("pow", Function::Pow, left, right)
@@ -172,7 +172,7 @@ impl Batch {
         self.operate("select", kind, &[condition.into(), yes.into(), no.into()], &[], all)
     }
 
-    /// Each element as another type: floats to integers towards zero and to the nearest that there is.
+    /// Converts each element to another type. Floats to integers: towards zero, and saturating.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -206,7 +206,7 @@ impl Batch {
     }
 }
 
-/// Elements that have a sign: `f32`, [`half::f16`] and `i32`.
+/// Signed elements: `f32`, [`half::f16`] and `i32`.
 ///
 /// ```
 /// use sortie::{Batch, Tensor, tensor::Signed};
@@ -234,7 +234,7 @@ fn stretched(what: &str, left: &Operand, right: &Operand) -> Result<Shape> {
     broadcast(what, left.value.shape, right.value.shape)
 }
 
-/// The shape that both stretch to.
+/// The broadcast shape of both.
 fn broadcast(what: &str, left: Shape, right: Shape) -> Result<Shape> {
     let dims = left.broadcast_dims(&right).ok_or_else(|| wrong_shapes(what, left, right))?;
     shape_of(&dims, what)

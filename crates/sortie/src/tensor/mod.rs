@@ -24,9 +24,9 @@ use crate::{
     error::{Error, ErrorKind, Result},
 };
 
-/// What tensors are made of: `f32`, [`half::f16`], `u32` and `i32`.
+/// Element types of tensors: `f32`, [`half::f16`], `u32` and `i32`.
 ///
-/// An `f16` is kept in two bytes and computed with in four: every operation rounds its result.
+/// An `f16` is stored in two bytes and computed in `f32`: every operation rounds its result.
 ///
 /// ```
 /// use sortie::{Batch, Tensor, tensor::Element};
@@ -50,7 +50,7 @@ mod sealed {
     pub trait Sealed: bytemuck::Pod {
         const KIND: sortie_plan::ElementType;
 
-        /// As a scalar of a kernel: the bits of what it is computed with.
+        /// As a scalar argument of a kernel: the bits of the type it is computed in.
         fn word(self) -> u32;
     }
 }
@@ -92,7 +92,7 @@ impl Sealed for i32 {
     }
 }
 
-/// Elements that are floats: `f32` and [`half::f16`].
+/// Floating-point elements: `f32` and [`half::f16`].
 ///
 /// ```
 /// use sortie::{Batch, Tensor, half::f16, tensor::Float};
@@ -117,7 +117,7 @@ pub trait Float: Element {}
 impl Float for f32 {}
 impl Float for half::f16 {}
 
-/// A tensor of one batch: a name, to be copied around while recording.
+/// A tensor of one batch: a copyable name, valid while recording.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -134,7 +134,7 @@ impl Float for half::f16 {}
 pub struct Tensor<T> {
     batch: u64,
     value: TensorRef,
-    /// Its operation was refused: what is made of it needs no mistake of its own.
+    /// Its operation was refused, so operations on it report no further mistakes.
     refused: bool,
     elements: PhantomData<fn() -> T>,
 }
@@ -158,17 +158,17 @@ impl<T> Tensor<T> {
         self.value.shape.is_empty()
     }
 
-    /// Its slot, if it is of this batch and could be made.
+    /// Its slot, if it belongs to this batch and was not refused.
     pub(crate) fn slot_of(&self, batch: u64) -> Option<SlotId> {
         (self.batch == batch && !self.refused).then_some(self.value.slot)
     }
 
-    /// The same under another name of its element type.
+    /// The same tensor with another element type.
     fn retyped<U>(self) -> Tensor<U> {
         Tensor { batch: self.batch, value: self.value, refused: self.refused, elements: PhantomData }
     }
 
-    /// The same memory as a tensor of another shape, of as many elements.
+    /// The same memory with another shape of as many elements.
     fn with_shape(self, shape: Shape) -> Self {
         Self { value: TensorRef { shape, ..self.value }, ..self }
     }
@@ -213,14 +213,14 @@ impl<T> From<Tensor<T>> for Operand {
 }
 
 impl Batch {
-    /// Puts data into a tensor of this batch.
+    /// Uploads data into a tensor of this batch.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let mut batch = device.batch();
     /// let x = batch.upload(&[1_u32, 2, 3, 4, 5, 6], [2, 3]);
     /// assert_eq!((x.shape(), x.len()), (vec![2, 3], 6));
-    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, of which `submit` tells
+    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, which `submit` reports
     /// assert!(batch.submit().is_err());
     /// # Ok::<(), sortie::Error>(())
     /// ```
@@ -235,14 +235,15 @@ impl Batch {
         tensor
     }
 
-    /// A tensor whose data each run of a replay brings.
+    /// A tensor whose data each run of a replay provides.
     #[track_caller]
     pub(crate) fn input_tensor<T: Element>(&mut self, shape: &[usize]) -> Tensor<T> {
         self.make_in::<T>("input", shape_of(shape, "input"), Self::input_slot, |_, _| Ok(()))
     }
 
-    /// A buffer, a slice of one or scratch, seen as a tensor: nothing is copied, now or when the batch runs. (But for products, tables and pieces
-    /// to be joined that start where the device cannot bind, mostly anywhere but at a multiple of 256 bytes: these are copied when they are used.)
+    /// A view of a buffer, a slice of one or scratch as a tensor, without a copy. Exception: operands of `matmul`,
+    /// `gather` tables and `concat` parts that start at an offset the device cannot bind (usually not a multiple of 256
+    /// bytes) are copied when they are used.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -273,8 +274,8 @@ impl Batch {
         }
     }
 
-    /// Keeps a tensor in a buffer, or a slice of one, of as many elements: it outlives the batch. Where nothing else is in the way it is made
-    /// there, and nothing is copied.
+    /// Stores a tensor in a buffer, or a slice of one, of as many elements, so that it outlives the batch. If possible
+    /// it is computed there directly, without a copy.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -295,7 +296,7 @@ impl Batch {
         }
     }
 
-    /// Names the operation recorded last, in errors and profiles.
+    /// Labels the last recorded operation, in errors and profiles.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -317,7 +318,7 @@ impl Batch {
         Tensor { batch: self.id(), value, refused, elements: PhantomData }
     }
 
-    /// Memory for a tensor, and what fills it.
+    /// Allocates memory for a tensor and records the op that fills it.
     #[track_caller]
     fn make<T: Element>(
         &mut self,
@@ -328,7 +329,7 @@ impl Batch {
         self.make_in(what, shape, Self::tensor_slot, fill)
     }
 
-    /// As [`Batch::make`], in memory of some kind.
+    /// As [`Batch::make`], with this kind of memory.
     #[track_caller]
     fn make_in<T: Element>(
         &mut self,
@@ -357,14 +358,14 @@ impl Batch {
         }
     }
 
-    /// Stands for a tensor that could not be made.
+    /// A placeholder for a tensor that could not be created.
     fn refused<T: Element>(&mut self) -> Tensor<T> {
         let slot = self.tensor_slot(4);
         let value = TensorRef { slot, start: 0, shape: Shape::default(), element: T::KIND };
         self.named(value, true)
     }
 
-    /// What stands for the result where an input cannot be used.
+    /// A placeholder for the result, if an input cannot be used.
     #[track_caller]
     fn unusable<T: Element>(&mut self, what: &str, inputs: &[Operand]) -> Option<Tensor<T>> {
         if inputs.iter().any(|input| input.refused) {
@@ -404,7 +405,7 @@ impl Batch {
                 *input = self.bindable(what, *input);
             }
         }
-        // Known out here: a closure is called from where it is called.
+        // Outside the closure, because a closure has its own caller location.
         let here = Location::caller();
         self.make(what, shape, |batch, output| {
             let nothing = TensorRef { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementType::F32 };
@@ -416,7 +417,7 @@ impl Batch {
         })
     }
 
-    /// A copy of what starts where no kernel can be bound.
+    /// A copy of a tensor that starts where it cannot be bound.
     #[track_caller]
     fn bindable(&mut self, what: &str, input: Operand) -> Operand {
         let (shape, copy) = (Ok(input.value.shape), TensorKind::Broadcast);
@@ -434,7 +435,7 @@ impl Batch {
     }
 }
 
-/// A shape that has so many elements.
+/// A shape with this number of elements.
 fn checked(dims: &[usize], elements: usize, what: &str) -> Result<Shape> {
     let shape = shape_of(dims, what)?;
     if shape.len() as usize != elements {
@@ -451,7 +452,7 @@ fn shape_of(dims: &[usize], what: &str) -> Result<Shape> {
             let message = format!("{what}: {dims:?} is no shape: it has at most {most} dimensions");
             return Error::new(ErrorKind::Shape, message);
         }
-        // With a length of 0 among them it is one length by itself that is too large.
+        // If a length is 0, a single other length is too large.
         let lengths = dims.iter().filter(|length| **length > 0);
         let elements = lengths.fold(1_u64, |product, length| product.saturating_mul(*length as u64));
         Error::too_large(format!("{what}: elements of {dims:?}"), elements, u64::from(u32::MAX))

@@ -4,14 +4,17 @@ use sortie_plan::TensorKind;
 
 use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes};
 
-/// Products that are summed in one loop, four in each round: lavapipe silently ends an invocation's loops after 65,535 rounds.
+/// Products summed in one loop, four per iteration: lavapipe silently ends an invocation's loops after 65,535
+/// iterations.
 const MOST_SUMMED: usize = 1 << 17;
 
 impl Batch {
-    /// Products of matrices: of the last two axes, for each index of those before, which stretch as in `NumPy`. One matrix for all of the other
-    /// side's is read where it lies, and so is a [transposed](Batch::transpose) one; what stretches otherwise is copied.
+    /// Matrix products of the last two axes, for each index of the axes before, which are broadcast as in `NumPy`. One
+    /// matrix shared by all of the other side, or a [transposed](Batch::transpose) one, is read in place; other
+    /// broadcasts are copied.
     ///
-    /// How large ones are computed is a default for the kind of device, unless [`Device::tune`](crate::Device::tune) or the tuning file says otherwise; submitting never measures it.
+    /// [`Device::tune`](crate::Device::tune) or the tuning file determines how large products are computed, else a
+    /// default for the kind of device. Submitting never measures it.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -27,7 +30,7 @@ impl Batch {
     #[track_caller]
     pub fn matmul<T: Float>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
         let shape = product(left.value.shape, right.value.shape);
-        // Sums are kept in f32.
+        // Sums are accumulated in f32.
         let (one, other) = (self.cast::<T, f32>(left), self.cast::<T, f32>(right));
         let (one, other) = match &shape {
             Ok(shape) => (self.for_each(one, shape), self.for_each(other, shape)),
@@ -37,7 +40,7 @@ impl Batch {
         self.cast(sums)
     }
 
-    /// Sums of products, in parts where they are longer than a software driver may loop.
+    /// Sums of products, in parts if they exceed the loop limit of a software driver.
     #[track_caller]
     fn sums(&mut self, left: Tensor<f32>, right: Tensor<f32>, shape: Result<Shape>) -> Tensor<f32> {
         let kind = TensorKind::Matmul { transposed: [false; 2] };
@@ -59,7 +62,7 @@ impl Batch {
         sums.unwrap_or_else(|| unreachable!("there is a part"))
     }
 
-    /// A side of products of this shape: one matrix for all, or one for each.
+    /// One side of products of this shape: one matrix for all, or one for each.
     #[track_caller]
     fn for_each(&mut self, side: Tensor<f32>, shape: &Shape) -> Tensor<f32> {
         let own = side.value.shape;
@@ -73,7 +76,7 @@ impl Batch {
         }
     }
 
-    /// The sum of the products of two vectors' elements: a tensor of no dimensions.
+    /// The dot product of two vectors: a tensor of no dimensions.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;

@@ -1,4 +1,4 @@
-//! Over axes, and along rows.
+//! Reductions over axes, and normalizations of rows.
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
@@ -6,7 +6,7 @@ use super::{Batch, Element, ElementType, Float, Result, Shape, Tensor, shape_of}
 use crate::error::{Error, ErrorKind};
 
 impl Batch {
-    /// Sums over axes, which are gone from the result. The sum of nothing is 0.
+    /// Sums over axes, which are removed from the shape. An empty sum is 0.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -23,7 +23,7 @@ impl Batch {
         self.reduce("sum", Reduction::Sum, x, axes)
     }
 
-    /// Means over axes. The mean of nothing is not a number.
+    /// Means over axes. An empty mean is NaN.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -40,7 +40,7 @@ impl Batch {
         self.reduce("mean", Reduction::Mean, x, axes)
     }
 
-    /// The greatest elements over axes; not a number where one of them is not. Of nothing it is the least that the type has: −∞ of floats.
+    /// Maxima over axes; NaN if an element is NaN. An empty maximum is the smallest value of the type: −∞ for floats.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -57,13 +57,13 @@ impl Batch {
         self.reduce("max", Reduction::Max, x, axes)
     }
 
-    /// The least elements over axes; not a number where one of them is not. Of nothing it is the greatest that the type has: ∞ of floats.
+    /// Minima over axes; NaN if an element is NaN. An empty minimum is the largest value of the type: ∞ for floats.
     #[track_caller]
     pub fn min<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         self.reduce("min", Reduction::Min, x, axes)
     }
 
-    /// The index of the greatest element along an axis, the first of several. Nothing has no greatest element: an axis of length 0 is a mistake.
+    /// The index of the maximum along an axis; the first of several. An axis of length 0 is a mistake.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -117,8 +117,8 @@ impl Batch {
         self.rows("softmax", Norm::Softmax, x, &[])
     }
 
-    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it by [`mul`](Batch::mul) and [`add`](Batch::add): they
-    /// join its kernel.
+    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it by [`mul`](Batch::mul) and
+    /// [`add`](Batch::add), which are fused into its kernel.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -164,7 +164,7 @@ impl Batch {
     #[track_caller]
     fn reduce<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         match T::KIND {
-            // Computed and kept in f32 until the end.
+            // Computed in f32; rounded once at the end.
             ElementType::F16 => {
                 let x = self.cast::<T, f32>(x);
                 let y = self.stages(what, f, x, axes);
@@ -174,7 +174,7 @@ impl Batch {
         }
     }
 
-    /// A reduction, in two stages where one would leave most of a device idle.
+    /// A reduction, in two stages if one would leave most of the device idle.
     #[track_caller]
     fn stages<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
         let shape = without(what, x.value.shape, axes);
@@ -201,7 +201,7 @@ impl Batch {
         }
     }
 
-    /// A reduction of nothing. A kernel would divide by the length of the axis.
+    /// An empty reduction. A kernel would divide by the length of the axis.
     #[track_caller]
     fn identity<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, shape: Result<Shape>) -> Tensor<T> {
         if let Some(unusable) = self.unusable(what, &[x.into()]) {
@@ -215,7 +215,7 @@ impl Batch {
     }
 }
 
-/// The bits of what a reduction of nothing gives.
+/// The bits of an empty reduction's result.
 fn identity_of(f: Reduction, of: ElementType) -> u32 {
     match (f, of) {
         (Reduction::Sum, _) | (Reduction::Max, ElementType::U32) => 0,
@@ -230,8 +230,8 @@ fn identity_of(f: Reduction, of: ElementType) -> u32 {
     }
 }
 
-/// Into how many parts a reduction of so many elements, so many times, is cut. Workgroups without which a device is idle, each with
-/// enough to do; and none with more than it may.
+/// Number of parts that `times` reductions of `each` elements are split into: enough workgroups to occupy a device,
+/// each with enough work, and none above the limit.
 fn parts_of(each: u64, times: u64) -> u32 {
     const GROUPS: u64 = 64;
     const WORTHWHILE: u64 = 1 << 13;
@@ -249,7 +249,7 @@ fn mask(axes: &[usize]) -> u8 {
     axes.iter().filter(|axis| **axis < 8).fold(0, |mask, axis| mask | 1 << axis)
 }
 
-/// What is left of a shape.
+/// A shape without these axes.
 fn without(what: &str, shape: Shape, axes: &[usize]) -> Result<Shape> {
     if let Some(axis) = axes.iter().find(|axis| **axis >= shape.rank()) {
         return Err(no_axis(what, shape, *axis));

@@ -1,4 +1,4 @@
-//! Which way to multiply large matrices is fastest on a device: what [`Device::tune`] measures.
+//! Measures the fastest way to multiply large matrices on a device, for [`Device::tune`].
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     tuning::{File, fits},
 };
 
-/// The side of the matrices that are multiplied to find out.
+/// The side of the matrices that are multiplied.
 const SIDE: usize = 256;
 const ROUNDS: usize = 5;
 
-/// How long each way to multiply large matrices takes on a device: what [`Device::tune`] has measured.
+/// Times of each way to multiply large matrices on a device, measured by [`Device::tune`].
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
@@ -41,21 +41,23 @@ pub struct MatmulReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MatmulTiming {
-    /// What it is called: a kind of kernel (`blocks`, `wide`, `tiles`), or on the built-in CPU a library (`gemm`, `matrixmultiply`,
-    /// `matrixmultiply strips`).
+    /// Its name: a kind of kernel (`blocks`, `wide`, `tiles`), or on the built-in CPU a library (`gemm`,
+    /// `matrixmultiply`, `matrixmultiply strips`).
     pub way: &'static str,
-    /// Median time of a product of matrices of 256 × 256, from recording to completion.
+    /// Median time of a 256 × 256 matrix product, from recording to completion.
     pub time: Duration,
 }
 
 impl Device {
-    /// Measures how this device multiplies large matrices fastest, and does so from the next submission on.
+    /// Measures the fastest way to multiply large matrices on this device, and uses it from the next submission on.
     ///
-    /// Elsewhere than on the built-in CPU these are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. It waits for the
-    /// device, for some milliseconds to some seconds: call it while nothing else runs. Replays keep the kernels that they were frozen with.
+    /// The ways are kernels, which are compiled and run six times each; on the built-in CPU they are libraries. This
+    /// waits for the device, for milliseconds to seconds: call it while nothing else runs. Replays keep the kernels
+    /// that they were frozen with.
     ///
-    /// Nothing else measures. Without it, and without a [tuning file](crate::device::TuningFile), a device uses what suits its kind: tiles in workgroup memory on hardware,
-    /// wide blocks in registers on software drivers, `gemm` on the built-in CPU. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
+    /// Nothing else measures. Without it, and without a [tuning file](crate::device::TuningFile), a device uses the default of
+    /// its kind: tiles in workgroup memory on hardware, wide blocks in registers on software drivers, `gemm` on the
+    /// built-in CPU. No file is written before [`MatmulReport::save`]; `sortie tune` does both.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -67,7 +69,8 @@ impl Device {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and [`Batch::submit`](crate::Batch::submit).
+    /// [`Unsupported`](ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::kernel`] and
+    /// [`Batch::submit`](crate::Batch::submit).
     pub fn tune(&self) -> Result<MatmulReport> {
         if self.info().kind == DeviceKind::Noop {
             return Err(Error::new(
@@ -88,7 +91,8 @@ impl Device {
         Ok(report)
     }
 
-    /// How it multiplies large matrices, by the name of a [`MatmulTiming::way`]: the default for its kind, what the tuning file says, or what [`Device::tune`] found.
+    /// The name of the [`MatmulTiming::way`] used for large matrices: the default of its kind, or from the tuning file,
+    /// or from [`Device::tune`].
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions, device::TuningFile};
@@ -113,21 +117,21 @@ impl MatmulReport {
         self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way)
     }
 
-    /// All ways that were measured.
+    /// All measured ways.
     #[must_use]
     pub fn timings(&self) -> &[MatmulTiming] {
         &self.timings
     }
 
-    /// Writes the fastest way to the tuning file, from which devices that are opened later take it. Returns where that is.
+    /// Writes the fastest way to the tuning file, for devices opened later. Returns the file's path.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
+    /// [`Unsupported`](ErrorKind::Unsupported) if the tuning file is off, or cannot be written.
     pub fn save(&self) -> Result<PathBuf> {
         File::save(self.file.as_ref(), &[self.line()])
     }
 
-    /// As it stands in the tuning file.
+    /// Its line of the tuning file.
     pub(super) fn line(&self) -> (&'static str, &'static str) {
         ("product", self.fastest())
     }
@@ -145,13 +149,13 @@ impl fmt::Display for MatmulReport {
 
 #[cfg(test)]
 impl MatmulReport {
-    /// Of a device without a tuning file.
+    /// For a device without a tuning file.
     pub(super) fn of(timings: Vec<MatmulTiming>) -> Self {
         Self { file: None, timings }
     }
 }
 
-/// A kernel, its source and the times of its runs.
+/// A kernel and the times of its runs.
 struct Contender {
     way: MatmulKernel,
     kernel: Kernel,
@@ -159,7 +163,7 @@ struct Contender {
     times: [Duration; ROUNDS],
 }
 
-/// Runs the kernels of all ways in turns. Returns the median time of each.
+/// Runs the kernels of all ways in turn. Returns the median time of each.
 fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
     let result = device.zeros::<f32>(SIDE * SIDE)?;

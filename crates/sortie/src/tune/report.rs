@@ -1,4 +1,4 @@
-//! How a device is best given its work: what `sortie tune` finds.
+//! The report of `sortie tune`: the best submit policy of a device.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     tuning::File,
 };
 
-/// What has been measured about how a device is best given its work, and how it multiplies matrices.
+/// Measurements of a device: submit policies and matrix products.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,64 +39,65 @@ pub struct TuneReport {
     policy: SubmitPolicy,
 }
 
-/// What the contenders do: many dispatches, each of which needs what the one before wrote.
+/// The measured work: many dispatches, each of which depends on the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// `small`, `medium` or `large`.
     pub name: &'static str,
-    /// Elements of a dispatch.
+    /// Elements per dispatch.
     pub items: usize,
     /// Dispatches.
     pub ops: usize,
 }
 
-/// One way of doing it.
+/// A measured way to run a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// One batch, waited for, cut in some way.
+    /// One batch, split in this way and waited for.
     Cut(Split),
-    /// Four whole batches, submitted without waiting, at most so many under way.
+    /// Four whole batches, submitted without waiting, with at most this many in flight.
     Depth(usize),
 }
 
-/// One way measured.
+/// One measured way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
-    /// What was done.
+    /// The workload.
     pub work: Workload,
-    /// In which way.
+    /// The way it was run.
     pub way: Strategy,
-    /// Measured once more to see how much chance there is in it.
+    /// Whether this is a repeated baseline, measured to estimate the noise.
     pub control: bool,
     /// Median time from recording to completion.
     pub time: Duration,
-    /// Median ratio to the baseline in the same round: to [`Split::Never`], or to a depth of 2.
+    /// Median ratio to the baseline of the same round: [`Split::Never`], or a depth of 2.
     pub ratio: f64,
 }
 
-/// Pieces of a copy and a dispatch each, done in three ways. Ratios are medians of those within rounds.
+/// Items of a copy and a dispatch each, run in three ways. Ratios are medians of the ratios within rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ItemTiming {
-    /// How many.
+    /// Number of items.
     pub items: usize,
-    /// Median time with a batch for each.
+    /// Median time with one batch per item.
     pub one_by_one: Duration,
-    /// Median time with one batch that all copies and dispatches are recorded into, op by op.
+    /// Median time with one batch into which all copies and dispatches are recorded op by op.
     pub op_by_op: Duration,
-    /// Median time with one batch and [`Batch::record_all`](crate::Batch::record_all), each piece a [`Record`](crate::Record).
+    /// Median time with one batch and [`Batch::record_all`](crate::Batch::record_all), each item a
+    /// [`Record`](crate::Record).
     pub together: Duration,
     /// Ratio of `one_by_one` to `together`.
     pub ratio: f64,
     /// Ratio of `op_by_op` to `together`.
     pub op_by_op_ratio: f64,
-    /// Ratio of `together`, measured once more, to `together`: how much chance there is in the others.
+    /// Ratio of a second measurement of `together` to `together`: the noise of the other ratios.
     pub control: f64,
 }
 
-/// What can be gained at least, for a policy other than the default to be chosen.
+/// Minimum gain for which a policy other than the default is chosen.
 const WORTHWHILE: f64 = 0.05;
 impl Strategy {
-    /// All, of which the first and the last but one of each kind are the baseline and its control.
+    /// All ways. `true` marks a control, which repeats the baseline of its kind.
     pub(super) fn all(work: Workload) -> Vec<(Self, bool)> {
         let every = [1, 8, 64, 512, 1024].into_iter().filter(|ops| *ops < work.ops);
         let cuts = [Split::Never].into_iter().chain(every.map(Split::Every)).chain([Split::default()]);
@@ -107,7 +108,7 @@ impl Strategy {
         all
     }
 
-    /// What it is compared with.
+    /// The way it is compared with.
     pub(super) fn baseline(self) -> Self {
         match self {
             Self::Cut(_) => Self::Cut(Split::Never),
@@ -126,11 +127,12 @@ impl fmt::Display for Strategy {
 }
 
 impl TuneReport {
-    /// Measures a device for about as long as it is given, and says now and then how much of that is done. [`Device::tune`](crate::Device::tune) is a part of it.
+    /// Measures a device for about `time`, and reports the completed fraction to `progress`. Includes
+    /// [`Device::tune`](crate::Device::tune).
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the noop device, which runs nothing; else as [`Device::open_with`](crate::Device::open_with) and
-    /// [`Batch::submit`](crate::Batch::submit).
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the noop device, which runs nothing; else as
+    /// [`Device::open_with`](crate::Device::open_with) and [`Batch::submit`](crate::Batch::submit).
     pub fn measure(options: &DeviceOptions, time: Duration, mut progress: impl FnMut(f64)) -> Result<Self> {
         Ok(Self::of(rounds::measure(options, time, &mut progress)?))
     }
@@ -161,43 +163,43 @@ impl TuneReport {
         report
     }
 
-    /// The policy that suits the device. Other than the [default](SubmitPolicy) only where that gains more than chance explains.
+    /// The best policy for the device. Differs from the [default](SubmitPolicy) only if the gain exceeds the noise.
     #[must_use]
     pub fn policy(&self) -> SubmitPolicy {
         self.policy
     }
 
-    /// All that was measured.
+    /// All measurements.
     #[must_use]
     pub fn timings(&self) -> &[Timing] {
         &self.timings
     }
 
-    /// How it multiplies large matrices fastest.
+    /// The measured matrix products.
     #[must_use]
     pub fn products(&self) -> &MatmulReport {
         &self.products
     }
 
-    /// What a batch for each of many pieces costs against one for all, and what it matters how that one is recorded.
+    /// The cost of one batch per item compared with one batch for all, and of the ways to record that batch.
     #[must_use]
     pub fn churn(&self) -> &[ItemTiming] {
         &self.churn
     }
 
-    /// How far controls are from 1 at most.
+    /// Maximum deviation of a control from 1.
     #[must_use]
     pub fn noise(&self) -> f64 {
         self.noise
     }
 
-    /// What must be gained for a policy to be chosen: more than chance explains, and at least 5 %.
+    /// Minimum gain for a policy to be chosen: above the noise, and at least 5 %.
     #[must_use]
     pub fn margin(&self) -> f64 {
         WORTHWHILE.max(2.0 * self.noise)
     }
 
-    /// In a few sentences.
+    /// The conclusions in a few sentences.
     #[must_use]
     pub fn verdict(&self) -> String {
         let usual = self.usual;
@@ -229,7 +231,7 @@ impl TuneReport {
         [split, depth, nothing].into_iter().chain(self.recording()).collect::<Vec<_>>().join(" ")
     }
 
-    /// What the ways of recording pieces came to.
+    /// The conclusion about recording items.
     fn recording(&self) -> Option<String> {
         let last = self.churn.last()?;
         let overall = self.churn.iter().map(|churn| churn.op_by_op_ratio.ln()).sum::<f64>() / self.churn.len() as f64;
@@ -251,10 +253,11 @@ impl TuneReport {
         ))
     }
 
-    /// Writes the policy, and how matrices are multiplied, to the tuning file, from which devices that are opened later take it. Returns where that is.
+    /// Writes the policy, and the way to multiply matrices, to the tuning file, for devices opened later. Returns the
+    /// file's path.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) when there is to be no tuning file, or it cannot be written.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the tuning file is off, or cannot be written.
     pub fn save(&self) -> Result<PathBuf> {
         let (split, in_flight) = (self.policy.split.to_string(), self.policy.in_flight.to_string());
         let lines = [("split", split.as_str()), ("in_flight", &in_flight), self.products.line()];
@@ -270,7 +273,7 @@ impl TuneReport {
         self.timings.iter().filter(move |timing| timing.way == way && !timing.control).map(|timing| timing.ratio)
     }
 
-    /// The geometric mean over the works. A work that has too few ops for a way to differ counts as 1.
+    /// The geometric mean over the workloads. A workload with too few ops for a way to differ counts as 1.
     fn overall(&self, way: Strategy) -> f64 {
         (self.ratios(way).map(f64::ln).sum::<f64>() / self.works.len().max(1) as f64).exp()
     }
@@ -281,7 +284,7 @@ impl TuneReport {
 }
 
 impl fmt::Display for TuneReport {
-    /// A table of all that was measured, and the verdict.
+    /// A table of all measurements, and the verdict.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<30}", "")?;
         for work in &self.works {
@@ -347,7 +350,7 @@ mod tests {
         })
     }
 
-    /// By how long pieces take op by op against `record_all`, and `record_all` against itself.
+    /// A report with these ratios of op by op to `record_all`, and of `record_all` to itself.
     fn churned(op_by_op: [f64; 2], control: f64) -> TuneReport {
         let time = Duration::from_millis(1);
         let churn = [1, 100].into_iter().zip(op_by_op).map(|(items, op_by_op_ratio)| ItemTiming {
@@ -378,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Ratios of a way in both works, and of the control.
+    /// A report with these ratios of a way in both workloads, and of the control.
     fn found(way: Strategy, ratios: [f64; 2], control: f64) -> TuneReport {
         let both = ["a", "b"].into_iter().zip(ratios);
         let mut timings: Vec<_> = both.map(|(name, ratio)| timing(name, way, false, ratio)).collect();

@@ -1,7 +1,8 @@
-//! The measuring behind [`TuneReport`](super::Findings).
+//! The measurements behind [`TuneReport`](super::TuneReport).
 //!
-//! Contenders take turns, in another order in each round, and a ratio is the median of the ratios within rounds, so that load that comes and goes
-//! slows all of them. A control is the baseline under another name: how far it is from 1 is how far the others can be trusted.
+//! Contenders take turns, in a different order in each round, and a ratio is the median of the ratios within rounds, so
+//! varying load slows all of them. A control is the baseline under another name: its deviation from 1 is the noise of
+//! the other ratios.
 
 use std::time::Duration;
 
@@ -25,10 +26,10 @@ const WORKS: [Workload; 3] = [
     Workload { name: "medium", items: 1 << 16, ops: 512 },
     Workload { name: "large", items: 1 << 20, ops: 48 },
 ];
-/// A run that takes longer has fewer ops.
+/// A run that takes longer gets fewer ops.
 const LONG: Duration = Duration::from_millis(200);
 const FEWEST: usize = 16;
-/// Batches of a run that is about depth.
+/// Batches of a run that measures depth.
 pub(super) const STREAM: usize = 4;
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=25;
 
@@ -39,7 +40,7 @@ const STEP: &str = "
         if id.x < arrayLength(&x) { y[id.x] = 1664525u * x[id.x] + 1013904223u; }
     }";
 
-/// One device with what the contenders need.
+/// A device with the kernel of the contenders.
 struct TestDevice {
     device: Device,
     step: Kernel,
@@ -78,7 +79,7 @@ impl TestDevice {
     }
 }
 
-/// What was done, and how long it took.
+/// The raw measurements.
 pub(super) struct Measured {
     /// The default policy of a device of its kind.
     pub(super) usual: SubmitPolicy,
@@ -88,7 +89,7 @@ pub(super) struct Measured {
     pub(super) churn: Vec<ItemTiming>,
 }
 
-/// Measures for about as long as it is given; `progress` hears now and then how much of that is done.
+/// Measures for about `time`; calls `progress` now and then with the completed fraction.
 pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dyn FnMut(f64)) -> Result<Measured> {
     let start = Instant::now();
     let grounds = [TestDevice::new(options, 1)?, TestDevice::new(options, 2)?, TestDevice::new(options, 3)?];
@@ -96,7 +97,7 @@ pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dy
     let products = grounds[1].device.tune()?;
     told();
     let (mut works, mut timings) = (Vec::new(), Vec::new());
-    // The last part of the time is for records.
+    // The last part of the time is for the items.
     let part = time / (WORKS.len() as u32 + 1);
     for (number, work) in (1..).zip(WORKS) {
         let (work, measured) = rounds(&grounds, work, start + part * number, &mut told)?;
@@ -114,7 +115,7 @@ pub(super) fn measure(options: &DeviceOptions, time: Duration, progress: &mut dy
     Ok(Measured { usual, products, works, timings, churn: churned })
 }
 
-/// All ways of one work, in turns.
+/// Runs all ways of one workload in turn.
 fn rounds(
     grounds: &[TestDevice; 3],
     mut work: Workload,
@@ -130,7 +131,7 @@ fn rounds(
         let on = if let Strategy::Depth(depth) = way { depth - 1 } else { 1 };
         grounds[on].run(&buffers[on], ops, way)
     };
-    // The first run compiles; the second says how long one takes.
+    // The first run compiles; the second gives the time of one.
     run(Strategy::Cut(Split::Never), work.ops)?;
     let once = run(Strategy::Cut(Split::Never), work.ops)?;
     if once > LONG {
@@ -167,7 +168,7 @@ fn rounds(
     Ok((work, timings))
 }
 
-/// A copy and a dispatch that needs it.
+/// A copy and a dispatch that depends on it.
 struct Piece<'a> {
     ground: &'a TestDevice,
     buffers: &'a [Buffer<u32>; 2],

@@ -18,7 +18,7 @@ use crate::{
 const HEADING: &str =
     "# What `sortie tune` has measured about devices. Without it, or a part of it, defaults are used.\n\n";
 
-/// A device takes about a hundred bytes. Anything larger is not this file.
+/// A device takes about a hundred bytes. A larger file is not a tuning file.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// The table of one device in a file.
@@ -33,7 +33,7 @@ impl File {
         Self { path, device }
     }
 
-    /// What the file says about the device.
+    /// The device's table in the file.
     pub(super) fn get(&self) -> Table {
         let mut table = read(&self.path).unwrap_or_else(|error| {
             self.unusable(&error);
@@ -45,10 +45,10 @@ impl File {
         }
     }
 
-    /// Writes lines to a file, if there is to be one, and says where it is.
+    /// Writes lines to the file, if there is one, and returns its path.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) when there is none, or it cannot be written.
+    /// [`Unsupported`](ErrorKind::Unsupported) if there is none, or it cannot be written.
     pub(crate) fn save(file: Option<&Self>, lines: &[(&str, &str)]) -> Result<PathBuf> {
         let saved = match file {
             Some(file) => file.set(lines).map(|()| file.path.clone()),
@@ -59,9 +59,9 @@ impl File {
         })
     }
 
-    /// Writes lines, and leaves the others as they are. What is no tuning file, by its size or its kind, is left alone.
+    /// Writes lines and keeps the others. A file that is not a tuning file, by its size or its kind, is not changed.
     fn set(&self, lines: &[(&str, &str)]) -> io::Result<()> {
-        // Of several devices of a process one after the other: each keeps what the others wrote.
+        // Devices of one process write one after the other, so none overwrites the lines of another.
         static WRITING: Mutex<()> = Mutex::new(());
         let _turn = WRITING.lock();
         let mut table = read(&self.path)?;
@@ -75,13 +75,13 @@ impl File {
         write(&self.path, &table)
     }
 
-    /// Warns that the file is not as it should be.
+    /// Warns that the file is invalid.
     pub(super) fn unusable(&self, error: &dyn Display) {
         warn(&self.path, error);
     }
 }
 
-/// An empty table for a file that is not there or broken.
+/// An empty table if the file is missing or broken.
 fn read(path: &Path) -> io::Result<Table> {
     let bytes = match file::read(path, MOST_BYTES, |_| Ok(())) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
@@ -97,11 +97,11 @@ fn read(path: &Path) -> io::Result<Table> {
     })
 }
 
-/// Once in a process, whatever is wrong: a service that opens devices all day must not fill its log.
+/// Once per process: a service that keeps opening devices must not fill its log.
 fn warn(path: &Path, error: &dyn Display) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
-        // It may quote the file.
+        // The error may quote the file.
         let error = printable(error.to_string());
         tracing::warn!(target: "sortie", path = %path.display(), %error, "the tuning file is ignored");
     }

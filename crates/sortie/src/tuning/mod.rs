@@ -19,21 +19,22 @@ use self::product_way::default_way;
 pub(crate) use self::{file::File, product_way::fits};
 use crate::{info::DeviceInfo, options::TuningFile, policy::SubmitPolicy};
 
-/// What is known about one device.
+/// The tuning of one device.
 #[derive(Debug)]
 pub(crate) struct Tuning {
     /// `None`: nothing is read or saved.
     file: Option<File>,
-    /// The kernels that compute large products, by their index in [`MatmulKernel::ALL`].
+    /// The kernels for large matrix products, by index in [`MatmulKernel::ALL`].
     way: AtomicUsize,
-    /// The library that computes them on the built-in CPU, if the file names one.
+    /// The library for them on the built-in CPU, if the file names one.
     library: Option<String>,
-    /// How it is best given its work.
+    /// The measured submit policy.
     policy: Option<SubmitPolicy>,
 }
 
 impl Tuning {
-    /// What the file says about a device, by the names of its adapter and driver. What it says in part, or wrongly, it does not say.
+    /// Reads a device's entries from the file, by the names of its adapter and driver. Incomplete or invalid entries
+    /// are ignored.
     pub(crate) fn new(at: &TuningFile, info: &DeviceInfo) -> Self {
         let file = at.path().map(|path| File::new(path, format!("{}, {}", info.name, info.driver)));
         let known = file.as_ref().map(File::get).unwrap_or_default();
@@ -58,22 +59,22 @@ impl Tuning {
         Self { file, way, library, policy }
     }
 
-    /// Where what is measured is saved; `None`: nowhere.
+    /// The file for measurements; `None`: nothing is saved.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// How the device is best given its work, as far as that has been measured.
+    /// The measured submit policy, if there is one.
     pub(crate) fn policy(&self) -> Option<SubmitPolicy> {
         self.policy
     }
 
-    /// The library that the file names for large products.
+    /// The library that the file names for large matrix products.
     pub(crate) fn library(&self) -> Option<&str> {
         self.library.as_deref()
     }
 
-    /// The kernels that compute large products.
+    /// The kernels for large matrix products.
     pub(crate) fn product_way(&self) -> MatmulKernel {
         MatmulKernel::ALL[self.way.load(Ordering::Relaxed)]
     }

@@ -1,20 +1,20 @@
-//! Which way to multiply large matrices suits a device of which nothing has been measured.
+//! The default way to multiply large matrices, for devices without measurements.
 
 use sortie_plan::MatmulKernel;
 
 use crate::info::{DeviceInfo, DeviceKind, Limits};
 
-/// The way that suits most devices of a kind.
+/// The best way for most devices of a kind.
 pub(super) fn default_way(info: &DeviceInfo) -> MatmulKernel {
     match info.kind {
-        // Workgroup memory is memory like any other there, and a barrier costs more than it saves.
+        // There, workgroup memory is ordinary memory, and a barrier costs more than it saves.
         DeviceKind::Software => MatmulKernel::Wide,
         _ if fits(MatmulKernel::Tiles, &info.limits) => MatmulKernel::Tiles,
         _ => MatmulKernel::Blocks,
     }
 }
 
-/// Whether kernels of a way run within the limits of a device. Those of WebGPU's defaults are enough for all.
+/// Whether kernels of a way fit the limits of a device. WebGPU's default limits are enough for all of them.
 pub(crate) fn fits(way: MatmulKernel, limits: &Limits) -> bool {
     way != MatmulKernel::Tiles || (limits.workgroup_invocations >= 256 && limits.workgroup_bytes >= 16_384)
 }

@@ -2,7 +2,10 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor, batcher::{DeviceJob, OnDevice, RowReplays, Rows}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor,
+    batcher::{DeviceJob, OnDevice, RowReplays, Rows},
+};
 
 use crate::{Ask, Triple, devices, one, tripled};
 
@@ -15,8 +18,8 @@ fn load() -> (u32, u32) {
 /// just before it does, so it is a matter of threads; a device has two of its own beside the batcher's.
 const AT_ONCE: u64 = 2 * 4;
 
-/// Buffers that batches of at most so many rows need at once: of each size class one to write through, one to work in and one to read through. However busy the machine is, no more
-/// are ever made.
+/// Maximum buffers for batches of at most `rows` rows: per size class one to write through, one to work in and one to
+/// read through. However busy the machine is, no more are created.
 fn most_buffers(rows: u64) -> u64 {
     // Classes are 256 bytes apart, up to 4 KiB; then eighths.
     let classes = (4 * rows).div_ceil(256);

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, batcher::{Answers, DeviceJob}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind,
+    batcher::{Answers, DeviceJob},
+};
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
 

@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use sortie::{Batch, BatchConfig, Batcher, Device, ErrorKind, Fleet, batcher::{Answers, BatchSizing, DeviceJob}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, ErrorKind, Fleet,
+    batcher::{Answers, BatchSizing, DeviceJob},
+};
 
 use crate::{Gate, Triple, devices, one, tripled};
 

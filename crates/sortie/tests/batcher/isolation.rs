@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Batch, BatchConfig, Batcher, Device, Error, ErrorKind, batcher::{Answers, BatchMetrics, CallOptions, DeviceJob, OnDevice, ResponseFuture}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Device, Error, ErrorKind,
+    batcher::{Answers, BatchMetrics, CallOptions, DeviceJob, OnDevice, ResponseFuture},
+};
 
 use crate::{Ask, Gate, Triple, devices, one, tripled};
 

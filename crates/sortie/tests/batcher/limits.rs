@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{BatchConfig, Batcher, Device, ErrorKind, Fleet, batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture}};
+use sortie::{
+    BatchConfig, Batcher, Device, ErrorKind, Fleet,
+    batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture},
+};
 
 use crate::{Ask, Gate, Triple, one, tripled};
 
@@ -134,7 +137,7 @@ fn closing_answers_what_is_in_and_refuses_what_comes() {
     gate.set(false);
     assert_eq!(block_on(call).expect("an answer"), tripled(&[1]));
     assert_eq!(pollster(first), [1]);
-    // The last handle may go while somebody waits.
+    // The last handle may be dropped while a caller waits.
     let late = batcher.call(one(3));
     drop(batcher);
     assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
@@ -162,7 +165,7 @@ fn limits_that_are_none_are_allowed() {
             let fleet = Fleet::new([0, 1].map(|_| Device::cpu().expect("the CPU"))).expect("two");
             let batcher = Batcher::new(fleet, Triple::default(), config).expect("a batcher");
             let calls: Vec<_> = (0..20).map(|number| batcher.call(one(number)).send()).collect();
-            // Without greed nothing would ever be full, and nobody has waited long enough.
+            // Without greed no batch would become full, and no request has waited long enough.
             batcher.close();
             for (number, call) in (0..).zip(calls) {
                 assert_eq!(call.wait().expect("an answer"), tripled(&[number]), "{config:?}");

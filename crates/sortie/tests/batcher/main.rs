@@ -18,7 +18,10 @@ use std::{
     },
 };
 
-use sortie::{Batch, Device, Error, Grid, Kernel, batcher::{Answers, DeviceJob}};
+use sortie::{
+    Batch, Device, Error, Grid, Kernel,
+    batcher::{Answers, DeviceJob},
+};
 
 /// Every device that runs something.
 fn devices() -> Vec<(&'static str, Device)> {

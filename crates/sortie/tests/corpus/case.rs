@@ -46,7 +46,7 @@ pub(crate) enum Size {
 /// A buffer of a case.
 pub(crate) struct Memory {
     pub(crate) before: Vec<u32>,
-    /// `None`: an input, which nobody looks at afterwards.
+    /// `None`: an input, which is not checked afterwards.
     pub(crate) after: Option<Vec<Word>>,
     pub(crate) tolerance: Tolerance,
 }
@@ -60,9 +60,9 @@ pub(crate) enum Need {
     LongLoops,
     /// Loops that wait for other workgroups end when these get on, and not before: on lavapipe, only without threads.
     Waiting,
-    /// So many workgroups, each of which starts when all before it have: SwiftShader starts up to 16 so.
+    /// This many workgroups, each of which starts when all before it have: SwiftShader starts up to 16 that way.
     InOrder(u32),
-    /// So many invocations in a workgroup.
+    /// This many invocations in a workgroup.
     Invocations(u32),
 }
 

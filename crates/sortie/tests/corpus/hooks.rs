@@ -12,7 +12,11 @@ use std::{
 };
 
 use ash::vk::{self, Handle};
-use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}, wgpu::{self, hal}};
+use sortie::{
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
+    wgpu::{self, hal},
+};
 
 /// A compute pipeline as the driver was asked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

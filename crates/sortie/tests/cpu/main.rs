@@ -13,7 +13,10 @@ mod stops;
 mod tickets;
 mod transfers;
 
-use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
+};
 
 fn cpu() -> Device {
     cpu_with(DeviceOptions::default())

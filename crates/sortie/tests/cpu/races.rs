@@ -211,7 +211,7 @@ fn atomics_race_with_plain_access_to_the_same_memory_only() {
     ] {
         message(&format!("{head}{clean}")).unwrap_or_else(|error| panic!("{clean}: {error}"));
     }
-    // In workgroup memory, the zeros that it starts with count as written by nobody.
+    // In workgroup memory, the initial zeros count as written by no invocation.
     let error = message(
         "var<workgroup> n: atomic<u32>;
         @group(0) @binding(0) var<storage, read_write> x: array<u32>;
@@ -252,7 +252,7 @@ fn reads_of_workgroup_memory_that_was_never_written_are_reported_only_if_asked()
 #[test]
 fn clean_kernels_are_not_accused() {
     for source in [
-        // Everybody writes, one barrier, everybody reads, one barrier, everybody writes.
+        // All invocations write, one barrier, all read, one barrier, all write.
         "for (var r = 0u; r < 3u; r++) {
             w[i] = r + i;
             workgroupBarrier();

@@ -1,4 +1,4 @@
-//! A kernel that does not end by itself: stopped by its budget, or by whoever has its ticket.
+//! A kernel that does not end by itself: stopped by its budget, or through its ticket.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use sortie::{Device, DeviceOptions, ErrorKind, Grid};
 
 use crate::{cpu, cpu_with};
 
-/// Runs until its second word is set, which nobody does.
+/// Runs until its second word is set, which never happens.
 const SPIN: &str = "
     @group(0) @binding(0) var<storage, read_write> x: array<atomic<u32>>;
     @compute @workgroup_size(64)

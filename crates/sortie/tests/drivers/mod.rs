@@ -4,7 +4,10 @@
 //! `scripts/test` sets, it fails.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
-use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
+};
 
 /// The built-in CPU device.
 pub(crate) fn cpu() -> Option<Device> {

@@ -158,7 +158,7 @@ impl Scope<'_> {
         line(out, level, "}");
     }
 
-    /// A loop of a few iterations, whose counter is nobody else's to change.
+    /// A loop of a few iterations, whose counter no other statement changes.
     fn repeat(&mut self, out: &mut String, level: usize) {
         let counter = self.fresh("k");
         let bound = if self.tape.pick(2) == 0 {

@@ -1,6 +1,8 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions};
+use sortie::{
+    Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions,
+};
 
 use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 
@@ -185,7 +187,7 @@ fn asked_in_time(device: &Device) -> Result<bool> {
 fn a_canceled_batch_stops_between_its_submissions_at_the_latest() {
     on_all_with(&DeviceOptions::default().with_policy(ONE_IN_FLIGHT), |device| {
         let in_time = (0..20).any(|_| canceled_in_time(device).unwrap_or_else(|error| panic!("{error:?}")));
-        // There a submission returns when its work is done, and nobody can come between.
+        // There a submission returns when its work is done, so it cannot be canceled in between.
         assert!(in_time || device.info().backend == "gl", "the device was faster every time");
         Ok(())
     });

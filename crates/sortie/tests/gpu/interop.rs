@@ -1,4 +1,4 @@
-//! As a guest on a wgpu device of somebody else's.
+//! As a guest on an application's wgpu device.
 
 use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid};
 

@@ -13,7 +13,10 @@ mod portable;
 mod random;
 mod watch;
 
-use sortie::{Device, DeviceOptions, Result, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions, Result,
+    policy::{Split, SubmitPolicy},
+};
 
 /// Reads its first binding and writes its second: y = 2 x + 1.
 const STEP: &str = "

@@ -19,7 +19,7 @@ fn too_large(wanted: u64, limit: u64) -> ErrorKind {
     ErrorKind::TooLarge { wanted, limit }
 }
 
-/// A kernel that uses so many buffers of a kind.
+/// A kernel that uses this many buffers of a kind.
 fn buffers(count: u32, kind: &str, ty: &str) -> String {
     let declared = |index| format!("@group(0) @binding({index}) var<{kind}> b{index}: {ty};");
     let used: String = (0..count).map(|index| format!("_ = &b{index};")).collect();

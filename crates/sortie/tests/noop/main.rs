@@ -6,7 +6,10 @@ mod memory;
 mod mistakes;
 mod readings;
 
-use sortie::{Device, DeviceOptions, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions,
+    policy::{Split, SubmitPolicy},
+};
 
 /// Reads its first binding and writes its second.
 const STEP: &str = "

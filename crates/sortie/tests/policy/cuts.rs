@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use sortie::{Device, DeviceOptions, ErrorKind, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Device, DeviceOptions, ErrorKind,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{Chain, LEN, devices, drivers, expected, noop, numbers, on};
 

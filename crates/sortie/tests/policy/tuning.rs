@@ -2,7 +2,12 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use sortie::{Device, DeviceOptions, ErrorKind, device::TuningFile, policy::{Split, SubmitPolicy}, tune::{Strategy, TuneReport}};
+use sortie::{
+    Device, DeviceOptions, ErrorKind,
+    device::TuningFile,
+    policy::{Split, SubmitPolicy},
+    tune::{Strategy, TuneReport},
+};
 
 /// The default of the built-in CPU.
 const CPU: SubmitPolicy = SubmitPolicy { split: Split::Never, in_flight: 2 };

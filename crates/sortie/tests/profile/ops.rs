@@ -117,7 +117,7 @@ fn views_belong_to_the_kernel_that_reads_through_them() -> sortie::Result<()> {
         let x = batch.upload(&[1.0_f32; 12], [3, 4]);
         let t = batch.transpose(x);
         let y = batch.exp(t);
-        batch.relu(x); // nobody asks for it
+        batch.relu(x); // unused
         let y = batch.read(y);
         batch.submit()?;
         let profile = profile.wait()?;

@@ -4,7 +4,7 @@ use sortie::{Device, Grid, profile::TimestampTier, wgpu};
 
 use crate::{STEP, drivers, noop};
 
-/// The same adapter, opened by somebody else with these features.
+/// The same adapter as a guest device, opened with these features.
 fn guest(device: &Device, features: wgpu::Features) -> Device {
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle_from_env());
     let adapters = pollster::block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));

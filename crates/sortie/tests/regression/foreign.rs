@@ -1,4 +1,4 @@
-//! Buffers of somebody else's.
+//! Buffers of other owners.
 
 use sortie::{Buffer, Device, ErrorKind, Grid};
 
@@ -34,7 +34,7 @@ fn an_import_of_an_odd_number_of_bytes_is_refused() {
     assert_eq!(error.kind(), &ErrorKind::Shape);
 }
 
-/// A write that wgpu refuses after it was queued went unheard, or took the submit thread down.
+/// A write that wgpu refuses after it was queued was not reported, or stopped the submit thread.
 #[test]
 fn a_write_that_is_refused_late_poisons_its_buffer_and_nobody_hangs() -> sortie::Result<()> {
     for guest in [false, true] {

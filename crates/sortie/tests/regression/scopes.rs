@@ -4,7 +4,7 @@ use sortie::{ErrorKind, Grid};
 
 use crate::{STEP, noop};
 
-/// The offset of a slice was worked out before anybody looked whether it fits.
+/// The offset of a slice was computed before the range was checked.
 #[test]
 fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()> {
     let device = noop();

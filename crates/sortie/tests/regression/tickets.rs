@@ -1,4 +1,4 @@
-//! Tickets that nobody keeps, and readings that are waited for too early.
+//! Tickets that are dropped, and readings that are waited for too early.
 
 use sortie::{ErrorKind, Result};
 

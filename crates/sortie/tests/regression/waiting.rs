@@ -1,4 +1,4 @@
-//! wgpu drops the callbacks that come after one that panics, and a reading then waited for its mapping for ever.
+//! wgpu drops the callbacks that come after one that panics, and a reading then waited for its mapping indefinitely.
 
 use sortie::{Device, ErrorKind, wgpu};
 

@@ -162,7 +162,7 @@ fn grids_are_folded_and_indirect_in_replays_too() {
     }
 }
 
-/// Whoever owns an imported buffer may destroy it between two runs: an error then, and nothing else.
+/// The owner of an imported buffer may destroy it between two runs: the run then fails, and nothing else.
 #[test]
 fn an_imported_buffer_that_is_destroyed_fails_the_run() {
     for (name, device) in devices() {

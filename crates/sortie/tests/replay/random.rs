@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use proptest::{prelude::*, test_runner::RngSeed};
-use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Slot, Tensor, device::Planning, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Batch, Buffer, Device, DeviceOptions, Grid, Kernel, Slot, Tensor,
+    device::Planning,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::{ADD, drivers};
 
@@ -209,7 +213,7 @@ fn replayed(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> 
             run.write(*tensor, &numbers(100 * number + input));
         }
         readings.extend(given.iter().map(|output| run.read(*output)));
-        // Nobody waits for one before the next is on its way.
+        // Nothing waits for a run before the next is submitted.
         drop(run.submit_async()?);
     }
     drop(replay);

@@ -2,7 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel, metrics::Metrics, policy::{Split, SubmitPolicy}};
+use sortie::{
+    Buffer, Device, DeviceOptions, Grid, Kernel,
+    metrics::Metrics,
+    policy::{Split, SubmitPolicy},
+};
 
 use crate::drivers;
 

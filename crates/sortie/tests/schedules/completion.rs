@@ -1,4 +1,4 @@
-//! Whoever waits hears of the end, however the threads run.
+//! Every waiter is notified of the end, however the threads run.
 
 use std::{sync::atomic::Ordering, time::Duration};
 

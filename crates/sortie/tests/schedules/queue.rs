@@ -1,4 +1,4 @@
-//! The queue keeps order and its bound, forgets nobody, and lets its threads end.
+//! The queue keeps order and its bound, loses no submission, and lets its threads end.
 
 use std::{collections::VecDeque, sync::Arc};
 

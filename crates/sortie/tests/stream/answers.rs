@@ -2,7 +2,11 @@
 
 use std::{convert::Infallible, io};
 
-use sortie::{Stream, half::f16, stream::{Sink, Source}};
+use sortie::{
+    Stream,
+    half::f16,
+    stream::{Sink, Source},
+};
 
 use super::{kernel, numbers, on_all, triple, tripled};
 

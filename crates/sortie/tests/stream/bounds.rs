@@ -5,7 +5,10 @@ use std::{
     convert::Infallible,
 };
 
-use sortie::{Device, Stream, stream::{Progress, Sink, Source}};
+use sortie::{
+    Device, Stream,
+    stream::{Progress, Sink, Source},
+};
 
 use super::{devices, noop, numbers, triple};
 
@@ -17,7 +20,7 @@ fn chunks(windows: usize) -> Source<'static, u32> {
     Source::chunks((0..windows).map(move |_| chunk.clone()))
 }
 
-/// Runs so many windows through, and says the most memory that the device had while it did.
+/// Processes this many windows, and returns the peak memory of the device.
 fn peak(device: &Device, stream: Stream<'_, u32, u32>, windows: usize) -> u64 {
     let mut peak = 0;
     let sink = Sink::each(|_: &[u32]| {

@@ -6,11 +6,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use sortie::{Device, DeviceOptions, ErrorKind, Stream, stream::{Sink, Source}};
+use sortie::{
+    Device, DeviceOptions, ErrorKind, Stream,
+    stream::{Sink, Source},
+};
 
 use super::{kernel, noop, numbers, on_all, triple, tripled};
 
-/// Fails after so many bytes.
+/// Fails after this many bytes.
 struct Torn<'a>(&'a [u8]);
 
 impl io::Read for Torn<'_> {

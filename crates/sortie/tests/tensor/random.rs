@@ -165,7 +165,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Some of the results, the last always: what nobody reads is fused away.
+/// Some of the results, always the last: unread results are fused away.
 fn wanted(results: Vec<Tensor<f32>>, kept: u64) -> impl Iterator<Item = Tensor<f32>> {
     let last = results.len() - 1;
     let some = move |(at, _): &(usize, Tensor<f32>)| kept >> (at % 64) & 3 == 0 || *at == last;

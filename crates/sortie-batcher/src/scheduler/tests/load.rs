@@ -1,9 +1,9 @@
-//! One device under a load that is simulated, on a machine that does other things too.
+//! One device under a simulated load, on a machine that is shared.
 
 use super::*;
 use crate::queue::{Decision, Priority, QueuedRequest, RequestQueue, TakenBatch};
 
-/// What came of a load on one device.
+/// The result of a load on one device.
 #[derive(Debug)]
 struct Outcome {
     p99: Duration,
@@ -12,7 +12,7 @@ struct Outcome {
     size: usize,
 }
 
-/// A device that takes `fixed` for a batch and `each` for a row, a tenth more or less, and now and then half as much again; in seconds.
+/// A device that takes `fixed` per batch and `each` per row, ±10 %, and now and then half as much again; in seconds.
 struct Simulated {
     fixed: f64,
     each: f64,
@@ -20,17 +20,17 @@ struct Simulated {
     seed: u64,
 }
 
-/// What else the machine does, in seconds.
+/// Disturbances of the machine, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Machine {
-    /// How much longer the first batch takes: kernels are compiled.
+    /// Additional time of the first batch: kernels are compiled.
     first: f64,
-    /// How long the worker takes to wake, on average.
+    /// Average time until the worker wakes.
     wakes: f64,
-    /// The part of batches that stall, and for how long.
+    /// The fraction of batches that stall, and for how long.
     stalls: f64,
     stalled: f64,
-    /// How many times as long everything takes while others use the machine, which they do for 300 ms of each second.
+    /// Slowdown while others use the machine, which they do for 300 ms of each second.
     shared: f64,
 }
 
@@ -38,7 +38,7 @@ const QUIET: Machine = Machine { first: 0.0, wakes: 0.0, stalls: 0.0, stalled: 0
 const LOADED: Machine = Machine { first: 0.15, wakes: 0.3e-3, stalls: 0.004, stalled: 8e-3, shared: 3.0 };
 
 impl Simulated {
-    /// Evenly between 0 and 1.
+    /// Uniform between 0 and 1.
     fn chance(&mut self) -> f64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;
@@ -54,16 +54,17 @@ impl Simulated {
         Duration::from_secs_f64((self.fixed + self.each * rows as f64) * swing * slower + stall)
     }
 
-    /// How long the worker takes to wake.
+    /// Time until the worker wakes.
     fn wakes(&mut self) -> Duration {
         Duration::from_secs_f64(-(1.0 - self.chance()).ln() * self.machine.wakes)
     }
 
-    /// Requests of one row that come at random, `rate` a second on average, until `end`. The rate may change with the time. Those before `warm` are not counted.
+    /// Random requests of one row, `rate` per second on average, until `end`. The rate may change over time. Those
+    /// before `warm` are not counted.
     fn bear(&mut self, rate: impl Fn(Duration) -> f64, [warm, end]: [Duration; 2], config: BatchConfig) -> Outcome {
         let (mut queue, mut scheduler) = (RequestQueue::new(&config), Scheduler::new(config, 1));
         let (mut now, mut arrival, mut batches) = (Duration::ZERO, Duration::ZERO, 0);
-        // When the worker looks next: it sleeps until then.
+        // When the worker checks next: it sleeps until then.
         let mut looks = Duration::ZERO;
         let mut landings: VecDeque<(Duration, Vec<Duration>)> = VecDeque::new();
         let mut outcome = Outcome { p99: Duration::ZERO, answered: 0, rejected: 0, size: 0 };
@@ -127,7 +128,7 @@ const LEARNED: [Duration; 2] = [Duration::from_millis(500), Duration::from_milli
 
 #[test]
 fn a_target_is_met_from_idle_to_twice_what_can_be_done() {
-    // Targets, and the rows a second that can be done in batches which keep them: three such flights fit into the target.
+    // Targets, and the rows per second that batches within the target can do: three batches fit into the target.
     for (fixed, each, p99) in [(200e-6, 1e-6, 3 * MS), (1e-3, 20e-6, 20 * MS), (50e-6, 2e-6, MS)] {
         let rows = (p99.as_secs_f64() / 3.0 - fixed) / each;
         let capacity = rows / (p99.as_secs_f64() / 3.0);
@@ -162,7 +163,7 @@ fn a_target_is_met_while_the_load_rises_and_falls() {
     let capacity = 800_000.0;
     let (sizing, overload) = (BatchSizing::Target { p99 }, Overload::Reject);
     let config = BatchConfig::default().with_max_batch_size(100_000).with_sizing(sizing).with_overload(overload);
-    // From idle to twice what can be done and back, eight times.
+    // From idle to twice the capacity and back, eight times.
     let rate = |now: Duration| capacity * (1.001 - (now.as_secs_f64() * 16.0 * std::f64::consts::PI).cos());
     let outcome = Simulated { fixed: 200e-6, each: 1e-6, machine: QUIET, seed: 99 }.bear(rate, LEARNED, config);
     assert!(outcome.p99 <= p99 && outcome.rejected > 0, "{outcome:?}");
@@ -189,7 +190,7 @@ fn batches_are_never_larger_than_they_may_be() {
 
 #[test]
 fn a_target_is_kept_from_the_first_request_on_while_the_machine_does_other_things_too() {
-    // As on software drivers: 300 µs for a batch, 40 µs for a row.
+    // As on software drivers: 300 µs per batch, 40 µs per row.
     let (fixed, each) = (300e-6, 40e-6);
     for p99 in [5 * MS, 20 * MS, 50 * MS] {
         for load in [0.5, 1.0, 2.0] {
@@ -201,7 +202,7 @@ fn a_target_is_kept_from_the_first_request_on_while_the_machine_does_other_thing
                 let outcome = device.bear(|_| load / each, [Duration::ZERO, 5000 * MS], config);
                 let what = format!("{load}, target {p99:?}, seed {seed}: {outcome:?}");
                 assert!(outcome.p99 <= p99 * 3 / 2, "{what}");
-                // Of what a machine does that is not shared.
+                // Relative to a machine that is not shared.
                 let offered = (outcome.answered + outcome.rejected) as f64;
                 assert!(outcome.answered as f64 > 0.1 * offered, "it still answers: {what}");
             }

@@ -116,7 +116,7 @@ fn atomics_in_structs(@builtin(global_invocation_id) id: vec3<u32>) {
     atomicAdd(p, x);
 }
 
-// Everybody writes one word without an atomic: one of the values stays.
+// All invocations write one word without an atomic: one of the values stays.
 @group(0) @binding(1) var<storage, read_write> racy: array<u32>;
 @compute @workgroup_size(37)
 fn race(@builtin(global_invocation_id) id: vec3<u32>) {

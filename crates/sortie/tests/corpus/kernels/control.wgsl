@@ -124,7 +124,7 @@ fn divergent_returns(@builtin(global_invocation_id) id: vec3<u32>) {
         }
         while true { if (x >> i) % 2u == 1u { o[id.x] += 3u; } break; }
     }
-    // A loop that is the same for everybody, after some have left.
+    // A uniform loop, after some invocations have returned.
     for (var i = 0u; i < 5u; i++) { o[id.x] = o[id.x] * 3u + i; }
 }
 

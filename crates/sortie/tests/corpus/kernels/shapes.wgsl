@@ -92,7 +92,7 @@ fn interleaved_stores(@builtin(local_invocation_index) l: u32, @builtin(workgrou
     }
 }
 
-// The fourth word beside a vec3 belongs to somebody else.
+// The fourth word next to a vec3 belongs to another member.
 struct Beside { v: vec3<u32>, w: u32 }
 @group(0) @binding(1) var<storage, read_write> beside: array<Beside>;
 @compute @workgroup_size(28)

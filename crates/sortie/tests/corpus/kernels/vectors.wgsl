@@ -97,7 +97,7 @@ fn vector_booleans(@builtin(global_invocation_id) id: vec3<u32>) {
     o[at + 7u] = whole.y ^ u32(less[id.x % 4u]);
 }
 
-// A vec3 in memory takes the room of four words, and the fourth is nobody's.
+// A vec3 in memory takes four words; the fourth is padding.
 @compute @workgroup_size(20)
 fn padded_vectors(@builtin(global_invocation_id) id: vec3<u32>) {
     if id.x >= arrayLength(&w) { return; }
