@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn options_take_the_values_that_their_names_announce() {
-        let args = parse("--bench --quick --device LLVM --only a,b").unwrap();
+        let args = parse("--bench --quick --device LLVM --only a,b").expect("known options");
         assert!(args.quick && !args.json && args.value("--work").is_none());
         assert!(args.matches("--device", "llvmpipe (LLVM 15)") && !args.matches("--device", "cpu"));
         assert!(args.selects("a") && args.selects("b") && !args.selects("ab"));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_named() {
-        assert!(parse("--fast").unwrap_err().contains("unknown option --fast"));
-        assert_eq!(parse("--device").unwrap_err(), "--device takes a value");
+        assert!(parse("--fast").expect_err("unknown").contains("unknown option --fast"));
+        assert_eq!(parse("--device").expect_err("no value"), "--device takes a value");
     }
 }

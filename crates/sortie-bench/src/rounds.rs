@@ -128,7 +128,7 @@ mod tests {
             turns[round][contender] += 1;
             Ok([contender as f64])
         });
-        assert_eq!((turns, samples.unwrap().count(2)), (vec![[1; 3]; 5], 5));
+        assert_eq!((turns, samples.expect("no error").count(2)), (vec![[1; 3]; 5], 5));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             let load = [1.0, 10.0, 1.0][round];
             Ok([if contender == 1 && round == 2 { f64::NAN } else { load * (1 + contender) as f64 }])
         };
-        let samples = Rounds::new(3).run(2, turn).unwrap();
+        let samples = Rounds::new(3).run(2, turn).expect("no error");
         assert_eq!((samples.ratio(1, 0, 0), samples.value(1, 0, 0), samples.count(1)), (2.0, 2.0, 2));
         assert_eq!(samples.quartiles(1, 0, 0), [2.0, 2.0]);
     }

@@ -2,7 +2,9 @@
 //!
 //! Both contenders run the same native replay of `n` dispatches, without inputs and outputs. `direct` is a device of our
 //! own, whose runs go to Vulkan's queue. `through-wgpu` is the same after `Device::wgpu`, from when on its runs are
-//! submitted by wgpu, because the application may use the queue too. `direct-again` is the control.
+//! submitted by wgpu, because the application may use the queue too; both wait for the same timeline semaphore. Since the
+//! queue is shared, `through-wgpu` also registers a completion callback in each run, which is part of its cost. The rows
+//! `-again` are controls.
 //!
 //! `cpu_us_per_run`: CPU time of the calling thread, which submits and waits; the driver's threads run the kernels.
 
