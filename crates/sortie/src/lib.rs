@@ -106,6 +106,7 @@ mod error;
 mod exit;
 mod file;
 mod finish;
+pub mod guide;
 mod info;
 pub mod kernel;
 mod launch;
@@ -135,17 +136,3 @@ pub use self::{
     stream::Stream,
     tensor::Tensor,
 };
-
-/// Guides, chapter by chapter. Their programs run as doctests.
-pub mod guide {
-    #[doc = include_str!("../../../docs/guides/batcher.md")]
-    pub mod batcher {}
-    #[doc = include_str!("../../../docs/guides/batching.md")]
-    pub mod batching {}
-    #[doc = include_str!("../../../docs/guides/profiling.md")]
-    pub mod profiling {}
-    #[doc = include_str!("../../../docs/guides/replay.md")]
-    pub mod replay {}
-    #[doc = include_str!("../../../docs/guides/troubleshooting.md")]
-    pub mod troubleshooting {}
-}
