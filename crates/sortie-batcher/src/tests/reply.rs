@@ -76,7 +76,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn callers_wake_each_other_and_whoever_answered_wakes_the_rest() {
+fn callers_wake_each_other_and_the_answering_thread_wakes_the_rest() {
     let (mut slab, mut unsettled) = (slab(), Vec::new());
     let counts: Vec<Arc<Count>> = (0..40).map(|_| Arc::default()).collect();
     let place = |count: &Arc<Count>| ReplySlab::insert(&mut slab, Waker::from(count.clone()));

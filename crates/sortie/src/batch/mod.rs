@@ -1,7 +1,7 @@
-//! Recording: ops are appended as plain data, and nothing touches the device until the batch is submitted.
+//! Recording: a [`Batch`] appends ops as plain data and touches no device until it is submitted.
 //!
-//! Recording never fails. A mistake is kept with the op's number, its label and the line that recorded it, and `submit` returns all of
-//! them before anything runs.
+//! Recording never fails. A mistake is kept with the op's number, its label and the user's line, and `submit` returns
+//! all mistakes before anything runs.
 
 mod bind;
 mod dispatch;

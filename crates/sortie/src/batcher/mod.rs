@@ -1,7 +1,8 @@
 //! Requests of many callers become batches on devices.
 //!
-//! The batcher itself is the crate `sortie-batcher`, which knows nothing of devices. Here is what puts them behind it: jobs that record batches ([`DeviceJob`]), their adapter to the crate's `Job`
-//! ([`OnDevice`]), several devices ([`Fleet`]), and jobs for rows ([`Rows`], [`RowReplays`]).
+//! The batcher itself is the crate `sortie-batcher`, which does not know devices. This module adds jobs that record
+//! batches ([`DeviceJob`]), their adapter to the crate's `Job` ([`OnDevice`]), several devices ([`Fleet`]), and jobs for
+//! rows ([`Rows`], [`RowReplays`]).
 
 mod device_job;
 mod error;

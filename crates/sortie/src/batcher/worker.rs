@@ -136,8 +136,8 @@ impl<J: DeviceJob> Job for OnDevice<J> {
     }
 
     fn trace_batch(&self, worker: &DeviceWorker<J>, ran: Range<Instant>, rows: usize) {
-        let name = format!("flight of {}", self.name());
-        worker.device.note("flight", &name, vec![ran], Some(("rows", rows as u64)));
+        let name = format!("batch of {}", self.name());
+        worker.device.note("batch", &name, vec![ran], Some(("rows", rows as u64)));
     }
 }
 

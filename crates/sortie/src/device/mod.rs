@@ -1,8 +1,9 @@
-//! Where work runs: opening, listing, importing, and what all parts of one device share.
+//! Devices: opening, listing and importing them, their options, and the buffers that the user owns.
 //!
-//! A [`Device`] is a handle; buffers, kernels and flights keep what they need of it alive, so handles may be dropped in any order
-//! while work is under way. On a foreign device ([`Device::from_wgpu`]) we are a guest: no handlers are installed, errors are caught
-//! by scopes on the calling thread, and other submissions may interleave.
+//! A [`Device`] is a handle. Buffers, kernels and submissions keep alive the parts of the device that they use, so
+//! handles may be dropped in any order while work is in flight. A device from [`Device::from_wgpu`] is borrowed: no
+//! error handlers are installed, errors are caught by error scopes on the calling thread, and submissions of the
+//! application may interleave with ours.
 
 mod adapter;
 mod adapter_info;

@@ -1,8 +1,8 @@
-//! Validated WGSL with its interface, and the compiled form that a backend makes of it ([`compiled`]).
+//! Kernels: validated WGSL with its interface.
 //!
-//! Source goes through token limits ([`source`]), naga ([`parse`]) and reflection ([`interface`]); what it needs beyond that (grids over
-//! the device's limit, immediates on a device without them) is a [`mod@rewrite`] of the entry point in naga's IR. All of it, and the backend's
-//! own compilation, runs on a thread with a large stack, because naga recurses.
+//! Source goes through token limits (`source`), naga (`parse`) and reflection (`interface`). A grid over the device's
+//! limit, or immediates on a device without them, need a rewrite of the entry point in naga's IR (`rewrite`). A backend
+//! compiles the result (`compiled`). All of it runs on a thread with a large stack, because naga recurses.
 
 mod bound;
 mod cache;

@@ -85,7 +85,11 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
     }
 
     /// Takes a submission that is not the last one, or the error that encoding it returned.
-    pub(super) fn leave(&mut self, commands: Result<Q::Commands>, blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>) {
+    pub(super) fn submit_part(
+        &mut self,
+        commands: Result<Q::Commands>,
+        blocks: impl FnOnce() -> Vec<Option<Arc<Block>>>,
+    ) {
         let batch = self.batch(blocks);
         self.shared = Some(batch.clone());
         if self.count == 0 {
@@ -120,7 +124,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         };
         let batch = self.batch(blocks);
         if let Some((pending, readback)) = pending.zip(readback) {
-            batch.returns(pending, readback.clone());
+            batch.set_readback(pending, readback.clone());
         }
         self.count();
         let submission = self.submission(batch, true);

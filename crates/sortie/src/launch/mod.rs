@@ -55,7 +55,7 @@ pub(crate) struct Profiled<'a> {
 pub(crate) type Last<Q> = Option<(<Q as DeviceQueue>::Commands, Option<Arc<dyn PendingReadback>>)>;
 
 /// Receives each submission that is not the last of its launch, as soon as it is encoded.
-pub(crate) type Leave<'a, Q> = &'a mut dyn FnMut(<Q as DeviceQueue>::Commands, &[Option<Arc<Block>>]);
+pub(crate) type SubmitPart<'a, Q> = &'a mut dyn FnMut(<Q as DeviceQueue>::Commands, &[Option<Arc<Block>>]);
 
 /// A backend, as launches see it.
 pub(crate) trait Executor {
@@ -65,7 +65,7 @@ pub(crate) trait Executor {
 
     /// Turns a launch into commands, submission by submission. Everything that can fail by itself (compiling,
     /// allocating) does so before the first submission.
-    fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
+    fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
 
     /// Replaces an error caused by a lost device with [`DeviceLost`](crate::ErrorKind::DeviceLost).
     fn explain(&self, error: Error) -> Error;
@@ -131,18 +131,18 @@ impl Launch<'_> {
 /// error too.
 pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<()> {
     let (submitter, completion) = (executor.submitter(), launch.completion);
-    let outbound = match hand_over(executor, &mut launch) {
-        Ok(outbound) => outbound,
+    let handed_over = match hand_over(executor, &mut launch) {
+        Ok(handed_over) => handed_over,
         Err(error) => {
             let error = attribute(error, &launch.resources().blocks, |error| executor.explain(error), launch.at);
             return Err(refuse(error, completion, submitter.counters()));
         }
     };
-    outbound.report_start(submitter.counters(), completion);
+    handed_over.report_start(submitter.counters(), completion);
     match launch.wait {
-        true => outbound.finish(submitter, completion),
+        true => handed_over.finish(submitter, completion),
         false => {
-            outbound.send(submitter);
+            handed_over.send(submitter);
             Ok(())
         }
     }
@@ -166,16 +166,16 @@ fn hand_over<E: Executor>(
         launch.describe();
         // A replay keeps its blocks alive itself.
         let pins = |blocks: &[Option<Arc<Block>>]| if is_batch { blocks.to_vec() } else { Vec::new() };
-        executor.execute(launch, &mut |commands, blocks| hand_over.leave(Ok(commands), || pins(blocks)))
+        executor.execute(launch, &mut |commands, blocks| hand_over.submit_part(Ok(commands), || pins(blocks)))
     });
-    let outbound = hand_over.finish(executed, readback, || match &mut launch.source {
+    let handed_over = hand_over.finish(executed, readback, || match &mut launch.source {
         RunSource::Batch(resources) => std::mem::take(&mut resources.blocks),
         RunSource::Replay(..) => Vec::new(),
     })?;
     if let Some(moved) = moved {
         submitter.counters().moved(moved);
     }
-    Ok(outbound)
+    Ok(handed_over)
 }
 
 /// Adds a source line to an error that has none: the line that submits. Errors of an op already have the op's line.

@@ -1,7 +1,8 @@
-//! What a device has done and has in hand: as a snapshot, and through the `metrics` facade.
+//! Counters and gauges of a device: as a snapshot, and through the `metrics` facade.
 //!
-//! Counters are how tests state cost exactly ("1,000 ops, one submission, one pass") without a clock. They are plain atomics, added to at most once for each batch,
-//! submission or piece of memory; the facade hears of them when a batch has landed, so that no op pays for it.
+//! Tests use counters to state costs exactly ("1,000 ops, one submission, one pass") without a clock. Counters are
+//! atomics, added to at most once per batch, submission or buffer. The facade is updated when a batch has completed, so
+//! that recording an op costs nothing.
 
 mod published;
 mod table;

@@ -178,6 +178,6 @@ impl FrozenPlan {
 
 impl fmt::Debug for FrozenPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frozen").field("native", &self.is_native()).finish_non_exhaustive()
+        f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
     }
 }

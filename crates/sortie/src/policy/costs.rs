@@ -63,18 +63,18 @@ pub(crate) struct CostKey {
 /// The work of a submission, one entry per kind.
 #[derive(Debug, Default)]
 pub(crate) struct WorkEstimate {
-    chores: SmallVec<[CostKey; 2]>,
+    cost_keys: SmallVec<[CostKey; 2]>,
     pipelines: SmallVec<[u64; 2]>,
     /// It has run before, so all its pipelines have.
     ran: AtomicBool,
 }
 
 impl WorkEstimate {
-    pub(crate) fn new(chores: impl IntoIterator<Item = CostKey>) -> Self {
+    pub(crate) fn new(cost_keys: impl IntoIterator<Item = CostKey>) -> Self {
         let mut own: SmallVec<[CostKey; 2]> = SmallVec::new();
         let mut pipelines: SmallVec<[u64; 2]> = SmallVec::new();
         let (mut at, mut named) = (FxHashMap::default(), FxHashSet::default());
-        for cost_key in chores {
+        for cost_key in cost_keys {
             // Neighbors are mostly of one kind.
             if cost_key.pipeline != 0 && pipelines.last() != Some(&cost_key.pipeline) && named.insert(cost_key.pipeline)
             {
@@ -94,7 +94,7 @@ impl WorkEstimate {
                 },
             }
         }
-        Self { chores: own, pipelines, ran: AtomicBool::new(false) }
+        Self { cost_keys: own, pipelines, ran: AtomicBool::new(false) }
     }
 }
 
@@ -190,7 +190,7 @@ impl Costs {
     }
 
     /// Estimated time of each, in nanoseconds.
-    pub(crate) fn each(&self, chores: impl Iterator<Item = CostKey>) -> Vec<u64> {
+    pub(crate) fn each(&self, cost_keys: impl Iterator<Item = CostKey>) -> Vec<u64> {
         let known = self.known.lock();
         let mut last = (u64::MAX, 0.0);
         let cost = |cost_key: CostKey| {
@@ -200,11 +200,11 @@ impl Costs {
             // Rounded up, so that parts do not add up to less than the whole.
             nanoseconds((cost_key.units * last.1).ceil())
         };
-        chores.map(cost).collect()
+        cost_keys.map(cost).collect()
     }
 
     /// Submissions were seen to complete. Returns the time since the device could start them, if known.
-    pub(crate) fn landed(&self, landed: &FinishedSubmissions<'_>) -> Option<Duration> {
+    pub(crate) fn record_finished(&self, landed: &FinishedSubmissions<'_>) -> Option<Duration> {
         let mut known = self.known.lock();
         let known = &mut *known;
         let ([first, last], (before, seen_before)) = (landed.serials, known.last);
@@ -242,7 +242,7 @@ impl Costs {
         let unknown = landed.estimates.iter().any(Option::is_none);
         let alone = unknown
             || compiled > 0
-            || estimates().any(|estimate| estimate.chores.iter().any(|cost_key| known.is_new(cost_key)));
+            || estimates().any(|estimate| estimate.cost_keys.iter().any(|cost_key| known.is_new(cost_key)));
         if alone && may_close && !known.window.estimates.is_empty() {
             self.close(known);
         }
@@ -278,9 +278,9 @@ impl Costs {
     }
 
     fn learn(&self, known: &mut Known, estimates: &[Arc<WorkEstimate>], interval: Interval) {
-        let chores = || estimates.iter().flat_map(|estimate| &estimate.chores);
+        let cost_keys = || estimates.iter().flat_map(|estimate| &estimate.cost_keys);
         let (mut total, mut new) = (0.0, 0.0);
-        for cost_key in chores() {
+        for cost_key in cost_keys() {
             let cost = cost_key.units * known.cost(cost_key.kind, self.default_cost);
             total += cost;
             new += if known.is_new(cost_key) { cost } else { 0.0 };
@@ -300,7 +300,7 @@ impl Costs {
             known.each.clear();
         }
         let mut learned = std::mem::take(&mut known.learned);
-        let changed = chores().filter(|cost_key| !only_new || known.is_new(cost_key));
+        let changed = cost_keys().filter(|cost_key| !only_new || known.is_new(cost_key));
         learned.extend(changed.map(|cost_key| {
             let each = known.cost(cost_key.kind, self.default_cost) * scale;
             (cost_key.kind, Cost { each, provisional: provisional && known.is_new(cost_key) })
@@ -354,7 +354,7 @@ impl Known {
     }
 
     fn estimate(&self, estimate: &WorkEstimate, default_cost: f64) -> f64 {
-        estimate.chores.iter().map(|cost_key| cost_key.units * self.cost(cost_key.kind, default_cost)).sum()
+        estimate.cost_keys.iter().map(|cost_key| cost_key.units * self.cost(cost_key.kind, default_cost)).sum()
     }
 
     /// Whether it takes time and has never been measured.

@@ -29,10 +29,10 @@ pub(super) struct Entries {
     pub(super) stages: Vec<Stage>,
     pub(super) outline: Option<Box<dyn FnOnce() -> PlanOutline + Send>>,
     pub(super) ran: Vec<ExecutedStep>,
-    pub(super) stretches: Vec<Interval>,
+    pub(super) intervals: Vec<Interval>,
     pub(super) stamps: Option<TimestampRange>,
     /// When each submission completed: its number and the time.
-    pub(super) landed: Vec<(u32, u64)>,
+    pub(super) completed: Vec<(u32, u64)>,
     /// Ways in which profiling changed the run.
     pub(super) caveats: Vec<&'static str>,
 }
@@ -152,11 +152,11 @@ impl Log {
     }
 
     /// Appends executed steps and their intervals. Intervals count from the first of these steps.
-    pub(crate) fn ran(&self, ran: Vec<ExecutedStep>, stretches: Vec<Interval>) {
+    pub(crate) fn ran(&self, ran: Vec<ExecutedStep>, intervals: Vec<Interval>) {
         let mut entries = self.entries.lock();
         let first = u32::try_from(entries.ran.len()).unwrap_or(u32::MAX);
         entries.ran.extend(ran);
-        entries.stretches.extend(stretches.into_iter().map(|of| Interval { first: of.first + first, ..of }));
+        entries.intervals.extend(intervals.into_iter().map(|of| Interval { first: of.first + first, ..of }));
     }
 
     pub(crate) fn stamped(&self, stamps: TimestampRange) {
@@ -169,9 +169,9 @@ impl Log {
     }
 
     /// Logs that a submission completed.
-    pub(crate) fn landed(&self, part: u32, at: Instant) {
+    pub(crate) fn completed(&self, part: u32, at: Instant) {
         let at = self.since(at);
-        self.entries.lock().landed.push((part, at));
+        self.entries.lock().completed.push((part, at));
     }
 
     /// Computes the profile of a completed batch. `stamps` are the device's timestamps.

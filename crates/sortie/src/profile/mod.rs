@@ -1,7 +1,7 @@
-//! What a batch took, op by op.
+//! Profiles and traces: the time of a batch, op by op.
 //!
-//! While a batch is on its way a [`Log`] only writes things down: times, and how what runs can be described later. The [`Profile`] is worked out when somebody
-//! asks for it. Invariant: asking changes neither what is planned nor how it is cut; a profiled batch has the passes and submissions that it has without.
+//! While a batch runs, a `Log` only collects times and references. The [`Profile`] is computed when it is asked for.
+//! Invariant: profiling changes neither the plan nor the cuts; a profiled batch has the same passes and submissions.
 //!
 //! Recording, planning, encoding, submitting and completing each write their times into the log. The device writes a
 //! timestamp between any two ops (`backend/wgpu/timestamps.rs`); the CPU device reads the clock. A native replay is
@@ -166,7 +166,7 @@ struct Data {
     steps: Vec<StepProfile>,
     /// Begin and end of passes shared by several steps.
     passes: Vec<Option<(u64, u64)>>,
-    flights: Vec<SubmissionTimes>,
+    submissions: Vec<SubmissionTimes>,
     device_time: Option<Duration>,
     caveats: Vec<&'static str>,
     /// Uncertainty of device times relative to host times.
@@ -177,7 +177,7 @@ struct Data {
 #[derive(Clone, Copy, Debug)]
 struct SubmissionTimes {
     left: u64,
-    landed: u64,
+    completed: u64,
 }
 
 impl Profile {
@@ -215,14 +215,19 @@ impl Profile {
     #[must_use]
     pub fn total_time(&self) -> Duration {
         Duration::from_nanos(
-            self.data.flights.iter().map(|flight| flight.landed).max().unwrap_or_else(|| self.host_end()),
+            self.data
+                .submissions
+                .iter()
+                .map(|submission| submission.completed)
+                .max()
+                .unwrap_or_else(|| self.host_end()),
         )
     }
 
     /// Number of submissions: the same as without a profile.
     #[must_use]
     pub fn submissions(&self) -> usize {
-        self.data.flights.len()
+        self.data.submissions.len()
     }
 
     /// The recorded ops, in recording order.
@@ -293,17 +298,17 @@ impl Profile {
             stages: host,
             outline,
             ran,
-            stretches,
+            intervals,
             stamps: place,
-            landed,
+            completed,
             mut caveats,
         } = entries;
         let outline = outline.map(|outline| outline()).unwrap_or_default();
-        let flights = flights(&host, &landed);
-        let placed = place_stretches(tier, &stretches, stamps, place.map_or(1.0, |place| place.period), &flights);
+        let submissions = submissions(&host, &completed);
+        let placed = place_intervals(tier, &intervals, stamps, place.map_or(1.0, |place| place.period), &submissions);
         let mut steps: Vec<StepProfile> = ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
         let mut passes = Vec::new();
-        for (interval, time) in stretches.iter().zip(&placed.times) {
+        for (interval, time) in intervals.iter().zip(&placed.times) {
             let span = interval.first as usize..(interval.first + interval.count) as usize;
             let shared = (interval.count > 1).then_some(passes.len());
             passes.extend(shared.map(|_| *time));
@@ -316,7 +321,7 @@ impl Profile {
         }
         let ops = OpProfile::all(&outline, &steps);
         let scopes = ScopeProfile::all(&outline, &ops, &steps);
-        let stages = Stages::of(&host, &flights, outline.ops.iter().all(|op| op.recorded.is_some()));
+        let stages = Stages::of(&host, &submissions, outline.ops.iter().all(|op| op.recorded.is_some()));
         let data = Data {
             zero,
             device,
@@ -327,7 +332,7 @@ impl Profile {
             scopes,
             steps,
             passes,
-            flights,
+            submissions,
             device_time: placed.busy,
             caveats,
             slack: placed.slack,
@@ -337,14 +342,14 @@ impl Profile {
 }
 
 impl Stages {
-    fn of(host: &[Stage], flights: &[SubmissionTimes], recorded: bool) -> Self {
+    fn of(host: &[Stage], submissions: &[SubmissionTimes], recorded: bool) -> Self {
         let all = |kind: StageKind| {
             let of_kind = host.iter().filter(|stage| stage.kind == kind);
             Duration::from_nanos(of_kind.map(|stage| stage.end - stage.begin).sum())
         };
         let submitted = host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
-        let landed = flights.iter().map(|flight| flight.landed).max();
-        let wait = landed.zip(submitted).map_or(0, |(landed, submitted)| landed.saturating_sub(submitted));
+        let completed = submissions.iter().map(|submission| submission.completed).max();
+        let wait = completed.zip(submitted).map_or(0, |(completed, submitted)| completed.saturating_sub(submitted));
         let timed = recorded && host.iter().any(|stage| stage.kind == StageKind::Record);
         Self {
             record: timed.then(|| all(StageKind::Record)),
@@ -357,14 +362,14 @@ impl Stages {
 }
 
 /// Submit and completion time of each submission.
-fn flights(host: &[Stage], landed: &[(u32, u64)]) -> Vec<SubmissionTimes> {
+fn submissions(host: &[Stage], completed: &[(u32, u64)]) -> Vec<SubmissionTimes> {
     let mut parts: BTreeMap<u32, SubmissionTimes> = BTreeMap::new();
     for stage in host.iter().filter(|stage| stage.kind == StageKind::Submit) {
-        parts.insert(stage.part, SubmissionTimes { left: stage.begin, landed: stage.end });
+        parts.insert(stage.part, SubmissionTimes { left: stage.begin, completed: stage.end });
     }
-    for (part, at) in landed {
-        if let Some(flight) = parts.get_mut(part) {
-            flight.landed = flight.landed.max(*at);
+    for (part, at) in completed {
+        if let Some(submission) = parts.get_mut(part) {
+            submission.completed = submission.completed.max(*at);
         }
     }
     parts.into_values().collect()
@@ -378,32 +383,32 @@ struct Placed {
     slack: Option<Duration>,
 }
 
-fn place_stretches(
+fn place_intervals(
     tier: TimestampTier,
-    stretches: &[Interval],
+    intervals: &[Interval],
     stamps: &[u64],
     period: f64,
-    flights: &[SubmissionTimes],
+    submissions: &[SubmissionTimes],
 ) -> Placed {
     match tier {
         TimestampTier::Exact => {
-            let times: Vec<_> = stretches.iter().map(|interval| Some((interval.begin, interval.end))).collect();
-            let busy = stretches.iter().map(|interval| interval.end - interval.begin).sum();
+            let times: Vec<_> = intervals.iter().map(|interval| Some((interval.begin, interval.end))).collect();
+            let busy = intervals.iter().map(|interval| interval.end - interval.begin).sum();
             Placed { times, busy: Some(Duration::from_nanos(busy)), slack: None }
         }
-        TimestampTier::Host => Placed { times: vec![None; stretches.len()], busy: None, slack: None },
+        TimestampTier::Host => Placed { times: vec![None; intervals.len()], busy: None, slack: None },
         TimestampTier::Inside | TimestampTier::Pass => {
             let number = |at: u64| u32::try_from(at).unwrap_or(u32::MAX);
             let pairs: Vec<_> =
-                stretches.iter().map(|interval| (number(interval.begin), number(interval.end))).collect();
+                intervals.iter().map(|interval| (number(interval.begin), number(interval.end))).collect();
             let mut times = timestamps::times(stamps, &pairs, period);
             // A submission begins after its submit and ends before its observed completion. This bounds the clock
             // offset.
             let (mut least, mut most, mut busy) = (i64::MIN, i64::MAX, None);
-            for (part, flight) in (0_u32..).zip(flights) {
+            for (part, submission) in (0_u32..).zip(submissions) {
                 // Intervals are sorted by submission.
-                let [first, end] = [part, part + 1].map(|part| stretches.partition_point(|of| of.part < part));
-                let own = || stretches[first..end].iter().zip(&times[first..end]);
+                let [first, end] = [part, part + 1].map(|part| intervals.partition_point(|of| of.part < part));
+                let own = || intervals[first..end].iter().zip(&times[first..end]);
                 let numbers: Vec<u32> =
                     own().flat_map(|(interval, _)| [number(interval.begin), number(interval.end)]).collect();
                 if let Some(time) = timestamps::extent(stamps, &numbers, period) {
@@ -412,8 +417,8 @@ fn place_stretches(
                 let begin = own().find_map(|(_, time)| time.map(|(begin, _)| begin));
                 let end = own().filter_map(|(_, time)| time.map(|(_, end)| end)).max();
                 if let Some((begin, end)) = begin.zip(end) {
-                    least = least.max(flight.left.cast_signed().saturating_sub(begin.cast_signed()));
-                    most = most.min(flight.landed.cast_signed().saturating_sub(end.cast_signed()));
+                    least = least.max(submission.left.cast_signed().saturating_sub(begin.cast_signed()));
+                    most = most.min(submission.completed.cast_signed().saturating_sub(end.cast_signed()));
                 }
             }
             let shift = if least == i64::MIN { 0 } else { least };

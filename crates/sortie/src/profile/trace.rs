@@ -173,9 +173,9 @@ impl<W: Write> Writer<W> {
                 }
             }
         }
-        let landed = data.flights.iter().map(|flight| flight.landed).max();
+        let completed = data.submissions.iter().map(|submission| submission.completed).max();
         let submitted = data.host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
-        if let Some((from, to)) = submitted.zip(landed).filter(|(from, to)| from < to) {
+        if let Some((from, to)) = submitted.zip(completed).filter(|(from, to)| from < to) {
             let (begin, end) = (at_of(shift, from), at_of(shift, to));
             self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: "" })?;
         }
@@ -186,7 +186,7 @@ impl<W: Write> Writer<W> {
     fn device(&mut self, profile: &Profile, id: u64, shift: i64) -> io::Result<()> {
         let data = &profile.data;
         let track = self.track(&data.device)?;
-        for (number, flight) in data.flights.iter().enumerate() {
+        for (number, submission) in data.submissions.iter().enumerate() {
             // Steps are sorted by submission.
             let [first, end] =
                 [number, number + 1].map(|part| data.steps.partition_point(|step| step.submission() < part));
@@ -204,8 +204,8 @@ impl<W: Write> Writer<W> {
                 }
             }
             // Without timestamps, a submission lasts from submit to completion.
-            let begin = spans.first().map_or(flight.left, |(begin, ..)| *begin);
-            let end = spans.iter().map(|(_, end, ..)| *end).max().unwrap_or(flight.landed);
+            let begin = spans.first().map_or(submission.left, |(begin, ..)| *begin);
+            let end = spans.iter().map(|(_, end, ..)| *end).max().unwrap_or(submission.completed);
             let earliest = self.ended[track as usize];
             let begin = at_of(shift, begin).max(earliest);
             let end = at_of(shift, end).max(begin);

@@ -140,7 +140,7 @@ impl Watchers {
 
 impl Watcher {
     /// Sends a completed batch. Its profile is computed later.
-    pub(crate) fn tell(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
+    pub(crate) fn notify(&self, profile: Arc<dyn Fn() -> Profile + Send + Sync>) {
         self.send(Message::Batch(profile));
     }
 

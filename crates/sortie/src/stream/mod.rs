@@ -1,10 +1,11 @@
 //! Data larger than memory, window by window.
 //!
-//! A [`Stream`] takes elements from a [`Source`], runs every window of them through a kernel, a recording or a replay, and gives what comes out to a [`Sink`], or to
-//! whoever asks [`Windows`] for it. It has no thread of its own: the caller's brings the next window and takes away the last one while the device computes those between.
+//! A [`Stream`] takes elements from a [`Source`], runs every window of them through a kernel, a recording or a replay,
+//! and writes the results to a [`Sink`] or yields them as [`Windows`]. It has no thread: the calling thread uploads the
+//! next window and reads back the last one while the device computes those between.
 //!
-//! Invariants: windows come out in the order they went in; no more than [`Stream::in_flight`] of them are under way, however long the data is; after an error
-//! nothing is.
+//! Invariants: windows come out in order; at most [`Stream::in_flight`] windows are in flight, however long the data
+//! is; after an error none is.
 
 mod progress;
 mod sink;

@@ -37,7 +37,7 @@ pub(crate) struct SubmitQueue<I, L, X> {
 #[derive(Debug)]
 struct State<I, L, X> {
     queued: VecDeque<I>,
-    flying: VecDeque<InFlight<L, X>>,
+    in_flight: VecDeque<InFlight<L, X>>,
     /// Whether a thread has the turn.
     turn: bool,
     /// Whether a reservation exists: its items must stay together.
@@ -62,7 +62,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn new(in_flight: usize) -> Self {
         let state = State {
             queued: VecDeque::new(),
-            flying: VecDeque::new(),
+            in_flight: VecDeque::new(),
             turn: false,
             reserved: false,
             deferred: VecDeque::new(),
@@ -104,7 +104,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     pub(crate) fn take_turn(&self, counts_in_flight: bool) -> Option<Turn<'_, I, L, X>> {
         let mut state = self.state.lock();
         let ahead = !state.queued.is_empty() || state.turn || state.reserved;
-        let full = counts_in_flight && state.flying.len() >= self.in_flight;
+        let full = counts_in_flight && state.in_flight.len() >= self.in_flight;
         let free = !ahead && !full;
         state.turn |= free;
         drop(state);
@@ -152,7 +152,7 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         let mut state = self.state.lock();
         state.started += 1;
         let serial = state.started;
-        state.flying.push_back(InFlight { submission, index, serial, attended });
+        state.in_flight.push_back(InFlight { submission, index, serial, attended });
         drop(state);
         if !attended {
             self.left.notify_one();
@@ -184,9 +184,9 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
     /// point. Also returns whether none is left in flight.
     pub(crate) fn finished(&self, through: u64) -> (SmallVec<[(L, X); 2]>, bool) {
         let mut state = self.state.lock();
-        let done = state.flying.iter().take_while(|flying| flying.serial <= through).count();
-        let finished = state.flying.drain(..done).map(|flying| (flying.submission, flying.index)).collect();
-        let (more, idle) = (!state.queued.is_empty(), state.flying.is_empty());
+        let done = state.in_flight.iter().take_while(|in_flight| in_flight.serial <= through).count();
+        let finished = state.in_flight.drain(..done).map(|in_flight| (in_flight.submission, in_flight.index)).collect();
+        let (more, idle) = (!state.queued.is_empty(), state.in_flight.is_empty());
         drop(state);
         if more {
             self.submit.notify_one();
@@ -241,15 +241,15 @@ impl<I, L, X> State<I, L, X> {
 
 impl<I, L, X: Clone> State<I, L, X> {
     fn next_unwaited(&self) -> Option<(X, u64)> {
-        let flying = self.flying.iter().find(|flying| !flying.attended)?;
-        Some((flying.index.clone(), flying.serial))
+        let in_flight = self.in_flight.iter().find(|in_flight| !in_flight.attended)?;
+        Some((in_flight.index.clone(), in_flight.serial))
     }
 }
 
 impl<I: Queued, L, X> State<I, L, X> {
     /// Takes the first item and the turn, if the item may be submitted now.
     fn take(&mut self, in_flight: usize) -> Option<I> {
-        let room = self.flying.len() < in_flight;
+        let room = self.in_flight.len() < in_flight;
         let ready = self.queued.front().is_some_and(|item| room || !item.counts_in_flight());
         if !ready || self.turn {
             return None;

@@ -68,7 +68,7 @@ pub(crate) struct BatchState {
     /// Profile log and watchers, if the batch is profiled.
     pub(crate) logged: Option<ProfiledBatch>,
     /// The batch has succeeded; its completion is set next.
-    landed: AtomicBool,
+    ended: AtomicBool,
 }
 
 /// A replay, as its runs use it.
@@ -87,26 +87,26 @@ pub(crate) trait Replayed: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct ProfiledBatch {
     pub(crate) log: Arc<Log>,
-    landing: Arc<BatchReadback>,
+    readback_slot: Arc<BatchReadback>,
     /// Dropped when the batch is done: they wait for that.
     watchers: Mutex<WatcherList>,
 }
 
 impl ProfiledBatch {
-    pub(crate) fn new(log: Arc<Log>, landing: Arc<BatchReadback>, watchers: WatcherList) -> Self {
-        Self { log, landing, watchers: Mutex::new(watchers) }
+    pub(crate) fn new(log: Arc<Log>, readback_slot: Arc<BatchReadback>, watchers: WatcherList) -> Self {
+        Self { log, readback_slot, watchers: Mutex::new(watchers) }
     }
 
     /// Gives the profile to the watchers. The batch must be done.
-    fn tell(&self) {
+    fn notify(&self) {
         let watchers = self.disarm();
         if watchers.is_empty() {
             return;
         }
         // Copied: a queued profile must not keep the whole readback alive.
-        let (log, stamps) = (self.log.clone(), self.landing.stamps(&self.log).unwrap_or_default());
+        let (log, stamps) = (self.log.clone(), self.readback_slot.stamps(&self.log).unwrap_or_default());
         let profile: Arc<dyn Fn() -> Profile + Send + Sync> = Arc::new(move || log.profile(&stamps));
-        watchers.iter().for_each(|watcher| watcher.tell(profile.clone()));
+        watchers.iter().for_each(|watcher| watcher.notify(profile.clone()));
     }
 
     /// Removes the watchers, so that none gets a profile.
@@ -119,7 +119,7 @@ impl Drop for BatchState {
     /// Ensures that every batch completes. `complete` and `fail` normally do so; this covers a submission that was
     /// dropped without either.
     fn drop(&mut self) {
-        if !*self.landed.get_mut() {
+        if !*self.ended.get_mut() {
             self.completion.finish(Err(Error::internal("the batch was dropped without a result; please report it")));
         }
     }
@@ -137,7 +137,7 @@ impl BatchState {
             readback: OnceLock::new(),
             keeps: None,
             logged: None,
-            landed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -155,13 +155,13 @@ impl BatchState {
     }
 
     /// Sets its readback. Once, before the last submission is submitted.
-    pub(crate) fn returns(&self, pending: Arc<dyn PendingReadback>, landing: Arc<BatchReadback>) {
-        drop(self.readback.set((pending, landing)));
+    pub(crate) fn set_readback(&self, pending: Arc<dyn PendingReadback>, readback_slot: Arc<BatchReadback>) {
+        drop(self.readback.set((pending, readback_slot)));
     }
 
     /// The batch was not submitted and will not be. Its completion is set elsewhere, so dropping this must not set it.
     pub(crate) fn disarm(self) {
-        self.landed.store(true, Ordering::Relaxed);
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// The blocks it uses, by slot.
@@ -236,14 +236,14 @@ impl Submission {
             before();
             return Wakers::default();
         }
-        if let Some((pending, landing)) = self.batch.readback.get() {
-            landing.set(pending.clone().ready());
+        if let Some((pending, readback_slot)) = self.batch.readback.get() {
+            readback_slot.set(pending.clone().ready());
         }
         if let Some(logged) = &self.batch.logged {
-            logged.tell();
+            logged.notify();
         }
         let completion = self.batch.completion.clone();
-        self.batch.landed.store(true, Ordering::Relaxed);
+        self.batch.ended.store(true, Ordering::Relaxed);
         // Pins are dropped first: a caller that sees the completion finds its buffers back in the pool.
         drop(self);
         before();
@@ -292,7 +292,7 @@ impl Submission {
     /// Logs that it was seen to be done at `now`.
     pub(crate) fn log_finished(&self, now: Instant) {
         if let Some(logged) = &self.batch.logged {
-            logged.log.landed(self.part, now);
+            logged.log.completed(self.part, now);
         }
     }
 

@@ -339,7 +339,7 @@ impl<Q: DeviceQueue> Submitter<Q> {
         let Some(submitted) = finished.first().and_then(|(submission, _)| submission.submitted_at) else { return };
         let estimates: SmallVec<[Option<&Arc<WorkEstimate>>; 2]> =
             finished.iter().map(|(submission, _)| submission.estimate.as_ref()).collect();
-        let time = self.costs.landed(&FinishedSubmissions {
+        let time = self.costs.record_finished(&FinishedSubmissions {
             serials: [serial + 1 - finished.len() as u64, serial],
             submitted,
             seen: self.clock.at(seen.at),

@@ -1,7 +1,7 @@
 //! Tensor operations: lazy, checked while they are recorded, fused when they are planned.
 //!
-//! A [`Tensor`] is a name for what an operation of a batch will make. Which operations share a kernel, and whether a tensor is ever in memory,
-//! is decided when the batch is planned (`sortie-plan`, module `fuse`).
+//! A [`Tensor`] names the result of an operation of a batch. Planning decides which operations share a kernel, and
+//! whether a tensor is ever in memory (`sortie-plan`, module `fuse`).
 
 mod arrange;
 mod map;

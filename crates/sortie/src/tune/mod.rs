@@ -1,8 +1,10 @@
-//! Measuring a device: [`Device::tune`](crate::Device::tune) for how it multiplies large matrices, [`TuneReport::measure`] for how it is best given its work.
+//! Measuring a device: [`Device::tune`](crate::Device::tune) for products of large matrices, [`TuneReport::measure`] for
+//! the submit policy.
 //!
-//! What they find is advice. It is kept in the tuning file, which the layer `tuning` reads and writes.
+//! The results are advice. They are kept in the tuning file, which the module `tuning` reads and writes.
 //!
-//! Invariant: nothing is measured and nothing is written but by [`Device::tune`](crate::Device::tune), [`TuneReport::measure`] and what they return.
+//! Invariant: only [`Device::tune`](crate::Device::tune), [`TuneReport::measure`] and the reports they return measure
+//! anything or write the file.
 
 mod matmul;
 mod report;

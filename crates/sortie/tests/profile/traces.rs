@@ -182,18 +182,18 @@ fn a_trace_of_a_run_has_all_batches_the_queue_and_the_flights() -> sortie::Resul
         std::fs::remove_file(&path).expect("it is there");
         let requests = (callers * calls) as usize;
         assert_eq!(trace.count("queue", "Rows waits"), requests, "{name}");
-        let flights = trace.count("flight", "flight of Rows");
-        assert_eq!(flights as u64, metrics.batches, "{name}");
-        assert_eq!(trace.count("host", "plan"), flights + batches, "{name}");
-        assert_eq!(trace.of("device").len(), flights + batches, "{name}");
-        assert_eq!(trace.count("batch", "record"), flights + batches, "{name}");
+        let batches = trace.count("batch", "batch of Rows");
+        assert_eq!(batches as u64, metrics.batches, "{name}");
+        assert_eq!(trace.count("host", "plan"), batches + batches, "{name}");
+        assert_eq!(trace.of("device").len(), batches + batches, "{name}");
+        assert_eq!(trace.count("batch", "record"), batches + batches, "{name}");
         assert!(
             trace.threads.contains("sortie-batcher")
                 && trace.threads.iter().any(|thread| device.info().to_string() == *thread),
             "{name}: {:?}",
             trace.threads
         );
-        assert!(trace.count("step", "main") >= flights, "{name}");
+        assert!(trace.count("step", "main") >= batches, "{name}");
     }
     Ok(())
 }

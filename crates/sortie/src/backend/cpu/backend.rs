@@ -23,7 +23,7 @@ use crate::{
     error::{Error, Result},
     finish::PendingReadback,
     kernel::KernelCache,
-    launch::{self, Executor, Last, Launch, Leave, RunSource},
+    launch::{self, Executor, Last, Launch, RunSource, SubmitPart},
     memory::{Block, Pool},
     metrics::{AtomicCounter, Counters},
     plan::{CachedPlan, Cuts, FrozenPlan, Resources},
@@ -76,7 +76,7 @@ impl CpuBackend {
         batch: CpuBatch,
         cuts: &[Cut],
         blocks: &[Option<Arc<Block>>],
-        leave: Leave<'_, CpuQueue>,
+        submit_part: SubmitPart<'_, CpuQueue>,
     ) -> Last<CpuQueue> {
         self.counters.bytes_written.add(batch.bytes_written());
         let returning = batch.returns().cloned().map(|readback| readback as Arc<dyn PendingReadback>);
@@ -86,7 +86,7 @@ impl CpuBackend {
             CpuSubmission { batch: batch.clone(), cut: *cut, part }
         };
         let (last, before) = cuts.split_last()?;
-        before.iter().enumerate().for_each(|(number, cut)| leave(work(number, cut), blocks));
+        before.iter().enumerate().for_each(|(number, cut)| submit_part(work(number, cut), blocks));
         Some((work(before.len(), last), returning))
     }
 }
@@ -100,7 +100,7 @@ impl Executor for CpuBackend {
 
     /// Takes the contents of a batch's resources, but leaves their blocks: those of the slots, then the scratch memory
     /// of the plan.
-    fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
+    fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, CpuQueue>) -> Result<Last<CpuQueue>> {
         let (planned, cuts, log) = (launch.planned, &launch.cuts.list, launch.log().cloned());
         if let Some(log) = &log {
             log.timed_by(TimestampTier::Exact);
@@ -111,7 +111,7 @@ impl Executor for CpuBackend {
                 let returns = (resources.read_bytes > 0).then(Arc::<CpuReadback>::default);
                 let batch =
                     CpuBatch::new(planned, CpuSource::take(resources), &self.threads, returns, &self.counters, log);
-                Ok(self.work(batch, cuts, &resources.blocks, leave))
+                Ok(self.work(batch, cuts, &resources.blocks, submit_part))
             }
             RunSource::Replay(frozen, run_args) => {
                 let run_args = std::mem::take(run_args);
@@ -119,7 +119,7 @@ impl Executor for CpuBackend {
                     (!run_args.reads.is_empty()).then(|| Arc::new(CpuReadback::new(run_args.shared_readback)));
                 let source = CpuSource::Replay((*frozen).clone(), run_args);
                 let batch = CpuBatch::new(&frozen.planned, source, &self.threads, returns, &self.counters, log);
-                Ok(self.work(batch, cuts, &frozen.resources.blocks, leave))
+                Ok(self.work(batch, cuts, &frozen.resources.blocks, submit_part))
             }
         }
     }

@@ -287,6 +287,6 @@ impl StepCounts {
 
 impl fmt::Debug for CpuSubmission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Work").field("cut", &self.cut).finish_non_exhaustive()
+        f.debug_struct("CpuSubmission").field("cut", &self.cut).finish_non_exhaustive()
     }
 }

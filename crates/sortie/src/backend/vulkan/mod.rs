@@ -1,16 +1,19 @@
-//! Native replay: a recording written once into a Vulkan secondary command buffer, and executed by one command in every run.
+//! Native replay: a recording is written once into a Vulkan secondary command buffer, which each run executes by one
+//! command.
 //!
-//! wgpu does not know what the secondary does, so these facts make it right:
-//! - the secondary begins and ends with a barrier over all memory, so that what wgpu encodes before and after it, in encoders of their own, is in
-//!   order with it whatever state wgpu believes buffers to be in;
-//! - inside, there is a barrier between any two waves of the plan; ops of one wave do not conflict;
-//! - every buffer it touches was initialised through wgpu when the recording was frozen, so that wgpu never zeroes one lazily afterwards;
-//! - whoever submits it holds its buffers, and this, until the submission is done;
-//! - kernels are compiled from the module that wgpu was given, with the options that wgpu gives naga (see [`target`]): out-of-bounds accesses do what
-//!   they do through wgpu;
-//! - imported buffers, which their owner may destroy, are named to wgpu in every run (see [`super::Wgpu::replay`]): it refuses the submission then.
+//! wgpu does not know what the secondary does. These facts make it correct:
+//! - The secondary begins and ends with a barrier over all memory. So commands that wgpu encodes before and after it,
+//!   in encoders of their own, are ordered with it, whatever state wgpu assumes buffers to be in.
+//! - Inside, there is a barrier between any two waves of the plan; ops of one wave do not conflict.
+//! - Every buffer it uses was initialised through wgpu when the recording was frozen, so wgpu never zeroes one lazily
+//!   afterwards.
+//! - A submission keeps the replay and its buffers alive until it has completed.
+//! - Kernels are compiled from the module that wgpu was given, with the options that wgpu gives naga (see
+//!   `spirv_target.rs`): out-of-bounds accesses behave as through wgpu.
+//! - Imported buffers, which their owner may destroy, are named to wgpu in every run (`wgpu/replay.rs`), so that wgpu
+//!   refuses the submission of a destroyed one.
 //!
-//! Objects are freed when the last holder lets go, which is after the last use.
+//! Objects are freed when their last holder drops them, after their last use.
 //!
 //! A run that is not cut is one submission of three command buffers: copies of the inputs, the secondary, copies of the
 //! outputs. Its cost does not depend on the length of the recording. A run without inputs and outputs is submitted
@@ -165,7 +168,7 @@ impl Drop for VulkanReplay {
 
 impl std::fmt::Debug for VulkanReplay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Secondary").field("counts", &self.counts).finish_non_exhaustive()
+        f.debug_struct("VulkanReplay").field("counts", &self.counts).finish_non_exhaustive()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     finish::{Completion, PendingReadback},
     info::{DeviceKind, Limits},
     kernel::{Kernel, KernelCache},
-    launch::{self, Executor, Last, Launch, Leave, RunSource},
+    launch::{self, Executor, Last, Launch, RunSource, SubmitPart},
     lost::Lost,
     memory::{Block, Pool, Usage},
     metrics::{AtomicCounter, Counters},
@@ -129,13 +129,13 @@ impl WgpuBackend {
         cuts: &Cuts,
         resources: &mut Resources,
         log: Option<&Arc<Log>>,
-        leave: Leave<'_, WgpuQueue>,
+        submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         let mut bound_groups = planned.state.take::<BoundGroups>();
         let encoded = self.place(planned, resources, &bound_groups).and_then(|()| {
             self.compile(planned, resources)?;
             let placed = PlacedPlan { planned, cuts: &cuts.list, resources, blocks: &resources.blocks, run: None };
-            self.commands(&placed, &mut bound_groups, log, leave)
+            self.commands(&placed, &mut bound_groups, log, submit_part)
         });
         planned.state.put(bound_groups);
         encoded
@@ -146,18 +146,18 @@ impl WgpuBackend {
         frozen: &FrozenPlan,
         cuts: &Cuts,
         run_args: &RunArgs,
-        leave: Leave<'_, WgpuQueue>,
+        submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         if let Some(native) = frozen.native_replay() {
             if let Some(log) = &run_args.log {
                 log.add_caveat("encoding what the device has a recording of, which cannot be timed op by op");
             } else if !run_args.encoded {
-                return self.native(frozen, run_args, native, leave);
+                return self.native(frozen, run_args, native, submit_part);
             }
         }
         let mut bound_groups = frozen.state.take::<BoundGroups>();
         let placed = PlacedPlan { cuts: &cuts.list, ..frozen.placed(Some(run_args)) };
-        let encoded = self.commands(&placed, &mut bound_groups, run_args.log.as_ref(), leave);
+        let encoded = self.commands(&placed, &mut bound_groups, run_args.log.as_ref(), submit_part);
         frozen.state.put(bound_groups);
         encoded
     }
@@ -168,7 +168,7 @@ impl WgpuBackend {
         placed: &PlacedPlan<'_>,
         bound_groups: &mut BoundGroups,
         log: Option<&Arc<Log>>,
-        leave: Leave<'_, WgpuQueue>,
+        submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         let mut kernels: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.resources.kernels.len());
         for kernel in &placed.resources.kernels {
@@ -222,7 +222,7 @@ impl WgpuBackend {
             scopes.pop(|| "a batch".into(), 0)?;
             match last {
                 true => last_submission = Some((commands, returning)),
-                false => leave(commands, placed.blocks),
+                false => submit_part(commands, placed.blocks),
             }
             Ok(())
         });
@@ -358,11 +358,11 @@ impl Executor for WgpuBackend {
         &self.submitter
     }
 
-    fn execute(&self, launch: &mut Launch<'_>, leave: Leave<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
+    fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
         let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
         match &mut launch.source {
-            RunSource::Batch(resources) => self.encode(planned, cuts, resources, log.as_ref(), leave),
-            RunSource::Replay(frozen, run_args) => self.replay(frozen, cuts, run_args, leave),
+            RunSource::Batch(resources) => self.encode(planned, cuts, resources, log.as_ref(), submit_part),
+            RunSource::Replay(frozen, run_args) => self.replay(frozen, cuts, run_args, submit_part),
         }
     }
 

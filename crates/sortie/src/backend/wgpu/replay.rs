@@ -11,7 +11,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     finish::PendingReadback,
-    launch::{Last, Leave},
+    launch::{Last, SubmitPart},
     memory::Block,
     metrics::AtomicCounter,
     plan::{FrozenPlan, RunArgs},
@@ -73,10 +73,10 @@ impl WgpuBackend {
         frozen: &FrozenPlan,
         run_args: &RunArgs,
         native: &Arc<dyn NativeReplay>,
-        leave: Leave<'_, WgpuQueue>,
+        submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
         if run_args.data.is_empty() && run_args.reads.is_empty() && native.is_direct() {
-            return Ok(self.direct(frozen, native, leave));
+            return Ok(self.direct(frozen, native, submit_part));
         }
         let placed = frozen.placed(Some(run_args));
         self.check_imported(frozen)?;
@@ -114,7 +114,7 @@ impl WgpuBackend {
         for part in 0..frozen.cuts().len() {
             if part > 0 {
                 let before = WgpuCommands::Native(std::mem::take(&mut commands));
-                leave(before, &frozen.resources.blocks);
+                submit_part(before, &frozen.resources.blocks);
             }
             let mut middle = encoder();
             native.execute(part, &mut middle)?;
@@ -142,7 +142,7 @@ impl WgpuBackend {
         &self,
         frozen: &FrozenPlan,
         native: &Arc<dyn NativeReplay>,
-        leave: Leave<'_, WgpuQueue>,
+        submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Last<WgpuQueue> {
         let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
@@ -151,7 +151,7 @@ impl WgpuBackend {
         let commands = |part| WgpuCommands::Direct(native.clone(), part);
         let last = frozen.cuts().len().checked_sub(1)?;
         for part in 0..last {
-            leave(commands(part), &frozen.resources.blocks);
+            submit_part(commands(part), &frozen.resources.blocks);
         }
         Some((commands(last), None))
     }

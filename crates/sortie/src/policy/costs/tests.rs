@@ -5,8 +5,12 @@ use crate::clock::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-fn estimate(chores: &[(u64, f64)]) -> Arc<WorkEstimate> {
-    Arc::new(WorkEstimate::new(chores.iter().map(|(kind, units)| CostKey { kind: *kind, units: *units, pipeline: 0 })))
+fn estimate(cost_keys: &[(u64, f64)]) -> Arc<WorkEstimate> {
+    Arc::new(WorkEstimate::new(cost_keys.iter().map(|(kind, units)| CostKey {
+        kind: *kind,
+        units: *units,
+        pipeline: 0,
+    })))
 }
 
 /// One unit of work of a kind, with a pipeline that the driver compiles.
@@ -28,7 +32,7 @@ impl Clock {
 
     /// Completes the next submission. Times in ms: when it was submitted, and when its completion was seen. Others are
     /// in flight unless it is the last.
-    fn landed(&mut self, estimate: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
+    fn record_finished(&mut self, estimate: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
         self.serial += 1;
         self.landed_as([self.serial; 2], estimate, [submitted, seen], on_time, idle);
     }
@@ -57,7 +61,7 @@ impl Clock {
             profiled: false,
             idle,
         };
-        self.costs.landed(&landed);
+        self.costs.record_finished(&landed);
     }
 
     fn estimate(&self, estimate: &Arc<WorkEstimate>) -> u64 {
@@ -69,7 +73,7 @@ impl Clock {
 fn an_effort_has_each_kind_and_each_pipeline_once() {
     let cost_key = |(kind, units, pipeline): (u64, f64, u64)| CostKey { kind, units, pipeline };
     let estimate = WorkEstimate::new([(1, 1.0, 2), (2, 1.0, 3), (1, 2.0, 2), (1, 3.0, 0), (3, 0.0, 2)].map(cost_key));
-    let kinds: Vec<_> = estimate.chores.iter().map(|cost_key| (cost_key.kind, cost_key.units)).collect();
+    let kinds: Vec<_> = estimate.cost_keys.iter().map(|cost_key| (cost_key.kind, cost_key.units)).collect();
     assert_eq!((&kinds[..], &estimate.pipelines[..]), (&[(1, 6.0), (2, 1.0), (3, 0.0)][..], &[2, 3][..]));
 }
 
@@ -159,68 +163,68 @@ fn where_nothing_takes_time_nothing_is_learned() {
 #[test]
 fn time_before_the_completion_of_the_one_before_is_not_counted() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1000.0)]));
-    clock.landed(&estimate(&[(2, 1.0)]), [0, 90], true, false);
-    clock.landed(&work, [0, 140], true, true);
+    clock.record_finished(&estimate(&[(2, 1.0)]), [0, 90], true, false);
+    clock.record_finished(&work, [0, 140], true, true);
     assert_eq!(clock.estimate(&work), 30_000_000, "less what its end may have been seen late by");
 }
 
 #[test]
 fn the_first_run_of_a_pipeline_teaches_nothing_that_compilation_explains() {
     let (mut clock, work) = (Clock::new(), compiled(1, 7));
-    clock.landed(&work, [0, 400], true, true);
+    clock.record_finished(&work, [0, 400], true, true);
     assert_eq!(clock.estimate(&work), 1, "the guess");
-    clock.landed(&work, [1000, 1030], true, true);
+    clock.record_finished(&work, [1000, 1030], true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);
     // The same kernel as another pipeline, like that of a divided dispatch: no known estimate rises.
-    clock.landed(&compiled(1, 8), [2000, 2300], true, true);
+    clock.record_finished(&compiled(1, 8), [2000, 2300], true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);
 }
 
 #[test]
 fn what_compilation_does_not_explain_is_learned_until_it_is_measured() {
     let (mut clock, work) = (Clock::new(), compiled(1, 7));
-    clock.landed(&work, [0, 1800], true, true);
+    clock.record_finished(&work, [0, 1800], true, true);
     assert_eq!(clock.estimate(&work), 1_300_000_000);
-    clock.landed(&work, [2000, 3720], true, true);
+    clock.record_finished(&work, [2000, 3720], true, true);
     assert_eq!(clock.estimate(&work), 1_700_000_000);
 }
 
 #[test]
 fn a_first_run_that_turns_out_short_is_replaced_wholly_too() {
     let (mut clock, work) = (Clock::new(), compiled(1, 7));
-    clock.landed(&work, [0, 1800], true, true);
-    clock.landed(&work, [2000, 2010], true, true);
+    clock.record_finished(&work, [0, 1800], true, true);
+    clock.record_finished(&work, [2000, 2010], true, true);
     assert_eq!(clock.estimate(&work), 10_000_000);
 }
 
 #[test]
 fn later_parts_of_a_first_run_are_measured() {
     let (mut clock, work) = (Clock::new(), compiled(1, 7));
-    clock.landed(&work, [0, 400], true, false);
-    clock.landed(&work, [1, 450], true, false);
+    clock.record_finished(&work, [0, 400], true, false);
+    clock.record_finished(&work, [1, 450], true, false);
     assert_eq!(clock.estimate(&work), 30_000_000);
 }
 
 #[test]
 fn an_interval_whose_start_was_seen_late_lowers_nothing() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
-    clock.landed(&work, [0, 100], true, true);
+    clock.record_finished(&work, [0, 100], true, true);
     // The second was done long before it was seen, and most of the third was done too.
-    clock.landed(&work, [200, 500], false, true);
+    clock.record_finished(&work, [200, 500], false, true);
     let before = clock.estimate(&work);
-    clock.landed(&work, [210, 501], true, true);
+    clock.record_finished(&work, [210, 501], true, true);
     assert_eq!(clock.estimate(&work), before);
-    clock.landed(&work, [600, 650], true, true);
+    clock.record_finished(&work, [600, 650], true, true);
     assert!(clock.estimate(&work) < before);
 }
 
 #[test]
 fn an_interval_whose_end_was_seen_late_raises_little() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
-    clock.landed(&work, [0, 30], true, true);
-    clock.landed(&work, [100, 1000], false, true);
+    clock.record_finished(&work, [0, 30], true, true);
+    clock.record_finished(&work, [100, 1000], false, true);
     assert_eq!(clock.estimate(&work), 20_000_000);
-    clock.landed(&work, [2000, 2010], false, true);
+    clock.record_finished(&work, [2000, 2010], false, true);
     assert_eq!(clock.estimate(&work), 15_000_000, "it lowers as any other");
 }
 
@@ -228,10 +232,10 @@ fn an_interval_whose_end_was_seen_late_raises_little() {
 fn what_was_only_ever_seen_late_is_learned_step_by_step_and_then_measured() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1e6)]));
     for (run, expected) in (0..).zip([2_000_000, 4_000_000, 8_000_000]) {
-        clock.landed(&work, [1000 * run, 1000 * run + 300], false, true);
+        clock.record_finished(&work, [1000 * run, 1000 * run + 300], false, true);
         assert_eq!(clock.estimate(&work), expected);
     }
-    clock.landed(&work, [9000, 9300], true, true);
+    clock.record_finished(&work, [9000, 9300], true, true);
     assert_eq!(clock.estimate(&work), 280_000_000);
 }
 
@@ -242,7 +246,7 @@ fn short_submissions_that_follow_one_another_are_measured_together() {
     // One per millisecond. A waiting thread sees each third one two milliseconds late, and the next ones at once.
     for run in 0..120_u32 {
         let at = 100 + run;
-        clock.landed(&work, [at - 1, at / 3 * 3 + 2], true, run == 119);
+        clock.record_finished(&work, [at - 1, at / 3 * 3 + 2], true, run == 119);
         let estimate = clock.estimate(&work);
         assert!((900_000..=1_150_000).contains(&estimate), "{estimate} after {run}");
     }
@@ -255,7 +259,7 @@ fn completions_that_were_all_found_late_do_not_bring_an_estimate_down() {
     // Ten milliseconds each, seen a hundred at a time.
     for run in 0..1000_u32 {
         let at = 100 + 10 * (run + 1);
-        clock.landed(&work, [at - 15, at.next_multiple_of(1000)], run % 100 == 0, false);
+        clock.record_finished(&work, [at - 15, at.next_multiple_of(1000)], run % 100 == 0, false);
     }
     let estimate = clock.estimate(&work);
     assert!((8_000_000..=13_000_000).contains(&estimate), "{estimate}");
@@ -276,7 +280,7 @@ fn completions_that_are_told_out_of_order_teach_nothing() {
 fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1.0)]));
     clock.costs.record_alone(&work, 10 * MS, false);
-    clock.landed(&work, [100, 105], true, false);
+    clock.record_finished(&work, [100, 105], true, false);
     let landed = FinishedSubmissions {
         serials: [2, 2],
         submitted: Moment::new(clock.zero + 101 * MS, None),
@@ -287,7 +291,7 @@ fn a_submission_of_which_nothing_is_known_ends_what_is_measured() {
         profiled: false,
         idle: true,
     };
-    assert_eq!(clock.costs.landed(&landed), Some(795 * MS));
+    assert_eq!(clock.costs.record_finished(&landed), Some(795 * MS));
     assert_eq!(clock.estimate(&work), 7_500_000);
 }
 
@@ -303,6 +307,6 @@ fn what_a_software_driver_did_not_compute_is_not_counted() {
 #[test]
 fn a_first_measurement_that_a_late_thread_explains_is_not_taken_for_the_work() {
     let (mut clock, work) = (Clock::new(), estimate(&[(1, 1000.0)]));
-    clock.landed(&work, [0, 19], true, true);
+    clock.record_finished(&work, [0, 19], true, true);
     assert!(clock.estimate(&work) < 1_000_000, "{}", clock.estimate(&work));
 }
