@@ -44,7 +44,6 @@ struct Liveness<'a> {
     place: u32,
 }
 
-#[expect(clippy::too_many_arguments, reason = "all that is known about registers")]
 pub(super) fn allocate(
     bodies: &mut [&mut Body],
     origins: &[Origin],

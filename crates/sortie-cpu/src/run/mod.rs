@@ -119,7 +119,7 @@ pub(crate) fn run(code: &Compiled, run: DispatchArgs<'_, '_>, threads: &Threads,
         match (bound, own) {
             (BoundMemory::Read(words), _) => parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Read(words))),
             (BoundMemory::Shared(words), _) => {
-                parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)))
+                parts.iter_mut().for_each(|(_, part)| part.push(ThreadPart::Shared(words)));
             }
             (BoundMemory::Write(words), ElementOwnership::Elements { stride, half }) => {
                 let total = u32::try_from(words.len()).unwrap_or(u32::MAX);
