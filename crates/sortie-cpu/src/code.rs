@@ -218,7 +218,7 @@ pub(crate) struct Address {
     pub(crate) half: bool,
     /// Constant part, in units.
     pub(crate) offset: u32,
-    /// All dynamic indices until [`crate::lower::finish`] folds all but one of them into `base`.
+    /// All dynamic indices until lowering folds all but one of them into `base`.
     pub(crate) terms: SmallVec<[Term; 2]>,
     /// The sum of the folded indices; all ones if one of them is out of bounds.
     pub(crate) base: Option<Reg>,
