@@ -32,7 +32,13 @@ impl Clock {
 
     /// Completes the next submission. Times in ms: when it was submitted, and when its completion was seen. Others are
     /// in flight unless it is the last.
-    fn record_finished(&mut self, estimate: &Arc<WorkEstimate>, [submitted, seen]: [u32; 2], on_time: bool, idle: bool) {
+    fn record_finished(
+        &mut self,
+        estimate: &Arc<WorkEstimate>,
+        [submitted, seen]: [u32; 2],
+        on_time: bool,
+        idle: bool,
+    ) {
         self.serial += 1;
         self.landed_as([self.serial; 2], estimate, [submitted, seen], on_time, idle);
     }
