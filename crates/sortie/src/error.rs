@@ -272,7 +272,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = if self.mistakes().len() > 1 { MISTAKE_SHOWN } else { text::MOST_BYTES };
+        let most = if self.mistakes().len() > 1 { MISTAKE_SHOWN } else { text::MAX_TEXT_BYTES };
         for (index, mistake) in self.mistakes().iter().take(MISTAKES_SHOWN).enumerate() {
             if index > 0 {
                 f.write_str("\n")?;

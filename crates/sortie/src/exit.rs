@@ -186,9 +186,9 @@ fn remember(member: Member) {
 /// Makes the exit wait before anything that was loaded or created until now is torn down. The number of registrations
 /// is bounded: drivers register when they are loaded and first used, not each time that a device is opened.
 pub(crate) fn run_at_exit() {
-    const MOST: usize = 1000;
+    const MAX_REGISTRATIONS: usize = 1000;
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    if COUNT.fetch_add(1, Ordering::Relaxed) < MOST && !at_exit() {
+    if COUNT.fetch_add(1, Ordering::Relaxed) < MAX_REGISTRATIONS && !at_exit() {
         tracing::warn!(
             "the C runtime takes no more exit functions: exiting with work in flight may crash in the driver"
         );
@@ -205,7 +205,7 @@ static LOADING: AtomicUsize = AtomicUsize::new(0);
 impl Loading {
     pub(crate) fn begin() -> Self {
         LOADING.fetch_add(1, Ordering::SeqCst);
-        keep_run_at_exit();
+        keep_registering();
         Self(())
     }
 }
@@ -216,17 +216,20 @@ impl Drop for Loading {
     }
 }
 
-fn keep_run_at_exit() {
+fn keep_registering() {
     /// Two seconds, and 640 KB of the C runtime's memory.
-    const MOST: usize = 20_000;
+    const MAX_REGISTRATIONS: usize = 20_000;
     const INTERVAL: Duration = Duration::from_micros(100);
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     static RUNNING: AtomicBool = AtomicBool::new(false);
-    if COUNT.load(Ordering::Relaxed) >= MOST || RUNNING.swap(true, Ordering::SeqCst) {
+    if COUNT.load(Ordering::Relaxed) >= MAX_REGISTRATIONS || RUNNING.swap(true, Ordering::SeqCst) {
         return;
     }
     let run = || {
-        while LOADING.load(Ordering::SeqCst) > 0 && COUNT.fetch_add(1, Ordering::Relaxed) < MOST && at_exit() {
+        while LOADING.load(Ordering::SeqCst) > 0
+            && COUNT.fetch_add(1, Ordering::Relaxed) < MAX_REGISTRATIONS
+            && at_exit()
+        {
             thread::sleep(INTERVAL);
         }
         RUNNING.store(false, Ordering::SeqCst);

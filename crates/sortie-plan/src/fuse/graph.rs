@@ -11,9 +11,9 @@ use super::{
 use crate::{Caps, ElementType, Recording, Shape, SlotId, TensorKind, TensorOp, TensorRef};
 
 /// Maximum operations in one kernel, so that it compiles quickly.
-const MOST_STEPS: usize = 48;
+const MAX_STEPS: usize = 48;
 /// Maximum scalars of one kernel: immediates are 32 words, some of which are sizes.
-const MOST_SCALARS: usize = 24;
+const MAX_SCALARS: usize = 24;
 
 /// The tensor operations of a segment. Nodes are numbered in order.
 pub(super) struct Graph<'a> {
@@ -251,7 +251,7 @@ impl<'a> Graph<'a> {
             writes += usize::from(self.uses.plain[slot] > 0 || !self.uses.readers[slot].iter().all(inside));
         }
         let ports = reads.len() + writes.max(1) + sides;
-        nodes.len() <= MOST_STEPS && scalars <= MOST_SCALARS && ports <= self.caps.storage_buffers as usize
+        nodes.len() <= MAX_STEPS && scalars <= MAX_SCALARS && ports <= self.caps.storage_buffers as usize
     }
 
     /// Whether one group depends, directly or not, on another.
@@ -411,4 +411,4 @@ impl TensorRef {
     }
 }
 
-const _: () = assert!(MOST_SCALARS + 8 <= 32, "scalars and sizes fit into the immediates that every device has");
+const _: () = assert!(MAX_SCALARS + 8 <= 32, "scalars and sizes fit into the immediates that every device has");

@@ -28,7 +28,7 @@ const ALONE: u32 = 128;
 
 /// Elements that one workgroup may reduce: lavapipe silently ends an invocation's loops after 65,535 iterations in
 /// total.
-pub const MOST_FOLDED: u32 = GROUP * 16_000;
+pub const MAX_FOLDED: u32 = GROUP * 16_000;
 
 impl Program {
     /// The kernel that computes it on a device with these caps.

@@ -33,7 +33,7 @@ mod wgsl;
 
 use self::graph::Graph;
 pub use self::{
-    kernel::{KernelSource, MOST_FOLDED},
+    kernel::{KernelSource, MAX_FOLDED},
     program::{Body, Expr, Head, Indexing, Product, Program, ProgramBuffer, Reduce},
 };
 use crate::{Access, Caps, Mode, Op, OpKind, Recording, SlotId, Span, TensorIndex, TensorOp, TensorRef};

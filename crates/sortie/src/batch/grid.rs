@@ -137,15 +137,15 @@ mod sealed {
 }
 
 /// Ids are 32 bits wide, which limits a grid in each dimension.
-const MOST_ITEMS: u64 = 1 << 32;
+const MAX_ITEMS: u64 = 1 << 32;
 
 /// The groups of a direct grid, checked against the range of ids.
 #[inline]
 pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     let groups: [u64; 3] = match size {
         Size::Items(items) => {
-            if let Some(items) = items.iter().find(|items| **items > MOST_ITEMS) {
-                return Err(Error::too_large("items in one dimension of a grid", *items, MOST_ITEMS));
+            if let Some(items) = items.iter().find(|items| **items > MAX_ITEMS) {
+                return Err(Error::too_large("items in one dimension of a grid", *items, MAX_ITEMS));
             }
             std::array::from_fn(|axis| cover(items[axis], workgroup[axis]))
         }
@@ -160,8 +160,8 @@ pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     }
     for (axis, groups) in groups.iter().enumerate() {
         let items = groups.saturating_mul(u64::from(workgroup[axis]));
-        if items > MOST_ITEMS {
-            return Err(Error::too_large("items in one dimension of a grid", items, MOST_ITEMS));
+        if items > MAX_ITEMS {
+            return Err(Error::too_large("items in one dimension of a grid", items, MAX_ITEMS));
         }
     }
     Ok(groups)
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn what_ids_cannot_express_is_too_large_and_what_is_negative_no_grid() {
         let kind = |grid: Grid<'_>| of(&grid, [64, 1, 1]).map_err(|error| error.kind().clone());
-        let too_large = |wanted| Err(ErrorKind::TooLarge { wanted, limit: MOST_ITEMS });
+        let too_large = |wanted| Err(ErrorKind::TooLarge { wanted, limit: MAX_ITEMS });
         assert_eq!(kind(Grid::items((1_u64 << 32) + 1)), too_large((1 << 32) + 1));
         assert_eq!(kind(Grid::items(1_u64 << 32)), Ok([1 << 26, 1, 1]));
         assert_eq!(kind(Grid::groups([(1_u64 << 26) + 1, 1, 1])), too_large((1 << 32) + 64));

@@ -4,7 +4,6 @@
 
 use std::{panic::Location, sync::Arc};
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use sortie_plan::{Access, KernelIndex, Op, OpKind, Recording, SlotId, SlotInfo, SlotKind};
 
@@ -12,7 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
     kernel::Kernel,
-    memory::{Block, BufferId},
+    memory::{Block, BufferId, MAX_SPARE_BYTES, MAX_SPARE_OPS, Spares},
     plan::Resources,
     submit::Pins,
 };
@@ -31,28 +30,21 @@ pub(super) struct Recorder {
     params_bytes: u64,
 }
 
-/// A recorder that has held more than this is not reused, so that one large batch does not keep its memory allocated.
-const SPARE_OPS: usize = 1 << 16;
-const SPARE_BYTES: usize = 1 << 20;
-
-/// Bound on the recorders kept for later batches: about as many as threads may record at once. Boxed, so that taking
-/// one moves a pointer.
-const SPARES: usize = 16;
-#[expect(clippy::vec_box, reason = "a batch holds its tape boxed: moving it in and out must not copy it")]
-static SPARE: Mutex<Vec<Box<Recorder>>> = Mutex::new(Vec::new());
+/// Boxed, so that taking one moves a pointer.
+static SPARE: Spares<Box<Recorder>> = Spares::new();
 
 impl Recorder {
     pub(super) fn take() -> Box<Self> {
-        let mut recorder = SPARE.lock().pop().unwrap_or_default();
+        let mut recorder = SPARE.take();
         recorder.resources.blocks = Pins::spare();
         recorder
     }
 
     pub(super) fn give_back(mut self: Box<Self>) {
-        if self.resources.uploads.capacity() > SPARE_BYTES {
+        if self.resources.uploads.capacity() > MAX_SPARE_BYTES {
             self.resources.uploads = Vec::new();
         }
-        if self.recording.ops.capacity() > SPARE_OPS || self.resources.immediates.capacity() > SPARE_BYTES {
+        if self.recording.ops.capacity() > MAX_SPARE_OPS || self.resources.immediates.capacity() > MAX_SPARE_BYTES {
             return;
         }
         self.recording.clear();
@@ -62,10 +54,7 @@ impl Recorder {
         self.mistakes.clear();
         self.owed.clear();
         self.params_bytes = 0;
-        let mut spare = SPARE.lock();
-        if spare.len() < SPARES {
-            spare.push(self);
-        }
+        SPARE.put(self);
     }
 
     /// Appends an op whose accesses have been pushed. Returns its index in the recording.

@@ -29,7 +29,7 @@ impl SlotRange {
 }
 
 /// Offsets into a batch's data are 32 bits wide.
-const MOST_DATA: u64 = u32::MAX as u64;
+const MAX_DATA_BYTES: u64 = u32::MAX as u64;
 
 impl Batch {
     /// Copies memory to other memory of the same length. Both may be slices of one buffer, even overlapping ones.
@@ -222,8 +222,8 @@ impl OpRecorder<'_> {
         let arena = &mut self.recorder.resources.immediates;
         let start = arena.len();
         let end = (start + repeats(value) * value.len()) as u64;
-        if end > MOST_DATA {
-            return Err(Error::too_large("fill: bytes of immediates and patterns in one batch", end, MOST_DATA));
+        if end > MAX_DATA_BYTES {
+            return Err(Error::too_large("fill: bytes of immediates and patterns in one batch", end, MAX_DATA_BYTES));
         }
         (0..repeats(value)).for_each(|_| arena.extend_from_slice(value));
         Ok(Span::new(start..arena.len()))
@@ -246,7 +246,7 @@ impl OpRecorder<'_> {
 
     /// Maximum bytes that one batch writes or reads: all of them are staged in one buffer.
     fn most_staged(&self) -> u64 {
-        MOST_DATA.min(self.core.limits().buffer_bytes)
+        MAX_DATA_BYTES.min(self.core.limits().buffer_bytes)
     }
 
     fn transfer(&mut self, kind: OpKind, accesses: &[Access], at: &'static Location<'static>) {
@@ -318,6 +318,6 @@ fn repeats(value: &[u8]) -> usize {
 }
 
 fn span(start: u64, end: u64) -> Span {
-    let narrow = |at: u64| usize::try_from(at).unwrap_or_else(|_| unreachable!("checked against MOST_DATA"));
+    let narrow = |at: u64| usize::try_from(at).unwrap_or_else(|_| unreachable!("checked against MAX_DATA_BYTES"));
     Span::new(narrow(start)..narrow(end))
 }

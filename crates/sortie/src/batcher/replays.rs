@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Minimum rows of a replay.
-const FEWEST: usize = 16;
+const MIN_ROWS: usize = 16;
 
 /// Tensor operations over rows of a fixed width, as a [`DeviceJob`] that runs [`Replay`]s. Each power of two of rows is
 /// recorded, planned and given memory once; later batches only run the replay. A batch with fewer rows is padded with
@@ -77,7 +77,7 @@ impl<T: Element, U: Element> RowReplays<T, U> {
 impl<T: Element, U: Element> Replays<T, U> {
     /// The smallest replay for at least `rows` rows, and its rows. It is created on first use.
     fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&FrozenRows<T, U>, usize)> {
-        let rows = rows.next_power_of_two().max(FEWEST);
+        let rows = rows.next_power_of_two().max(MIN_ROWS);
         if !self.frozen.contains_key(&rows) {
             let mut batch = device.batch();
             let x = batch.input::<T>([rows, width]);

@@ -1,37 +1,37 @@
 //! Printable messages.
 //!
 //! A message can quote a source, a label or a file with arbitrary content. Invariant: a stored message has no control
-//! characters except line breaks and tabs, and is at most [`MOST_BYTES`] long.
+//! characters except line breaks and tabs, and is at most [`MAX_TEXT_BYTES`] long.
 
 /// Maximum length of a message. A terminal shows about as much at once; naga's messages are shorter unless they quote a
 /// very long line.
-pub(super) const MOST_BYTES: usize = 4096;
+pub(super) const MAX_TEXT_BYTES: usize = 4096;
 
 /// Maximum length of a line in a longer message. Both ends of a long line are kept: the beginning of the source and
 /// naga's label.
-const MOST_LINE: usize = 512;
+const MAX_LINE_BYTES: usize = 512;
 
 /// Bytes reserved for the text that gives the length of the omitted part.
 const MISSING: usize = 40;
 
 /// Escapes control characters, and omits the middle of long text.
 pub(crate) fn printable(text: String) -> String {
-    if text.len() <= MOST_LINE && !text.contains(is_hidden) {
+    if text.len() <= MAX_LINE_BYTES && !text.contains(is_hidden) {
         return text;
     }
     let mut shown = String::new();
     let mut rest = &*text;
-    while !rest.is_empty() && shown.len() <= MOST_BYTES {
+    while !rest.is_empty() && shown.len() <= MAX_TEXT_BYTES {
         let line;
         (line, rest) = match rest.find('\n') {
             Some(end) => rest.split_at(end + 1),
             None => (rest, ""),
         };
         // Before escaping, which expands one character to up to ten.
-        shown.extend(elided(line, MOST_LINE).chars().flat_map(escaped));
+        shown.extend(elided(line, MAX_LINE_BYTES).chars().flat_map(escaped));
     }
-    if shown.len() > MOST_BYTES {
-        let end = shown.floor_char_boundary(MOST_BYTES - MISSING);
+    if shown.len() > MAX_TEXT_BYTES {
+        let end = shown.floor_char_boundary(MAX_TEXT_BYTES - MISSING);
         let missing = shown.len() - end + rest.len();
         shown.truncate(end);
         shown.push_str(&format!("… {missing} bytes more"));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn ordinary_text_stays_as_it_is() {
-        for text in ["", "copy: 4 bytes into 8", "line\n\tline ┌─ é…", &"x".repeat(MOST_LINE)] {
+        for text in ["", "copy: 4 bytes into 8", "line\n\tline ┌─ é…", &"x".repeat(MAX_LINE_BYTES)] {
             assert_eq!(printable(text.into()), text);
         }
         let lines = "a line of a longer message\n".repeat(100);
@@ -89,12 +89,12 @@ mod tests {
     fn giant_lines_many_lines_and_escapes_are_all_within_the_limit() {
         let giant = format!("error: here\n1 │ {}\n  │ {}^ the label\n", "é".repeat(1 << 20), " ".repeat(1 << 20));
         let shown = printable(giant);
-        assert!(shown.len() < 2 * MOST_LINE + 100, "{}", shown.len());
+        assert!(shown.len() < 2 * MAX_LINE_BYTES + 100, "{}", shown.len());
         assert!(shown.starts_with("error: here\n1 │ éé") && shown.ends_with("^ the label\n"), "{shown}");
         let many = [&"line\n".repeat(1 << 20), &"\u{1b}".repeat(1 << 20), &"\u{1b}\n".repeat(1 << 20)];
         for text in many {
             let shown = printable(text.clone());
-            assert!(shown.len() <= MOST_BYTES && shown.contains(" bytes "), "{}", shown.len());
+            assert!(shown.len() <= MAX_TEXT_BYTES && shown.contains(" bytes "), "{}", shown.len());
             assert!(!shown.contains('\u{1b}'));
         }
     }

@@ -1,13 +1,14 @@
 //! The kernels of one device by their source, so that the same source is parsed and compiled once.
 //!
-//! Bound: [`MOST`] kernels; beyond it the least recently used is evicted (kernels still in use live on with their
+//! Bound: [`MAX_KERNELS`] kernels; beyond it the least recently used is evicted (kernels still in use live on with their
 //! owners).
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
+use lru::LruCache;
 use naga::Module;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
 
 use super::{
     CompiledKernel, Interface, Kernel, KernelCompiler, KernelOptions, Origin, Source,
@@ -22,7 +23,7 @@ use crate::{
 };
 
 /// Far more than programs have; it only bounds programs that keep generating kernels.
-const MOST: usize = 1024;
+const MAX_KERNELS: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Everything a kernel depends on, except its device. Constants are compared by their bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,18 +48,13 @@ pub(crate) struct KernelCache {
     limits: Limits,
     compiler: Arc<dyn KernelCompiler>,
     counters: Arc<Counters>,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    clock: u64,
-    kernels: FxHashMap<KernelKey, (u64, Kernel)>,
+    kernels: Mutex<LruCache<KernelKey, Kernel, FxBuildHasher>>,
 }
 
 impl KernelCache {
     pub(crate) fn new(device: u64, limits: Limits, compiler: Arc<dyn KernelCompiler>, counters: Arc<Counters>) -> Self {
-        Self { device, limits, compiler, counters, known: Mutex::default() }
+        let kernels = Mutex::new(LruCache::with_hasher(MAX_KERNELS, FxBuildHasher));
+        Self { device, limits, compiler, counters, kernels }
     }
 
     /// The id of the device that the kernels belong to.
@@ -84,9 +80,9 @@ impl KernelCache {
         deadline: Deadline,
     ) -> Result<Kernel> {
         let key = KernelKey::new(source, options);
-        if let Some(kernel) = self.find(&key) {
+        if let Some(kernel) = self.kernels.lock().get(&key) {
             self.counters.pipeline_hits.add(1);
-            return Ok(kernel);
+            return Ok(kernel.clone());
         }
         let what = match &options.entry {
             Some(entry) => format!("kernel {entry:?}"),
@@ -97,7 +93,8 @@ impl KernelCache {
         // request.
         compile(deadline, &what, move || {
             let kernel = cache.parse(&source, &options, origin)?;
-            Ok(cache.insert(key, kernel))
+            // If another thread inserted it first, that one is returned.
+            Ok(cache.kernels.lock().get_or_insert(key, || kernel).clone())
         })?
     }
 
@@ -136,34 +133,10 @@ impl KernelCache {
     pub(crate) fn finish(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
         Arc::clone(&self.compiler).finish(kernel, deadline)
     }
-
-    fn find(&self, key: &KernelKey) -> Option<Kernel> {
-        let mut known = self.known.lock();
-        known.clock += 1;
-        let now = known.clock;
-        known.kernels.get_mut(key).map(|(used, kernel)| {
-            *used = now;
-            kernel.clone()
-        })
-    }
-
-    /// Caches a kernel. If another thread inserted it first, that one is returned.
-    fn insert(&self, key: KernelKey, kernel: Kernel) -> Kernel {
-        let mut known = self.known.lock();
-        known.clock += 1;
-        let now = known.clock;
-        let oldest = || known.kernels.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone());
-        if known.kernels.len() >= MOST
-            && let Some(oldest) = oldest()
-        {
-            known.kernels.remove(&oldest);
-        }
-        known.kernels.entry(key).or_insert((now, kernel)).1.clone()
-    }
 }
 
 impl fmt::Debug for KernelCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KernelCache").field("kernels", &self.known.lock().kernels.len()).finish_non_exhaustive()
+        f.debug_struct("KernelCache").field("kernels", &self.kernels.lock().len()).finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A compilation cannot be stopped: naga and drivers have no way to. When the budget runs out the caller gets an error,
 //! and the thread continues on its own data. Nothing waits for it, not even process exit. [`OVERDUE`] counts these
-//! threads. While there are [`MOST_OVERDUE`], no compilation is started.
+//! threads. While there are [`MAX_OVERDUE`], no compilation is started.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -27,7 +27,7 @@ const STACK: usize = 128 << 20;
 
 /// No compilation starts while there are this many overdue threads: each may hold a core and hundreds of megabytes.
 /// Compilations already running may still become overdue.
-const MOST_OVERDUE: usize = 2;
+const MAX_OVERDUE: usize = 2;
 
 /// Number of compile threads whose caller already got an error.
 static OVERDUE: AtomicUsize = AtomicUsize::new(0);
@@ -65,9 +65,9 @@ enum State<T> {
 impl<T: Send + 'static> Compiling<T> {
     /// Runs this on a new thread. The thread may outlive the caller, so it owns its data.
     pub(crate) fn start(run: impl FnOnce() -> T + Send + 'static) -> Result<Self> {
-        if OVERDUE.load(Ordering::Relaxed) >= MOST_OVERDUE {
+        if OVERDUE.load(Ordering::Relaxed) >= MAX_OVERDUE {
             let message = format!(
-                "no kernel is compiled while {MOST_OVERDUE} that ran over their compile budget are still being compiled"
+                "no kernel is compiled while {MAX_OVERDUE} that ran over their compile budget are still being compiled"
             );
             return Err(Error::new(ErrorKind::Overloaded, message));
         }
@@ -179,7 +179,7 @@ mod tests {
         let refused = compile(soon(), "another", || ()).expect_err("two are overdue");
         assert_eq!(refused.kind(), &ErrorKind::Overloaded, "{refused}");
         release[0].send(()).expect("it listens");
-        while OVERDUE.load(Ordering::Relaxed) == MOST_OVERDUE {
+        while OVERDUE.load(Ordering::Relaxed) == MAX_OVERDUE {
             thread::yield_now();
         }
         assert_eq!(compile(Deadline::after(Duration::MAX), "another", || 7).expect("there is room"), 7);

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use crate::{clock::Instant, options::PoolLimits};
 
 /// Smallest size class. Also wgpu's strictest offset alignment, so whole buffers are always aligned.
-const SMALLEST: u64 = 256;
+const MIN_CLASS_BYTES: u64 = 256;
 
 /// Rounds up to a size class: eighths of a power of two, so that at most an eighth is wasted.
 pub(crate) fn class(bytes: u64) -> u64 {
-    let bytes = bytes.max(SMALLEST);
-    let step = (bytes.next_power_of_two() / 16).max(SMALLEST);
+    let bytes = bytes.max(MIN_CLASS_BYTES);
+    let step = (bytes.next_power_of_two() / 16).max(MIN_CLASS_BYTES);
     bytes.div_ceil(step) * step
 }
 
@@ -116,8 +116,8 @@ mod tests {
     fn a_class_holds_what_was_asked_for_and_wastes_at_most_an_eighth() {
         for bytes in (1..5000).chain([1 << 20, (1 << 20) + 1, 100_000_007]) {
             let class = class(bytes);
-            assert!(class >= bytes && class.is_multiple_of(SMALLEST), "{bytes} -> {class}");
-            assert!(class <= SMALLEST.max(bytes + bytes / 8 + SMALLEST), "{bytes} -> {class}");
+            assert!(class >= bytes && class.is_multiple_of(MIN_CLASS_BYTES), "{bytes} -> {class}");
+            assert!(class <= MIN_CLASS_BYTES.max(bytes + bytes / 8 + MIN_CLASS_BYTES), "{bytes} -> {class}");
             assert_eq!(class, super::class(class), "a class is its own class");
         }
     }

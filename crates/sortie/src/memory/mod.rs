@@ -8,6 +8,7 @@ mod heap;
 pub(crate) mod host;
 mod pool;
 mod raw_buffer;
+mod spares;
 
 pub(crate) use self::{
     block::{Block, Home, Sequence},
@@ -17,4 +18,5 @@ pub(crate) use self::{
     host::index,
     pool::Pool,
     raw_buffer::{BufferId, DeviceMemory, MemorySource, RawBuffer, Usage},
+    spares::{MAX_SPARE_BYTES, MAX_SPARE_OPS, Spares},
 };

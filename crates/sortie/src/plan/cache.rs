@@ -3,12 +3,14 @@
 //! Each entry keeps its full recording and capabilities as the key and compares them. So a fingerprint collision is
 //! harmless, and no plan is used after the capabilities change ([`Device::tune`](crate::Device::tune) changes them).
 //!
-//! Bound: [`MOST`] plans and [`MOST_BYTES`] in total. Past either, the least recently used plan is evicted.
+//! Bound: [`MAX_PLANS`] plans and [`MAX_BYTES`] in total. Past either, the least recently used plan is evicted. Of two
+//! recordings with one fingerprint the later one is kept.
 
 use std::sync::Arc;
 
+use lru::LruCache;
 use parking_lot::Mutex;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
 use sortie_plan::{Caps, Recording};
 
 use super::{CachedPlan, cached_plan::Generate};
@@ -18,79 +20,58 @@ use crate::{
 };
 
 /// Programs run a handful of batch shapes; a server with many sizes runs some dozens.
-const MOST: usize = 128;
+const MAX_PLANS: usize = 128;
 /// Recordings and their steps take about 200 bytes per op, so this is a million ops.
-const MOST_BYTES: usize = 200 << 20;
+const MAX_BYTES: usize = 200 << 20;
 
 #[derive(Debug)]
 pub(crate) struct PlanCache {
-    known: Mutex<Known>,
+    plans: Mutex<Plans>,
     counters: Arc<Counters>,
 }
 
-#[derive(Debug, Default)]
-struct Known {
-    clock: u64,
+#[derive(Debug)]
+struct Plans {
+    by_fingerprint: LruCache<u64, Arc<CachedPlan>, FxBuildHasher>,
     /// Bytes of all plans.
     bytes: usize,
-    plans: FxHashMap<u64, Vec<(u64, Arc<CachedPlan>)>>,
-    count: usize,
 }
 
 impl PlanCache {
     pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { known: Mutex::default(), counters }
+        let by_fingerprint = LruCache::unbounded_with_hasher(FxBuildHasher);
+        Self { plans: Mutex::new(Plans { by_fingerprint, bytes: 0 }), counters }
     }
 
     /// The plan of this recording for these capabilities; made if it is not cached.
     pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<CachedPlan>> {
         let fingerprint = recording.fingerprint().0;
-        let mut known = self.known.lock();
-        known.clock += 1;
-        let now = known.clock;
-        let candidates = known.plans.get_mut(&fingerprint).into_iter().flatten();
-        for (used, planned) in candidates {
-            if planned.caps == *caps && planned.key().same_as(recording) {
-                *used = now;
-                self.counters.plan_hits.add(1);
-                return Ok(planned.clone());
-            }
+        if let Some(planned) = self.plans.lock().by_fingerprint.get(&fingerprint)
+            && planned.caps == *caps
+            && planned.key().same_as(recording)
+        {
+            self.counters.plan_hits.add(1);
+            return Ok(planned.clone());
         }
-        drop(known);
         self.counters.plans_made.add(1);
         let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
         let planned = Arc::new(match recording.tensors.is_empty() {
             true => CachedPlan::new(recording.clone(), None, Vec::new(), caps),
             false => CachedPlan::lowered(recording, caps, generate)?,
         });
-        self.known.lock().insert(fingerprint, planned.clone());
+        self.plans.lock().insert(fingerprint, planned.clone());
         Ok(planned)
     }
 }
 
-impl Known {
+impl Plans {
     fn insert(&mut self, fingerprint: u64, planned: Arc<CachedPlan>) {
-        self.clock += 1;
         self.bytes += planned.bytes();
-        self.count += 1;
-        self.plans.entry(fingerprint).or_default().push((self.clock, planned));
-        while self.count > MOST || (self.bytes > MOST_BYTES && self.count > 1) {
-            self.evict();
-        }
-    }
-
-    fn evict(&mut self) {
-        let all = self.plans.iter().flat_map(|(print, plans)| plans.iter().map(move |(used, _)| (*used, *print)));
-        let Some((used, print)) = all.min() else { return };
-        if let Some(plans) = self.plans.get_mut(&print) {
-            if let Some(index) = plans.iter().position(|(at, _)| *at == used) {
-                let (_, planned) = plans.swap_remove(index);
-                self.bytes -= planned.bytes();
-                self.count -= 1;
-            }
-            if plans.is_empty() {
-                self.plans.remove(&print);
-            }
+        let replaced = self.by_fingerprint.put(fingerprint, planned);
+        self.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
+        while self.by_fingerprint.len() > MAX_PLANS || (self.bytes > MAX_BYTES && self.by_fingerprint.len() > 1) {
+            let evicted = self.by_fingerprint.pop_lru();
+            self.bytes -= evicted.map_or(0, |(_, evicted)| evicted.bytes());
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 /// Fixed cost of a dispatch or transfer, in workgroups or KiB.
 const FIXED: u64 = 16;
 /// Most pieces of one dispatch.
-const MOST_PIECES: u64 = 4096;
+const MAX_PIECES: u64 = 4096;
 /// Size classes per kind.
 const CLASSES: u64 = 64;
 /// Stands for the pipeline of the fill kernel, which also zeroes scratch memory in the middle of a pass.
@@ -159,7 +159,7 @@ impl CachedPlan {
             let fits = |count: &u64| {
                 u128::from(cost) * u128::from(groups.div_ceil(*count)) <= u128::from(limit) * u128::from(groups)
             };
-            let most = groups.min(MOST_PIECES);
+            let most = groups.min(MAX_PIECES);
             let count = (1..).map(|power| 1 << power).take_while(|count| *count < most).find(fits).unwrap_or(most);
             (count > 1 && groups < 1 << 31).then(|| Some((dispatch.op.0, u32::try_from(count).ok()?)))?
         });

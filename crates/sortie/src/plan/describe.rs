@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Most kinds of operations in the name of a fused kernel.
-const MOST_KINDS: usize = 8;
+const MAX_KINDS: usize = 8;
 
 /// Everything needed to describe a plan later.
 pub(crate) struct PlanDescription {
@@ -158,10 +158,10 @@ fn kinds(key: &Recording, ops: &[u32]) -> Arc<str> {
             _ => kinds.push((kind, 1)),
         }
     }
-    let more = kinds.len().saturating_sub(MOST_KINDS);
+    let more = kinds.len().saturating_sub(MAX_KINDS);
     let mut parts: Vec<String> = kinds
         .into_iter()
-        .take(MOST_KINDS)
+        .take(MAX_KINDS)
         .map(|(kind, count)| if count == 1 { kind.to_string() } else { format!("{kind}×{count}") })
         .collect();
     parts.extend((more > 0).then(|| format!("{more} more")));

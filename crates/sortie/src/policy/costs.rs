@@ -46,10 +46,10 @@ const COMPILE: f64 = 500e6;
 /// Intervals are joined until they are this long. On a busy machine a waiting thread wakes up some milliseconds late.
 const WINDOW: Duration = Duration::from_millis(20);
 /// Most submissions that are measured together, if none of them ends late.
-const MOST_JOINED: usize = 64;
+const MAX_JOINED: usize = 64;
 /// Most kinds of work, and most pipelines, that are kept; past it all are dropped and learned again. A server that
 /// generates kernels has ever new ones.
-const MOST: usize = 1 << 16;
+const MAX_COST_KEYS: usize = 1 << 16;
 
 /// An amount of work of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -258,8 +258,8 @@ impl Costs {
         interval.end_on_time = landed.on_time;
         interval.profiled |= landed.profiled;
         interval.compiled += compiled;
-        let ends = alone || interval.time >= WINDOW || joined.len() >= MOST_JOINED;
-        if landed.idle || (ends && landed.on_time) || joined.len() >= 2 * MOST_JOINED {
+        let ends = alone || interval.time >= WINDOW || joined.len() >= MAX_JOINED;
+        if landed.idle || (ends && landed.on_time) || joined.len() >= 2 * MAX_JOINED {
             self.close(known);
         }
     }
@@ -296,7 +296,7 @@ impl Costs {
         };
         let Some(scale) = scale.filter(|_| total > 0.0) else { return };
         let provisional = interval.is_provisional(time);
-        if known.each.len() > MOST {
+        if known.each.len() > MAX_COST_KEYS {
             known.each.clear();
         }
         let mut learned = std::mem::take(&mut known.learned);
@@ -367,7 +367,7 @@ impl Known {
         if estimate.pipelines.is_empty() || estimate.ran.swap(true, Ordering::Relaxed) {
             return 0;
         }
-        if self.ran.len() > MOST {
+        if self.ran.len() > MAX_COST_KEYS {
             self.ran.clear();
         }
         estimate.pipelines.iter().filter(|pipeline| self.ran.insert(**pipeline)).count()

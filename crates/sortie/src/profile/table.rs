@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use super::{OpProfile, Profile, ScopeProfile, StepProfile};
 
 /// With more steps than this, the table has one row per kernel.
-const MOST_ROWS: usize = 40;
+const MAX_ROWS: usize = 40;
 
 /// Shown for unknown values.
 const UNKNOWN: &str = "n/a";
@@ -21,7 +21,7 @@ impl fmt::Display for Profile {
             return Ok(());
         }
         writeln!(f)?;
-        match f.alternate() || self.steps().len() <= MOST_ROWS {
+        match f.alternate() || self.steps().len() <= MAX_ROWS {
             true => self.step_table().fmt(f),
             false => self.kernel_table().fmt(f),
         }

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Bound on the queued messages of a watcher. Senders never block: messages beyond it are only counted.
-const MOST: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 
 /// What a watcher receives.
 pub(super) enum WatchEvent {
@@ -99,7 +99,7 @@ impl Watchers {
     /// Calls `tell` with every event from now on, on its own thread, until the watch is dropped.
     pub(super) fn watch(self: &Arc<Self>, mut tell: impl FnMut(WatchEvent) + Send + 'static) -> Result<Watch> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let (to, messages) = mpsc::sync_channel(MOST);
+        let (to, messages) = mpsc::sync_channel(MAX_QUEUED);
         let (missed, broken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let watcher = Watcher { to, missed: missed.clone() };
         let (counted, broke) = (missed.clone(), broken.clone());

@@ -34,7 +34,7 @@ const WINDOW: usize = 16 << 20;
 const IN_FLIGHT: usize = 2;
 
 /// Offsets into a batch's readback are 32 bits wide.
-const MOST_BYTES: u64 = u32::MAX as u64;
+const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 
 /// Processes a data set of any size, window by window, through a kernel, a recording or a replay.
 ///
@@ -222,7 +222,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
             Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => (device, here),
         };
         let limits = device.info().limits;
-        let most = limits.binding_bytes.min(limits.buffer_bytes).min(MOST_BYTES) & !3;
+        let most = limits.binding_bytes.min(limits.buffer_bytes).min(MAX_WINDOW_BYTES) & !3;
         let [row, out] = [bytes::<T>(self.widths[0]), bytes::<U>(self.widths[1])];
         let widest = row.max(out);
         if widest > most {

@@ -9,7 +9,7 @@ use crate::metrics::{AtomicCounter, Counters};
 
 /// Most staged bytes, except for a single write that is longer. Large enough that the extra submissions cost nothing
 /// measurable (see `docs/reliability.md`).
-const MOST: u64 = 32 << 20;
+const MAX_STAGED_BYTES: u64 = 32 << 20;
 
 /// `Counters::staged_bytes` and its limit. The device's queue subtracts the bytes of writes that the device has
 /// executed.
@@ -22,7 +22,7 @@ pub(super) struct StagedBytes {
 impl StagedBytes {
     pub(super) fn new(counters: Arc<Counters>, budget: Option<u64>) -> Self {
         // A quarter, so that staged writes and the buffers they go to both fit.
-        let most = budget.map_or(MOST, |budget| (budget / 4).min(MOST));
+        let most = budget.map_or(MAX_STAGED_BYTES, |budget| (budget / 4).min(MAX_STAGED_BYTES));
         Self { counters, most }
     }
 

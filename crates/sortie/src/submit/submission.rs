@@ -17,7 +17,7 @@ use crate::{
     clock::{Instant, Moment},
     error::{Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, PendingReadback, Wakers, canceled},
-    memory::{Block, Sequence},
+    memory::{Block, MAX_SPARE_OPS, Sequence, Spares},
     policy::WorkEstimate,
     profile::{Log, Profile, StageKind, WatcherList},
 };
@@ -204,16 +204,12 @@ pub(crate) struct Pins {
     pub(crate) blocks: Vec<Option<Arc<Block>>>,
 }
 
-/// Lists kept for later batches: as many as submissions can sensibly be in flight.
-const SPARES: usize = 16;
-/// A longer list is not kept: one large batch would hold its memory for good. Nor is one without capacity.
-const SPARE_SLOTS: usize = 1 << 16;
-static SPARE: Mutex<Vec<Vec<Option<Arc<Block>>>>> = Mutex::new(Vec::new());
+static SPARE: Spares<Vec<Option<Arc<Block>>>> = Spares::new();
 
 impl Pins {
     /// An empty list, with capacity if a spare one exists.
     pub(crate) fn spare() -> Vec<Option<Arc<Block>>> {
-        SPARE.lock().pop().unwrap_or_default()
+        SPARE.take()
     }
 }
 
@@ -222,9 +218,8 @@ impl Drop for Pins {
         let mut blocks = std::mem::take(&mut self.blocks);
         // Blocks return to their pool here, outside the lock.
         blocks.clear();
-        let mut spare = SPARE.lock();
-        if spare.len() < SPARES && (1..=SPARE_SLOTS).contains(&blocks.capacity()) {
-            spare.push(blocks);
+        if (1..=MAX_SPARE_OPS).contains(&blocks.capacity()) {
+            SPARE.put(blocks);
         }
     }
 }

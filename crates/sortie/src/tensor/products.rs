@@ -6,7 +6,7 @@ use super::{Batch, Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes
 
 /// Products summed in one loop, four per iteration: lavapipe silently ends an invocation's loops after 65,535
 /// iterations.
-const MOST_SUMMED: usize = 1 << 17;
+const MAX_SUMMED: usize = 1 << 17;
 
 impl Batch {
     /// Matrix products of the last two axes, for each index of the axes before, which are broadcast as in `NumPy`. One
@@ -45,15 +45,15 @@ impl Batch {
     fn sums(&mut self, left: Tensor<f32>, right: Tensor<f32>, shape: Result<Shape>) -> Tensor<f32> {
         let kind = TensorKind::Matmul { transposed: [false; 2] };
         let length = left.value.shape.dims().last().map_or(0, |length| *length as usize);
-        if shape.is_err() || length <= MOST_SUMMED {
+        if shape.is_err() || length <= MAX_SUMMED {
             return self.operate::<f32>("matmul", kind, &[left.into(), right.into()], &[], shape);
         }
         let whole = |tensor: Tensor<f32>| tensor.shape().into_iter().map(|length| 0..length).collect::<Vec<_>>();
         let (mut of_left, mut of_right) = (whole(left), whole(right));
         let (columns, rows) = (of_left.len() - 1, of_right.len() - 2);
         let mut sums: Option<Tensor<f32>> = None;
-        for start in (0..length).step_by(MOST_SUMMED) {
-            of_left[columns] = start..length.min(start + MOST_SUMMED);
+        for start in (0..length).step_by(MAX_SUMMED) {
+            of_left[columns] = start..length.min(start + MAX_SUMMED);
             of_right[rows] = of_left[columns].clone();
             let (left, right) = (self.slice(left, &of_left), self.slice(right, &of_right));
             let part = self.operate::<f32>("matmul", kind, &[left.into(), right.into()], &[], shape.clone());

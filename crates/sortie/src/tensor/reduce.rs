@@ -78,7 +78,7 @@ impl Batch {
     #[track_caller]
     pub fn argmax<T: Element>(&mut self, x: Tensor<T>, axis: usize) -> Tensor<u32> {
         let shape = without("argmax", x.value.shape, &[axis]).and_then(|shape| {
-            let (each, limit) = (each_of(x.value.shape, &[axis]), u64::from(sortie_plan::fuse::MOST_FOLDED));
+            let (each, limit) = (each_of(x.value.shape, &[axis]), u64::from(sortie_plan::fuse::MAX_FOLDED));
             match each {
                 0 => {
                     let message = format!("argmax: axis {axis} of a tensor of shape {} has no elements", x.value.shape);
@@ -235,9 +235,9 @@ fn identity_of(f: Reduction, of: ElementType) -> u32 {
 fn parts_of(each: u64, times: u64) -> u32 {
     const GROUPS: u64 = 64;
     const WORTHWHILE: u64 = 1 << 13;
-    const MOST: u64 = 1 << 19;
+    const MAX_ELEMENTS: u64 = 1 << 19;
     let useful = GROUPS.div_ceil(times.max(1)).min(each / WORTHWHILE);
-    u32::try_from(useful.max(each.div_ceil(MOST)).max(1)).unwrap_or(u32::MAX)
+    u32::try_from(useful.max(each.div_ceil(MAX_ELEMENTS)).max(1)).unwrap_or(u32::MAX)
 }
 
 fn each_of(shape: Shape, axes: &[usize]) -> u64 {

@@ -28,7 +28,7 @@ const WORKS: [Workload; 3] = [
 ];
 /// A run that takes longer gets fewer ops.
 const LONG: Duration = Duration::from_millis(200);
-const FEWEST: usize = 16;
+const MIN_OPS: usize = 16;
 /// Batches of a run that measures depth.
 pub(super) const STREAM: usize = 4;
 const ROUNDS: std::ops::RangeInclusive<usize> = 3..=25;
@@ -136,7 +136,7 @@ fn rounds(
     let once = run(Strategy::Cut(Split::Never), work.ops)?;
     if once > LONG {
         let fewer = work.ops as f64 * LONG.as_secs_f64() / once.as_secs_f64();
-        work.ops = (fewer as usize).max(FEWEST);
+        work.ops = (fewer as usize).max(MIN_OPS);
     }
     let mut contenders: Vec<(Strategy, bool, Vec<Duration>)> =
         Strategy::all(work).into_iter().map(|(way, control)| (way, control, Vec::new())).collect();

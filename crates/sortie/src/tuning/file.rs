@@ -19,7 +19,7 @@ const HEADING: &str =
     "# What `sortie tune` has measured about devices. Without it, or a part of it, defaults are used.\n\n";
 
 /// A device takes about a hundred bytes. A larger file is not a tuning file.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The table of one device in a file.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl File {
 
 /// An empty table if the file is missing or broken.
 fn read(path: &Path) -> io::Result<Table> {
-    let bytes = match file::read(path, MOST_BYTES, |_| Ok(())) {
+    let bytes = match file::read(path, MAX_FILE_BYTES, |_| Ok(())) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Table::new()),
         bytes => bytes?,
     };

@@ -24,7 +24,7 @@ const BUDGET: Duration = Duration::from_millis(20);
 const OPS: usize = 32;
 const ITEMS: usize = 1024;
 /// A watchdog: more runs than any recording takes.
-const MOST_RUNS: usize = 20_000;
+const MAX_RUNS: usize = 20_000;
 
 /// The Vulkan drivers, with a split of their own.
 fn open(split: Split) -> impl Iterator<Item = (&'static str, Device)> {
@@ -107,7 +107,7 @@ fn a_replay_that_was_cut_by_a_cold_estimate_is_recorded_anew_as_one_submission()
                 let (found, expected) = (read.wait().expect("what it reads"), runs * OPS as u32);
                 assert!(found.iter().all(|value| *value == expected), "{name}: {} in run {runs}", found[0]);
             }
-            assert!((runs as usize) < MOST_RUNS, "{name}: never recorded anew");
+            assert!((runs as usize) < MAX_RUNS, "{name}: never recorded anew");
             last = spin.done(|| replay.run().submit().expect("a run"));
             runs += 1;
         }
@@ -139,7 +139,7 @@ fn a_replay_that_takes_longer_than_its_budget_is_recorded_anew_in_pieces() {
         while last.native_runs == 0 || last.pieces == 0 {
             last = spin.done(run);
             runs += 1;
-            assert!(runs < MOST_RUNS, "{name}: never recorded anew");
+            assert!(runs < MAX_RUNS, "{name}: never recorded anew");
         }
         assert!(last.cuts > 0 && spin.device.metrics().replays_rerecorded > 0, "{name}: {last}");
     }

@@ -8,7 +8,6 @@ use std::{
     },
 };
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use sortie_plan::{Access, Cut, Lane, Step, StepId};
 
@@ -19,7 +18,7 @@ use super::{
 use crate::{
     backend::interpret::{Interpreter, interpret},
     error::{Error, Result},
-    memory::{Block, host},
+    memory::{Block, MAX_SPARE_BYTES, MAX_SPARE_OPS, Spares, host},
     metrics::{AtomicCounter, Counters},
     plan::{CachedPlan, FrozenPlan, PlacedPlan, Resources, RunArgs},
     profile::Log,
@@ -56,7 +55,7 @@ pub(super) enum CpuSource {
 impl CpuSource {
     /// Takes everything from the resources except the blocks.
     pub(super) fn take(resources: &mut Resources) -> Self {
-        let mut taken = SPARE.lock().pop().unwrap_or_default();
+        let mut taken = SPARE.take();
         std::mem::swap(&mut taken, resources);
         std::mem::swap(&mut taken.blocks, &mut resources.blocks);
         Self::Batch(taken)
@@ -100,12 +99,7 @@ impl CpuBatch {
     }
 }
 
-/// Resources kept for later batches: as many as batches can sensibly be in flight.
-const SPARES: usize = 16;
-/// Larger ones are not kept: one large batch would hold its memory for good.
-const SPARE_OPS: usize = 1 << 16;
-const SPARE_BYTES: usize = 1 << 20;
-static SPARE: Mutex<Vec<Resources>> = Mutex::new(Vec::new());
+static SPARE: Spares<Resources> = Spares::new();
 
 impl Drop for CpuBatch {
     fn drop(&mut self) {
@@ -114,12 +108,8 @@ impl Drop for CpuBatch {
         // This may drop kernels, so it runs outside the lock.
         resources.clear();
         let bytes = resources.uploads.capacity().max(resources.immediates.capacity());
-        if bytes > SPARE_BYTES || resources.names.room() > SPARE_OPS {
-            return;
-        }
-        let mut spare = SPARE.lock();
-        if spare.len() < SPARES {
-            spare.push(resources);
+        if bytes <= MAX_SPARE_BYTES && resources.names.room() <= MAX_SPARE_OPS {
+            SPARE.put(resources);
         }
     }
 }

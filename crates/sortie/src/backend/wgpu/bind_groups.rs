@@ -4,7 +4,7 @@
 //! and are identified by [`BindGroupRef`]. A plan keeps the refs of its last run without keeping a buffer alive; a
 //! generation number detects stale refs.
 //!
-//! Bound: [`MOST`] groups, or as many as one batch needs. Past it, the least recently used half is evicted.
+//! Bound: [`MAX_GROUPS`] groups, or as many as one batch needs. Past it, the least recently used half is evicted.
 
 use std::sync::{
     Arc,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Enough for three batches of 10,000 ops, each op on its own buffers. A group costs about 1 KiB in wgpu.
-const MOST: usize = 32_768;
+const MAX_GROUPS: usize = 32_768;
 
 /// One bound range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -181,7 +181,7 @@ impl BindGroups {
 
     fn insert(&mut self, key: BindGroupKey, group: wgpu::BindGroup, now: u64) -> BindGroupRef {
         // Once per batch: groups of the current batch stay, however many they are.
-        if self.by_key.len() >= MOST && self.shrunk < now {
+        if self.by_key.len() >= MAX_GROUPS && self.shrunk < now {
             self.shrunk = now;
             self.shrink(now);
         }

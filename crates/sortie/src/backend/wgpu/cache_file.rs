@@ -32,10 +32,10 @@ const FORMAT: u32 = 1;
 
 /// Drivers only add to their data. If it grows past this, the file is removed instead of written, and the next process
 /// starts with an empty cache.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Every driver and every version has its own file, and most of those are never used again.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 
 /// The content of a file's path.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,9 +83,9 @@ impl CacheFile {
 
     /// Writes in one step, so that no reader sees half a file. If there are several writers, the last one wins.
     pub(super) fn write(&self, data: &[u8]) -> io::Result<()> {
-        if data.len() as u64 > MOST_BYTES {
+        if data.len() as u64 > MAX_FILE_BYTES {
             drop(fs::remove_file(&self.path));
-            return Err(io::Error::other(format!("{} bytes are over the limit of {MOST_BYTES}", data.len())));
+            return Err(io::Error::other(format!("{} bytes are over the limit of {MAX_FILE_BYTES}", data.len())));
         }
         private_folder().create(&self.folder)?;
         check_private(&fs::metadata(&self.folder)?, "its folder")?;
@@ -95,7 +95,7 @@ impl CacheFile {
 
     fn try_read(&self) -> io::Result<Vec<u8>> {
         check_private(&fs::metadata(&self.folder)?, "its folder")?;
-        let most = MOST_BYTES + self.head(&[]).len() as u64;
+        let most = MAX_FILE_BYTES + self.head(&[]).len() as u64;
         self.decode(file::read(&self.path, most, |metadata| check_private(metadata, "it"))?)
     }
 
@@ -128,7 +128,7 @@ impl CacheFile {
         .concat()
     }
 
-    /// Removes the least recently written files beyond [`MOST_FILES`].
+    /// Removes the least recently written files beyond [`MAX_FILES`].
     fn tidy(&self) -> io::Result<()> {
         let ours =
             |path: &Path| path.extension().and_then(OsStr::to_str).is_some_and(|end| ["bin", "tmp"].contains(&end));
@@ -143,7 +143,7 @@ impl CacheFile {
             }
         }
         files.sort_unstable();
-        let excess = files.len().saturating_sub(MOST_FILES);
+        let excess = files.len().saturating_sub(MAX_FILES);
         files[..excess].iter().for_each(|(_, path)| drop(fs::remove_file(path)));
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// As many as batches with readbacks can sensibly be in flight.
-const MOST_SIGNALS: usize = 16;
+const MAX_SIGNALS: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -48,7 +48,7 @@ impl Staging {
     pub(super) fn put_signal(&self, mut signal: Arc<Signal>) {
         if Signal::reset(&mut signal) {
             let mut signals = self.signals.lock();
-            if signals.len() < MOST_SIGNALS {
+            if signals.len() < MAX_SIGNALS {
                 signals.push(signal);
             }
         }
