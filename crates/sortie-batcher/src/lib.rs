@@ -27,7 +27,7 @@
 //! | `batcher`, `response` | [`Batcher`], the handle that callers clone; [`ResponseFuture`], a pending answer; [`CallOptions`] |
 //! | `job`, `batch_fn` | [`Job`], the work; [`batch_fn`], a function as a job |
 //! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`isolate`] | the rules: pure functions of the queue, the measurements and the time. A simulation can use them with its own clock |
-//! | `state`, `reply` | state shared by callers and workers, behind locks |
+//! | `state`, `handle`, `reply`, `sync` | state shared by callers and workers, behind locks |
 //! | `worker`, `in_flight`, `requests` | [`Worker`]: takes a batch, starts it, polls it, answers |
 //! | `driver`, `clock` | [`Driver`] and [`Threads`], which call [`Worker::step`]; [`Clock`] |
 //! | `config`, `metrics`, `error` | [`BatchConfig`], [`BatchMetrics`], [`Error`] |

@@ -39,8 +39,8 @@
 //! | `shape`, `geometry`, `lanes` | how a register varies over lanes; how workgroups become rectangles of lanes; blocks of 16 lanes |
 //! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
 //! | `eval`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
-//! | [`native`], `library` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
-//! | `bound`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
+//! | [`native`], `matmul_algorithm` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
+//! | `bound_memory`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
 #![deny(unsafe_code)]
 
 mod bound_memory;

@@ -1,4 +1,4 @@
-//! Many operations, one flight.
+//! Many small GPU operations, one submission.
 //!
 //! `sortie` takes many small GPU operations and runs them together: recorded as plain data, planned, submitted once. Dispatches, copies,
 //! fills, writes and reads go into a [`Batch`]; what depends on what is read off the kernels; a mistake comes back with the line that
@@ -41,7 +41,7 @@
 //!
 //! The [`guide`]s explain each of them. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).
 //!
-//! What a batch takes, op by op, is one more thing to ask it for:
+//! A batch is profiled op by op when it is asked for its profile:
 //!
 //! ```
 //! # let device = sortie::Device::cpu()?;
@@ -83,7 +83,9 @@
 //! | `error` | [`Error`] |
 //! | `info` | [`DeviceInfo`](device::DeviceInfo), [`Limits`](device::Limits): what a device is |
 //! | `options` | [`DeviceOptions`], [`TuningFile`](device::TuningFile), [`CacheDir`](device::CacheDir): how it is opened |
-//! | `lost` | whether it is gone |
+//! | `lost` | whether the device is lost, and why |
+//! | `exit` | what happens to devices when the process exits |
+//! | [`guide`] | the guides |
 //! | `clock` | time |
 //! | `file` | files that one process leaves for the next |
 //! | `profile` | [`Profile`](profile::Profile), [`Trace`](profile::Trace), [`Watch`](profile::Watch): what batches took |
