@@ -137,7 +137,7 @@ impl<J: DeviceJob> Job for OnDevice<J> {
 
     fn trace_batch(&self, worker: &DeviceWorker<J>, ran: Range<Instant>, rows: usize) {
         let name = format!("batch of {}", self.name());
-        worker.device.note("batch", &name, vec![ran], Some(("rows", rows as u64)));
+        worker.device.note("batcher", &name, vec![ran], Some(("rows", rows as u64)));
     }
 }
 

@@ -138,7 +138,7 @@ fn a_profile_is_a_trace_of_host_and_device_on_one_clock() -> sortie::Result<()> 
 }
 
 #[test]
-fn a_trace_of_a_run_has_all_batches_the_queue_and_the_flights() -> sortie::Result<()> {
+fn a_trace_has_all_batches_the_queue_and_those_of_the_batcher() -> sortie::Result<()> {
     for (name, device) in devices() {
         let job = Rows::<u32, u32>::new(
             [1, 1],
@@ -182,11 +182,11 @@ fn a_trace_of_a_run_has_all_batches_the_queue_and_the_flights() -> sortie::Resul
         std::fs::remove_file(&path).expect("it is there");
         let requests = (callers * calls) as usize;
         assert_eq!(trace.count("queue", "Rows waits"), requests, "{name}");
-        let batches = trace.count("batch", "batch of Rows");
-        assert_eq!(batches as u64, metrics.batches, "{name}");
-        assert_eq!(trace.count("host", "plan"), batches + batches, "{name}");
-        assert_eq!(trace.of("device").len(), batches + batches, "{name}");
-        assert_eq!(trace.count("batch", "record"), batches + batches, "{name}");
+        let served = trace.count("batcher", "batch of Rows");
+        assert_eq!(served as u64, metrics.batches, "{name}");
+        assert_eq!(trace.count("host", "plan"), batches + served, "{name}");
+        assert_eq!(trace.of("device").len(), batches + served, "{name}");
+        assert_eq!(trace.count("batch", "record"), batches + served, "{name}");
         assert!(
             trace.threads.contains("sortie-batcher")
                 && trace.threads.iter().any(|thread| device.info().to_string() == *thread),
