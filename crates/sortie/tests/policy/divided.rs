@@ -124,6 +124,15 @@ fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
         // Its first run may have the driver's compilation in it.
         batch(Split::Never)?.1.submit()?;
         batch(Split::Never)?.1.submit()?;
+        // On a busy machine a completion that is seen late is not measured. A budget is at least 1 ms.
+        for _ in 0..100 {
+            let (plan, unmeasured) = batch(Split::Never)?;
+            if plan.estimate() >= Duration::from_millis(10) {
+                break;
+            }
+            unmeasured.submit()?;
+        }
+        batch(Split::Never)?.1.submit()?;
         let expected = x.download()?;
         let (whole, _) = batch(Split::Never)?;
         let budget = whole.estimate() / 10;
