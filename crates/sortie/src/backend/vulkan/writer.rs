@@ -1,7 +1,6 @@
 //! The Vulkan interpreter: records the steps of a frozen plan into secondary command buffers, one per submission.
 //!
-//! Parameters, inputs and outputs are not part of it: wgpu copies the parameters once, and the inputs and outputs
-//! before and after each run.
+//! wgpu copies parameters (once), inputs and outputs (before and after each run).
 
 use std::sync::Arc;
 
@@ -222,9 +221,8 @@ impl<'a> Writer<'a> {
     fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
         self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
-        // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other.
-        // Immediates are as long as the layout says. The grid is within the device's limits, as was checked while
-        // recording.
+        // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other; the
+        // immediates have the layout's size. The grid is within the limits, as was checked while recording.
         unsafe {
             device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, compiled.raw);
             for (number, set, offsets) in sets {
