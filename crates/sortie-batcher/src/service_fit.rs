@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_rows_as_let_each_of_the_batchs_end_in_time() {
+    fn as_many_rows_as_let_each_batch_end_in_time() {
         let fit = learned(100, 2);
         assert_eq!(fit.plan(900 * US, 2), BatchPlan { rows: 100, in_flight: 2 });
         assert_eq!(fit.plan(90_900 * US, 2), BatchPlan { rows: 15_100, in_flight: 2 });

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use sortie::{Batch, BatchConfig, Batcher, Grid, Kernel, batcher::{Answers, DeviceJob, OnDevice}};
+use sortie::{
+    Batch, BatchConfig, Batcher, Grid, Kernel,
+    batcher::{Answers, DeviceJob, OnDevice},
+};
 
 use crate::callers::Service;
 use crate::comparison::Outcome;

@@ -27,7 +27,7 @@ pub(super) enum HandedOver<C> {
     /// The batch is one submission, which is not queued yet.
     Ready(ReadySubmission<C>),
     /// The batch has several submissions, all queued.
-    Gone,
+    Queued,
 }
 
 impl<C> HandedOver<C> {
@@ -59,7 +59,7 @@ impl<C> HandedOver<C> {
     ) -> Result<()> {
         match self {
             Self::Ready(ready) => submitter.run(ready),
-            Self::Nothing | Self::Gone => submitter.wait(completion),
+            Self::Nothing | Self::Queued => submitter.wait(completion),
         }
     }
 }
@@ -138,7 +138,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         if let Some(reserved) = self.reserved.take() {
             self.submitter.release(reserved);
         }
-        Ok(HandedOver::Gone)
+        Ok(HandedOver::Queued)
     }
 
     /// Adds the plan's figures to the counters, without looking at any op.
@@ -164,7 +164,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
                 batch.pin(blocks());
                 Arc::new(batch)
             }
-            (None, None) => unreachable!("let go only at the end"),
+            (None, None) => unreachable!("disarmed only at the end"),
         }
     }
 

@@ -99,7 +99,7 @@ impl ProfiledBatch {
 
     /// Gives the profile to the watchers. The batch must be done.
     fn notify(&self) {
-        let watchers = self.disarm();
+        let watchers = self.take_watchers();
         if watchers.is_empty() {
             return;
         }
@@ -110,7 +110,7 @@ impl ProfiledBatch {
     }
 
     /// Removes the watchers, so that none gets a profile.
-    fn disarm(&self) -> WatcherList {
+    fn take_watchers(&self) -> WatcherList {
         std::mem::take(&mut *self.watchers.lock())
     }
 }
@@ -251,7 +251,7 @@ impl Submission {
             Some(_) => error.clone(),
             None => error.clone().at(self.batch.at),
         };
-        drop(self.batch.logged.as_ref().map(ProfiledBatch::disarm));
+        drop(self.batch.logged.as_ref().map(ProfiledBatch::take_watchers));
         // A batch refused before its first submission has had no effect. Once it has started, the buffers that this and
         // later submissions write are stale.
         if started || self.part > 0 {
