@@ -18,7 +18,7 @@
 //! ")?;
 //! let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
 //! let y = device.zeros::<f32>(x.len())?;
-//! let mut batch = device.batch();
+//! let batch = device.batch();
 //! batch.dispatch(&double, &[&x, &y], Grid::items(x.len()));
 //! batch.dispatch(&double, &[&y, &x], Grid::items(x.len())).label("again");
 //! let result = batch.read(&x);
@@ -45,12 +45,10 @@
 //!
 //! ```
 //! # let device = sortie::Device::cpu()?;
-//! let mut batch = device.batch();
+//! let batch = device.batch();
 //! let profile = batch.profile();
-//! let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
-//! let y = batch.exp(x);
-//! let y = batch.relu(y); // the same kernel
-//! let y = batch.read(y);
+//! let x = batch.tensor_from(&[0.5_f32; 4096], [64, 64]);
+//! let y = x.exp().relu().read(); // one kernel
 //! batch.submit()?;
 //!
 //! let profile = profile.wait()?;
@@ -72,7 +70,7 @@
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
 //! | `plan` | plans found again, completed, cut by cost, given memory |
 //! | `launch` | one path from a batch or a run of a replay to the submit queue |
-//! | `replay` | [`Replay`], [`Run`], [`Output`]: a batch run over and over |
+//! | `replay` | [`Replay`], [`Run`], [`Input`], [`Output`]: a batch run over and over |
 //! | `policy` | [`SubmitPolicy`](policy::SubmitPolicy), [`Split`](policy::Split): how batches are cut into submissions |
 //! | `batcher` | [`Batcher`], [`DeviceJob`](batcher::DeviceJob), [`Fleet`]: requests of many callers become batches on devices |
 //! | `stream` | [`Stream`], [`Source`](stream::Source), [`Sink`](stream::Sink): data larger than memory, window by window |
@@ -134,7 +132,7 @@ pub use self::{
     error::{Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     kernel::Kernel,
-    replay::{Output, Replay, Run},
+    replay::{Input, Output, Replay, Run},
     stream::Stream,
     tensor::Tensor,
 };

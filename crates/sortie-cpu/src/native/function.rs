@@ -15,7 +15,7 @@ use crate::{
 /// Applies a function to blocks of equal length.
 ///
 /// `operands` and `result` are element types. Halves are given as the floats of the same value; a result of halves is
-/// rounded to the nearest half, still as a float. Operands that the function does not take, and scalars, are not read.
+/// rounded to the nearest half, still as a float. Operands that the function does not take are not read.
 /// If a block is shorter than `to`, the rest of `to` is left.
 ///
 /// ```
@@ -23,7 +23,7 @@ use crate::{
 /// use sortie_plan::{ElementType, Function};
 /// let (a, b) = ([1.5_f32, -2.0].map(f32::to_bits), [0.25_f32, 4.0].map(f32::to_bits));
 /// let mut sum = [0; 2];
-/// apply(Function::Add, ElementType::F32, ElementType::F32, [&a, &b, &[]], [0; 2], &mut sum);
+/// apply(Function::Add, ElementType::F32, ElementType::F32, [&a, &b, &[]], &mut sum);
 /// assert_eq!(sum.map(f32::from_bits), [1.75, 2.0]);
 /// ```
 pub fn apply(
@@ -31,10 +31,9 @@ pub fn apply(
     operands: ElementType,
     result: ElementType,
     args: [&[u32]; 3],
-    scalars: [u32; 2],
     to: &mut [u32],
 ) {
-    Simd::new().run(Apply { f, operands, result, args, scalars, to });
+    Simd::new().run(Apply { f, operands, result, args, to });
 }
 
 /// Converts halves to floats, from half number `start` of `words` on.
@@ -107,7 +106,6 @@ struct Apply<'a> {
     operands: ElementType,
     result: ElementType,
     args: [&'a [u32]; 3],
-    scalars: [u32; 2],
     to: &'a mut [u32],
 }
 
@@ -141,6 +139,15 @@ impl Apply<'_> {
     }
 
     #[inline(always)]
+    fn clamp<A: Word + PartialOrd>(&mut self) {
+        for (((to, x), low), high) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
+            let (x, low, high) = (A::of(*x), A::of(*low), A::of(*high));
+            let below = if x > high { high } else { x };
+            *to = if x < low { low } else { below }.bits();
+        }
+    }
+
+    #[inline(always)]
     fn select(&mut self) {
         for (((to, c), a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
             *to = if *c == 0 { *b } else { *a };
@@ -149,7 +156,6 @@ impl Apply<'_> {
 
     #[inline(always)]
     fn floats(&mut self) {
-        let [low, high] = self.scalars.map(f32::from_bits);
         match self.f {
             Function::Neg => self.one(|x: f32| -x),
             Function::Abs => self.one(f32::abs),
@@ -165,11 +171,7 @@ impl Apply<'_> {
             Function::Swish => self.one(|x: f32| x / (1.0 + math::exp(-x))),
             Function::Gelu => self.one(gelu),
             Function::GeluTanh => self.one(gelu_tanh),
-            Function::Scale => self.one(|x: f32| x * low),
-            Function::Clamp => self.one(|x: f32| {
-                let below = if x > high { high } else { x };
-                if x < low { low } else { below }
-            }),
+            Function::Clamp => self.clamp::<f32>(),
             Function::Add => self.two(|a: f32, b: f32| a + b),
             Function::Sub => self.two(|a: f32, b: f32| a - b),
             Function::Mul => self.two(|a: f32, b: f32| a * b),
@@ -201,13 +203,8 @@ impl Apply<'_> {
 
     #[inline(always)]
     fn unsigned(&mut self) {
-        let [low, high] = self.scalars;
         match self.f {
-            Function::Scale => self.one(|x: u32| x.wrapping_mul(low)),
-            Function::Clamp => self.one(|x: u32| {
-                let below = if x > high { high } else { x };
-                if x < low { low } else { below }
-            }),
+            Function::Clamp => self.clamp::<u32>(),
             Function::Add => self.two(u32::wrapping_add),
             Function::Sub => self.two(u32::wrapping_sub),
             Function::Mul => self.two(u32::wrapping_mul),
@@ -229,16 +226,11 @@ impl Apply<'_> {
 
     #[inline(always)]
     fn signed(&mut self) {
-        let [low, high] = self.scalars.map(u32::cast_signed);
         match self.f {
             Function::Neg => self.one(i32::wrapping_neg),
             Function::Abs => self.one(i32::wrapping_abs),
             Function::Relu => self.one(|x: i32| if x < 0 { 0 } else { x }),
-            Function::Scale => self.one(|x: i32| x.wrapping_mul(low)),
-            Function::Clamp => self.one(|x: i32| {
-                let below = if x > high { high } else { x };
-                if x < low { low } else { below }
-            }),
+            Function::Clamp => self.clamp::<i32>(),
             Function::Div => self.two(math::idiv),
             Function::Minimum => self.two(|a: i32, b: i32| a.min(b)),
             Function::Maximum => self.two(|a: i32, b: i32| a.max(b)),

@@ -68,8 +68,19 @@ impl Builder<'_, '_> {
         let shape = op.output.shape;
         let step = match op.kind {
             TensorKind::Map(f) => {
-                let args = op.inputs().iter().map(|input| self.operand(input, &shape, body, known)).collect();
-                Expr::Apply { f, args, scalars: self.scalars(node), element: op.output.element }
+                let (mut scalar, element) = (self.scalars(node), op.argument_element());
+                let mut args = Vec::new();
+                for argument in op.arguments() {
+                    args.push(match argument {
+                        Some(input) => self.operand(input, &shape, body, known),
+                        None => {
+                            body.steps.push(Expr::Number { scalar, element });
+                            scalar += 1;
+                            body.steps.len() - 1
+                        }
+                    });
+                }
+                Expr::Apply { f, args, element: op.output.element }
             }
             TensorKind::Concat(axis) => {
                 let inner: u32 = shape.dims()[usize::from(axis) + 1..].iter().product();
@@ -162,7 +173,7 @@ impl Builder<'_, '_> {
 /// Number of scalars of a node.
 pub(super) fn scalars_of(op: &TensorOp) -> usize {
     match op.kind {
-        TensorKind::Map(f) => f.scalars(),
+        TensorKind::Map(_) => op.numbers.count_ones() as usize,
         TensorKind::Rows(f) => usize::from(f != Norm::Softmax),
         _ => 0,
     }

@@ -125,6 +125,7 @@ fn shared(body: &Body, row: u32) -> Vec<bool> {
         shared.push(match step {
             Expr::Load { at, .. } => at.period().is_some_and(|period| row.is_multiple_of(period)),
             Expr::Apply { args, .. } => !args.is_empty() && args.iter().all(|arg| shared[*arg]),
+            Expr::Number { .. } => true,
             Expr::Head(_) | Expr::Gather { .. } | Expr::Join { .. } => false,
         });
     }

@@ -103,14 +103,19 @@ pub enum Expr {
     },
     /// The result of the kernel's head: a sum of products, a reduction, an element of a row.
     Head(ElementType),
+    /// A number.
+    Number {
+        /// Its index among the scalars of the kernel.
+        scalar: usize,
+        /// Its element type.
+        element: ElementType,
+    },
     /// A function of earlier steps.
     Apply {
         /// The function.
         f: Function,
         /// Its arguments.
         args: Vec<usize>,
-        /// The index of its first scalar among those of the kernel.
-        scalars: usize,
         /// The element type of the result.
         element: ElementType,
     },
@@ -290,7 +295,7 @@ impl Program {
         match &body.steps[step] {
             Expr::Load { input, .. } | Expr::Gather { input, .. } => self.inputs[*input].element,
             Expr::Join { inputs, .. } => self.inputs[inputs[0]].element,
-            Expr::Head(element) | Expr::Apply { element, .. } => *element,
+            Expr::Head(element) | Expr::Number { element, .. } | Expr::Apply { element, .. } => *element,
         }
     }
 }

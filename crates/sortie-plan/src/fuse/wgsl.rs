@@ -116,10 +116,11 @@ impl<'a> Printer<'a> {
                 Expr::Load { input, at } => self.load(*input, at, names),
                 Expr::Gather { input, index, rows, row } => self.gather(*input, &known[*index], [*rows, *row], names),
                 Expr::Join { inputs, pieces } => self.join(*inputs, *pieces, names),
-                Expr::Apply { f, args, scalars, element } => {
+                Expr::Number { scalar, element } => self.number(*scalar, *element),
+                Expr::Apply { f, args, element } => {
                     let of = args.first().map_or(*element, |arg| self.program.element(body, *arg));
                     let args: Vec<&str> = args.iter().map(|arg| known[*arg].as_str()).collect();
-                    self.apply(*f, &args, *scalars, of, *element)
+                    self.apply(*f, &args, of, *element)
                 }
             };
             known[number] = format!("{}{number}", names.step);
@@ -201,17 +202,22 @@ impl<'a> Printer<'a> {
         })
     }
 
+    /// A scalar of the kernel, in every lane.
+    fn number(&self, scalar: usize, element: ElementType) -> String {
+        let ty = register(element, self.width);
+        match element {
+            ElementType::F32 | ElementType::F16 => format!("{ty}(bitcast<f32>(p.s{scalar}))"),
+            ElementType::U32 => format!("{ty}(p.s{scalar})"),
+            ElementType::I32 => format!("{ty}(bitcast<i32>(p.s{scalar}))"),
+        }
+    }
+
     /// A function of steps of one element type.
-    fn apply(&mut self, f: Function, args: &[&str], scalars: usize, of: ElementType, to: ElementType) -> String {
+    fn apply(&mut self, f: Function, args: &[&str], of: ElementType, to: ElementType) -> String {
         let ty = register(of, self.width);
         let truth = |condition: String| {
             let word = register(ElementType::U32, self.width);
             format!("select({word}(0u), {word}(1u), {condition})")
-        };
-        let scalar = |at: usize| match of {
-            ElementType::F32 | ElementType::F16 => format!("{ty}(bitcast<f32>(p.s{at}))"),
-            ElementType::U32 => format!("{ty}(p.s{at})"),
-            ElementType::I32 => format!("{ty}(bitcast<i32>(p.s{at}))"),
         };
         let value = match (f, args) {
             (Function::Neg, [x]) => format!("-{x}"),
@@ -229,9 +235,7 @@ impl<'a> Printer<'a> {
             (Function::Swish, [x]) => format!("{x} / (1.0 + exp(-{x}))"),
             (Function::Gelu, [x]) => self.call("gelu", x),
             (Function::GeluTanh, [x]) => self.call("gelu_tanh", x),
-            (Function::Scale, [x]) => format!("{x} * {}", scalar(scalars)),
-            (Function::Clamp, [x]) => {
-                let (low, high) = (scalar(scalars), scalar(scalars + 1));
+            (Function::Clamp, [x, low, high]) => {
                 format!("select(select({x}, {high}, {x} > {high}), {low}, {x} < {low})")
             }
             (Function::Add, [a, b]) => format!("{a} + {b}"),

@@ -197,9 +197,7 @@ pub enum Function {
     Gelu,
     /// Its approximation by tanh.
     GeluTanh,
-    /// Times a scalar.
-    Scale,
-    /// Between two scalars.
+    /// The first, limited to at least the second and at most the third.
     Clamp,
     Add,
     Sub,
@@ -218,18 +216,6 @@ pub enum Function {
     Select,
     /// Conversion to the element type of the output.
     Cast,
-}
-
-impl Function {
-    /// Number of scalars it takes.
-    #[must_use]
-    pub fn scalars(self) -> usize {
-        match self {
-            Self::Scale => 1,
-            Self::Clamp => 2,
-            _ => 0,
-        }
-    }
 }
 
 /// A reduction of all elements along some axes.
@@ -321,6 +307,9 @@ pub struct TensorOp {
     pub inputs: [TensorRef; 3],
     /// Number of inputs.
     pub count: u8,
+    /// The arguments of an elementwise function that are numbers, one bit each. Their values are the scalars of the op,
+    /// in order; the other arguments are the inputs, in order.
+    pub numbers: u8,
     /// Its output.
     pub output: TensorRef,
 }
@@ -330,6 +319,22 @@ impl TensorOp {
     #[must_use]
     pub fn inputs(&self) -> &[TensorRef] {
         &self.inputs[..usize::from(self.count)]
+    }
+
+    /// The element type of its arguments. The condition of a select is always `u32`.
+    #[must_use]
+    pub fn argument_element(&self) -> ElementType {
+        match self.kind {
+            TensorKind::Map(Function::Select) => self.output.element,
+            _ => self.inputs[0].element,
+        }
+    }
+
+    /// Its arguments in order: inputs, and numbers as `None`.
+    pub fn arguments(&self) -> impl Iterator<Item = Option<&TensorRef>> {
+        let mut inputs = self.inputs().iter();
+        let count = u32::from(self.count) + self.numbers.count_ones();
+        (0..count).map(move |at| if self.numbers >> at & 1 == 1 { None } else { inputs.next() })
     }
 }
 

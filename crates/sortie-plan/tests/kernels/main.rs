@@ -31,7 +31,7 @@ impl Draft {
         let output = self.value(SlotKind::Scratch, dims, ElementType::F32);
         let mut all = [output; 3];
         all[..inputs.len()].copy_from_slice(inputs);
-        let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, output };
+        let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, numbers: 0, output };
         let tensor = self.recording.push_tensor(tensor);
         let span = Span::new(self.scalars as usize..(self.scalars + 4 * scalars) as usize);
         self.scalars += 4 * scalars;

@@ -26,7 +26,7 @@ use crate::{
 /// #     }
 /// # ")?;
 /// let x = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let sum = batch.scratch::<f32>(2);
 /// // A slice from the beginning, all of a buffer, and scratch.
 /// batch.dispatch(&add, &[&x.slice(..2), &x, &sum], Grid::items(2));
@@ -51,7 +51,7 @@ pub trait Bind {
 /// }
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let readings = read_all(&mut batch, &[x.slice(..1), x.slice(1..)]);
 /// batch.submit()?;
 /// assert_eq!(readings.into_iter().map(|all| all.wait()).collect::<sortie::Result<Vec<_>>>()?, [vec![1], vec![2, 3]]);
@@ -151,7 +151,7 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let kept = batch.scratch::<u32>(3); // memory from the pool, returned when the batch is done
 /// batch.copy(&x, kept);
 /// batch.fill(&x, 0);

@@ -31,14 +31,14 @@ use crate::{
 ///     }
 /// ")?;
 /// let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// batch.dispatch(&scale, &[&x], Grid::items(3)).immediates(&10.0_f32).label("tenfold").flops(3);
 /// batch.submit()?;
 /// assert_eq!(x.download()?, [10.0, 20.0, 30.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Dispatch<'a> {
-    batch: &'a mut Batch,
+    batch: &'a Batch,
     /// Its index in the recording.
     op: usize,
     /// Bytes of immediates it takes: with and without trailing padding. `Some((0, 0))`: none.
@@ -56,18 +56,19 @@ impl Batch {
     ///
     /// Reads and writes are derived from the kernel's source, so later ops wait for it only when they must.
     #[track_caller]
-    pub fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
+    pub fn dispatch(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
         let at = Location::caller();
-        match self.op_recorder().dispatch(kernel, bindings, &grid, at) {
+        let mut recorder = self.op_recorder();
+        match recorder.dispatch(kernel, bindings, &grid, at) {
             Ok(op) => {
                 let takes = kernel.interface().immediates.as_ref().map_or((0, 0), |own| (own.size, own.end));
                 if takes.0 > 0 {
-                    self.recorder().expect_immediates(op);
+                    recorder.recorder.expect_immediates(op);
                 }
                 Dispatch { batch: self, op, takes: Some(takes) }
             }
             Err(error) => {
-                let op = self.recorder().refuse(error, at);
+                let op = recorder.recorder.refuse(error, at);
                 Dispatch { batch: self, op, takes: None }
             }
         }
@@ -345,7 +346,8 @@ impl Dispatch<'_> {
     pub fn raw_immediates(self, bytes: &[u8]) -> Self {
         // A refused dispatch already has its mistake.
         let Some((size, end)) = self.takes else { return self };
-        let recorder = self.batch.recorder();
+        let mut batch_recorder = self.batch.recorder();
+        let recorder = &mut *batch_recorder;
         recorder.got_immediates(self.op);
         if size > 0 && (bytes.len() == size as usize || bytes.len() == end as usize) {
             let start = recorder.recording.ops[self.op].immediates().start as usize;
@@ -355,6 +357,7 @@ impl Dispatch<'_> {
             let message = format!("the kernel {uses} immediates, but {} bytes were given", bytes.len());
             recorder.mistake(self.op, Error::new(ErrorKind::Bindings, message));
         }
+        drop(batch_recorder);
         self
     }
 

@@ -81,7 +81,7 @@ impl<T: Pod> Slice<'_, T> {
 
     /// A batch that reads it; `None` for a buffer without elements.
     fn recorded(&self) -> Option<(Batch, Reading<T>)> {
-        let mut batch = Batch::new(self.buffer().block().map(|_| self.buffer().core().clone())?);
+        let batch = Batch::new(self.buffer().block().map(|_| self.buffer().core().clone())?);
         let reading = batch.read(*self);
         Some((batch, reading))
     }

@@ -14,8 +14,8 @@ use crate::{
 
 impl Batch {
     /// Memory that each run of a replay fills.
-    pub(crate) fn input_slot(&mut self, bytes: u64) -> SlotId {
-        let recorder = self.recorder();
+    pub(crate) fn input_slot(&self, bytes: u64) -> SlotId {
+        let mut recorder = self.recorder();
         let slot = recorder.port_slot(bytes.next_multiple_of(4).max(4));
         recorder.recording.push_input(slot, bytes);
         slot
@@ -24,7 +24,7 @@ impl Batch {
     /// Memory that each run of a replay may read, filled at this point. Returns the start and
     /// the length in bytes of its data among the outputs.
     #[track_caller]
-    pub(crate) fn output_of<B: Typed>(&mut self, from: B) -> (u64, u64) {
+    pub(crate) fn output_of<B: Typed>(&self, from: B) -> (u64, u64) {
         let place = from.place();
         let (len, bytes) = (place.elements(), place.elements.exact());
         let limit = self.core.limits().buffer_bytes;
@@ -35,20 +35,22 @@ impl Batch {
         if bytes == 0 {
             return (0, 0);
         }
-        let recorder = self.recorder();
+        let mut recorder = self.recorder();
         let slot = recorder.port_slot(bytes.next_multiple_of(4));
         let start = recorder.recording.push_output(slot, bytes);
+        drop(recorder);
         self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
         (start, bytes)
     }
 
     /// Plans it, compiles its kernels and allocates its memory permanently. Also returns how its runs are split.
-    pub(crate) fn frozen(mut self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
-        let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        if self.readback.is_some() {
+    pub(crate) fn frozen(self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
+        let mut state = self.state.take();
+        let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        if state.readback.is_some() {
             let message = "freeze: a reading or a profile is of one batch; ask for an output, which every run of a replay can read, or a run for its profile";
             let error = Error::new(ErrorKind::Bindings, message).at(here);
-            if let Some(completion) = &self.completion {
+            if let Some(completion) = &state.completion {
                 completion.finish(Err(error.clone()));
             }
             recorder.give_back();
@@ -59,7 +61,7 @@ impl Batch {
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             core.lost().check()?;
             let planned = core.plan(&recorder.recording)?;
-            let cuts = self.cuts(&planned, &recorder.resources);
+            let cuts = state.cuts(&core, &planned, &recorder.resources);
             recorder.resources.names.forget_times();
             let mut resources = std::mem::take(&mut recorder.resources);
             planned.complete(&mut resources);
@@ -74,6 +76,6 @@ impl Batch {
             Some(_) => error,
             None => core.explain(error).at(here),
         })?;
-        Ok((frozen, self.split.unwrap_or(core.policy().split)))
+        Ok((frozen, state.split.unwrap_or(core.policy().split)))
     }
 }

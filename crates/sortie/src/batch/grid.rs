@@ -54,7 +54,7 @@ impl<'a> Grid<'a> {
     /// ")?;
     /// let groups = device.upload(&[3_u32, 1, 1])?; // another kernel may have written it, in the same batch
     /// let n = device.zeros::<u32>(1)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.dispatch(&count, &[&n], Grid::indirect(&groups));
     /// batch.submit()?;
     /// assert_eq!(n.download()?, [3 * 64]);

@@ -15,6 +15,7 @@ mod tensor;
 mod transfer;
 
 use std::{
+    cell::{RefCell, RefMut},
     fmt,
     marker::PhantomData,
     panic::Location,
@@ -67,7 +68,7 @@ use crate::{
 /// let x = device.upload(&[1.0_f32; 1000])?;
 /// let y = device.zeros::<f32>(1000)?;
 ///
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// for _ in 0..500 {
 ///     batch.dispatch(&double, &[&x, &y], Grid::items(1000));
 ///     batch.dispatch(&double, &[&y, &x], Grid::items(1000)).label("and back");
@@ -77,9 +78,18 @@ use crate::{
 /// let result: Vec<f32> = result.wait()?;
 /// # Ok::<(), sortie::Error>(())
 /// ```
+///
+/// Recording goes through `&Batch`, so that tensors can borrow their batch. A batch is `Send` but not `Sync`: one thread
+/// records it.
 pub struct Batch {
     core: Arc<DeviceCore>,
     id: u64,
+    state: RefCell<BatchState>,
+}
+
+/// What recording changes. Never borrowed while user code runs.
+#[derive(Default)]
+struct BatchState {
     /// `None` once submitted.
     recorder: Option<Box<Recorder>>,
     /// Created by the first read, or at submit.
@@ -96,7 +106,7 @@ pub struct Batch {
 struct OpRecorder<'a> {
     core: &'a Arc<DeviceCore>,
     batch: u64,
-    recorder: &'a mut Recorder,
+    recorder: RefMut<'a, Recorder>,
 }
 
 impl Device {
@@ -110,15 +120,8 @@ impl Device {
 impl Batch {
     pub(crate) fn new(core: Arc<DeviceCore>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let mut batch = Self {
-            core,
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
-            recorder: Some(Recorder::take()),
-            completion: None,
-            readback: None,
-            split: None,
-            log: None,
-        };
+        let state = BatchState { recorder: Some(Recorder::take()), ..BatchState::default() };
+        let batch = Self { core, id: NEXT.fetch_add(1, Ordering::Relaxed), state: RefCell::new(state) };
         if batch.core.notes().is_on() {
             batch.logged();
         }
@@ -129,7 +132,7 @@ impl Batch {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// let room = batch.scratch::<f32>(4);
     /// batch.write(room, &[1.0, 2.0, 3.0, 4.0]);
     /// let read = batch.read(room);
@@ -138,7 +141,7 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn scratch<T: Pod>(&mut self, len: usize) -> Slot<T> {
+    pub fn scratch<T: Pod>(&self, len: usize) -> Slot<T> {
         let bytes = crate::memory::bytes_of::<T>(len);
         let limit = self.core.limits().buffer_bytes;
         let index = match bytes {
@@ -152,7 +155,7 @@ impl Batch {
     /// Makes everything recorded after it wait for everything recorded before it. Never needed for correctness; it only
     /// constrains the planner.
     #[track_caller]
-    pub fn barrier(&mut self) {
+    pub fn barrier(&self) {
         self.recorder().push_fence(OpKind::Barrier, Location::caller());
     }
 
@@ -161,7 +164,7 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<u32>(4)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(&x, 1);
     /// batch.split(); // the device can start with the ops above
     /// batch.fill(&x, 2);
@@ -171,7 +174,7 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn split(&mut self) {
+    pub fn split(&self) {
         self.recorder().push_fence(OpKind::Split, Location::caller());
     }
 
@@ -181,7 +184,7 @@ impl Batch {
     /// use sortie::policy::Split;
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<u32>(4)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// for value in 0..100 {
     ///     batch.fill(&x, value);
     /// }
@@ -190,8 +193,8 @@ impl Batch {
     /// batch.submit()?;
     /// # Ok::<(), sortie::Error>(())
     /// ```
-    pub fn split_by(&mut self, split: Split) {
-        self.split = Some(split);
+    pub fn split_by(&self, split: Split) {
+        self.state.borrow_mut().split = Some(split);
     }
 
     /// Records `ops` under a name, which shows in errors and profiles. Scopes nest.
@@ -199,13 +202,13 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// # let (x, short) = (device.zeros::<u32>(4)?, device.zeros::<u32>(2)?);
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.scope("layer 3", |batch| batch.copy(&x, &short));
     /// let error = batch.submit().unwrap_err();
     /// assert_eq!(error.label(), Some("layer 3"));
     /// # Ok::<(), sortie::Error>(())
     /// ```
-    pub fn scope<R>(&mut self, name: &str, ops: impl FnOnce(&mut Self) -> R) -> R {
+    pub fn scope<'b, R>(&'b self, name: &str, ops: impl FnOnce(&'b Self) -> R) -> R {
         let scope = self.recorder().resources.names.open_scope(name);
         let result = ops(self);
         self.recorder().resources.names.close_scope(scope);
@@ -219,7 +222,7 @@ impl Batch {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// let profile = batch.profile();
     /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
     /// let y = batch.exp(x);
@@ -231,7 +234,7 @@ impl Batch {
     /// assert_eq!(profile.ops()[1].fused_with(), [2]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
-    pub fn profile(&mut self) -> Reading<Profile> {
+    pub fn profile(&self) -> Reading<Profile> {
         let (completion, readback, log) = (self.completion(), self.readback(), self.logged());
         readback.set_log(&log);
         Reading::new(completion, readback, 0, 0)
@@ -240,13 +243,13 @@ impl Batch {
     /// Number of ops recorded, not counting barriers and splits.
     #[must_use]
     pub fn num_ops(&self) -> usize {
-        self.recorder.as_ref().map_or(0, |recorder| recorder.count())
+        self.recorder().count()
     }
 
     /// Number of distinct buffers and scratch slots used so far.
     #[must_use]
     pub fn num_slots(&self) -> usize {
-        self.recorder.as_ref().map_or(0, |recorder| recorder.recording.slots.len())
+        self.recorder().recording.slots.len()
     }
 
     /// Runs the batch and waits until it is done.
@@ -266,7 +269,7 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<u32>(4)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(&x, 7);
     /// let reading = batch.read(&x);
     /// let ticket = batch.submit_async()?;
@@ -284,26 +287,27 @@ impl Batch {
     }
 
     /// Checks, plans and launches. An error is also returned by the readings.
-    fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+    fn launch(self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
         let core = self.core.clone();
         let _inside = core.enter();
         let completion = self.completion();
-        if self.log.is_none() && core.notes().is_on() {
+        let mut state = self.state.take();
+        if state.log.is_none() && core.notes().is_on() {
             // The batch began before the device was watched, so its recording time is unknown.
-            self.log = Some(Arc::new(Log::new()));
+            state.log = Some(Arc::new(Log::new()));
         }
-        if let Some(log) = self.log.clone() {
-            self.readback().set_log(&log);
+        if let Some(log) = &state.log {
+            state.readback.get_or_insert_default().set_log(log);
         }
-        let mut recorder = self.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let outcome = match self.prepare(&mut recorder) {
+        let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        let outcome = match state.prepare(&core, &mut recorder) {
             Ok((planned, cuts)) => core.backend().launch(Launch {
                 planned: cuts.planned(&planned),
                 cuts: &cuts,
                 source: RunSource::Batch(&mut recorder.resources),
                 completion: &completion,
-                readback: self.readback.as_ref(),
-                profiled: self.log.as_ref().map(|log| Profiled {
+                readback: state.readback.as_ref(),
+                profiled: state.log.as_ref().map(|log| Profiled {
                     log,
                     watchers: core.notes().watchers(),
                     device: core.info(),
@@ -320,8 +324,56 @@ impl Batch {
         outcome.map(|()| completion)
     }
 
+    #[track_caller]
+    fn no_scratch(&self, error: Error) -> u32 {
+        let mut recorder = self.recorder();
+        recorder.refuse(error, Location::caller());
+        recorder.scratch(4).0
+    }
+
+    /// Records an op, or the mistake in its place.
+    fn record_op(&self, at: &'static Location<'static>, record: impl FnOnce(&mut OpRecorder<'_>) -> Result<()>) {
+        let mut recorder = self.op_recorder();
+        if let Err(error) = record(&mut recorder) {
+            recorder.recorder.refuse(error, at);
+        }
+    }
+
+    #[inline]
+    fn op_recorder(&self) -> OpRecorder<'_> {
+        OpRecorder { core: &self.core, batch: self.id, recorder: self.recorder() }
+    }
+
+    #[inline]
+    fn recorder(&self) -> RefMut<'_, Recorder> {
+        RefMut::map(self.state.borrow_mut(), |state| match &mut state.recorder {
+            Some(recorder) => &mut **recorder,
+            None => unreachable!("submit takes the batch"),
+        })
+    }
+
+    fn completion(&self) -> Arc<Completion> {
+        self.state.borrow_mut().completion.get_or_insert_with(|| Arc::new(Completion::new())).clone()
+    }
+
+    fn readback(&self) -> Arc<BatchReadback> {
+        self.state.borrow_mut().readback.get_or_insert_default().clone()
+    }
+
+    fn logged(&self) -> Arc<Log> {
+        let mut state = self.state.borrow_mut();
+        if state.log.is_none()
+            && let Some(recorder) = &mut state.recorder
+        {
+            recorder.resources.names.keep_times();
+        }
+        state.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
+    }
+}
+
+impl BatchState {
     /// Collects all mistakes, then finds the plan and its cuts.
-    fn prepare(&self, recorder: &mut Recorder) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
+    fn prepare(&self, core: &DeviceCore, recorder: &mut Recorder) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
         if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
@@ -329,59 +381,28 @@ impl Batch {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
-        self.core.lost().check()?;
+        core.lost().check()?;
         let log = self.log.as_deref();
         if let Some(log) = log {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
-        let planned = Log::time(log, StageKind::Plan, || self.core.plan(&recorder.recording))?;
-        let cuts = self.cuts(&planned, &recorder.resources);
+        let planned = Log::time(log, StageKind::Plan, || core.plan(&recorder.recording))?;
+        let cuts = self.cuts(core, &planned, &recorder.resources);
         Ok((planned, cuts))
     }
 
     /// The cuts of the plan.
-    fn cuts(&self, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
-        let (core, split) = (&self.core, self.split.unwrap_or(self.core.policy().split));
+    fn cuts(&self, core: &DeviceCore, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
+        let split = self.split.unwrap_or(core.policy().split);
         planned.cuts(core.costs(), core.limits(), resources, split.rule(), core.abilities().divides)
-    }
-
-    #[track_caller]
-    fn no_scratch(&mut self, error: Error) -> u32 {
-        self.recorder().refuse(error, Location::caller());
-        self.recorder().scratch(4).0
-    }
-
-    #[inline]
-    fn op_recorder(&mut self) -> OpRecorder<'_> {
-        let recorder = self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        OpRecorder { core: &self.core, batch: self.id, recorder }
-    }
-
-    #[inline]
-    fn recorder(&mut self) -> &mut Recorder {
-        self.recorder.as_mut().unwrap_or_else(|| unreachable!("submit takes the batch"))
-    }
-
-    fn completion(&mut self) -> Arc<Completion> {
-        self.completion.get_or_insert_with(|| Arc::new(Completion::new())).clone()
-    }
-
-    fn readback(&mut self) -> Arc<BatchReadback> {
-        self.readback.get_or_insert_default().clone()
-    }
-
-    fn logged(&mut self) -> Arc<Log> {
-        if self.log.is_none() {
-            self.recorder().resources.names.keep_times();
-        }
-        self.log.get_or_insert_with(|| Arc::new(Log::new())).clone()
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if let Some(recorder) = self.recorder.take() {
-            if let Some(completion) = &self.completion {
+        let state = self.state.get_mut();
+        if let Some(recorder) = state.recorder.take() {
+            if let Some(completion) = &state.completion {
                 completion
                     .finish(Err(Error::new(ErrorKind::Canceled, "the batch was dropped before it was submitted")));
             }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let x = batch.upload(&[1.0_f32; 64], [8, 8]);
 /// let y = batch.exp(x);
 /// let y = batch.relu(y);
@@ -81,7 +81,7 @@ impl Batch {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
     /// let x = batch.exp(x);
     /// let x = batch.scale(x, 2.0);
@@ -95,14 +95,18 @@ impl Batch {
     ///
     /// # Errors
     /// All mistakes made while recording, as from [`Batch::submit`].
-    pub fn plan(&mut self) -> Result<PlanSummary> {
-        if let Some(mistakes) = Error::all(self.recorder().mistakes()) {
+    pub fn plan(&self) -> Result<PlanSummary> {
+        let mut recorder = self.recorder();
+        if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
-        let core = self.core.clone();
-        let planned = core.plan(&self.recorder().recording)?;
-        let Some(recorder) = &self.recorder else { unreachable!("submit takes the batch") };
-        let cuts = self.cuts(&planned, &recorder.resources);
+        let planned = self.core.plan(&recorder.recording)?;
+        drop(recorder);
+        let mut state = self.state.borrow_mut();
+        let recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
+        let cuts = state.cuts(&self.core, &planned, &recorder.resources);
+        state.recorder = Some(recorder);
+        drop(state);
         let (planned, costs) = (cuts.planned(&planned), self.core.costs());
         let plan = &planned.plan;
         let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));

@@ -23,11 +23,21 @@ pub(super) struct Recorder {
     slots: FxHashMap<BufferId, SlotId>,
     kernels: FxHashMap<u64, KernelIndex>,
     /// Mistakes by op of the recording.
-    mistakes: Vec<(usize, Error)>,
+    mistakes: Vec<Mistake>,
+    /// The outermost call of `Batch::record` that is running.
+    caller: Option<&'static Location<'static>>,
     /// Dispatches whose kernel has immediates that are not set yet, in order.
     owed: Vec<u32>,
     /// Upper bound of the hidden parameters so far.
     params_bytes: u64,
+}
+
+#[derive(Debug)]
+struct Mistake {
+    op: usize,
+    error: Error,
+    /// The call of `Batch::record` that it was made in.
+    caller: Option<&'static Location<'static>>,
 }
 
 /// Boxed, so that taking one moves a pointer.
@@ -52,6 +62,7 @@ impl Recorder {
         self.slots.clear();
         self.kernels.clear();
         self.mistakes.clear();
+        self.caller = None;
         self.owed.clear();
         self.params_bytes = 0;
         SPARE.put(self);
@@ -165,7 +176,18 @@ impl Recorder {
     }
 
     pub(super) fn mistake(&mut self, op: usize, error: Error) {
-        self.mistakes.push((op, error));
+        self.mistakes.push(Mistake { op, error, caller: self.caller });
+    }
+
+    /// Mistakes name `caller` until [`Recorder::leave`], unless an outer call is running. Returns the outer call.
+    pub(super) fn enter(&mut self, caller: &'static Location<'static>) -> Option<&'static Location<'static>> {
+        let outer = self.caller;
+        self.caller.get_or_insert(caller);
+        outer
+    }
+
+    pub(super) fn leave(&mut self, outer: Option<&'static Location<'static>>) {
+        self.caller = outer;
     }
 
     /// All mistakes so far in order, each with its op, label and line. They stay in the recorder.
@@ -176,8 +198,15 @@ impl Recorder {
             let message = format!("the kernel takes {size} bytes of immediates, but none were given");
             self.mistake(op, Error::new(ErrorKind::Bindings, message));
         }
-        self.mistakes.sort_by_key(|(op, _)| *op);
-        self.mistakes.iter().map(|(op, error)| self.resources.names.attach(*op, error.clone())).collect()
+        self.mistakes.sort_by_key(|mistake| mistake.op);
+        let attributed = self.mistakes.iter().map(|Mistake { op, error, caller }| {
+            let own = self.resources.names.attach(*op, error.clone());
+            match caller {
+                Some(caller) => own.clone().at(caller).caused_by(own),
+                None => own,
+            }
+        });
+        attributed.collect()
     }
 
     /// The number of ops as the user counts them.

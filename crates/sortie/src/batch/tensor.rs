@@ -2,7 +2,7 @@
 
 use std::{panic::Location, sync::Arc};
 
-use sortie_plan::{Op, OpKind, SlotId, Span, TensorOp};
+use sortie_plan::{Mode, Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, BindTarget};
 use crate::{
@@ -27,12 +27,12 @@ impl Batch {
     }
 
     /// Memory that lives for this batch.
-    pub(crate) fn tensor_slot(&mut self, bytes: u64) -> SlotId {
+    pub(crate) fn tensor_slot(&self, bytes: u64) -> SlotId {
         self.recorder().scratch(bytes.next_multiple_of(4).max(4))
     }
 
     /// The slot of existing memory and the start byte in it; `None` if it has no bytes.
-    pub(crate) fn memory_of(&mut self, place: &BindTarget<'_>) -> Result<Option<(SlotId, u64)>> {
+    pub(crate) fn memory_of(&self, place: &BindTarget<'_>) -> Result<Option<(SlotId, u64)>> {
         let slot_range = self.op_recorder().slot_range("tensor", place, Usage::Storage)?;
         Ok(slot_range.map(|slot_range| (slot_range.slot, slot_range.start)))
     }
@@ -42,8 +42,8 @@ impl Batch {
         start.is_multiple_of(u64::from(self.core.limits().slice_alignment))
     }
 
-    pub(crate) fn record_tensor(&mut self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
-        let recorder = self.recorder();
+    pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
+        let mut recorder = self.recorder();
         let start = recorder.resources.immediates.len();
         recorder.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));
         let scalars = Span::new(start..recorder.resources.immediates.len());
@@ -52,14 +52,20 @@ impl Batch {
     }
 
     #[track_caller]
-    pub(crate) fn refuse_tensor(&mut self, error: Error) {
+    pub(crate) fn refuse_tensor(&self, error: Error) {
         self.recorder().refuse(error, Location::caller());
     }
 
-    pub(crate) fn label_last(&mut self, label: &str) {
-        let recorder = self.recorder();
-        if let Some(last) = recorder.recording.ops.len().checked_sub(1) {
-            recorder.resources.names.label(last, label);
+    /// Labels the last op that writes a slot.
+    pub(crate) fn label_writer(&self, slot: SlotId, label: &str) {
+        let mut recorder = self.recorder();
+        let recording = &recorder.recording;
+        let writes = |op: &Op| match op.kind {
+            OpKind::Tensor { tensor, .. } => recording.tensors[tensor.0 as usize].output.slot == slot,
+            _ => recording.accesses_of(op).iter().any(|access| access.slot == slot && access.mode != Mode::Read),
+        };
+        if let Some(op) = recording.ops.iter().rposition(writes) {
+            recorder.resources.names.label(op, label);
         }
     }
 }

@@ -37,18 +37,16 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let x = device.upload(&[1_u32, 2, 3, 4])?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.copy(x.slice(..2), x.slice(2..));
     /// batch.submit()?;
     /// assert_eq!(x.download()?, [1, 2, 1, 2]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&mut self, from: A, to: B) {
+    pub fn copy<A: Typed, B: Typed<Item = A::Item>>(&self, from: A, to: B) {
         let at = Location::caller();
-        if let Err(error) = self.op_recorder().copy(&from.place(), &to.place(), at) {
-            self.recorder().refuse(error, at);
-        }
+        self.record_op(at, |recorder| recorder.copy(&from.place(), &to.place(), at));
     }
 
     /// Sets every element to `value`.
@@ -56,18 +54,16 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let x = device.upload(&[1_u32, 2, 3, 4])?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(x.slice(1..), 9);
     /// batch.submit()?;
     /// assert_eq!(x.download()?, [1, 9, 9, 9]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn fill<B: Typed>(&mut self, to: B, value: B::Item) {
+    pub fn fill<B: Typed>(&self, to: B, value: B::Item) {
         let at = Location::caller();
-        if let Err(error) = self.op_recorder().fill(&to.place(), bytemuck::bytes_of(&value), at) {
-            self.recorder().refuse(error, at);
-        }
+        self.record_op(at, |recorder| recorder.fill(&to.place(), bytemuck::bytes_of(&value), at));
     }
 
     /// Overwrites memory with `data` of the same length, in order with the ops around it.
@@ -75,7 +71,7 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let x = device.upload(&[1_u32, 2, 3, 4])?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.write(&x, &[5; 4]);
     /// let first = batch.read(&x);
     /// batch.write(&x, &[6; 4]); // the data is copied now, and written when the op runs
@@ -84,11 +80,9 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn write<B: Typed>(&mut self, to: B, data: &[B::Item]) {
+    pub fn write<B: Typed>(&self, to: B, data: &[B::Item]) {
         let at = Location::caller();
-        if let Err(error) = self.op_recorder().write(&to.place(), bytemuck::cast_slice(data), at) {
-            self.recorder().refuse(error, at);
-        }
+        self.record_op(at, |recorder| recorder.write(&to.place(), bytemuck::cast_slice(data), at));
     }
 
     /// Reads the elements as they are at this point of the batch. The data is available when the batch has completed.
@@ -96,7 +90,7 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let x = device.upload(&[1_u32, 2, 3, 4])?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// let before = batch.read(&x);
     /// batch.fill(&x, 0);
     /// let after = batch.read(x.slice(..1));
@@ -105,12 +99,13 @@ impl Batch {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn read<B: Typed>(&mut self, from: B) -> Reading<B::Item> {
+    pub fn read<B: Typed>(&self, from: B) -> Reading<B::Item> {
         let at = Location::caller();
         let place = from.place();
-        let start = self.op_recorder().read(&place, at).unwrap_or_else(|error| {
-            self.recorder().refuse(error, at);
-            0
+        let mut start = 0;
+        self.record_op(at, |recorder| {
+            start = recorder.read(&place, at)?;
+            Ok(())
         });
         Reading::new(self.completion(), self.readback(), start, place.elements.exact())
     }

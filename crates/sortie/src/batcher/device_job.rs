@@ -48,10 +48,10 @@ pub type Answers<O> = Box<dyn FnOnce() -> Result<Vec<Result<O>>> + Send>;
 ///         Ok((device.clone(), kernel))
 ///     }
 ///
-///     fn record(&self, ready: &mut Self::Ready, batch: &mut Batch, inputs: &[f32]) -> sortie::Result<Answers<f32>> {
-///         let x = batch.upload(inputs, [inputs.len()]);
+///     fn record(&self, ready: &mut Self::Ready, batch: &Batch, inputs: &[f32]) -> sortie::Result<Answers<f32>> {
+///         let x = batch.tensor_from(inputs, [inputs.len()]);
 ///         batch.dispatch(&ready.1, &[&x], Grid::items(inputs.len()));
-///         let doubled = batch.read(x);
+///         let doubled = x.read();
 ///         Ok(Box::new(|| Ok(doubled.wait()?.into_iter().map(Ok).collect())))
 ///     }
 /// }
@@ -126,8 +126,8 @@ pub trait DeviceJob: Send + Sync + 'static {
         device: &Device,
         inputs: &[Self::Input],
     ) -> Result<(Ticket, Answers<Self::Output>)> {
-        let mut batch = device.batch();
-        let answers = self.record(ready, &mut batch, inputs)?;
+        let batch = device.batch();
+        let answers = self.record(ready, &batch, inputs)?;
         Ok((batch.submit_async()?, answers))
     }
 
@@ -138,7 +138,7 @@ pub trait DeviceJob: Send + Sync + 'static {
     fn record(
         &self,
         _ready: &mut Self::Ready,
-        _batch: &mut Batch,
+        _batch: &Batch,
         _inputs: &[Self::Input],
     ) -> Result<Answers<Self::Output>> {
         let message = format!("the job {} implements neither `record` nor `start`", self.name());

@@ -1,6 +1,6 @@
 //! Tensor operations over rows as a job that runs replays.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
     device_job::{Answers, DeviceJob},
@@ -11,7 +11,7 @@ use crate::{
     device::Device,
     error::Result,
     finish::Ticket,
-    replay::{Output, Replay},
+    replay::{Input, Output, Replay},
     tensor::{Element, Tensor},
 };
 
@@ -23,17 +23,14 @@ const MIN_ROWS: usize = 16;
 /// zeros, and the answers to the padding are dropped.
 ///
 /// ```
-/// use sortie::{Batch, BatchConfig, Batcher, Device, Tensor, batcher::RowReplays};
+/// use sortie::{BatchConfig, Batcher, Device, batcher::RowReplays};
 ///
-/// // The outer function creates the objects on a device, and again if the device is lost.
-/// let layer = RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
-///     let weights = device.upload(&[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0])?;
-///     Ok(move |batch: &mut Batch, x: Tensor<f32>| {
-///         let w = batch.tensor(&weights, [3, 2]);
-///         let y = batch.matmul(x, w);
-///         batch.relu(y)
-///     })
-/// });
+/// // The first function creates the weights on a device, and again if the device is lost.
+/// let layer = RowReplays::<f32, f32>::new(
+///     [3, 2],
+///     |device| device.upload(&[1.0_f32, 0.0, 0.0, 1.0, 1.0, -1.0]),
+///     |weights, x| x.matmul(x.batch().tensor(weights, [3, 2])).relu(),
+/// );
 /// let batcher = Batcher::new(&Device::cpu()?, layer, BatchConfig::default())?;
 /// assert_eq!(batcher.call_blocking(vec![1.0, 2.0, 3.0])?, [4.0, 0.0]);
 /// # Ok::<(), sortie::Error>(())
@@ -47,7 +44,7 @@ pub struct RowReplays<T: Element, U: Element> {
 type Maker<T, U> = Box<dyn Fn(&Device) -> Result<OpRecorder<T, U>> + Send + Sync>;
 
 /// Records the operations on a tensor of rows.
-type OpRecorder<T, U> = Box<dyn Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send>;
+type OpRecorder<T, U> = Box<dyn for<'b> Fn(Tensor<'b, T>) -> Tensor<'b, U> + Send>;
 
 /// The state on a device: the recording function, and the replays made so far, by rows.
 pub struct Replays<T: Element, U: Element> {
@@ -57,19 +54,26 @@ pub struct Replays<T: Element, U: Element> {
 
 struct FrozenRows<T: Element, U: Element> {
     replay: Replay,
-    x: Tensor<T>,
+    x: Input<T>,
     y: Output<U>,
 }
 
 impl<T: Element, U: Element> RowReplays<T, U> {
-    /// Takes the widths of an input row and of an output row, and a function that creates the recording function for a
-    /// device. The recording function gets a tensor of rows and must return one with as many rows.
+    /// Takes the widths of an input row and of an output row, a function that creates the state on a device (its
+    /// weights), and one that records the operations. That one gets the state and a tensor of rows, and must return a
+    /// tensor with as many rows.
     #[must_use]
-    pub fn new<R>(widths: [usize; 2], make: impl Fn(&Device) -> Result<R> + Send + Sync + 'static) -> Self
-    where
-        R: Fn(&mut Batch, Tensor<T>) -> Tensor<U> + Send + 'static,
-    {
-        let make = move |device: &Device| Ok(Box::new(make(device)?) as OpRecorder<T, U>);
+    pub fn new<S: Send + 'static>(
+        widths: [usize; 2],
+        prepare: impl Fn(&Device) -> Result<S> + Send + Sync + 'static,
+        record: impl for<'b> Fn(&S, Tensor<'b, T>) -> Tensor<'b, U> + Send + Sync + 'static,
+    ) -> Self {
+        let record = Arc::new(record);
+        let make = move |device: &Device| {
+            let (state, record) = (prepare(device)?, record.clone());
+            let record: OpRecorder<T, U> = Box::new(move |x| record(&state, x));
+            Ok(record)
+        };
         Self { widths: Widths::new(widths), make: Box::new(make) }
     }
 }
@@ -79,10 +83,9 @@ impl<T: Element, U: Element> Replays<T, U> {
     fn of(&mut self, device: &Device, rows: usize, width: usize) -> Result<(&FrozenRows<T, U>, usize)> {
         let rows = rows.next_power_of_two().max(MIN_ROWS);
         if !self.frozen.contains_key(&rows) {
-            let mut batch = device.batch();
-            let x = batch.input::<T>([rows, width]);
-            let y = (self.record)(&mut batch, x);
-            let y = batch.output(y);
+            let batch = device.batch();
+            let (x, rows_in) = batch.input::<T>([rows, width]);
+            let y = (self.record)(rows_in).output();
             let replay = batch.freeze()?;
             self.frozen.insert(rows, FrozenRows { replay, x, y });
         }
@@ -135,11 +138,10 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
     }
 
     /// Without a replay.
-    fn record(&self, replays: &mut Self::Ready, batch: &mut Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
+    fn record(&self, replays: &mut Self::Ready, batch: &Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
-        let x = batch.upload(&all, [self.widths.rows(&all), self.widths.input()]);
-        let y = (replays.record)(batch, x);
-        let y = batch.read(y);
+        let x = batch.tensor_from(&all, [self.widths.rows(&all), self.widths.input()]);
+        let y = (replays.record)(x).read();
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
     }
 }

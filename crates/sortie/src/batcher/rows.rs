@@ -79,10 +79,10 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for Rows<T, U> {
         parts.concat()
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
+    fn record(&self, kernel: &mut Kernel, batch: &Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
         let rows = self.widths.rows(&all);
-        let x = batch.upload(&all, [all.len()]);
+        let x = batch.tensor_from(&all, [all.len()]);
         let y = batch.scratch::<U>(rows * self.widths.output());
         batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
         let y = batch.read(y);

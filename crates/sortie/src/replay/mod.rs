@@ -18,7 +18,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use sortie_plan::Ports;
+use sortie_plan::{Ports, SlotId};
 
 use self::rerecord::Rerecord;
 pub use self::run::Run;
@@ -39,12 +39,9 @@ use crate::{
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let weights = device.upload(&[1.0_f32, -2.0, 3.0, 4.0])?;
-/// let mut batch = device.batch();
-/// let frame = batch.input::<f32>([4]);
-/// let w = batch.tensor(&weights, [4]);
-/// let y = batch.mul(frame, w);
-/// let y = batch.relu(y);
-/// let out = batch.output(y);
+/// let batch = device.batch();
+/// let (frame, x) = batch.input::<f32>([4]);
+/// let out = (x * batch.tensor(&weights, [4])).relu().output();
 /// let replay = batch.freeze()?;
 ///
 /// for step in 0..3 {
@@ -77,18 +74,76 @@ struct ReplayInner {
     first: OnceLock<()>,
 }
 
-/// A value that each run of a replay can read: returned by [`Batch::output`].
+/// Data that each run of a replay provides: returned by [`Batch::input`], written by [`Run::write`].
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
-/// let x = batch.input::<f32>([2]);
-/// let (double, square) = (batch.scale(x, 2.0), batch.mul(x, x));
-/// let (double, square) = (batch.output(double), batch.output(square));
+/// let batch = device.batch();
+/// let (frame, x) = batch.input::<f32>([2, 3]);
+/// let sums = x.sum(&[1]).output();
+/// let replay = batch.freeze()?; // ends the use of `x`; `frame` and `sums` name what runs write and read
+///
+/// let mut run = replay.run();
+/// run.write(frame, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+/// let sums = run.read(sums);
+/// run.submit()?;
+/// assert_eq!((sums.wait()?, frame.len()), (vec![6.0, 15.0], 6));
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct Input<T> {
+    batch: u64,
+    /// `None` if it was refused.
+    slot: Option<SlotId>,
+    len: usize,
+    /// The outermost dimension; 1 if it has none.
+    rows: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> Input<T> {
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The length of its outermost dimension; 1 if it has none.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
+impl<T> Clone for Input<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Input<T> {}
+
+impl<T> fmt::Debug for Input<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// A value that each run of a replay can read: returned by [`Tensor::output`] and [`Batch::output`].
+///
+/// ```
+/// # let device = sortie::Device::cpu()?;
+/// let batch = device.batch();
+/// let (input, x) = batch.input::<f32>([2]);
+/// let (double, square) = ((2.0 * x).output(), (x * x).output());
 /// let replay = batch.freeze()?;
 ///
 /// let mut run = replay.run();
-/// run.write(x, &[3.0, 4.0]);
+/// run.write(input, &[3.0, 4.0]);
 /// let read = run.read(square); // the other output is not requested, so it is not read back
 /// run.submit()?;
 /// assert_eq!((read.wait()?, double.len()), (vec![9.0, 16.0], 2));
@@ -130,15 +185,19 @@ impl<T> fmt::Debug for Output<T> {
 }
 
 impl Batch {
-    /// A tensor whose data each run of a [`Replay`] provides.
+    /// An input, whose data each run of a [`Replay`] provides, and the tensor that has this data in the recording.
     #[track_caller]
-    pub fn input<T: Element>(&mut self, shape: impl AsRef<[usize]>) -> Tensor<T> {
-        self.input_tensor(shape.as_ref())
+    pub fn input<T: Element>(&self, shape: impl AsRef<[usize]>) -> (Input<T>, Tensor<'_, T>) {
+        let tensor = self.input_tensor(shape.as_ref());
+        let rows = shape.as_ref().first().copied().unwrap_or(1).max(1);
+        let input = Input { batch: self.id(), slot: tensor.slot(), len: tensor.len(), rows, elements: PhantomData };
+        (input, tensor)
     }
 
-    /// Lets each run of a [`Replay`] read the elements as they are at this point.
+    /// Lets each run of a [`Replay`] read the elements as they are at this point. For a tensor:
+    /// [`Tensor::output`](crate::Tensor::output).
     #[track_caller]
-    pub fn output<B: Typed>(&mut self, from: B) -> Output<B::Item> {
+    pub fn output<B: Typed>(&self, from: B) -> Output<B::Item> {
         let (start, bytes) = self.output_of(from);
         Output { batch: self.id(), start, bytes, elements: PhantomData }
     }
@@ -149,10 +208,8 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let state = device.upload(&[1.0_f32, 2.0, 3.0])?;
-    /// let mut batch = device.batch();
-    /// let x = batch.tensor(&state, [3]);
-    /// let next = batch.scale(x, 2.0);
-    /// batch.store(next, &state);
+    /// let batch = device.batch();
+    /// (batch.tensor(&state, [3]) * 2.0).store(&state);
     /// let step = batch.freeze()?;
     /// for _ in 0..10 {
     ///     step.run().submit()?; // the state stays on the device
@@ -174,6 +231,28 @@ impl Batch {
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
         Ok(Replay { parts: Arc::new(ReplayInner { core, batch, frozen, inputs, split, rerecord, first }) })
+    }
+}
+
+impl<T: Element> Tensor<'_, T> {
+    /// Lets each run of a [`Replay`] read it.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let (input, x) = batch.input::<f32>([2]);
+    /// let out = x.exp().output();
+    /// let replay = batch.freeze()?;
+    /// let mut run = replay.run();
+    /// run.write(input, &[0.0, 0.0]);
+    /// let y = run.read(out);
+    /// run.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, 1.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn output(self) -> Output<T> {
+        self.batch().output(self)
     }
 }
 

@@ -5,7 +5,7 @@ use std::{fmt, panic::Location, sync::Arc};
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
-use super::{Output, ReplayInner, check::ReplayCheck};
+use super::{Input, Output, ReplayInner, check::ReplayCheck};
 use crate::{
     clock::Instant,
     error::{Error, ErrorKind, Result},
@@ -14,23 +14,22 @@ use crate::{
     memory::{host, index},
     plan::RunArgs,
     profile::{Log, Profile, StageKind},
-    tensor::{Element, Tensor},
+    tensor::Element,
 };
 
 /// One run of a [`Replay`](super::Replay): its input data, and the outputs it reads.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// # let mut batch = device.batch();
-/// # let x = batch.input::<f32>([2]);
-/// # let y = batch.scale(x, 2.0);
-/// # let out = batch.output(y);
+/// # let batch = device.batch();
+/// # let (input, x) = batch.input::<f32>([2]);
+/// # let out = (x * 2.0).output();
 /// # let replay = batch.freeze()?;
 /// // Several in flight: each has its own data, and they run in this order.
 /// let mut readings = Vec::new();
 /// for step in 0..4 {
 ///     let mut run = replay.run();
-///     run.write(x, &[step as f32; 2]);
+///     run.write(input, &[step as f32; 2]);
 ///     readings.push(run.read(out));
 ///     run.submit_async()?;
 /// }
@@ -79,15 +78,14 @@ impl Run {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.input::<f32>([4]);
-    /// let y = batch.scale(x, 2.0);
-    /// let out = batch.output(y);
+    /// let batch = device.batch();
+    /// let (input, x) = batch.input::<f32>([4]);
+    /// let out = (x * 2.0).output();
     /// let replay = batch.freeze()?;
     ///
     /// let mut run = replay.run();
     /// let profile = run.profile();
-    /// run.write(x, &[1.0; 4]);
+    /// run.write(input, &[1.0; 4]);
     /// let y = run.read(out);
     /// run.submit()?;
     /// println!("{}", profile.wait()?);
@@ -106,21 +104,22 @@ impl Run {
 
     /// Sets the data of an input.
     #[track_caller]
-    pub fn write<T: Element>(&mut self, input: Tensor<T>, data: &[T]) {
+    pub fn write<T: Element>(&mut self, input: Input<T>, data: &[T]) {
         if let Err(error) = self.bring(input, data) {
             self.mistakes.push(error.at(Location::caller()));
         }
     }
 
-    fn bring<T: Element>(&mut self, input: Tensor<T>, data: &[T]) -> Result<()> {
+    fn bring<T: Element>(&mut self, input: Input<T>, data: &[T]) -> Result<()> {
         let wrong = |kind: ErrorKind, message: String| Err(Error::new(kind, message));
         if input.len() != data.len() {
-            let message = format!("write: {} elements into an input of shape {:?}", data.len(), input.shape());
+            let message = format!("write: {} elements into an input of {}", data.len(), input.len());
             return wrong(ErrorKind::Shape, message);
         }
-        let (slot, inputs) = (input.slot_of(self.parts.batch), &self.parts.inputs);
+        let inputs = &self.parts.inputs;
+        let slot = input.slot.filter(|_| input.batch == self.parts.batch);
         let Some(at) = inputs.iter().position(|port| Some(port.slot) == slot) else {
-            return wrong(ErrorKind::Bindings, "write: the tensor is no input of this replay".into());
+            return wrong(ErrorKind::Bindings, "write: the input is of another replay".into());
         };
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let start = index(inputs[at].start);

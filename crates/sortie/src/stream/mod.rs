@@ -18,11 +18,12 @@ use std::{fmt, panic::Location};
 use self::transform::Transform;
 pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows};
 use crate::{
-    batch::{Batch, Typed},
+    batch::Batch,
     device::Device,
     error::{Error, Result},
+    finish::Reading,
     kernel::Kernel,
-    replay::{Output, Replay},
+    replay::{Input, Output, Replay},
     tensor::{Element, Tensor},
 };
 
@@ -96,9 +97,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// let device = Device::cpu()?;
     /// let weights = device.upload(&[1.0_f32, 10.0, 100.0])?;
     /// let dots = Stream::<f32, f32>::record(&device, |batch, x| {
-    ///     let weights = batch.tensor(&weights, [3, 1]);
-    ///     let y = batch.matmul(x, weights);
-    ///     batch.relu(y)
+    ///     x.matmul(batch.tensor(&weights, [3, 1])).relu().read()
     /// });
     /// let mut out = Vec::new();
     /// dots.rows([3, 1]).run(&[1.0_f32, 2.0, 3.0, -4.0, -5.0, -6.0], &mut out)?;
@@ -107,17 +106,12 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn record<R, F>(device: &Device, mut record: F) -> Self
-    where
-        R: Typed<Item = U>,
-        F: FnMut(&mut Batch, Tensor<T>) -> R + 'a,
-    {
+    pub fn record(
+        device: &Device,
+        record: impl for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a,
+    ) -> Self {
         let here = Location::caller();
-        let record = Box::new(move |batch: &mut Batch, x| {
-            let y = record(batch, x);
-            batch.read(y)
-        });
-        Self::new(Transform::Recording { device: device.clone(), record, here })
+        Self::new(Transform::Recording { device: device.clone(), record: Box::new(record), here })
     }
 
     /// Runs a replay, with one of its inputs and one of its outputs. The input determines the window: rows are its
@@ -127,23 +121,21 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// use sortie::{Device, Stream};
     ///
     /// let device = Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.input::<f32>([4]);
-    /// let y = batch.exp(x);
-    /// let y = batch.output(y);
+    /// let batch = device.batch();
+    /// let (input, x) = batch.input::<f32>([4]);
+    /// let output = x.exp().output();
     /// let replay = batch.freeze()?;
     /// let mut out = Vec::new();
-    /// Stream::replay(&replay, x, y).run(&[0.0; 6], &mut out)?;
+    /// Stream::replay(&replay, input, output).run(&[0.0; 6], &mut out)?;
     /// assert_eq!(out, [1.0; 6]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn replay(replay: &Replay, input: Tensor<T>, output: Output<U>) -> Self {
+    pub fn replay(replay: &Replay, input: Input<T>, output: Output<U>) -> Self {
         let here = Location::caller();
-        let rows = input.shape().first().copied().unwrap_or(1).max(1);
-        let widths = [input.len() / rows, output.len() / rows];
-        let transform = Transform::Replay { replay: replay.clone(), input, output, rows, here };
+        let widths = [input.len() / input.rows(), output.len() / input.rows()];
+        let transform = Transform::Replay { replay: replay.clone(), input, output, here };
         Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform) }
     }
 
@@ -198,7 +190,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// ```
     /// # use sortie::{Device, Stream};
     /// # let device = Device::cpu()?;
-    /// let stream = Stream::<f32, f32>::record(&device, |batch, x| batch.exp(x)).window(1 << 10);
+    /// let stream = Stream::<f32, f32>::record(&device, |_, x| x.exp().read()).window(1 << 10);
     /// let mut told = Vec::new();
     /// stream.on_progress(|progress| told.extend(progress.fraction())).run(&[0.0; 1024], &mut Vec::new())?;
     /// assert_eq!(told, [0.25, 0.5, 0.75, 1.0]);
@@ -218,7 +210,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     pub fn window_rows(&self) -> Result<usize> {
         self.transform.check(self.widths)?;
         let (device, here) = match &self.transform {
-            Transform::Replay { rows, .. } => return Ok(*rows),
+            Transform::Replay { input, .. } => return Ok(input.rows()),
             Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => (device, here),
         };
         let limits = device.info().limits;
@@ -255,7 +247,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// # use sortie::{Device, Stream};
     /// # let device = Device::cpu()?;
     /// let numbers = vec![1_u32; 1000];
-    /// let sums = Stream::<u32, u32>::record(&device, |batch, x| batch.sum(x, &[0, 1])).window(1 << 10);
+    /// let sums = Stream::<u32, u32>::record(&device, |_, x| x.sum(&[0, 1]).read()).window(1 << 10);
     /// let mut total = 0;
     /// for sum in sums.over(&numbers) {
     ///     total += sum?[0];

@@ -13,18 +13,18 @@ use crate::{
     error::{Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     kernel::Kernel,
-    replay::{Output, Replay},
+    replay::{Input, Output, Replay},
     tensor::{Element, Tensor},
 };
 
 /// Records the processing of a window, and returns the reading of its output.
-type RecordWindow<'a, T, U> = Box<dyn FnMut(&mut Batch, Tensor<T>) -> Reading<U> + 'a>;
+type RecordWindow<'a, T, U> = Box<dyn for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a>;
 
 /// The processing of a window, with the user's line for errors.
 pub(super) enum Transform<'a, T, U> {
     Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
     Recording { device: Device, record: RecordWindow<'a, T, U>, here: &'static Location<'static> },
-    Replay { replay: Replay, input: Tensor<T>, output: Output<U>, rows: usize, here: &'static Location<'static> },
+    Replay { replay: Replay, input: Input<T>, output: Output<U>, here: &'static Location<'static> },
 }
 
 impl<T: Element, U: Element> Transform<'_, T, U> {
@@ -33,11 +33,12 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
         match self {
             Self::Kernel { kernel, here, .. } => check_kernel::<T, U>(kernel, widths).map_err(|error| error.at(here)),
             Self::Recording { .. } => Ok(()),
-            Self::Replay { input, output, rows, here, .. } => {
-                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(*rows) {
+            Self::Replay { input, output, here, .. } => {
+                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(input.rows()) {
                     let message = format!(
-                        "stream: a replay with an input of shape {:?} and an output of {} elements has no rows",
-                        input.shape(),
+                        "stream: a replay with an input of {} rows, {} elements, and an output of {} elements has no rows",
+                        input.rows(),
+                        input.len(),
                         output.len()
                     );
                     return Err(Error::new(ErrorKind::Shape, message).at(here));
@@ -81,7 +82,7 @@ fn through_kernel<T: Element, U: Element>(
     widths: [usize; 2],
 ) -> Result<(Ticket, Reading<U>)> {
     let rows = window.len() / widths[0];
-    let mut batch = device.batch();
+    let batch = device.batch();
     let reading = if kernel.num_bindings() == 1 {
         let x = device.upload::<U>(bytemuck::cast_slice(window))?;
         batch.dispatch(kernel, &[&x], Grid::items(rows));
@@ -101,16 +102,16 @@ fn through_recording<T: Element, U: Element>(
     window: &[T],
     width: usize,
 ) -> Result<(Ticket, Reading<U>)> {
-    let mut batch = device.batch();
+    let batch = device.batch();
     let x = device.upload(window)?;
     let x = batch.tensor(&x, [window.len() / width, width]);
-    let reading = record(&mut batch, x);
+    let reading = record(&batch, x);
     Ok((batch.submit_async()?, reading))
 }
 
 fn through_replay<T: Element, U: Element>(
     replay: &Replay,
-    input: Tensor<T>,
+    input: Input<T>,
     output: Output<U>,
     window: &[T],
 ) -> Result<(Ticket, Reading<U>)> {

@@ -4,30 +4,30 @@ use std::ops::Range;
 
 use sortie_plan::{RANK, TensorKind};
 
-use super::{Batch, Element, Result, Shape, Tensor, checked, shape_of, wrong_shapes};
+use super::{Element, Result, Shape, Tensor, checked, shape_of, wrong_shapes};
 use crate::error::{Error, ErrorKind};
 
-impl Batch {
+impl<'b, T: Element> Tensor<'b, T> {
     /// The same elements in another shape. Costs nothing.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let row = batch.reshape(x, [4]);
-    /// let y = batch.sum(row, &[0]);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.reshape([4]).sum(&[0]).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [10.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn reshape<T: Element>(&mut self, x: Tensor<T>, shape: impl AsRef<[usize]>) -> Tensor<T> {
-        match checked(shape.as_ref(), x.len(), "reshape") {
-            Ok(shape) if !x.refused => x.with_shape(shape),
-            Ok(_) => x,
-            Err(error) if !x.refused => self.make("reshape", Err(error), |_, _| Ok(())),
-            Err(_) => x,
+    pub fn reshape(self, shape: impl AsRef<[usize]>) -> Self {
+        if self.refused {
+            return self;
+        }
+        match checked(shape.as_ref(), self.len(), "reshape") {
+            Ok(shape) => self.with_shape(shape),
+            Err(error) => self.batch.refused(error),
         }
     }
 
@@ -35,139 +35,134 @@ impl Batch {
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.transpose(x);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.transpose().read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn transpose<T: Element>(&mut self, x: Tensor<T>) -> Tensor<T> {
-        let rank = x.value.shape.rank();
+    pub fn transpose(self) -> Self {
+        let rank = self.value.shape.rank();
         let mut axes: Vec<usize> = (0..rank).collect();
         if rank >= 2 {
             axes.swap(rank - 2, rank - 1);
         }
-        self.permute(x, &axes)
+        self.permute(&axes)
     }
 
     /// Axis `axes[i]` becomes axis `i`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [1, 2, 2]);
-    /// let y = batch.permute(x, &[2, 0, 1]);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [1, 2, 2]);
+    /// let y = x.permute(&[2, 0, 1]);
     /// assert_eq!(y.shape(), [2, 1, 2]);
-    /// let y = batch.read(y);
+    /// let y = y.read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1.0, 3.0, 2.0, 4.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn permute<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
+    pub fn permute(self, axes: &[usize]) -> Self {
         let mut order = [0; RANK];
         order.iter_mut().zip(axes).for_each(|(to, axis)| *to = u8::try_from(*axis).unwrap_or(u8::MAX));
-        let shape = permuted(x.value.shape, axes);
-        self.operate("permute", TensorKind::Permute(order), &[x.into()], &[], shape)
+        let shape = permuted(self.value.shape, axes);
+        self.batch.operate("permute", TensorKind::Permute(order), &[self.into()], &[], shape)
     }
 
     /// A range of each axis; omitted trailing axes are taken whole.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.slice(x, &[1..2]); // the second row
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.slice(&[1..2]).read(); // the second row
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [3.0, 4.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn slice<T: Element>(&mut self, x: Tensor<T>, ranges: &[Range<usize>]) -> Tensor<T> {
+    pub fn slice(self, ranges: &[Range<usize>]) -> Self {
         let mut start = [0; RANK];
         start.iter_mut().zip(ranges).for_each(|(to, range)| *to = u32::try_from(range.start).unwrap_or(u32::MAX));
-        let shape = sliced(x.value.shape, ranges);
-        self.operate("slice", TensorKind::Slice(start), &[x.into()], &[], shape)
+        let shape = sliced(self.value.shape, ranges);
+        self.batch.operate("slice", TensorKind::Slice(start), &[self.into()], &[], shape)
     }
 
     /// Broadcasts a tensor to a shape, as in `NumPy`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0], [2]);
-    /// let y = batch.broadcast(x, [3, 2]);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let y = batch.tensor_from(&[1.0_f32, 2.0], [2]).broadcast([3, 2]).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn broadcast<T: Element>(&mut self, x: Tensor<T>, shape: impl AsRef<[usize]>) -> Tensor<T> {
-        let shape = shape_of(shape.as_ref(), "broadcast").and_then(|shape| match x.value.shape.broadcast(&shape) {
+    pub fn broadcast(self, shape: impl AsRef<[usize]>) -> Self {
+        let own = self.value.shape;
+        let shape = shape_of(shape.as_ref(), "broadcast").and_then(|shape| match own.broadcast(&shape) {
             Some(both) if both == shape => Ok(shape),
-            _ => {
-                let message = format!("broadcast: {} does not stretch to {shape}", x.value.shape);
-                Err(Error::new(ErrorKind::Shape, message))
-            }
+            _ => Err(Error::new(ErrorKind::Shape, format!("broadcast: {own} does not stretch to {shape}"))),
         });
-        self.operate("broadcast", TensorKind::Broadcast, &[x.into()], &[], shape)
+        self.batch.operate("broadcast", TensorKind::Broadcast, &[self.into()], &[], shape)
     }
 
-    /// Concatenates tensors along an axis.
+    /// Concatenates it with further tensors along an axis.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let tail = batch.upload(&[5.0_f32, 6.0], [2, 1]);
-    /// let y = batch.concat(&[x, tail], 1);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let tail = batch.tensor_from(&[5.0_f32, 6.0], [2, 1]);
+    /// let y = x.concat(&[tail], 1).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1.0, 2.0, 5.0, 3.0, 4.0, 6.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn concat<T: Element>(&mut self, tensors: &[Tensor<T>], axis: usize) -> Tensor<T> {
-        let Some((first, rest)) = tensors.split_first() else {
-            let error = Error::new(ErrorKind::Shape, "concat: of no tensors");
-            return self.make("concat", Err(error), |_, _| Ok(()));
-        };
-        rest.iter().fold(*first, |sum, next| {
-            let shape = joined(sum.value.shape, next.value.shape, axis);
-            let kind = TensorKind::Concat(u8::try_from(axis).unwrap_or(u8::MAX));
-            self.operate("concat", kind, &[sum.into(), (*next).into()], &[], shape)
-        })
+    pub fn concat(self, rest: &[Self], axis: usize) -> Self {
+        let kind = TensorKind::Concat(u8::try_from(axis).unwrap_or(u8::MAX));
+        let mut all = self;
+        for next in rest {
+            let shape = joined(all.value.shape, next.value.shape, axis);
+            all = self.batch.operate("concat", kind, &[all.into(), (*next).into()], &[], shape);
+        }
+        all
     }
 
-    /// Rows of `table` (all but its first axis) by `indices`, as in an embedding lookup. An index out of bounds gives
-    /// zeros.
+    /// Its rows (all but the first axis) by `indices`, as in an embedding lookup. An index out of bounds gives zeros.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let tokens = batch.upload(&[1_u32, 1, 0], [3]);
-    /// let y = batch.gather(x, tokens);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let table = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let tokens = batch.tensor_from(&[1_u32, 1, 0], [3]);
+    /// let y = table.gather(tokens).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [3.0, 4.0, 3.0, 4.0, 1.0, 2.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn gather<T: Element>(&mut self, table: Tensor<T>, indices: Tensor<u32>) -> Tensor<T> {
-        let shape = match table.value.shape.dims() {
-            [] => Err(wrong_shapes("gather", table.value.shape, indices.value.shape)),
+    pub fn gather(self, indices: Tensor<'b, u32>) -> Self {
+        let shape = match self.value.shape.dims() {
+            [] => Err(Error::new(ErrorKind::Shape, "gather: the table has no dimensions, so it has no rows")),
             [_, row @ ..] => {
                 let dims: Vec<usize> = indices.value.shape.dims().iter().chain(row).map(|dim| *dim as usize).collect();
                 shape_of(&dims, "gather")
             }
         };
-        self.operate("gather", TensorKind::Gather, &[table.into(), indices.into()], &[], shape)
+        self.batch.operate("gather", TensorKind::Gather, &[self.into(), indices.into()], &[], shape)
     }
 }
 
@@ -198,7 +193,8 @@ fn joined(left: Shape, right: Shape, axis: usize) -> Result<Shape> {
         shape.dims().iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, dim)| *dim).collect()
     };
     if axis >= left.rank() || left.rank() != right.rank() || others(&left) != others(&right) {
-        return Err(wrong_shapes(&format!("concat along axis {axis}"), left, right));
+        let rule = "all dimensions but the axis must be equal";
+        return Err(wrong_shapes(&format!("concat along axis {axis}"), left, right, rule));
     }
     let dims: Vec<usize> = (0..left.rank())
         .map(|at| left.dims()[at] as usize + if at == axis { right.dims()[at] as usize } else { 0 })

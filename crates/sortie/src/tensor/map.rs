@@ -2,16 +2,17 @@
 
 use sortie_plan::{Function, TensorKind};
 
-use super::{Batch, Element, Float, Operand, Result, Shape, Tensor, shape_of, wrong_shapes};
+use super::{Element, Float, Operand, Result, Shape, Signed, Tensor, shape_of, wrong_shapes};
 
 macro_rules! unary {
     ($bound:ident: $($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
-        impl Batch {
+        impl<'b, T: $bound> Tensor<'b, T> {
             $(
                 $(#[$doc])*
+                #[must_use]
                 #[track_caller]
-                pub fn $name<T: $bound>(&mut self, x: Tensor<T>) -> Tensor<T> {
-                    self.unary(stringify!($name), Function::$f, x, &[])
+                pub fn $name(self) -> Self {
+                    self.unary(stringify!($name), Function::$f)
                 }
             )*
         }
@@ -40,7 +41,7 @@ unary! {
     swish = Swish,
     /// x · Φ(x), with Φ the normal distribution.
     gelu = Gelu,
-    /// The approximation of [`Batch::gelu`] by `tanh`.
+    /// The approximation of [`gelu`](Tensor::gelu) by `tanh`.
     gelu_tanh = GeluTanh,
 }
 
@@ -50,14 +51,21 @@ unary! {
     relu = Relu,
 }
 
+unary! {
+    Signed:
+    /// Absolute values.
+    abs = Abs,
+}
+
 macro_rules! binary {
-    ($($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
-        impl Batch {
+    ($bound:ident -> $Result:ty: $($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
+        impl<'b, T: $bound> Tensor<'b, T> {
             $(
                 $(#[$doc])*
+                #[must_use]
                 #[track_caller]
-                pub fn $name<T: Element>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
-                    self.binary(stringify!($name), Function::$f, left, right)
+                pub fn $name(self, right: impl Into<Operand<'b, T>>) -> $Result {
+                    self.binary(stringify!($name), Function::$f, right)
                 }
             )*
         }
@@ -65,35 +73,31 @@ macro_rules! binary {
 }
 
 binary! {
-    /// Sums. Shapes are broadcast, as in `NumPy`.
-    add = Add,
-    /// Differences.
-    sub = Sub,
-    /// Products.
-    mul = Mul,
-    /// Quotients; for integers as in WGSL.
-    div = Div,
+    Element -> Self:
     /// The minimum of each pair; NaN if either is NaN.
     minimum = Minimum,
     /// The maximum of each pair; NaN if either is NaN.
     maximum = Maximum,
 }
 
-macro_rules! compare {
-    ($($(#[$doc:meta])* $name:ident = $f:ident),* $(,)?) => {
-        impl Batch {
-            $(
-                $(#[$doc])*
-                #[track_caller]
-                pub fn $name<T: Element>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<u32> {
-                    self.binary(stringify!($name), Function::$f, left, right)
-                }
-            )*
-        }
-    };
+binary! {
+    Float -> Self:
+    /// Its elements to the power of the right ones. Negative bases need whole exponents.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0], [3]);
+    /// let squares = x.pow(2.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(squares.wait()?, [1.0, 4.0, 9.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pow = Pow,
 }
 
-compare! {
+binary! {
+    Element -> Tensor<'b, u32>:
     /// 1 where both are equal, else 0.
     equal = Equal,
     /// 1 where they differ, else 0.
@@ -108,134 +112,106 @@ compare! {
     greater_equal = GreaterEqual,
 }
 
-impl Batch {
-    /// Each element negated.
-    #[track_caller]
-    pub fn neg<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
-        self.unary("neg", Function::Neg, x, &[])
-    }
-
-    /// Absolute values.
-    #[track_caller]
-    pub fn abs<T: Signed>(&mut self, x: Tensor<T>) -> Tensor<T> {
-        self.unary("abs", Function::Abs, x, &[])
-    }
-
-    /// Each element times `by`.
-    #[track_caller]
-    pub fn scale<T: Element>(&mut self, x: Tensor<T>, by: T) -> Tensor<T> {
-        self.unary("scale", Function::Scale, x, &[by.word()])
-    }
-
+impl<'b, T: Element> Tensor<'b, T> {
     /// Each element limited to at least `low` and at most `high`.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.clamp(x, 2.0, 3.0);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.clamp(2.0, 3.0).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [2.0, 2.0, 3.0, 3.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn clamp<T: Element>(&mut self, x: Tensor<T>, low: T, high: T) -> Tensor<T> {
-        self.unary("clamp", Function::Clamp, x, &[low.word(), high.word()])
-    }
-
-    /// The left to the power of the right. Negative bases need whole exponents.
-    #[track_caller]
-    pub fn pow<T: Float>(&mut self, left: Tensor<T>, right: Tensor<T>) -> Tensor<T> {
-        self.binary("pow", Function::Pow, left, right)
-    }
-
-    /// `yes` where `condition` is not 0, else `no`.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let two = batch.upload(&[2.0_f32], [1]);
-    /// let large = batch.greater(x, two);
-    /// let y = batch.select(large, x, two);
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [2.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn select<T: Element>(&mut self, condition: Tensor<u32>, yes: Tensor<T>, no: Tensor<T>) -> Tensor<T> {
-        let both = stretched("select", &yes.into(), &no.into());
-        let all = both.and_then(|both| broadcast("select: the condition", condition.value.shape, both));
-        let kind = TensorKind::Map(Function::Select);
-        self.operate("select", kind, &[condition.into(), yes.into(), no.into()], &[], all)
+    pub fn clamp(self, low: impl Into<Operand<'b, T>>, high: impl Into<Operand<'b, T>>) -> Self {
+        let (low, high) = (low.into(), high.into());
+        let shape = broadcast("clamp", self.value.shape, low.shape());
+        let shape = shape.and_then(|shape| broadcast("clamp", shape, high.shape()));
+        let arguments = [self.into(), low.into(), high.into()];
+        self.batch.operate("clamp", TensorKind::Map(Function::Clamp), &arguments, &[], shape)
     }
 
     /// Converts each element to another type. Floats to integers: towards zero, and saturating.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.9_f32, -1.9], [2]);
-    /// let y = batch.cast::<f32, i32>(x);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let y = batch.tensor_from(&[1.9_f32, -1.9], [2]).cast::<i32>().read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1, -1]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn cast<T: Element, U: Element>(&mut self, x: Tensor<T>) -> Tensor<U> {
+    pub fn cast<U: Element>(self) -> Tensor<'b, U> {
         if T::KIND == U::KIND {
-            return x.retyped();
+            return self.retyped();
         }
-        self.operate("cast", TensorKind::Map(Function::Cast), &[x.into()], &[], Ok(x.value.shape))
+        let shape = Ok(self.value.shape);
+        self.batch.operate("cast", TensorKind::Map(Function::Cast), &[self.into()], &[], shape)
     }
 
     #[track_caller]
-    fn binary<T: Element, U: Element>(
-        &mut self,
+    pub(super) fn unary(self, what: &str, f: Function) -> Self {
+        self.batch.operate(what, TensorKind::Map(f), &[self.into()], &[], Ok(self.value.shape))
+    }
+
+    #[track_caller]
+    pub(super) fn binary<U: Element>(
+        self,
         what: &str,
         f: Function,
-        left: Tensor<T>,
-        right: Tensor<T>,
-    ) -> Tensor<U> {
-        let (left, right) = (left.into(), right.into());
-        let shape = stretched(what, &left, &right);
-        self.operate(what, TensorKind::Map(f), &[left, right], &[], shape)
+        right: impl Into<Operand<'b, T>>,
+    ) -> Tensor<'b, U> {
+        let right = right.into();
+        let shape = broadcast(what, self.value.shape, right.shape());
+        self.batch.operate(what, TensorKind::Map(f), &[self.into(), right.into()], &[], shape)
+    }
+
+    /// A function of a number on the left and this tensor.
+    #[track_caller]
+    pub(super) fn with_left(self, what: &str, f: Function, left: impl Into<Operand<'b, T>>) -> Self {
+        let shape = Ok(self.value.shape);
+        self.batch.operate(what, TensorKind::Map(f), &[left.into().into(), self.into()], &[], shape)
     }
 }
 
-/// Signed elements: `f32`, [`half::f16`] and `i32`.
-///
-/// ```
-/// use sortie::{Batch, Tensor, tensor::Signed};
-///
-/// fn distance<T: Signed>(batch: &mut Batch, x: Tensor<T>, y: Tensor<T>) -> Tensor<T> {
-///     let apart = batch.sub(x, y);
-///     batch.abs(apart)
-/// }
-/// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
-/// let (x, y) = (batch.upload(&[1_i32, 5], [2]), batch.upload(&[3_i32], [1]));
-/// let apart = distance(&mut batch, x, y);
-/// let apart = batch.read(apart);
-/// batch.submit()?;
-/// assert_eq!(apart.wait()?, [2, 2]);
-/// # Ok::<(), sortie::Error>(())
-/// ```
-pub trait Signed: Element {}
-
-impl Signed for f32 {}
-impl Signed for half::f16 {}
-impl Signed for i32 {}
-
-fn stretched(what: &str, left: &Operand, right: &Operand) -> Result<Shape> {
-    broadcast(what, left.value.shape, right.value.shape)
+impl<'b> Tensor<'b, u32> {
+    /// `yes` where it is not 0, else `no`.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.greater(2.0).select(x, 0.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [0.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn select<T: Element>(
+        self,
+        yes: impl Into<Operand<'b, T>>,
+        no: impl Into<Operand<'b, T>>,
+    ) -> Tensor<'b, T> {
+        let (yes, no) = (yes.into(), no.into());
+        let both = broadcast("select", yes.shape(), no.shape());
+        let shape = both.and_then(|both| broadcast("select: the condition", self.value.shape, both));
+        let arguments = [self.into(), yes.into(), no.into()];
+        self.batch.operate("select", TensorKind::Map(Function::Select), &arguments, &[], shape)
+    }
 }
 
 /// The broadcast shape of both.
 fn broadcast(what: &str, left: Shape, right: Shape) -> Result<Shape> {
-    let dims = left.broadcast_dims(&right).ok_or_else(|| wrong_shapes(what, left, right))?;
+    if left == right || right.rank() == 0 {
+        return Ok(left);
+    }
+    let rule = "counted from the last, dimensions must be equal, or one of them 1";
+    let dims = left.broadcast_dims(&right).ok_or_else(|| wrong_shapes(what, left, right, rule))?;
     shape_of(&dims, what)
 }

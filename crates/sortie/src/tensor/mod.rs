@@ -1,145 +1,106 @@
 //! Tensor operations: lazy, checked while they are recorded, fused when they are planned.
 //!
-//! A [`Tensor`] names the result of an operation of a batch. Planning decides which operations share a kernel, and
-//! whether a tensor is ever in memory (`sortie-plan`, module `fuse`).
+//! A [`Tensor`] names the result of an operation and borrows its batch, so that it cannot be used after `submit`.
+//! Planning decides which operations share a kernel, and whether a tensor is ever in memory (`sortie-plan`, module
+//! `fuse`).
 
 mod arrange;
+mod element;
 mod map;
+mod operand;
+mod operators;
 mod products;
 mod reduce;
 
-pub use self::map::Signed;
-
 use std::{fmt, marker::PhantomData, panic::Location};
 
-use self::sealed::Sealed;
+use self::{element::Sealed, operand::Argument};
+pub use self::{
+    element::{Element, Float, Signed},
+    operand::Operand,
+};
 
-use bytemuck::Pod;
 use smallvec::SmallVec;
 pub(crate) use sortie_plan::{ElementType, Shape, TensorRef};
-use sortie_plan::{Function, SlotId, TensorKind, TensorOp};
+use sortie_plan::{SlotId, TensorKind, TensorOp};
 
 use crate::{
     batch::{Batch, Bind, BindTarget, Typed},
     error::{Error, ErrorKind, Result},
+    finish::Reading,
 };
 
-/// Element types of tensors: `f32`, [`half::f16`], `u32` and `i32`.
+/// A tensor of a batch: a copyable handle that borrows the batch it belongs to.
 ///
-/// An `f16` is stored in two bytes and computed in `f32`: every operation rounds its result.
-///
-/// ```
-/// use sortie::{Batch, Tensor, tensor::Element};
-///
-/// fn cube<T: Element>(batch: &mut Batch, x: Tensor<T>) -> Tensor<T> {
-///     let square = batch.mul(x, x);
-///     batch.mul(square, x)
-/// }
-/// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
-/// let x = batch.upload(&[-2_i32, 3], [2]);
-/// let y = cube(&mut batch, x);
-/// let y = batch.read(y);
-/// batch.submit()?;
-/// assert_eq!(y.wait()?, [-8, 27]);
-/// # Ok::<(), sortie::Error>(())
-/// ```
-pub trait Element: Pod + sealed::Sealed {}
-
-mod sealed {
-    pub trait Sealed: bytemuck::Pod {
-        const KIND: sortie_plan::ElementType;
-
-        /// As a scalar argument of a kernel: the bits of the type it is computed in.
-        fn word(self) -> u32;
-    }
-}
-
-impl Element for f32 {}
-impl Element for half::f16 {}
-impl Element for u32 {}
-impl Element for i32 {}
-
-impl Sealed for f32 {
-    const KIND: ElementType = ElementType::F32;
-
-    fn word(self) -> u32 {
-        self.to_bits()
-    }
-}
-
-impl Sealed for half::f16 {
-    const KIND: ElementType = ElementType::F16;
-
-    fn word(self) -> u32 {
-        self.to_f32().to_bits()
-    }
-}
-
-impl Sealed for u32 {
-    const KIND: ElementType = ElementType::U32;
-
-    fn word(self) -> u32 {
-        self
-    }
-}
-
-impl Sealed for i32 {
-    const KIND: ElementType = ElementType::I32;
-
-    fn word(self) -> u32 {
-        self.cast_unsigned()
-    }
-}
-
-/// Floating-point elements: `f32` and [`half::f16`].
-///
-/// ```
-/// use sortie::{Batch, Tensor, half::f16, tensor::Float};
-///
-/// fn linear<T: Float>(batch: &mut Batch, x: Tensor<T>, w: Tensor<T>, b: Tensor<T>) -> Tensor<T> {
-///     let y = batch.matmul(x, w);
-///     batch.add(y, b)
-/// }
-/// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
-/// let x = batch.upload(&[1.0, 2.0].map(f16::from_f32), [1, 2]);
-/// let w = batch.upload(&[3.0, 4.0].map(f16::from_f32), [2, 1]);
-/// let b = batch.upload(&[f16::ONE], [1]);
-/// let y = linear(&mut batch, x, w, b);
-/// let y = batch.read(y);
-/// batch.submit()?;
-/// assert_eq!(y.wait()?, [f16::from_f32(12.0)]);
-/// # Ok::<(), sortie::Error>(())
-/// ```
-pub trait Float: Element {}
-
-impl Float for f32 {}
-impl Float for half::f16 {}
-
-/// A tensor of one batch: a copyable name, valid while recording.
+/// Operations are methods and operators. They record, and never fail: `submit` returns every mistake with its line.
+/// Shapes are broadcast as in `NumPy`. The right side of an elementwise operation is a tensor or a number; `+`, `-`, `*`
+/// and `/` also take a number on the left. Numbers are parameters of the generated kernel.
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
-/// let x = batch.upload(&[1.0_f32, -2.0, 3.0, -4.0], [2, 2]);
-/// let y = batch.relu(x);
-/// let y = batch.matmul(y, x);
+/// let batch = device.batch();
+/// let x = batch.tensor_from(&[1.0_f32, -2.0, 3.0, -4.0], [2, 2]);
+/// let y = x.relu().matmul(x) * 0.5 + 1.0;
 /// assert_eq!(y.shape(), [2, 2]);
-/// let y = batch.read(y);
+/// let y = y.read();
 /// batch.submit()?;
-/// assert_eq!(y.wait()?, [1.0, -2.0, 3.0, -6.0]);
+/// assert_eq!(y.wait()?, [1.5, 0.0, 2.5, -2.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
-pub struct Tensor<T> {
-    batch: u64,
+///
+/// `submit` and `freeze` take the batch, so a tensor cannot outlive them:
+///
+/// ```compile_fail,E0505
+/// # let device = sortie::Device::cpu()?;
+/// let batch = device.batch();
+/// let x = batch.tensor_from(&[1.0_f32], [1]);
+/// batch.submit()?; // error[E0505]: cannot move out of `batch` because it is borrowed
+/// let y = x + 1.0;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+///
+/// To keep a result, [`read`](Tensor::read) it or [`store`](Tensor::store) it in a buffer. A structure that owns a batch
+/// cannot also hold its tensors: it holds their [`TensorId`]s.
+pub struct Tensor<'b, T> {
+    batch: &'b Batch,
     value: TensorRef,
     /// Its operation was refused, so operations on it report no further mistakes.
     refused: bool,
     elements: PhantomData<fn() -> T>,
 }
 
-impl<T> Tensor<T> {
+/// Names a tensor without borrowing its batch: [`Batch::at`] returns the tensor.
+///
+/// ```
+/// use sortie::{Batch, Device, tensor::TensorId};
+///
+/// /// Records as it goes, and keeps what it recorded last.
+/// struct Running { batch: Batch, total: TensorId<f32> }
+///
+/// impl Running {
+///     fn add(&mut self, value: f32) {
+///         self.total = (self.batch.at(self.total) + value).id();
+///     }
+/// }
+/// let device = Device::cpu()?;
+/// let batch = device.batch();
+/// let total = batch.tensor_from(&[0.0_f32], [1]).id();
+/// let mut running = Running { batch, total };
+/// running.add(1.5);
+/// running.add(2.0);
+/// let total = running.batch.at(running.total).read();
+/// running.batch.submit()?;
+/// assert_eq!(total.wait()?, [3.5]);
+/// # Ok::<(), sortie::Error>(())
+/// ```
+pub struct TensorId<T> {
+    batch: u64,
+    value: TensorRef,
+    refused: bool,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<'b, T> Tensor<'b, T> {
     /// The lengths of its dimensions, the outermost first.
     #[must_use]
     pub fn shape(&self) -> Vec<usize> {
@@ -158,13 +119,42 @@ impl<T> Tensor<T> {
         self.value.shape.is_empty()
     }
 
-    /// Its slot, if it belongs to this batch and was not refused.
-    pub(crate) fn slot_of(&self, batch: u64) -> Option<SlotId> {
-        (self.batch == batch && !self.refused).then_some(self.value.slot)
+    /// The batch it belongs to.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// use sortie::{Buffer, Tensor};
+    ///
+    /// /// A function over tensors needs no batch among its arguments.
+    /// fn linear<'b>(x: Tensor<'b, f32>, weights: &Buffer<f32>, bias: &Buffer<f32>) -> Tensor<'b, f32> {
+    ///     let batch = x.batch();
+    ///     x.matmul(batch.tensor(weights, [2, 3])) + batch.tensor(bias, [3])
+    /// }
+    /// let (weights, bias) = (device.upload(&[1.0_f32; 6])?, device.upload(&[0.5_f32; 3])?);
+    /// let batch = device.batch();
+    /// let y = linear(batch.tensor_from(&[1.0, 2.0], [1, 2]), &weights, &bias).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [3.5; 3]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn batch(&self) -> &'b Batch {
+        self.batch
+    }
+
+    /// Its name, without the borrow of the batch.
+    #[must_use]
+    pub fn id(&self) -> TensorId<T> {
+        TensorId { batch: self.batch.id(), value: self.value, refused: self.refused, elements: PhantomData }
+    }
+
+    /// The slot of its memory; `None` if it was refused.
+    pub(crate) fn slot(&self) -> Option<SlotId> {
+        (!self.refused).then_some(self.value.slot)
     }
 
     /// The same tensor with another element type.
-    fn retyped<U>(self) -> Tensor<U> {
+    fn retyped<U>(self) -> Tensor<'b, U> {
         Tensor { batch: self.batch, value: self.value, refused: self.refused, elements: PhantomData }
     }
 
@@ -174,61 +164,118 @@ impl<T> Tensor<T> {
     }
 }
 
-impl<T> Clone for Tensor<T> {
+impl<T: Element> Tensor<'_, T> {
+    /// Reads it. The data is available when the batch has completed.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let squares = batch.tensor_from(&[1_u32, 2, 3], [3]);
+    /// let squares = (squares * squares).read();
+    /// batch.submit()?;
+    /// assert_eq!(squares.wait()?, [1, 4, 9]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn read(self) -> Reading<T> {
+        self.batch.read(self)
+    }
+
+    /// Stores it in a buffer, or a slice of one, of as many elements, so that it outlives the batch. If possible it is
+    /// computed there directly, without a copy.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let state = device.upload(&[1.0_f32, 2.0, 3.0])?;
+    /// let next = device.zeros::<f32>(3)?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor(&state, [3]);
+    /// (x * x).store(&next);
+    /// batch.submit()?;
+    /// assert_eq!(next.download()?, [1.0, 4.0, 9.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn store(self, to: impl Typed<Item = T>) {
+        if !self.refused {
+            self.batch.copy(self, to);
+        }
+    }
+
+    /// Labels the operation that made it, in errors and profiles.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let profile = batch.profile();
+    /// let x = batch.tensor_from(&[1.0_f32; 4], [2, 2]);
+    /// let scores = x.matmul(x).label("attention scores").read();
+    /// batch.submit()?;
+    /// assert_eq!(profile.wait()?.ops()[1].label(), "attention scores");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub fn label(self, label: &str) -> Self {
+        self.batch.label_writer(self.value.slot, label);
+        self
+    }
+}
+
+impl<T> Clone for Tensor<'_, T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Tensor<T> {}
+impl<T> Copy for Tensor<'_, T> {}
 
-impl<T> fmt::Debug for Tensor<T> {
+impl<T> fmt::Debug for Tensor<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor<{}>{}", self.value.element, self.value.shape)
     }
 }
 
-impl<T: Element> Bind for Tensor<T> {
-    fn place(&self) -> BindTarget<'_> {
-        BindTarget::in_slot::<T>(self.batch, self.value.slot.0, self.value.start, self.len())
+impl<T> Clone for TensorId<T> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<T: Element> Typed for Tensor<T> {
+impl<T> Copy for TensorId<T> {}
+
+impl<T> fmt::Debug for TensorId<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorId<{}>{}", self.value.element, self.value.shape)
+    }
+}
+
+impl<T: Element> Bind for Tensor<'_, T> {
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget::in_slot::<T>(self.batch.id(), self.value.slot.0, self.value.start, self.len())
+    }
+}
+
+impl<T: Element> Typed for Tensor<'_, T> {
     type Item = T;
 }
 
-/// An operand of any element type.
-#[derive(Clone, Copy)]
-struct Operand {
-    batch: u64,
-    value: TensorRef,
-    refused: bool,
-}
-
-impl<T> From<Tensor<T>> for Operand {
-    fn from(tensor: Tensor<T>) -> Self {
-        Self { batch: tensor.batch, value: tensor.value, refused: tensor.refused }
-    }
-}
-
 impl Batch {
-    /// Uploads data into a tensor of this batch.
+    /// A tensor with this data, which is copied now.
+    ///
+    /// If the batch is [frozen](Batch::freeze), the data is written once, when it is frozen, and not in every run.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1_u32, 2, 3, 4, 5, 6], [2, 3]);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1_u32, 2, 3, 4, 5, 6], [2, 3]);
     /// assert_eq!((x.shape(), x.len()), (vec![2, 3], 6));
-    /// let y = batch.upload(&[1_u32, 2], [3]); // a mistake, which `submit` reports
+    /// let y = batch.tensor_from(&[1_u32, 2], [3]); // a mistake, which `submit` reports
     /// assert!(batch.submit().is_err());
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn upload<T: Element>(&mut self, data: &[T], shape: impl AsRef<[usize]>) -> Tensor<T> {
-        let shape = shape.as_ref();
-        let made = checked(shape, data.len(), "upload");
-        let tensor = self.make::<T>("upload", made, |_, _| Ok(()));
+    pub fn tensor_from<T: Element>(&self, data: &[T], shape: impl AsRef<[usize]>) -> Tensor<'_, T> {
+        let made = checked(shape.as_ref(), data.len(), "tensor_from");
+        let tensor = self.make::<T>("tensor_from", made, Self::tensor_slot);
         if !tensor.refused && !data.is_empty() {
             self.write(tensor, data);
         }
@@ -237,8 +284,8 @@ impl Batch {
 
     /// A tensor whose data each run of a replay provides.
     #[track_caller]
-    pub(crate) fn input_tensor<T: Element>(&mut self, shape: &[usize]) -> Tensor<T> {
-        self.make_in::<T>("input", shape_of(shape, "input"), Self::input_slot, |_, _| Ok(()))
+    pub(crate) fn input_tensor<T: Element>(&self, shape: &[usize]) -> Tensor<'_, T> {
+        self.make("input", shape_of(shape, "input"), Self::input_slot)
     }
 
     /// A view of a buffer, a slice of one or scratch as a tensor, without a copy. Exception: operands of `matmul`,
@@ -248,16 +295,14 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let weights = device.upload(&[1.0_f32; 12])?; // once, for any number of batches
-    /// let mut batch = device.batch();
-    /// let weights = batch.tensor(&weights, [3, 4]);
-    /// let total = batch.sum(weights, &[0, 1]);
-    /// let total = batch.read(total);
+    /// let batch = device.batch();
+    /// let total = batch.tensor(&weights, [3, 4]).sum(&[0, 1]).read();
     /// batch.submit()?;
     /// assert_eq!(total.wait()?, [12.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[track_caller]
-    pub fn tensor<B: Typed>(&mut self, memory: B, shape: impl AsRef<[usize]>) -> Tensor<B::Item>
+    pub fn tensor<B: Typed>(&self, memory: B, shape: impl AsRef<[usize]>) -> Tensor<'_, B::Item>
     where
         B::Item: Element,
     {
@@ -269,170 +314,134 @@ impl Batch {
                 let value = TensorRef { slot, start, shape, element: B::Item::KIND };
                 self.named(value, false)
             }
-            Ok((shape, None)) => self.make("tensor", Ok(shape), |_, _| Ok(())),
-            Err(error) => self.make("tensor", Err(error), |_, _| Ok(())),
+            Ok((shape, None)) => self.make("tensor", Ok(shape), Self::tensor_slot),
+            Err(error) => self.refused(error),
         }
     }
 
-    /// Stores a tensor in a buffer, or a slice of one, of as many elements, so that it outlives the batch. If possible
-    /// it is computed there directly, without a copy.
+    /// The tensor with this id.
     ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let state = device.upload(&[1.0_f32, 2.0, 3.0])?;
-    /// let next = device.zeros::<f32>(3)?;
-    /// let mut batch = device.batch();
-    /// let x = batch.tensor(&state, [3]);
-    /// let y = batch.mul(x, x);
-    /// batch.store(y, &next);
-    /// batch.submit()?;
-    /// assert_eq!(next.download()?, [1.0, 4.0, 9.0]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
+    /// An id of another batch, or of one that has been submitted, is a mistake.
     #[track_caller]
-    pub fn store<T: Element>(&mut self, tensor: Tensor<T>, to: impl Typed<Item = T>) {
-        if !tensor.refused {
-            self.copy(tensor, to);
-        }
+    pub fn at<T: Element>(&self, id: TensorId<T>) -> Tensor<'_, T> {
+        if id.batch == self.id() { self.named(id.value, id.refused) } else { self.refused(foreign("at")) }
     }
 
-    /// Labels the last recorded operation, in errors and profiles.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let profile = batch.profile();
-    /// let x = batch.upload(&[1.0_f32; 4], [2, 2]);
-    /// let y = batch.matmul(x, x);
-    /// batch.label("attention scores");
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(profile.wait()?.ops()[1].label(), "attention scores");
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    pub fn label(&mut self, label: &str) {
-        self.label_last(label);
+    fn named<T>(&self, value: TensorRef, refused: bool) -> Tensor<'_, T> {
+        Tensor { batch: self, value, refused, elements: PhantomData }
     }
 
-    fn named<T>(&self, value: TensorRef, refused: bool) -> Tensor<T> {
-        Tensor { batch: self.id(), value, refused, elements: PhantomData }
-    }
-
-    /// Allocates memory for a tensor and records the op that fills it.
+    /// Allocates memory of this kind for a tensor.
     #[track_caller]
     fn make<T: Element>(
-        &mut self,
+        &self,
         what: &str,
         shape: Result<Shape>,
-        fill: impl FnOnce(&mut Self, TensorRef) -> Result<()>,
-    ) -> Tensor<T> {
-        self.make_in(what, shape, Self::tensor_slot, fill)
-    }
-
-    /// As [`Batch::make`], with this kind of memory.
-    #[track_caller]
-    fn make_in<T: Element>(
-        &mut self,
-        what: &str,
-        shape: Result<Shape>,
-        slot: impl FnOnce(&mut Self, u64) -> SlotId,
-        fill: impl FnOnce(&mut Self, TensorRef) -> Result<()>,
-    ) -> Tensor<T> {
+        slot: impl FnOnce(&Self, u64) -> SlotId,
+    ) -> Tensor<'_, T> {
         let placed = shape.and_then(|shape| {
             let bytes = u64::from(shape.len()) * T::KIND.bytes();
             let limit = self.most_bytes();
             if bytes > limit {
                 return Err(Error::too_large(format!("{what}: bytes of a tensor of shape {shape}"), bytes, limit));
             }
-            let slot = slot(self, bytes);
-            let value = TensorRef { slot, start: 0, shape, element: T::KIND };
-            fill(self, value)?;
-            Ok(value)
+            Ok(TensorRef { slot: slot(self, bytes), start: 0, shape, element: T::KIND })
         });
         match placed {
             Ok(value) => self.named(value, false),
-            Err(error) => {
-                self.refuse_tensor(error);
-                self.refused()
-            }
+            Err(error) => self.refused(error),
         }
     }
 
-    /// A placeholder for a tensor that could not be created.
-    fn refused<T: Element>(&mut self) -> Tensor<T> {
-        let slot = self.tensor_slot(4);
-        let value = TensorRef { slot, start: 0, shape: Shape::default(), element: T::KIND };
+    /// Records a mistake. Returns a placeholder for the tensor that could not be created.
+    #[cold]
+    #[track_caller]
+    fn refused<T: Element>(&self, error: Error) -> Tensor<'_, T> {
+        self.refuse_tensor(error);
+        self.placeholder()
+    }
+
+    /// A placeholder for a tensor whose mistake has been recorded.
+    fn placeholder<T: Element>(&self) -> Tensor<'_, T> {
+        let value =
+            TensorRef { slot: self.tensor_slot(4), start: 0, shape: Shape::default(), element: T::KIND };
         self.named(value, true)
     }
 
-    /// A placeholder for the result, if an input cannot be used.
+    /// A placeholder for the result, if an argument cannot be used.
     #[track_caller]
-    fn unusable<T: Element>(&mut self, what: &str, inputs: &[Operand]) -> Option<Tensor<T>> {
-        if inputs.iter().any(|input| input.refused) {
-            return Some(self.refused());
-        }
-        if inputs.iter().any(|input| input.batch != self.id()) {
-            let error = Error::new(
-                ErrorKind::Bindings,
-                format!(
-                    "{what}: a tensor of another batch; a tensor is valid until its batch is submitted: `store` it into a \
-                 buffer there, and make a `tensor` of that buffer here"
-                ),
-            );
-            return Some(self.make(what, Err(error), |_, _| Ok(())));
-        }
-        None
-    }
-
-    /// Records one operation.
-    #[track_caller]
-    fn operate<T: Element>(
-        &mut self,
-        what: &str,
-        kind: TensorKind,
-        inputs: &[Operand],
-        scalars: &[u32],
-        shape: Result<Shape>,
-    ) -> Tensor<T> {
-        if let Some(unusable) = self.unusable(what, inputs) {
-            return unusable;
-        }
-        let mut inputs: SmallVec<[Operand; 3]> = inputs.into();
-        for (side, input) in inputs.iter_mut().enumerate() {
-            let whole = matches!(kind, TensorKind::Matmul { .. } | TensorKind::Concat(_))
-                || (kind == TensorKind::Gather && side == 0);
-            if whole && !self.is_bindable(input.value.start) {
-                *input = self.bindable(what, *input);
+    fn unusable<T: Element>(&self, what: &str, arguments: &[Argument<'_>]) -> Option<Tensor<'_, T>> {
+        let mut foreign_batch = false;
+        for argument in arguments {
+            if let Argument::Tensor { batch, refused, .. } = argument {
+                if *refused {
+                    return Some(self.placeholder());
+                }
+                foreign_batch |= batch.id() != self.id();
             }
         }
-        // Outside the closure, because a closure has its own caller location.
-        let here = Location::caller();
-        self.make(what, shape, |batch, output| {
-            let nothing = TensorRef { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementType::F32 };
-            let mut all = [nothing; 3];
-            all.iter_mut().zip(&inputs).for_each(|(to, from)| *to = from.value);
-            let count = u8::try_from(inputs.len()).unwrap_or_else(|_| unreachable!("at most three"));
-            batch.record_tensor(TensorOp { kind, inputs: all, count, output }, scalars, here);
-            Ok(())
-        })
+        foreign_batch.then(|| self.refused(foreign(what)))
+    }
+
+    /// Records one operation. `scalars` are its own parameters, beside the numbers among its arguments.
+    #[track_caller]
+    fn operate<T: Element>(
+        &self,
+        what: &str,
+        kind: TensorKind,
+        arguments: &[Argument<'_>],
+        scalars: &[u32],
+        shape: Result<Shape>,
+    ) -> Tensor<'_, T> {
+        if let Some(unusable) = self.unusable(what, arguments) {
+            return unusable;
+        }
+        let nothing = TensorRef { slot: SlotId(0), start: 0, shape: Shape::default(), element: ElementType::F32 };
+        let mut op = TensorOp { kind, inputs: [nothing; 3], count: 0, numbers: 0, output: nothing };
+        let mut words: SmallVec<[u32; 4]> = scalars.into();
+        for (at, argument) in arguments.iter().enumerate() {
+            match *argument {
+                Argument::Number(word) => {
+                    op.numbers |= 1 << at;
+                    words.push(word);
+                }
+                Argument::Tensor { value, .. } => {
+                    let bound_whole = matches!(kind, TensorKind::Matmul { .. } | TensorKind::Concat(_))
+                        || (kind == TensorKind::Gather && at == 0);
+                    let copied = bound_whole && !self.is_bindable(value.start);
+                    op.inputs[usize::from(op.count)] = if copied { self.bindable(what, argument) } else { value };
+                    op.count += 1;
+                }
+            }
+        }
+        let output = self.make::<T>(what, shape, Self::tensor_slot);
+        if !output.refused {
+            op.output = output.value;
+            self.record_tensor(op, &words, Location::caller());
+        }
+        output
     }
 
     /// A copy of a tensor that starts where it cannot be bound.
     #[track_caller]
-    fn bindable(&mut self, what: &str, input: Operand) -> Operand {
-        let (shape, copy) = (Ok(input.value.shape), TensorKind::Broadcast);
-        match input.value.element {
-            ElementType::F32 => self.operate::<f32>(what, copy, &[input], &[], shape).into(),
-            ElementType::F16 => self.operate::<half::f16>(what, copy, &[input], &[], shape).into(),
-            ElementType::U32 => self.operate::<u32>(what, copy, &[input], &[], shape).into(),
-            ElementType::I32 => self.operate::<i32>(what, copy, &[input], &[], shape).into(),
+    fn bindable(&self, what: &str, input: &Argument<'_>) -> TensorRef {
+        let Argument::Tensor { value, .. } = input else { unreachable!("only tensors are bound") };
+        let (shape, copy, input) = (Ok(value.shape), TensorKind::Broadcast, std::slice::from_ref(input));
+        match value.element {
+            ElementType::F32 => self.operate::<f32>(what, copy, input, &[], shape).value,
+            ElementType::F16 => self.operate::<half::f16>(what, copy, input, &[], shape).value,
+            ElementType::U32 => self.operate::<u32>(what, copy, input, &[], shape).value,
+            ElementType::I32 => self.operate::<i32>(what, copy, input, &[], shape).value,
         }
     }
+}
 
-    #[track_caller]
-    fn unary<T: Element>(&mut self, what: &str, f: Function, x: Tensor<T>, scalars: &[u32]) -> Tensor<T> {
-        self.operate(what, TensorKind::Map(f), &[x.into()], scalars, Ok(x.value.shape))
-    }
+fn foreign(what: &str) -> Error {
+    let message = format!(
+        "{what}: a tensor of another batch; a tensor is valid until its batch is submitted: `store` it into a buffer \
+         there, and make a `tensor` of that buffer here"
+    );
+    Error::new(ErrorKind::Bindings, message)
 }
 
 /// A shape with this number of elements.
@@ -459,6 +468,7 @@ fn shape_of(dims: &[usize], what: &str) -> Result<Shape> {
     })
 }
 
-fn wrong_shapes(what: &str, left: Shape, right: Shape) -> Error {
-    Error::new(ErrorKind::Shape, format!("{what}: left is {left} but right is {right}"))
+/// Shapes that do not suit an operation, with the rule that they break.
+fn wrong_shapes(what: &str, left: Shape, right: Shape, rule: &str) -> Error {
+    Error::new(ErrorKind::Shape, format!("{what}: left is {left} but right is {right}; {rule}"))
 }

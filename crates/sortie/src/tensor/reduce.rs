@@ -2,216 +2,215 @@
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
-use super::{Batch, Element, ElementType, Float, Result, Shape, Tensor, shape_of};
-use crate::error::{Error, ErrorKind};
+use super::{Argument, Element, ElementType, Float, Result, Shape, Tensor, shape_of};
+use crate::{
+    batch::Batch,
+    error::{Error, ErrorKind},
+};
 
-impl Batch {
+impl<'b, T: Element> Tensor<'b, T> {
     /// Sums over axes, which are removed from the shape. An empty sum is 0.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.sum(x, &[0]); // down the columns
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.sum(&[0]).read(); // down the columns
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [4.0, 6.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn sum<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        self.reduce("sum", Reduction::Sum, x, axes)
-    }
-
-    /// Means over axes. An empty mean is NaN.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.mean(x, &[0, 1]);
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [2.5]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn mean<T: Float>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        self.reduce("mean", Reduction::Mean, x, axes)
+    pub fn sum(self, axes: &[usize]) -> Self {
+        self.reduce("sum", Reduction::Sum, axes)
     }
 
     /// Maxima over axes; NaN if an element is NaN. An empty maximum is the smallest value of the type: −∞ for floats.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    /// let y = batch.max(x, &[1]); // along the rows
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.max(&[1]).read(); // along the rows
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [2.0, 4.0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn max<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        self.reduce("max", Reduction::Max, x, axes)
+    pub fn max(self, axes: &[usize]) -> Self {
+        self.reduce("max", Reduction::Max, axes)
     }
 
     /// Minima over axes; NaN if an element is NaN. An empty minimum is the largest value of the type: ∞ for floats.
+    #[must_use]
     #[track_caller]
-    pub fn min<T: Element>(&mut self, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        self.reduce("min", Reduction::Min, x, axes)
+    pub fn min(self, axes: &[usize]) -> Self {
+        self.reduce("min", Reduction::Min, axes)
     }
 
     /// The index of the maximum along an axis; the first of several. An axis of length 0 is a mistake.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[0.1_f32, 0.7, 0.2, 0.5, 0.3, 0.2], [2, 3]);
-    /// let y = batch.argmax(x, 1);
-    /// let y = batch.read(y);
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[0.1_f32, 0.7, 0.2, 0.5, 0.3, 0.2], [2, 3]);
+    /// let y = x.argmax(1).read();
     /// batch.submit()?;
     /// assert_eq!(y.wait()?, [1, 0]);
     /// # Ok::<(), sortie::Error>(())
     /// ```
+    #[must_use]
     #[track_caller]
-    pub fn argmax<T: Element>(&mut self, x: Tensor<T>, axis: usize) -> Tensor<u32> {
-        let shape = without("argmax", x.value.shape, &[axis]).and_then(|shape| {
-            let (each, limit) = (each_of(x.value.shape, &[axis]), u64::from(sortie_plan::fuse::MAX_FOLDED));
+    pub fn argmax(self, axis: usize) -> Tensor<'b, u32> {
+        let own = self.value.shape;
+        let shape = without("argmax", own, &[axis]).and_then(|shape| {
+            let (each, limit) = (each_of(own, &[axis]), u64::from(sortie_plan::fuse::MAX_FOLDED));
             match each {
                 0 => {
-                    let message = format!("argmax: axis {axis} of a tensor of shape {} has no elements", x.value.shape);
+                    let message = format!("argmax: axis {axis} of a tensor of shape {own} has no elements");
                     Err(Error::new(ErrorKind::Shape, message))
                 }
                 _ if each > limit => {
-                    Err(Error::too_large(format!("argmax: elements of {} that make one", x.value.shape), each, limit))
+                    Err(Error::too_large(format!("argmax: elements of {own} that make one"), each, limit))
                 }
                 _ => Ok(shape),
             }
         });
         let kind = TensorKind::Reduce(Reduction::ArgMax, mask(&[axis]), 1);
-        match T::KIND {
-            ElementType::F16 => {
-                let x = self.cast::<T, f32>(x);
-                self.operate("argmax", kind, &[x.into()], &[], shape)
-            }
-            _ => self.operate("argmax", kind, &[x.into()], &[], shape),
-        }
-    }
-
-    /// exp(x) ∕ Σ exp(x) along the last axis.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[3.0_f32, 3.0, -1.0, -1.0], [2, 2]);
-    /// let y = batch.softmax(x);
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [0.5; 4]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn softmax<T: Float>(&mut self, x: Tensor<T>) -> Tensor<T> {
-        self.rows("softmax", Norm::Softmax, x, &[])
-    }
-
-    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it by [`mul`](Batch::mul) and
-    /// [`add`](Batch::add), which are fused into its kernel.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32, 3.0], [1, 2]);
-    /// let y = batch.layer_norm(x, 0.0);
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [-1.0, 1.0]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn layer_norm<T: Float>(&mut self, x: Tensor<T>, epsilon: f32) -> Tensor<T> {
-        self.rows("layer_norm", Norm::Layer, x, &[epsilon.to_bits()])
-    }
-
-    /// x ∕ √(mean of squares + `epsilon`) along the last axis.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// let mut batch = device.batch();
-    /// let x = batch.upload(&[2.0_f32, -2.0], [1, 2]);
-    /// let y = batch.rms_norm(x, 0.0);
-    /// let y = batch.read(y);
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [1.0, -1.0]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn rms_norm<T: Float>(&mut self, x: Tensor<T>, epsilon: f32) -> Tensor<T> {
-        self.rows("rms_norm", Norm::RootMeanSquare, x, &[epsilon.to_bits()])
+        let x = if T::KIND == ElementType::F16 { self.cast::<f32>().into() } else { self.into() };
+        self.batch.operate("argmax", kind, &[x], &[], shape)
     }
 
     #[track_caller]
-    fn rows<T: Float>(&mut self, what: &str, f: Norm, x: Tensor<T>, scalars: &[u32]) -> Tensor<T> {
-        let shape = x.value.shape;
-        let shape = if shape.rank() > 0 { Ok(shape) } else { Err(no_axis(what, shape, 0)) };
-        let x = self.cast::<T, f32>(x);
-        let y = self.operate::<f32>(what, TensorKind::Rows(f), &[x.into()], scalars, shape);
-        self.cast(y)
-    }
-
-    #[track_caller]
-    fn reduce<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
+    fn reduce(self, what: &str, f: Reduction, axes: &[usize]) -> Self {
         match T::KIND {
             // Computed in f32; rounded once at the end.
-            ElementType::F16 => {
-                let x = self.cast::<T, f32>(x);
-                let y = self.stages(what, f, x, axes);
-                self.cast(y)
-            }
-            _ => self.stages(what, f, x, axes),
+            ElementType::F16 => self.cast::<f32>().stages(what, f, axes).cast(),
+            _ => self.stages(what, f, axes),
         }
     }
 
     /// A reduction, in two stages if one would leave most of the device idle.
     #[track_caller]
-    fn stages<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, axes: &[usize]) -> Tensor<T> {
-        let shape = without(what, x.value.shape, axes);
-        let each = each_of(x.value.shape, axes);
+    fn stages(self, what: &str, f: Reduction, axes: &[usize]) -> Self {
+        let shape = without(what, self.value.shape, axes);
+        let each = each_of(self.value.shape, axes);
         if each == 0 && shape.is_ok() {
-            return self.identity(what, f, x, shape);
+            return self.identity(what, f, shape);
         }
         let parts = shape.as_ref().map_or(1, |shape| parts_of(each, u64::from(shape.len())));
+        let operate = |kind, x: Self, shape| self.batch.operate::<T>(what, kind, &[x.into()], &[], shape);
         if parts == 1 {
-            return self.operate(what, TensorKind::Reduce(f, mask(axes), 1), &[x.into()], &[], shape);
+            return operate(TensorKind::Reduce(f, mask(axes), 1), self, shape);
         }
         let first = if f == Reduction::Mean { Reduction::Sum } else { f };
         let in_parts = shape.and_then(|shape| {
             let dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]);
             shape_of(&dims.collect::<Vec<_>>(), what)
         });
-        let some = self.operate::<T>(what, TensorKind::Reduce(first, mask(axes), parts), &[x.into()], &[], in_parts);
+        let some = operate(TensorKind::Reduce(first, mask(axes), parts), self, in_parts);
         let last = some.value.shape.rank().saturating_sub(1);
         let kind = TensorKind::Reduce(first, mask(&[last]), 1);
-        let all = self.operate(what, kind, &[some.into()], &[], without(what, some.value.shape, &[last]));
-        match f {
-            Reduction::Mean => self.unary(what, Function::Scale, all, &[(1.0 / each as f32).to_bits()]),
-            _ => all,
+        let all = operate(kind, some, without(what, some.value.shape, &[last]));
+        if f != Reduction::Mean {
+            return all;
         }
+        let arguments = [all.into(), Argument::Number((1.0 / each as f32).to_bits())];
+        self.batch.operate(what, TensorKind::Map(Function::Mul), &arguments, &[], Ok(all.value.shape))
     }
 
     /// An empty reduction. A kernel would divide by the length of the axis.
     #[track_caller]
-    fn identity<T: Element>(&mut self, what: &str, f: Reduction, x: Tensor<T>, shape: Result<Shape>) -> Tensor<T> {
-        if let Some(unusable) = self.unusable(what, &[x.into()]) {
+    fn identity(self, what: &str, f: Reduction, shape: Result<Shape>) -> Self {
+        if let Some(unusable) = self.batch.unusable(what, &[self.into()]) {
             return unusable;
         }
-        let tensor = self.make::<T>(what, shape, |_, _| Ok(()));
+        let tensor = self.batch.make::<T>(what, shape, Batch::tensor_slot);
         if !tensor.refused {
-            self.fill(tensor, bytemuck::pod_read_unaligned(&identity_of(f, T::KIND).to_ne_bytes()));
+            self.batch.fill(tensor, bytemuck::pod_read_unaligned(&identity_of(f, T::KIND).to_ne_bytes()));
         }
         tensor
+    }
+}
+
+impl<T: Float> Tensor<'_, T> {
+    /// Means over axes. An empty mean is NaN.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    /// let y = x.mean(&[0, 1]).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [2.5]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn mean(self, axes: &[usize]) -> Self {
+        self.reduce("mean", Reduction::Mean, axes)
+    }
+
+    /// exp(x) ∕ Σ exp(x) along the last axis.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[3.0_f32, 3.0, -1.0, -1.0], [2, 2]);
+    /// let y = x.softmax().read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [0.5; 4]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn softmax(self) -> Self {
+        self.rows("softmax", Norm::Softmax, &[])
+    }
+
+    /// (x − mean) ∕ √(variance + `epsilon`) along the last axis. Scale and shift it with `*` and `+`, which
+    /// are fused into its kernel.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[1.0_f32, 3.0], [1, 2]);
+    /// let y = x.layer_norm(0.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [-1.0, 1.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn layer_norm(self, epsilon: f32) -> Self {
+        self.rows("layer_norm", Norm::Layer, &[epsilon.to_bits()])
+    }
+
+    /// x ∕ √(mean of squares + `epsilon`) along the last axis.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let x = batch.tensor_from(&[2.0_f32, -2.0], [1, 2]);
+    /// let y = x.rms_norm(0.0).read();
+    /// batch.submit()?;
+    /// assert_eq!(y.wait()?, [1.0, -1.0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn rms_norm(self, epsilon: f32) -> Self {
+        self.rows("rms_norm", Norm::RootMeanSquare, &[epsilon.to_bits()])
+    }
+
+    #[track_caller]
+    fn rows(self, what: &str, f: Norm, scalars: &[u32]) -> Self {
+        let shape = self.value.shape;
+        let shape = if shape.rank() > 0 { Ok(shape) } else { Err(no_axis(what, shape, 0)) };
+        let x = self.cast::<f32>();
+        self.batch.operate::<f32>(what, TensorKind::Rows(f), &[x.into()], scalars, shape).cast()
     }
 }
 

@@ -205,7 +205,7 @@ impl Contender {
 
     fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {
         let start = Instant::now();
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.split_by(Split::Never);
         let grid = Grid::groups(self.source.grid);
         batch

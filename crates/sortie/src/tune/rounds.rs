@@ -54,7 +54,7 @@ impl TestDevice {
     }
 
     fn record(&self, [x, y]: &[Buffer<u32>; 2], ops: usize) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         for op in 0..ops {
             let (from, to) = if op % 2 == 0 { (x, y) } else { (y, x) };
             batch.dispatch(&self.step, &[from, to], Grid::items(x.len()));
@@ -66,7 +66,7 @@ impl TestDevice {
         let start = Instant::now();
         match way {
             Strategy::Cut(split) => {
-                let mut batch = self.record(buffers, ops);
+                let batch = self.record(buffers, ops);
                 batch.split_by(split);
                 batch.submit()?;
             }
@@ -174,12 +174,14 @@ struct Piece<'a> {
     buffers: &'a [Buffer<u32>; 2],
 }
 
-impl Record for Piece<'_> {
+impl Record<'_> for Piece<'_> {
+    type Output = ();
+
     fn label(&self) -> &str {
         "piece"
     }
 
-    fn record(&self, batch: &mut Batch) {
+    fn record(&self, batch: &Batch) {
         let [x, y] = self.buffers;
         batch.copy(x, y);
         batch.dispatch(&self.ground.step, &[y, x], Grid::items(x.len()));
@@ -190,21 +192,20 @@ fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> 
     let buffers = (0..items).map(|_| Ok([ground.device.zeros(1024)?, ground.device.zeros(1024)?]));
     let buffers = buffers.collect::<Result<Vec<_>>>()?;
     let pieces: Vec<_> = buffers.iter().map(|buffers| Piece { ground, buffers }).collect();
-    let all: Vec<&dyn Record> = pieces.iter().map(|piece| piece as &dyn Record).collect();
     let one_by_one = || {
         let start = Instant::now();
-        let batch = |piece: &&dyn Record| {
-            let mut batch = ground.device.batch();
-            batch.record(*piece);
+        let batch = |piece: &Piece<'_>| {
+            let batch = ground.device.batch();
+            batch.record(piece);
             batch.submit_async()
         };
-        let tickets = all.iter().map(batch).collect::<Result<Vec<_>>>()?;
+        let tickets = pieces.iter().map(batch).collect::<Result<Vec<_>>>()?;
         tickets.iter().try_for_each(Ticket::wait)?;
         Ok(start.elapsed())
     };
     let op_by_op = || {
         let start = Instant::now();
-        let mut batch = ground.device.batch();
+        let batch = ground.device.batch();
         for [x, y] in &buffers {
             batch.copy(x, y);
             batch.dispatch(&ground.step, &[y, x], Grid::items(x.len()));
@@ -214,8 +215,8 @@ fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> 
     };
     let together = || {
         let start = Instant::now();
-        let mut batch = ground.device.batch();
-        batch.record_all(&all);
+        let batch = ground.device.batch();
+        pieces.iter().for_each(|piece| batch.record(piece));
         batch.submit()?;
         Ok(start.elapsed())
     };

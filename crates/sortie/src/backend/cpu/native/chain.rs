@@ -29,13 +29,22 @@ const WORTH_SHARING: usize = 1 << 17;
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(super) tasks: Vec<ChainOp>,
-    /// Registers: blocks for intermediate results.
+    /// Registers: blocks for intermediate results and for numbers.
     pub(super) registers: usize,
+    /// Registers that hold a number.
+    pub(super) numbers: Vec<Number>,
     /// The number of loads that can read an input in place.
     pub(super) loads: usize,
     pub(super) inputs: usize,
     pub(super) outputs: Vec<ElementType>,
     pub(super) len: usize,
+}
+
+/// A register whose elements all are one scalar.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number {
+    pub(super) scalar: usize,
+    pub(super) register: usize,
 }
 
 /// A block of values: a register, an output, or a loaded input.
@@ -72,7 +81,6 @@ pub(super) enum ChainOp {
         of: ElementType,
         result: ElementType,
         args: [Operand; 3],
-        scalars: usize,
         to: usize,
     },
     /// Stores a result a second time.
@@ -155,6 +163,10 @@ impl Chain {
                 registers.resize(wanted, 0);
             }
             let end = self.len.min(piece.start + PIECE);
+            for number in &self.numbers {
+                let len = BLOCK.min(end - piece.start);
+                registers[number.register * BLOCK..][..len].fill(scalars[number.scalar]);
+            }
             for start in (piece.start..end).step_by(BLOCK) {
                 let len = BLOCK.min(end - start);
                 let mut places: SmallVec<[&mut [u32]; 16]> = SmallVec::new();
@@ -169,7 +181,7 @@ impl Chain {
                 lent.resize(self.loads, None);
                 self.tasks
                     .iter()
-                    .for_each(|task| Block { start, len, inputs, scalars }.run(task, &mut places, &mut lent));
+                    .for_each(|task| Block { start, len, inputs }.run(task, &mut places, &mut lent));
             }
         });
     }
@@ -203,12 +215,11 @@ struct Block<'a> {
     start: usize,
     len: usize,
     inputs: &'a [&'a [u32]],
-    scalars: &'a [u32],
 }
 
 impl<'a> Block<'a> {
     fn run(self, task: &ChainOp, places: &mut [&mut [u32]], lent: &mut [Option<&'a [u32]>]) {
-        let Self { start, len, inputs, scalars } = self;
+        let Self { start, len, inputs } = self;
         if let ChainOp::Load { input, at, lent: Some(load), .. } = task {
             lent[*load] = lies(at, start, len).map(|first| &inputs[input.number][first..first + len]);
             if lent[*load].is_some() {
@@ -224,10 +235,8 @@ impl<'a> Block<'a> {
                 gather(inputs, *table, get(index), [*rows, *row], start, to);
             }
             ChainOp::Join { inputs: of, pieces, .. } => join(inputs, *of, *pieces, start, to),
-            ChainOp::Apply { f, of, result, args, scalars: first, .. } => {
-                let scalar = |at: usize| scalars.get(at).copied().unwrap_or_default();
-                let scalars = [scalar(*first), scalar(first + 1)];
-                native::apply(*f, *of, *result, args.each_ref().map(get), scalars, to);
+            ChainOp::Apply { f, of, result, args, .. } => {
+                native::apply(*f, *of, *result, args.each_ref().map(get), to);
             }
             ChainOp::Copy { from, .. } => to.copy_from_slice(get(from)),
             ChainOp::Narrow { from, .. } => native::narrow(get(from), to),

@@ -7,7 +7,7 @@ use sortie_plan::{
 };
 
 use super::{
-    chain::{Chain, ChainOp, Operand},
+    chain::{Chain, ChainOp, Number, Operand},
     loads::Input,
 };
 
@@ -15,6 +15,7 @@ use super::{
 pub(super) struct RegisterAssignment<'p> {
     program: &'p Program,
     tasks: Vec<ChainOp>,
+    numbers: Vec<Number>,
     /// The operand of each step so far.
     known: Vec<Operand>,
     /// The last user of each step.
@@ -34,12 +35,14 @@ impl<'p> RegisterAssignment<'p> {
         let mut last: Vec<usize> = (0..steps.len()).collect();
         for (number, step) in steps.iter().enumerate() {
             match step {
-                Expr::Apply { args, .. } => args.iter().for_each(|arg| last[*arg] = number),
+                Expr::Apply { args, .. } => args.iter().for_each(|arg| last[*arg] = last[*arg].max(number)),
                 Expr::Gather { index, .. } => last[*index] = number,
+                // Filled once per piece, so it keeps its register.
+                Expr::Number { .. } => last[number] = usize::MAX,
                 Expr::Load { .. } | Expr::Join { .. } | Expr::Head(_) => {}
             }
         }
-        Self { program, tasks: Vec::new(), known: Vec::new(), last, free: Vec::new(), registers: 0, loads: 0 }
+        Self { program, tasks: Vec::new(), numbers: Vec::new(), known: Vec::new(), last, free: Vec::new(), registers: 0, loads: 0 }
     }
 
     pub(super) fn chain(mut self) -> Chain {
@@ -74,6 +77,7 @@ impl<'p> RegisterAssignment<'p> {
         Chain {
             tasks,
             registers,
+            numbers: self.numbers,
             loads: self.loads,
             inputs: program.inputs.len(),
             outputs: program.outputs.iter().map(|output| output.element).collect(),
@@ -115,11 +119,12 @@ impl<'p> RegisterAssignment<'p> {
                 let inputs = inputs.map(|input| self.input(input));
                 self.tasks.push(ChainOp::Join { inputs, pieces: pieces.map(|piece| piece as usize), to });
             }
-            Expr::Apply { f, args, scalars, element } => {
+            Expr::Number { scalar, .. } => self.numbers.push(Number { scalar: *scalar, register: to }),
+            Expr::Apply { f, args, element } => {
                 let of = args.first().map_or(*element, |arg| program.element(&program.tail, *arg));
                 let mut operands = [known; 3];
                 operands.iter_mut().zip(args).for_each(|(operand, arg)| *operand = self.known[*arg]);
-                self.tasks.push(ChainOp::Apply { f: *f, of, result: *element, args: operands, scalars: *scalars, to });
+                self.tasks.push(ChainOp::Apply { f: *f, of, result: *element, args: operands, to });
             }
             Expr::Head(_) => unreachable!("a chain has no head"),
         }
