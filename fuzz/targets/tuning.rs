@@ -14,9 +14,9 @@ fuzz_target!(|file: &[u8]| {
     fs::write(&path, file).expect("a file");
     let options = DeviceOptions::default().with_tuning(TuningFile::At(path)).with_threads(1);
     let device = Device::cpu_with(options).expect("a tuning file is only advice");
-    let mut batch = device.batch();
-    let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    let square = batch.matmul(x, x);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+    let square = x.matmul(x);
     let square = batch.read(square);
     batch.submit().expect("a product");
     assert_eq!(square.wait().expect("a product"), [7.0, 10.0, 15.0, 22.0]);

@@ -112,8 +112,8 @@ impl Chain {
                         in_flight.replay(frozen.replays[turn % 2].run())?;
                     }
                     _ => {
-                        let mut batch = device.batch();
-                        self.record(&mut batch, ops, turn, first..last);
+                        let batch = device.batch();
+                        self.record(&batch, ops, turn, first..last);
                         in_flight.submit(batch)?;
                     }
                 }
@@ -136,8 +136,8 @@ impl Chain {
             return Ok(());
         }
         let frozen = |turn: usize| {
-            let mut batch = self.pair.fusing.batch();
-            self.record(&mut batch, Ops::Replayed, turn, turn * each..(turn + 1) * each);
+            let batch = self.pair.fusing.batch();
+            self.record(&batch, Ops::Replayed, turn, turn * each..(turn + 1) * each);
             batch.freeze()
         };
         let replays = [frozen(0)?, frozen(1)?];
@@ -146,7 +146,7 @@ impl Chain {
     }
 
     /// Records the ops of one submission.
-    pub(crate) fn record(&self, batch: &mut Batch, ops: Ops, turn: usize, range: std::ops::Range<usize>) {
+    pub(crate) fn record(&self, batch: &Batch, ops: Ops, turn: usize, range: std::ops::Range<usize>) {
         if ops == Ops::Dispatches {
             self.dispatches(batch, turn, range.len());
             return;
@@ -156,12 +156,12 @@ impl Chain {
         let addends = batch.tensor(&memory.addends, [self.items()]);
         let mut x = batch.tensor(from, [self.items()]);
         for op in range {
-            x = if op % 2 == 0 { batch.scale(x, FACTOR) } else { batch.add(x, addends) };
+            x = if op % 2 == 0 { (x * FACTOR) } else { (x + addends) };
         }
-        batch.store(x, to);
+        x.store(to);
     }
 
-    fn dispatches(&self, batch: &mut Batch, turn: usize, ops: usize) {
+    fn dispatches(&self, batch: &Batch, turn: usize, ops: usize) {
         let grid = Grid::items(self.items());
         let [from, to] = [turn % 2, (turn + 1) % 2].map(|at| &self.plain.buffers[at]);
         if ops == 1 {

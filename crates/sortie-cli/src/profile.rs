@@ -28,7 +28,7 @@ impl Profile {
         for buffer in &call.buffers {
             buffer.reset()?;
         }
-        let mut batch = call.device.batch();
+        let batch = call.device.batch();
         let reading = batch.profile();
         call.submit(batch)?;
         let profile = reading.wait()?;

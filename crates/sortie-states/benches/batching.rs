@@ -178,8 +178,8 @@ impl Bench {
             if in_flight.len() == MAX_IN_FLIGHT {
                 gradients.extend(in_flight.pop_front().map(Reading::wait).transpose()?.into_iter().flatten());
             }
-            let mut batch = self.device.batch();
-            in_flight.push_back(self.states.record_gradients(&mut batch, &[*state]));
+            let batch = self.device.batch();
+            in_flight.push_back(self.states.record_gradients(&batch, &[*state]));
             // The reading waits for the batch, so the ticket is not needed.
             drop(batch.submit_async()?);
         }

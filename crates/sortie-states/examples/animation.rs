@@ -22,9 +22,9 @@ fn main() -> Result<()> {
 
     // All frames of all three are one submission.
     let before = device.metrics();
-    let mut batch = device.batch();
-    let frames = states.record_sequence(&mut batch, &[straight, shorter])?;
-    let curve = states.record_quadratic_bezier(&mut batch, &points)?;
+    let batch = device.batch();
+    let frames = states.record_sequence(&batch, &[straight, shorter])?;
+    let curve = states.record_quadratic_bezier(&batch, &points)?;
     batch.submit()?;
     let (frames, curve) = (frames.wait()?, curve.wait()?);
     let did = device.metrics() - before;

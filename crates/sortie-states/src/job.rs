@@ -77,7 +77,7 @@ impl DeviceJob for StatesJob {
     fn record(
         &self,
         worker: &mut StatesWorker,
-        batch: &mut Batch,
+        batch: &Batch,
         requests: &[StatesRequest],
     ) -> sortie::Result<Answers<Answer>> {
         let pending = worker.inputs.record(&worker.states, batch, requests)?;

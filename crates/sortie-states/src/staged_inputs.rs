@@ -55,7 +55,7 @@ impl StagedInputs {
     pub(crate) fn record(
         &mut self,
         states: &States,
-        batch: &mut Batch,
+        batch: &Batch,
         requests: &[StatesRequest],
     ) -> sortie::Result<PendingAnswers> {
         self.clear();

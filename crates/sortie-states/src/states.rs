@@ -151,16 +151,16 @@ impl States {
     /// let device = sortie::Device::open()?;
     /// let states = States::new(&device)?;
     /// let (a, b) = (vec![State::from_byte(0x00)], vec![State::from_byte(0x44)]);
-    /// let mut batch = device.batch();
-    /// let gradients = states.record_gradients(&mut batch, &a);
-    /// let between = states.record_interpolate(&mut batch, &[Interpolation { a, b, t: 0.25, slerp: true }])?;
+    /// let batch = device.batch();
+    /// let gradients = states.record_gradients(&batch, &a);
+    /// let between = states.record_interpolate(&batch, &[Interpolation { a, b, t: 0.25, slerp: true }])?;
     /// batch.submit()?; // one submission, two dispatches
     /// assert_eq!(between.wait()?, [State::from_byte(0x11)]);
     /// assert_eq!(gradients.wait()?.len(), 1);
     /// # Ok::<(), sortie_states::StatesError>(())
     /// ```
     #[track_caller]
-    pub fn record_gradients(&self, batch: &mut Batch, states: &[State]) -> Reading<Gradient> {
+    pub fn record_gradients(&self, batch: &Batch, states: &[State]) -> Reading<Gradient> {
         self.load_gradients(batch, states, states.len())
     }
 
@@ -169,7 +169,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`], but for what becomes of the batch.
     #[track_caller]
-    pub fn record_interpolate(&self, batch: &mut Batch, requests: &[Interpolation]) -> Result<Reading<State>> {
+    pub fn record_interpolate(&self, batch: &Batch, requests: &[Interpolation]) -> Result<Reading<State>> {
         Ok(self.record_blends(batch, "interpolate", &interpolations(requests)?))
     }
 
@@ -178,7 +178,7 @@ impl States {
     /// # Errors
     /// As [`States::record_interpolate`].
     #[track_caller]
-    pub fn record_sequence(&self, batch: &mut Batch, requests: &[Sequence]) -> Result<Reading<State>> {
+    pub fn record_sequence(&self, batch: &Batch, requests: &[Sequence]) -> Result<Reading<State>> {
         Ok(self.record_blends(batch, "sequence", &sequences(requests)?))
     }
 
@@ -187,7 +187,7 @@ impl States {
     /// # Errors
     /// As [`States::record_interpolate`].
     #[track_caller]
-    pub fn record_quadratic_bezier(&self, batch: &mut Batch, requests: &[Bezier<3>]) -> Result<Reading<State>> {
+    pub fn record_quadratic_bezier(&self, batch: &Batch, requests: &[Bezier<3>]) -> Result<Reading<State>> {
         Ok(self.record_blends(batch, "quadratic Bézier", &beziers(requests)?))
     }
 
@@ -196,43 +196,43 @@ impl States {
     /// # Errors
     /// As [`States::record_interpolate`].
     #[track_caller]
-    pub fn record_cubic_bezier(&self, batch: &mut Batch, requests: &[Bezier<4>]) -> Result<Reading<State>> {
+    pub fn record_cubic_bezier(&self, batch: &Batch, requests: &[Bezier<4>]) -> Result<Reading<State>> {
         Ok(self.record_blends(batch, "cubic Bézier", &beziers(requests)?))
     }
 
     /// Appends [`States::state_distance`] to a batch.
     #[track_caller]
-    pub fn record_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
+    pub fn record_state_distance(&self, batch: &Batch, pairs: &[[State; 2]]) -> Reading<f32> {
         self.load_state_distance(batch, pairs, pairs.len())
     }
 
     /// Appends [`States::geodesic_distance`] to a batch.
     #[track_caller]
-    pub fn record_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
+    pub fn record_geodesic_distance(&self, batch: &Batch, pairs: &[[State; 2]]) -> Reading<f32> {
         self.load_geodesic_distance(batch, pairs, pairs.len())
     }
 
     /// Gradients of the first `count` states; the rest is padding, in the answer too.
     #[track_caller]
-    pub(crate) fn load_gradients(&self, batch: &mut Batch, states: &[State], count: usize) -> Reading<Gradient> {
+    pub(crate) fn load_gradients(&self, batch: &Batch, states: &[State], count: usize) -> Reading<Gradient> {
         record(batch, &self.gradient, "gradients", states, WORDS * count)
     }
 
     /// Likewise distances.
     #[track_caller]
-    pub(crate) fn load_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
+    pub(crate) fn load_state_distance(&self, batch: &Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
         record(batch, &self.state_distance, "state distance", pairs, count)
     }
 
     /// Likewise.
     #[track_caller]
-    pub(crate) fn load_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
+    pub(crate) fn load_geodesic_distance(&self, batch: &Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
         record(batch, &self.geodesic_distance, "geodesic distance", pairs, count)
     }
 
     /// Likewise states between others.
     #[track_caller]
-    pub(crate) fn load_blends(&self, batch: &mut Batch, label: &str, all: &Blends, count: usize) -> Reading<State> {
+    pub(crate) fn load_blends(&self, batch: &Batch, label: &str, all: &Blends, count: usize) -> Reading<State> {
         let (points, blends) = (batch.scratch(all.points.len()), batch.scratch(all.blends.len()));
         let states = batch.scratch(all.blends.len());
         if !all.blends.is_empty() {
@@ -245,7 +245,7 @@ impl States {
     }
 
     #[track_caller]
-    fn record_blends(&self, batch: &mut Batch, label: &str, all: &Blends) -> Reading<State> {
+    fn record_blends(&self, batch: &Batch, label: &str, all: &Blends) -> Reading<State> {
         self.load_blends(batch, label, all, all.blends.len())
     }
 
@@ -254,12 +254,12 @@ impl States {
     }
 
     /// One batch of its own; none for no answers.
-    fn answer<T: Pod>(&self, len: usize, record: impl FnOnce(&mut Batch) -> Reading<T>) -> Result<Vec<T>> {
+    fn answer<T: Pod>(&self, len: usize, record: impl FnOnce(&Batch) -> Reading<T>) -> Result<Vec<T>> {
         if len == 0 {
             return Ok(Vec::new());
         }
-        let mut batch = self.device.batch();
-        let answers = record(&mut batch);
+        let batch = self.device.batch();
+        let answers = record(&batch);
         batch.submit()?;
         Ok(answers.wait()?)
     }
@@ -268,7 +268,7 @@ impl States {
 /// Records one dispatch, with room for one answer per item.
 #[track_caller]
 fn record<T: Pod, R: Pod>(
-    batch: &mut Batch,
+    batch: &Batch,
     kernel: &Kernel,
     label: &str,
     items: &[T],

@@ -179,7 +179,7 @@ impl<'a> OnDevice<'a> {
     /// Time per dispatch, from recording to completion.
     fn run(&self) -> sortie::Result<Duration> {
         let start = Instant::now();
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let mut bindings: Vec<&dyn sortie::Bind> = self.inputs.iter().map(|input| input as &dyn sortie::Bind).collect();
         bindings.push(&self.output);
         for _ in 0..self.work.repeat {

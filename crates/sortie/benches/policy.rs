@@ -74,7 +74,7 @@ impl Runner {
     }
 
     fn record(&self, n: usize) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         for op in 0..n {
             let (x, y) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);
             batch.dispatch(&self.mix, &[x, y], Grid::items(x.len())).immediates(&(op as u32));

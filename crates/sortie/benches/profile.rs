@@ -60,7 +60,7 @@ impl Runner {
 
     fn run(&self, n: usize) -> sortie::Result<f64> {
         let start = Instant::now();
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let profile = matches!(self.profiling, Profiling::Profiled | Profiling::Read).then(|| batch.profile());
         for op in 0..n {
             let (x, y) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);

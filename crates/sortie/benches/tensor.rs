@@ -77,7 +77,7 @@ struct OnDevice {
     kernel: Option<Kernel>,
     operands: Vec<Buffer<f32>>,
     output: Buffer<f32>,
-    record: fn(&Self, &mut Batch),
+    record: fn(&Self, &Batch),
 }
 
 impl OnDevice {
@@ -93,7 +93,7 @@ impl OnDevice {
     }
 
     fn chain(device: &Device, source: Option<&str>) -> Outcome<Self> {
-        let record = |work: &Self, batch: &mut Batch| {
+        let record = |work: &Self, batch: &Batch| {
             let ([x, w, b], y) = (&work.operands[..], &work.output) else { unreachable!("three operands") };
             if let Some(kernel) = &work.kernel {
                 batch.dispatch(kernel, &[x, w, b, y], Grid::items(ROWS * COLUMNS / 4));
@@ -101,20 +101,20 @@ impl OnDevice {
             }
             let x = batch.tensor(x, [ROWS, COLUMNS]);
             let (w, b) = (batch.tensor(w, [COLUMNS]), batch.tensor(b, [COLUMNS]));
-            let v = batch.mul(x, w);
-            let v = batch.add(v, b);
-            let g = batch.gelu(v);
-            let s = batch.sigmoid(g);
-            let product = batch.mul(g, s);
-            let sum = batch.add(product, x);
-            batch.store(sum, y);
+            let v = x * w;
+            let v = v + b;
+            let g = v.gelu();
+            let s = g.sigmoid();
+            let product = g * s;
+            let sum = product + x;
+            sum.store(y);
         };
         let lens = [ROWS * COLUMNS, COLUMNS, COLUMNS];
         Ok(Self { record, ..Self::new(device, source, &lens, ROWS * COLUMNS)? })
     }
 
     fn product(device: &Device, source: Option<&str>) -> Outcome<Self> {
-        let record = |work: &Self, batch: &mut Batch| {
+        let record = |work: &Self, batch: &Batch| {
             let ([a, b], c) = (&work.operands[..], &work.output) else { unreachable!("two operands") };
             if let Some(kernel) = &work.kernel {
                 let groups = (SIDE / 16) as u32;
@@ -122,8 +122,8 @@ impl OnDevice {
                 return;
             }
             let (a, b) = (batch.tensor(a, [SIDE, SIDE]), batch.tensor(b, [SIDE, SIDE]));
-            let product = batch.matmul(a, b);
-            batch.store(product, c);
+            let product = a.matmul(b);
+            product.store(c);
         };
         Ok(Self { record, ..Self::new(device, source, &[SIDE * SIDE; 2], SIDE * SIDE)? })
     }
@@ -132,8 +132,8 @@ impl OnDevice {
 impl Work for OnDevice {
     fn run(&mut self) -> Outcome<f64> {
         let start = Instant::now();
-        let mut batch = self.device.batch();
-        (self.record)(self, &mut batch);
+        let batch = self.device.batch();
+        (self.record)(self, &batch);
         batch.submit()?;
         Ok(start.elapsed().as_secs_f64() * 1e6)
     }

@@ -16,7 +16,7 @@ const SQUARE: &str = "
 /// Raises numbers to the power of four.
 async fn fourth_power(device: Device, square: Kernel, input: Vec<u32>) -> Result<Vec<u32>> {
     let x = device.upload(&input)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&square, &[&x], Grid::items(x.len()));
     batch.dispatch(&square, &[&x], Grid::items(x.len()));
     let result = batch.read(&x);

@@ -11,22 +11,22 @@ const SIZE: usize = 16;
 const WIDTH: usize = HEADS * SIZE;
 
 /// Rows of tokens as rows of each head.
-fn heads(batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
-    let x = batch.reshape(x, [TOKENS, HEADS, SIZE]);
-    batch.permute(x, &[1, 0, 2])
+fn heads(batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
+    let x = x.reshape([TOKENS, HEADS, SIZE]);
+    x.permute(&[1, 0, 2])
 }
 
-fn attention(batch: &mut Batch, x: Tensor<f32>, weights: [Tensor<f32>; 3], mask: Tensor<f32>) -> Tensor<f32> {
-    let [query, key, value] = weights.map(|weights| batch.matmul(x, weights));
+fn attention(batch: &Batch, x: Tensor<f32>, weights: [Tensor<f32>; 3], mask: Tensor<f32>) -> Tensor<f32> {
+    let [query, key, value] = weights.map(|weights| x.matmul(weights));
     let [query, key, value] = [query, key, value].map(|x| heads(batch, x));
-    let key = batch.transpose(key);
-    let scores = batch.matmul(query, key);
-    let scores = batch.scale(scores, 1.0 / (SIZE as f32).sqrt());
-    let scores = batch.add(scores, mask);
-    let shares = batch.softmax(scores);
-    let mixed = batch.matmul(shares, value);
-    let mixed = batch.permute(mixed, &[1, 0, 2]);
-    batch.reshape(mixed, [TOKENS, WIDTH])
+    let key = key.transpose();
+    let scores = query.matmul(key);
+    let scores = scores * (1.0 / (SIZE as f32).sqrt());
+    let scores = scores + mask;
+    let shares = scores.softmax();
+    let mixed = shares.matmul(value);
+    let mixed = mixed.permute(&[1, 0, 2]);
+    mixed.reshape([TOKENS, WIDTH])
 }
 
 /// The same in plain Rust.
@@ -70,11 +70,11 @@ fn main() -> sortie::Result<()> {
         (0..TOKENS * TOKENS).map(|at| if at % TOKENS > at / TOKENS { f32::NEG_INFINITY } else { 0.0 }).collect();
 
     let (start, before) = (Instant::now(), device.metrics());
-    let mut batch = device.batch();
-    let x = batch.upload(&input, [TOKENS, WIDTH]);
-    let mask = batch.upload(&mask, [TOKENS, TOKENS]);
-    let given = [0, 1, 2].map(|kind| batch.upload(&weights[kind], [WIDTH, WIDTH]));
-    let y = attention(&mut batch, x, given, mask);
+    let batch = device.batch();
+    let x = batch.tensor_from(&input, [TOKENS, WIDTH]);
+    let mask = batch.tensor_from(&mask, [TOKENS, TOKENS]);
+    let given = [0, 1, 2].map(|kind| batch.tensor_from(&weights[kind], [WIDTH, WIDTH]));
+    let y = attention(&batch, x, given, mask);
     let y = batch.read(y);
     let (ops, plan) = (batch.num_ops(), batch.plan()?);
     batch.submit()?;

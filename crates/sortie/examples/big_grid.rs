@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let items = GROUPS * width - 5;
     let seen = device.zeros::<[u32; 4]>(items)?;
 
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&ids, &[&seen], Grid::items(items));
     let seen = batch.read(&seen);
     batch.submit()?;

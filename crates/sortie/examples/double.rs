@@ -17,7 +17,7 @@ fn main() -> sortie::Result<()> {
     let x = device.upload(&[1.0_f32, 2.0, 3.0])?;
     let y = device.zeros::<f32>(x.len())?;
 
-    let mut batch = device.batch(); // recording touches no device
+    let batch = device.batch(); // recording touches no device
     batch.dispatch(&double, &[&x, &y], Grid::items(x.len()));
     batch.dispatch(&double, &[&y, &x], Grid::items(x.len())).label("again");
     let result = batch.read(&x);

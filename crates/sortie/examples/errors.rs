@@ -20,7 +20,7 @@ fn main() -> Result<()> {
     let y = device.zeros::<f32>(100)?;
     let short = device.zeros::<f32>(50)?;
 
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&add, &[&x, &y], Grid::items(100)).label("fine");
     let first = line!() + 1; // of five mistakes, one to a line
     batch.dispatch(&add, &[&x], Grid::items(100)).label("one binding too few");

@@ -29,17 +29,17 @@ impl Layer {
         Ok(Self { gate: weights(WIDTH, HIDDEN, 1)?, up: weights(WIDTH, HIDDEN, 2)?, down: weights(HIDDEN, WIDTH, 3)? })
     }
 
-    fn record(&self, batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
+    fn record(&self, batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
         let gate = batch.tensor(&self.gate, [WIDTH, HIDDEN]);
         let up = batch.tensor(&self.up, [WIDTH, HIDDEN]);
         let down = batch.tensor(&self.down, [HIDDEN, WIDTH]);
-        let normed = batch.rms_norm(x, 1e-6);
-        let gate = batch.matmul(normed, gate);
-        let gate = batch.swish(gate);
-        let up = batch.matmul(normed, up);
-        let hidden = batch.mul(gate, up);
-        let out = batch.matmul(hidden, down);
-        batch.add(x, out)
+        let normed = x.rms_norm(1e-6);
+        let gate = normed.matmul(gate);
+        let gate = gate.swish();
+        let up = normed.matmul(up);
+        let hidden = gate * up;
+        let out = hidden.matmul(down);
+        (x + out)
     }
 }
 
@@ -51,9 +51,9 @@ fn main() -> sortie::Result<()> {
     let mut answers = Vec::new();
     for run in 1..=RUNS {
         let (start, before) = (Instant::now(), device.metrics());
-        let mut batch = device.batch();
-        let x = batch.upload(&input, [ROWS, WIDTH]);
-        let y = layers.iter().fold(x, |x, layer| layer.record(&mut batch, x));
+        let batch = device.batch();
+        let x = batch.tensor_from(&input, [ROWS, WIDTH]);
+        let y = layers.iter().fold(x, |x, layer| layer.record(&batch, x));
         let y = batch.read(y);
         let (ops, plan) = (batch.num_ops(), batch.plan()?);
         batch.submit()?;

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::from_wgpu(gpu.clone(), queue.clone())?;
     let halve = device.kernel(HALVE)?;
     let x = device.import::<f32>(shared.clone())?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&halve, &[&x], Grid::items(x.len()));
     batch.dispatch(&halve, &[&x], Grid::items(x.len()));
     // Waited for, because the owner's next submission must come after ours.

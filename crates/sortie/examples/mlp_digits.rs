@@ -50,13 +50,13 @@ struct Network<'a> {
 
 impl Network<'_> {
     fn read(&mut self, pictures: Tensor<f32>) -> Tensor<u32> {
-        let alike = self.batch.matmul(pictures, self.seen);
-        let alike = self.batch.sub(alike, self.threshold);
-        let alike = self.batch.relu(alike);
+        let alike = pictures.matmul(self.seen);
+        let alike = alike - self.threshold;
+        let alike = alike.relu();
         // The most similar count for much more.
-        let alike = self.batch.mul(alike, alike);
-        let votes = self.batch.matmul(alike, self.digits);
-        self.batch.argmax(votes, 1)
+        let alike = alike * alike;
+        let votes = alike.matmul(self.digits);
+        votes.argmax(1)
     }
 }
 
@@ -82,13 +82,13 @@ fn main() -> sortie::Result<()> {
         .collect();
 
     let (start, before) = (Instant::now(), device.metrics());
-    let mut batch = device.batch();
-    let given = batch.upload(&pictures.concat(), [count, PIXELS]);
+    let batch = device.batch();
+    let given = batch.tensor_from(&pictures.concat(), [count, PIXELS]);
     let mut network = Network {
-        seen: batch.upload(&seen, [PIXELS, count]),
-        digits: batch.upload(&digits, [count, 10]),
-        threshold: batch.upload(&[0.6], [1]),
-        batch: &mut batch,
+        seen: batch.tensor_from(&seen, [PIXELS, count]),
+        digits: batch.tensor_from(&digits, [count, 10]),
+        threshold: batch.tensor_from(&[0.6], [1]),
+        batch: &batch,
     };
     let answers = network.read(given);
     let answers = batch.read(answers);

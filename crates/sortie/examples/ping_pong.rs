@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     let one = device.upload(&plate)?;
     let other = device.zeros::<f32>(SIDE * SIDE)?;
 
-    let mut batch = device.batch();
+    let batch = device.batch();
     let groups = (SIDE / 8) as u32;
     batch.dispatch(&spread, &[&one, &other], Grid::groups([groups, groups, 1]));
     batch.dispatch(&spread, &[&other, &one], Grid::groups([groups, groups, 1]));

@@ -21,18 +21,18 @@ impl Layer {
         Ok(Self { name: format!("layer {number}"), up, down, width })
     }
 
-    fn forward(&self, batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
+    fn forward(&self, batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
         batch.scope(&self.name, |batch| {
             let (up, down) = (
                 batch.tensor(&self.up, [self.width, 4 * self.width]),
                 batch.tensor(&self.down, [4 * self.width, self.width]),
             );
             let hidden = batch.scope("up", |batch| {
-                let hidden = batch.matmul(x, up);
-                batch.gelu(hidden)
+                let hidden = x.matmul(up);
+                hidden.gelu()
             });
-            let out = batch.scope("down", |batch| batch.matmul(hidden, down));
-            batch.add(out, x)
+            let out = batch.scope("down", |batch| hidden.matmul(down));
+            (out + x)
         })
     }
 }
@@ -45,7 +45,7 @@ impl Record for Clear<'_> {
         "clear"
     }
 
-    fn record(&self, batch: &mut Batch) {
+    fn record(&self, batch: &Batch) {
         batch.fill(self.0, 0.0);
     }
 }
@@ -59,11 +59,11 @@ fn main() -> sortie::Result<()> {
 
     // The first run compiles kernels; the second shows what every later one takes.
     for round in ["first", "second"] {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let mut x = batch.upload(&input, [rows, width]);
+        let mut x = batch.tensor_from(&input, [rows, width]);
         for layer in &layers {
-            x = layer.forward(&mut batch, x);
+            x = layer.forward(&batch, x);
         }
         batch.record(&Clear(&spare));
         let out = batch.read(x);

@@ -27,7 +27,7 @@ impl Record for Affine<'_> {
         self.name
     }
 
-    fn record(&self, batch: &mut Batch) {
+    fn record(&self, batch: &Batch) {
         let params = [self.scale, self.shift];
         batch.dispatch(self.kernel, &[self.x], Grid::items(self.x.len())).immediates(&params).label("apply");
     }
@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     let second = Affine { name: "second", kernel, x, scale: -2, shift: 5 };
 
     let before = device.metrics();
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(x, &original);
     batch.scope("model", |batch| {
         batch.record(&first);

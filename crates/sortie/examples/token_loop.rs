@@ -32,21 +32,21 @@ impl Network {
     }
 
     /// The next word: the hidden state is mixed with the last word.
-    fn step(&self, batch: &mut Batch, token: Tensor<u32>, memory: &Buffer<f32>) -> Tensor<u32> {
+    fn step(&self, batch: &Batch, token: Tensor<u32>, memory: &Buffer<f32>) -> Tensor<u32> {
         let table = batch.tensor(&self.embedding, [WORDS, WIDTH]);
-        let word = batch.gather(table, token);
+        let word = table.gather(token);
         let old = batch.tensor(memory, [1, WIDTH]);
-        let old = batch.scale(old, 0.9);
-        let mixed = batch.add(word, old);
+        let old = old * 0.9;
+        let mixed = word + old;
         let hidden = batch.tensor(&self.hidden, [WIDTH, WIDTH]);
-        let h = batch.matmul(mixed, hidden);
-        let h = batch.gelu(h);
-        let h = batch.add(h, mixed);
-        let h = batch.rms_norm(h, 1e-5);
-        batch.store(h, memory);
+        let h = mixed.matmul(hidden);
+        let h = h.gelu();
+        let h = h + mixed;
+        let h = h.rms_norm(1e-5);
+        h.store(memory);
         let head = batch.tensor(&self.head, [WIDTH, WORDS]);
-        let scores = batch.matmul(h, head);
-        batch.argmax(scores, 1)
+        let scores = h.matmul(head);
+        scores.argmax(1)
     }
 }
 
@@ -56,9 +56,9 @@ fn main() -> Result<()> {
     let network = Network::new(&device)?;
 
     // Kernels are compiled before anything is timed.
-    let mut batch = device.batch();
-    let token = batch.upload(&[1], [1]);
-    network.step(&mut batch, token, &device.zeros(WIDTH)?);
+    let batch = device.batch();
+    let token = batch.tensor_from(&[1], [1]);
+    network.step(&batch, token, &device.zeros(WIDTH)?);
     batch.submit()?;
 
     // Live: recorded again for every token.
@@ -66,9 +66,9 @@ fn main() -> Result<()> {
     let start = Instant::now();
     let mut live = vec![1_u32];
     for at in 0..TOKENS {
-        let mut batch = device.batch();
-        let token = batch.upload(&[live[at]], [1]);
-        let next = network.step(&mut batch, token, &memory);
+        let batch = device.batch();
+        let token = batch.tensor_from(&[live[at]], [1]);
+        let next = network.step(&batch, token, &memory);
         let next = batch.read(next);
         batch.submit()?;
         live.extend(next.wait()?);
@@ -77,16 +77,16 @@ fn main() -> Result<()> {
 
     // Replayed: recorded once.
     let memory = device.zeros::<f32>(WIDTH)?;
-    let mut batch = device.batch();
-    let token = batch.input::<u32>([1]);
-    let next = network.step(&mut batch, token, &memory);
+    let batch = device.batch();
+    let (token_input, token) = batch.input::<u32>([1]);
+    let next = network.step(&batch, token, &memory);
     let next = batch.output(next);
     let replay = batch.freeze()?;
     let start = Instant::now();
     let mut replayed = vec![1_u32];
     for at in 0..TOKENS {
         let mut run = replay.run();
-        run.write(token, &[replayed[at]]);
+        run.write(token_input, &[replayed[at]]);
         let next = run.read(next);
         run.submit()?;
         replayed.extend(next.wait()?);

@@ -32,7 +32,7 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
     let device = Device::open_with(DeviceOptions::default().with_device("noop"))?;
     let kernel = device.kernel(ADD)?;
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
-    let record = |batch: &mut Batch| {
+    let record = |batch: &Batch| {
         for amount in 0..1000_u32 {
             batch.scope("step", |batch| {
                 batch.dispatch(&kernel, &[&x, &y], Grid::items(1024)).immediates(&amount).label("there");
@@ -44,13 +44,13 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
         }
     };
     for _ in 0..2 {
-        let mut batch = device.batch();
-        record(&mut batch);
+        let batch = device.batch();
+        record(&batch);
         batch.submit()?;
     }
-    let mut batch = device.batch();
+    let batch = device.batch();
     let before = ALLOCS.get();
-    record(&mut batch);
+    record(&batch);
     let recorded = ALLOCS.get() - before;
     assert_eq!(recorded, 0, "for 5,000 ops");
     batch.submit()
@@ -64,7 +64,7 @@ fn a_warm_batch_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result
     let (x, y) = (device.zeros::<u32>(1024)?, device.zeros::<u32>(1024)?);
     let run = || -> sortie::Result<u64> {
         let before = ALLOCS.get();
-        let mut batch = device.batch();
+        let batch = device.batch();
         let scratch = batch.scratch::<u32>(16);
         for value in 0..1000_u32 {
             batch.fill(&y, value);

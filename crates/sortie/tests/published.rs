@@ -137,11 +137,11 @@ fn figures(metrics: &Metrics) -> Vec<(String, f64)> {
 
 fn work(device: &Device) -> sortie::Result<()> {
     let x = device.upload(&[1.0_f32; 1000])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let a = batch.tensor(&x, [1000]);
-    let b = batch.exp(a);
-    let b = batch.neg(b);
-    batch.store(b, &x);
+    let b = a.exp();
+    let b = -b;
+    b.store(&x);
     batch.write(x.slice(..4), &[1.0; 4]);
     drop(batch.read(&x));
     batch.split();
@@ -149,7 +149,7 @@ fn work(device: &Device) -> sortie::Result<()> {
     let ticket = batch.submit_async()?;
     ticket.wait()?;
     // The last thing that happens, on this thread.
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<f32>(64);
     batch.fill(x.slice(..64), 1.0);
     batch.copy(x.slice(..64), scratch);
@@ -218,7 +218,7 @@ fn a_recorder_is_called_for_batches_and_not_for_ops() -> sortie::Result<()> {
     let x = device.zeros::<u32>(64)?;
     let calls = |ops: u32| -> sortie::Result<usize> {
         let before = book.calls();
-        let mut batch = device.batch();
+        let batch = device.batch();
         (0..ops).for_each(|value| batch.fill(&x, value));
         batch.submit()?;
         Ok(book.calls() - before)
@@ -235,7 +235,7 @@ fn a_recorder_that_panics_keeps_no_answer_back() -> sortie::Result<()> {
     let x = device.zeros::<f32>(64)?;
     for _ in 0..2 {
         book.0.lock().expect("no panic").panics = true;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1.0);
         batch.submit_async()?.wait()?;
     }

@@ -93,7 +93,7 @@ fn a_batch_is_planned_encoded_and_submitted_in_spans_of_those_names() {
             let device = open(name);
             let x = device.zeros::<u32>(64).expect("memory");
             for _ in 0..2 {
-                let mut batch = device.batch();
+                let batch = device.batch();
                 (0..10).for_each(|value| batch.fill(&x, value));
                 batch.submit().expect("it runs");
             }
@@ -115,7 +115,7 @@ fn a_device_that_opens_and_a_batch_that_is_cut_are_told() {
                 format!("INFO a device is open name={:?} kind={:?} backend={:?}", info.name, info.kind, info.backend);
             assert_eq!(log.starting(&opened).len(), 1, "{:?}", log.lines());
             let x = device.zeros::<u32>(64).expect("memory");
-            let mut batch = device.batch();
+            let batch = device.batch();
             (0..10).for_each(|value| batch.fill(&x, value));
             batch.split_by(Split::Every(4));
             batch.submit().expect("it runs");
@@ -374,7 +374,7 @@ fn a_buffer_of_other_numbers_is_warned_of_once_for_each_kernel_and_binding() -> 
     let log = Log::default();
     with_default(log.clone(), || -> sortie::Result<()> {
         for _ in 0..3 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             let signed = batch.scratch::<i32>(4);
             batch.dispatch(&first, &[&floats, &bytes], Grid::groups(1));
             for kernel in [&first, &second] {

@@ -60,7 +60,7 @@ impl DeviceJob for Simulated {
         Ok(())
     }
 
-    fn record(&self, (): &mut (), _: &mut Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
+    fn record(&self, (): &mut (), _: &Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
         let run = self.0.begin(inputs.len());
         let answers = inputs.iter().map(|input| Ok(answer(*input))).collect();
         Ok(Box::new(move || {
@@ -79,9 +79,9 @@ impl DeviceJob for Computed {
         device.kernel(ANSWER)
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
+    fn record(&self, kernel: &mut Kernel, batch: &Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
         let rows = inputs.len();
-        let x = batch.upload::<u32>(bytemuck::cast_slice(inputs), [rows, 2]);
+        let x = batch.tensor_from::<u32>(bytemuck::cast_slice(inputs), [rows, 2]);
         batch.dispatch(kernel, &[&x], Grid::items(rows));
         let x = batch.read(x);
         let whole = |halves: &[u32]| Ok(u64::from(halves[0]) | u64::from(halves[1]) << 32);

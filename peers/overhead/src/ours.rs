@@ -28,7 +28,7 @@ impl Recorded {
     }
 
     fn record(&self, n: usize) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         for &(from, to) in self.routes.iter().cycle().take(n) {
             batch.dispatch(&self.kernel, &[&self.buffers[from], &self.buffers[to]], Grid::items(ITEMS));
         }

@@ -38,16 +38,16 @@ impl Chain {
 impl Runner for Chain {
     fn run(&mut self, wanted: bool) -> Run {
         let start = Instant::now();
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let x = batch.tensor(&self.x, [ROWS, COLUMNS]);
         let (w, b) = (batch.tensor(&self.w, [COLUMNS]), batch.tensor(&self.b, [COLUMNS]));
-        let v = batch.mul(x, w);
-        let v = batch.add(v, b);
-        let g = batch.gelu(v);
-        let s = batch.sigmoid(g);
-        let y = batch.mul(g, s);
-        let y = batch.add(y, x);
-        batch.store(y, &self.y);
+        let v = x * w;
+        let v = v + b;
+        let g = v.gelu();
+        let s = g.sigmoid();
+        let y = g * s;
+        let y = y + x;
+        y.store(&self.y);
         batch.submit()?;
         let time = start.elapsed().as_secs_f64() * 1e6;
         Ok((time, if wanted { self.y.download()? } else { Vec::new() }))
@@ -78,10 +78,10 @@ impl Product {
 impl Runner for Product {
     fn run(&mut self, wanted: bool) -> Run {
         let start = Instant::now();
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let (a, b) = (batch.tensor(&self.a, [SIDE, SIDE]), batch.tensor(&self.b, [SIDE, SIDE]));
-        let c = batch.matmul(a, b);
-        batch.store(c, &self.c);
+        let c = a.matmul(b);
+        c.store(&self.c);
         batch.submit()?;
         let time = start.elapsed().as_secs_f64() * 1e6;
         Ok((time, if wanted { self.c.download()? } else { Vec::new() }))
@@ -105,11 +105,11 @@ impl Runner for ReadProduct {
     fn run(&mut self, wanted: bool) -> Run {
         let Product { device, a, b, c } = &self.product;
         let start = Instant::now();
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.write(a, &self.a);
         let (left, right) = (batch.tensor(a, [SIDE, SIDE]), batch.tensor(b, [SIDE, SIDE]));
-        let result = batch.matmul(left, right);
-        batch.store(result, c);
+        let result = left.matmul(right);
+        result.store(c);
         let reading = batch.read(c);
         batch.submit()?;
         let answer = reading.wait()?;

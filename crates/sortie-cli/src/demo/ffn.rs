@@ -61,17 +61,17 @@ fn steps(layers: usize) -> Vec<Step> {
 }
 
 impl Step {
-    fn record(self, batch: &mut Batch, weights: &[Buffer<f32>], x: Tensor<f32>, y: Tensor<f32>) -> Tensor<f32> {
+    fn record(self, batch: &Batch, weights: &[Buffer<f32>], x: Tensor<f32>, y: Tensor<f32>) -> Tensor<f32> {
         match self.op {
-            Op::RmsNorm => batch.rms_norm(x, EPSILON),
+            Op::RmsNorm => x.rms_norm(EPSILON),
             Op::Matmul(index) => {
                 let weights = &weights[index];
                 let weights = batch.tensor(weights, [weights.len() / self.width, self.width]);
-                batch.matmul(x, weights)
+                x.matmul(weights)
             }
-            Op::Swish => batch.swish(x),
-            Op::Mul => batch.mul(x, y),
-            Op::Add => batch.add(x, y),
+            Op::Swish => x.swish(),
+            Op::Mul => (x * y),
+            Op::Add => (x + y),
         }
     }
 
@@ -116,22 +116,22 @@ impl Resident {
     fn submission_each(&self, steps: &[Step]) -> sortie::Result<()> {
         let mut in_flight = InFlight::on(&self.device);
         for (step, to) in steps.iter().zip(&self.results[1..]) {
-            let mut batch = self.device.batch();
+            let batch = self.device.batch();
             let [x, y] = [step.x, step.y].map(|at| batch.tensor(&self.results[at], [1, self.results[at].len()]));
-            let result = step.record(&mut batch, &self.weights, x, y);
-            batch.store(result, to);
+            let result = step.record(&batch, &self.weights, x, y);
+            result.store(to);
             in_flight.submit(batch)?;
         }
         in_flight.wait()
     }
 
     fn together(&self, steps: &[Step]) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let mut results = vec![batch.tensor(&self.results[0], [1, WIDTH])];
         for step in steps {
-            results.push(step.record(&mut batch, &self.weights, results[step.x], results[step.y]));
+            results.push(step.record(&batch, &self.weights, results[step.x], results[step.y]));
         }
-        batch.store(results[steps.len()], &self.results[steps.len()]);
+        results[steps.len()].store(&self.results[steps.len()]);
         batch
     }
 }

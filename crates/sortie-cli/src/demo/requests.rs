@@ -124,8 +124,8 @@ impl Requests {
             };
             for inputs in self.inputs[..count].chunks(rows) {
                 let start = Instant::now();
-                let mut batch = self.device.batch();
-                let x = batch.upload(inputs.as_flattened(), [inputs.len(), 4]);
+                let batch = self.device.batch();
+                let x = batch.tensor_from(inputs.as_flattened(), [inputs.len(), 4]);
                 let y = batch.scratch::<u32>(inputs.len());
                 batch.dispatch(&self.kernel, &[&x, &y], Grid::items(inputs.len()));
                 let y = batch.read(y);

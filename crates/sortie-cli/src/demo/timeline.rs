@@ -79,9 +79,9 @@ fn run(pair: &DevicePair, chain: &Chain, name: &'static str, ops: Ops, each: usi
     let (mut all, mut tickets) = (Vec::new(), Vec::new());
     for (turn, first) in (0..OPS).step_by(each).enumerate() {
         let begin = now();
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        chain.record(&mut batch, ops, turn, first..first + each);
+        chain.record(&batch, ops, turn, first..first + each);
         let recorded = now();
         if wait {
             batch.submit()?;

@@ -121,7 +121,7 @@ fn submits(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
     let x = device.zeros::<u32>(1 << 12)?;
     begun.send(()).unwrap_or_default();
     loop {
-        let mut batch = device.batch();
+        let batch = device.batch();
         for _ in 0..4 {
             batch.dispatch(&slow, &[&x], Grid::items(1 << 12));
         }
@@ -132,7 +132,7 @@ fn submits(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
 fn replays(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
     let slow = device.kernel(SLOW)?;
     let x = device.zeros::<u32>(1 << 12)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&slow, &[&x], Grid::items(1 << 12));
     let replay = batch.freeze()?;
     begun.send(()).unwrap_or_default();
@@ -170,7 +170,7 @@ fn transfers(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
 fn hung(device: &Device, begun: &mpsc::Sender<()>) -> Result<()> {
     let endless = device.kernel(ENDLESS)?;
     let x = device.zeros::<u32>(1)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&endless, &[&x], Grid::groups(1));
     let ticket = batch.submit_async()?;
     begun.send(()).unwrap_or_default();

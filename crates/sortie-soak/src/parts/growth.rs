@@ -148,7 +148,7 @@ fn ops(task: &Task, report: &mut Report) -> Result<()> {
     let kernel = device.kernel(SLOW)?;
     let x = device.zeros::<u32>(64)?;
     steady("ops", task, times(task, 1_000_000) / BATCH, report, |report| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         for op in 0..BATCH {
             match op % 4 {
                 0 => drop(batch.dispatch(&kernel, &[&x], Grid::items(64)).label("advance")),
@@ -176,7 +176,7 @@ fn buffers(task: &Task, report: &mut Report) -> Result<()> {
         while kept.len() > 50 {
             drop(kept.swap_remove(random.usize(..kept.len())));
         }
-        let mut batch = device.batch();
+        let batch = device.batch();
         kept.iter().for_each(|buffer| batch.fill(buffer, 3));
         report.count(100);
         batch.submit()
@@ -191,17 +191,17 @@ fn replays(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
     steady("replays", task, times(task, 10_000) / 10, report, |report| {
         for _ in 0..10 {
-            let mut batch = device.batch();
-            let x = batch.input::<u32>([64]);
-            let y = batch.add(x, x);
-            batch.store(y, &state);
+            let batch = device.batch();
+            let (x_input, x) = batch.input::<u32>([64]);
+            let y = x + x;
+            y.store(&state);
             for _ in 0..random.usize(1..5) {
                 batch.dispatch(&kernel, &[&state], Grid::items(64));
             }
             let out = batch.output(&state);
             let replay = batch.freeze()?;
             let mut run = replay.run();
-            run.write(x, &[1; 64]);
+            run.write(x_input, &[1; 64]);
             let reading = run.read(out);
             drop(run.submit_async()?);
             if random.bool() {

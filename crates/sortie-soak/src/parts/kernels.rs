@@ -132,7 +132,7 @@ fn dump(source: &str) {
 fn dispatch(device: &Device, kernel: &Kernel) -> Result<()> {
     let buffers: Vec<Buffer<u32>> = (0..kernel.num_bindings()).map(|_| device.zeros(1024)).collect::<Result<_>>()?;
     let bindings: Vec<&dyn sortie::Bind> = buffers.iter().map(|buffer| buffer as &dyn sortie::Bind).collect();
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(kernel, &bindings, Grid::groups(2));
     batch.submit()
 }

@@ -200,7 +200,7 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
 fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
     for _ in 0..random.usize(..3) {
         let state = device.zeros::<u32>(ITEMS)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         for _ in 0..random.usize(1..6) {
             batch.dispatch(slow, &[&state], Grid::items(ITEMS));
         }
@@ -217,11 +217,11 @@ fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut
 
 /// Replays with inputs and outputs; some of their runs are encoded, because they are profiled.
 fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
-    let mut batch = device.batch();
-    let x = batch.input::<u32>([ITEMS]);
-    let sum = batch.add(x, x);
+    let batch = device.batch();
+    let (x_input, x) = batch.input::<u32>([ITEMS]);
+    let sum = x + x;
     let state = batch.scratch::<u32>(ITEMS);
-    batch.store(sum, state);
+    sum.store(state);
     for _ in 0..random.usize(1..6) {
         batch.dispatch(slow, &[&state], Grid::items(ITEMS));
     }
@@ -229,7 +229,7 @@ fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlig
     let replay = batch.freeze()?;
     for _ in 0..random.usize(1..8) {
         let mut run = replay.run();
-        run.write(x, &[7; ITEMS]);
+        run.write(x_input, &[7; ITEMS]);
         let of = if random.bool() {
             flying.profiles.push(run.profile());
             "an encoded replay"
@@ -246,7 +246,7 @@ fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlig
 fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
     for _ in 0..random.usize(1..6) {
         let state = device.upload(&[5_u32; ITEMS])?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         for _ in 0..random.usize(1..6) {
             batch.dispatch(slow, &[&state], Grid::items(ITEMS));
             if random.bool() {
@@ -282,7 +282,7 @@ fn user(device: &Device, destroyed: &AtomicBool) -> Error {
     let once = || -> Result<()> {
         let kernel = device.kernel(SLOW)?;
         let x = device.upload(&[1_u32; 1024])?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::items(1024));
         batch.freeze()?.run().submit()?;
         x.write(&[2; 1024])?;
@@ -327,13 +327,13 @@ fn resolve(flying: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mu
 /// A lost device refuses everything, as lost.
 fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Report) {
     let batch = || -> Result<()> {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let x = batch.scratch::<u32>(64);
         batch.dispatch(slow, &[&x], Grid::items(64));
         batch.submit()
     };
     let freeze = || {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let x = batch.scratch::<u32>(64);
         batch.dispatch(slow, &[&x], Grid::items(64));
         batch.freeze().map(drop)
@@ -393,7 +393,7 @@ fn is_loss(of: &str, error: &Error, report: &mut Report) {
 fn works(device: &Device) -> Result<()> {
     let kernel = device.kernel(SLOW)?;
     let x = device.upload(&[3_u32; 256])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::items(256));
     let read = batch.read(&x);
     batch.submit()?;

@@ -62,27 +62,27 @@ impl Prepared {
 const CASES: &[Case] = &[
     ("a download", Needs::Buffer, |_, with| with.buffer()?.download().map(drop)),
     ("a read", Needs::Buffer, |device, with| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let reading = batch.read(with.buffer()?);
         batch.submit()?;
         reading.wait().map(drop)
     }),
     ("a read, submitted asynchronously", Needs::Buffer, |device, with| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let reading = batch.read(with.buffer()?);
         let ticket = batch.submit_async()?;
         reading.wait()?;
         ticket.wait()
     }),
     ("data of a batch", Needs::Host, |device, with| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let room = batch.scratch::<u32>(with.host.len());
         batch.write(room, &with.host);
         batch.submit()
     }),
     ("a tensor's data", Needs::Host, |device, with| {
-        let mut batch = device.batch();
-        let x = batch.upload(&with.host, [with.host.len()]);
+        let batch = device.batch();
+        let x = batch.tensor_from(&with.host, [with.host.len()]);
         let reading = batch.read(x);
         batch.submit()?;
         reading.wait().map(drop)
@@ -95,22 +95,22 @@ const CASES: &[Case] = &[
     }),
     ("zeros", Needs::Nothing, |device, with| device.zeros::<u32>(with.size).map(drop)),
     ("scratch", Needs::Nothing, |device, with| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let room = batch.scratch::<u32>(with.size);
         batch.fill(room, 0);
         batch.submit()
     }),
     ("a replay's input", Needs::Host, |device, with| {
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([with.size]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([with.size]);
         let _ = batch.output(x);
         let replay = batch.freeze()?;
         let mut run = replay.run();
-        run.write(x, &with.host);
+        run.write(x_input, &with.host);
         run.submit()
     }),
     ("a replay's output", Needs::Buffer, |device, with| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let out = batch.output(with.buffer()?);
         let replay = batch.freeze()?;
         let mut run = replay.run();
@@ -179,7 +179,7 @@ fn limit(bytes: u64) {
 fn works(device: &Device) -> Result<()> {
     let kernel = device.kernel(SLOW)?;
     let x = device.upload(&[3_u32; 256])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::items(256));
     let read = batch.read(&x);
     batch.submit()?;

@@ -65,7 +65,7 @@ fn wait(task: &Task, report: &mut Report) -> Result<()> {
 fn round(device: &Device, slow: &Kernel, items: usize, dispatches: u32) -> Result<Duration> {
     let x = device.zeros::<u32>(items)?;
     let begin = Instant::now();
-    let mut batch = device.batch();
+    let batch = device.batch();
     for _ in 0..dispatches {
         batch.dispatch(slow, &[&x], Grid::items(items));
     }

@@ -110,9 +110,9 @@ impl<C: Choose> Program<'_, C> {
         let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
         let batch = &mut draft.batch;
         let x = batch.tensor(&source, [source.len()]);
-        let y = batch.add(x, x);
-        let y = batch.mul(y, x);
-        batch.store(y, &target);
+        let y = x + x;
+        let y = y * x;
+        y.store(&target);
         draft.maybe(source.is_empty() || target.is_empty());
         draft.unless(source.len() != target.len());
         if source.len() == target.len() {

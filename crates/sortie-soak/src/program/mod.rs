@@ -228,7 +228,7 @@ impl<'a, C: Choose> Program<'a, C> {
     fn cancel(&mut self) -> Result<(), Fault> {
         let at = self.choose.below(self.held.len());
         let buffer = self.held[at].buffer.clone();
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let mut after = self.held[at].data.clone();
         for _ in 0..1 + self.choose.below(6) {
             batch.dispatch(&self.kernels[0], &[&buffer], Grid::items(buffer.len().max(1)));
@@ -269,12 +269,12 @@ impl<'a, C: Choose> Program<'a, C> {
         if buffer.is_empty() {
             return Ok(());
         }
-        let mut first = self.device.batch();
+        let first = self.device.batch();
         for _ in 0..1 + self.choose.below(6) {
             first.dispatch(&self.kernels[0], &[&buffer], Grid::items(buffer.len()));
             first.split();
         }
-        let mut second = self.device.batch();
+        let second = self.device.batch();
         let data = self.data(buffer.len());
         second.write(&buffer, &data);
         let submitted = first.submit_async().and_then(|first| Ok((first, second.submit_async()?)));
@@ -292,11 +292,11 @@ impl<'a, C: Choose> Program<'a, C> {
     fn replay(&mut self) -> Result<(), Fault> {
         let [at, to] = [(); 2].map(|()| self.choose.below(self.held.len()));
         let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
-        let mut batch = self.device.batch();
-        let x = batch.input::<u32>([source.len()]);
+        let batch = self.device.batch();
+        let (x_input, x) = batch.input::<u32>([source.len()]);
         let w = batch.tensor(&source, [source.len()]);
-        let y = batch.mul(x, w);
-        batch.store(y, &target);
+        let y = x * w;
+        y.store(&target);
         batch.dispatch(&self.kernels[0], &[&target], Grid::items(target.len()));
         let out = batch.output(&target);
         let (replay, right) = (batch.freeze(), source.len() == target.len());
@@ -311,9 +311,9 @@ impl<'a, C: Choose> Program<'a, C> {
             let mut run = replay.run();
             let wrong = self.choose.once_in(5) && !data.is_empty();
             match wrong {
-                true if self.choose.once_in(2) => run.write(x, &data[1..]),
+                true if self.choose.once_in(2) => run.write(x_input, &data[1..]),
                 true => {}
-                false => run.write(x, &data),
+                false => run.write(x_input, &data),
             }
             let reading = run.read(out);
             let ticket = match run.submit_async() {

@@ -83,11 +83,11 @@ fn different_kinds_recorded_into_one_batch_are_one_submission() {
     let frames = [Sequence { a: a.clone(), b: b.clone(), frames: 3, slerp: true }];
     on_each(|name, device, states| {
         let before = device.metrics();
-        let mut batch = device.batch();
-        let gradients = states.record_gradients(&mut batch, &a);
-        let between = states.record_interpolate(&mut batch, &between).expect(name);
-        let frames = states.record_sequence(&mut batch, &frames).expect(name);
-        let distances = states.record_geodesic_distance(&mut batch, &[[a[0], b[0]]]);
+        let batch = device.batch();
+        let gradients = states.record_gradients(&batch, &a);
+        let between = states.record_interpolate(&batch, &between).expect(name);
+        let frames = states.record_sequence(&batch, &frames).expect(name);
+        let distances = states.record_geodesic_distance(&batch, &[[a[0], b[0]]]);
         batch.submit().expect(name);
         assert_eq!(spent(device, before), (1, 4), "{name}");
         let expected: Vec<_> =
@@ -123,9 +123,9 @@ fn nothing_is_answered_without_the_device() {
 fn nothing_recorded_reads_as_nothing() {
     on_each(|name, device, states| {
         let before = device.metrics();
-        let mut batch = device.batch();
-        let gradients = states.record_gradients(&mut batch, &[]);
-        let between = states.record_interpolate(&mut batch, &[]).expect(name);
+        let batch = device.batch();
+        let gradients = states.record_gradients(&batch, &[]);
+        let between = states.record_interpolate(&batch, &[]).expect(name);
         batch.submit().expect(name);
         assert!(gradients.wait().expect(name).is_empty() && between.wait().expect(name).is_empty(), "{name}");
         assert_eq!((device.metrics() - before).dispatches, 0, "{name}");

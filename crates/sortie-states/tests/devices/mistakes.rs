@@ -59,9 +59,9 @@ fn nan_names_its_request() {
 #[test]
 fn a_refused_request_records_nothing() {
     on_each(|name, device, ops| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let wrong = Interpolation { a: states(1), b: states(1), t: f32::NAN, slerp: true };
-        assert!(ops.record_interpolate(&mut batch, &[wrong]).is_err(), "{name}");
+        assert!(ops.record_interpolate(&batch, &[wrong]).is_err(), "{name}");
         assert_eq!((batch.num_ops(), batch.num_slots()), (0, 0), "{name}");
     });
 }
@@ -80,8 +80,8 @@ fn what_the_device_says_is_the_source() {
     let opened = || Device::cpu().expect("the built-in CPU");
     let (device, other) = (opened(), opened());
     let ops = States::new(&device).expect("kernels");
-    let mut batch = other.batch();
-    let gradients = ops.record_gradients(&mut batch, &states(1));
+    let batch = other.batch();
+    let gradients = ops.record_gradients(&batch, &states(1));
     let refused = StatesError::from(batch.submit().expect_err("kernels of another device"));
     let source =
         refused.source().and_then(|source| source.downcast_ref::<sortie::Error>()).expect("the device's error");

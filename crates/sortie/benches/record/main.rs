@@ -97,7 +97,7 @@ impl Sortie {
     }
 
     fn record(&self, n: usize) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         let (mut from, mut to) = (&self.x, &self.y);
         for op in 0..n {
             let dispatch = batch.dispatch(&self.kernel, &[from, to], Grid::items(ITEMS));

@@ -81,7 +81,7 @@ impl Kernels {
     }
 
     fn record(&self, ops: usize) -> Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         for op in 0..ops {
             let (x, y) = (&self.buffers[op % 2], &self.buffers[(op + 1) % 2]);
             batch.dispatch(&self.kernel, &[x, y], Grid::items(ITEMS));

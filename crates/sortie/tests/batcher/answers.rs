@@ -83,10 +83,10 @@ fn replays_over_rows_answer_as_live_batches_do() {
         let layer = || {
             RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
                 let weights = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-                Ok(move |batch: &mut Batch, x: Tensor<f32>| {
+                Ok(move |batch: &Batch, x: Tensor<f32>| {
                     let w = batch.tensor(&weights, [3, 2]);
-                    let y = batch.matmul(x, w);
-                    batch.relu(y)
+                    let y = x.matmul(w);
+                    y.relu()
                 })
             })
         };
@@ -112,8 +112,8 @@ fn replays_over_rows_answer_as_live_batches_do() {
         // Recorded live it is the same.
         let job = layer();
         let mut ready = job.prepare(&device).expect("ready");
-        let mut batch = device.batch();
-        let answers = job.record(&mut ready, &mut batch, &[input(5), input(2)]).expect("recorded");
+        let batch = device.batch();
+        let answers = job.record(&mut ready, &batch, &[input(5), input(2)]).expect("recorded");
         batch.submit().expect("it runs");
         let answers: Vec<_> =
             answers().expect("answers").into_iter().map(|answer| answer.expect("an answer")).collect();

@@ -77,7 +77,7 @@ impl DeviceJob for Use {
         Ok(())
     }
 
-    fn record(&self, (): &mut (), _: &mut Batch, inputs: &[Touchy]) -> sortie::Result<Answers<()>> {
+    fn record(&self, (): &mut (), _: &Batch, inputs: &[Touchy]) -> sortie::Result<Answers<()>> {
         self.0.pass();
         inputs.iter().for_each(|input| input.0.store(true, Ordering::Relaxed));
         let answers = inputs.iter().map(|_| Ok(())).collect();

@@ -30,7 +30,7 @@ impl DeviceJob for Echo {
         Ok(self.prepared.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn record(&self, who: &mut usize, _: &mut Batch, inputs: &[u32]) -> sortie::Result<Answers<u32>> {
+    fn record(&self, who: &mut usize, _: &Batch, inputs: &[u32]) -> sortie::Result<Answers<u32>> {
         self.rows[*who].fetch_add(inputs.len(), Ordering::Relaxed);
         if *who == 0 {
             self.gate.pass();

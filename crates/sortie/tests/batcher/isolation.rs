@@ -174,7 +174,7 @@ impl DeviceJob for Fragile {
         Ok(false)
     }
 
-    fn record(&self, broken: &mut bool, _: &mut Batch, inputs: &[u32]) -> sortie::Result<Answers<u32>> {
+    fn record(&self, broken: &mut bool, _: &Batch, inputs: &[u32]) -> sortie::Result<Answers<u32>> {
         self.recorded.fetch_add(1, Ordering::Relaxed);
         self.gate.pass();
         if *broken {

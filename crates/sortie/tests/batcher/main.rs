@@ -106,7 +106,7 @@ impl DeviceJob for Triple {
         matches!(input, Ask::Numbers(numbers) if numbers.is_empty()).then(Vec::new)
     }
 
-    fn record(&self, kernel: &mut Kernel, batch: &mut Batch, inputs: &[Ask]) -> sortie::Result<Answers<Vec<u32>>> {
+    fn record(&self, kernel: &mut Kernel, batch: &Batch, inputs: &[Ask]) -> sortie::Result<Answers<Vec<u32>>> {
         self.gate.pass();
         self.most.fetch_max(inputs.len(), Ordering::Relaxed);
         if inputs.contains(&Ask::Fail) {
@@ -125,7 +125,7 @@ impl DeviceJob for Triple {
         };
         let (all, lengths): (Vec<_>, Vec<_>) = inputs.iter().map(rows).map(|rows| (rows.clone(), rows.len())).unzip();
         let all = all.concat();
-        let x = batch.upload(&all, [all.len()]);
+        let x = batch.tensor_from(&all, [all.len()]);
         batch.dispatch(kernel, &[&x], Grid::items(all.len()));
         let x = batch.read(x);
         let few = inputs.contains(&Ask::TooFew);

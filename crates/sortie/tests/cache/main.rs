@@ -33,7 +33,7 @@ fn use_kernel(device: &Device, number: u32) {
     let run = || {
         let kernel = device.kernel(&source)?;
         let x: Buffer<u32> = device.upload(&[1, 2, 3, 4])?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::items(4));
         batch.submit()?;
         x.download()

@@ -72,7 +72,7 @@ pub(crate) fn check_all(cases: &[Case], check_unwritten: bool) {
 fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
     let buffers =
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     for step in &case.steps {
         let options = case.options(step);
         let kernel = device.kernel_with(&case.source, &options)?;
@@ -80,14 +80,14 @@ fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
             Size::Items(items) => Grid::items(items),
             Size::Groups(groups) => Grid::groups(groups),
         };
-        dispatch(&mut batch, &kernel, step, &buffers, grid);
+        dispatch(&batch, &kernel, step, &buffers, grid);
     }
     let readings: Vec<_> = buffers.iter().map(|buffer| batch.read(buffer)).collect();
     batch.submit()?;
     readings.into_iter().map(sortie::Reading::wait).collect()
 }
 
-pub(crate) fn dispatch(batch: &mut Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>], grid: Grid<'_>) {
+pub(crate) fn dispatch(batch: &Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>], grid: Grid<'_>) {
     let bound: Vec<&dyn Bind> = match &step.binds {
         None => buffers.iter().map(|buffer| buffer as &dyn Bind).collect(),
         Some(binds) => binds.iter().map(|index| &buffers[*index] as &dyn Bind).collect(),

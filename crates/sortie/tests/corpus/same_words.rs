@@ -56,8 +56,8 @@ fn freeze(device: &Device, case: &Case, step: &Step, width: u32) -> Result<()> {
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
     let options = case.options(step);
     let kernel = device.kernel_with(&case.source, &options)?;
-    let mut batch = device.batch();
-    run::dispatch(&mut batch, &kernel, step, &buffers, Grid::groups([width, 1, 1]));
+    let batch = device.batch();
+    run::dispatch(&batch, &kernel, step, &buffers, Grid::groups([width, 1, 1]));
     batch.freeze().map(drop)
 }
 

@@ -8,9 +8,9 @@ use sortie::{Buffer, Device, ErrorKind, Ticket};
 use crate::{cpu, gate::Gate};
 
 /// A batch that would fill `x` for minutes, under way.
-fn endless(device: &Device, x: &Buffer<u32>, before: impl FnOnce(&mut sortie::Batch)) -> sortie::Result<Ticket> {
-    let mut batch = device.batch();
-    before(&mut batch);
+fn endless(device: &Device, x: &Buffer<u32>, before: impl FnOnce(&sortie::Batch)) -> sortie::Result<Ticket> {
+    let batch = device.batch();
+    before(&batch);
     for value in 1..100_000 {
         batch.fill(x, value);
     }
@@ -27,7 +27,7 @@ fn a_batch_that_stands_in_line_ends_at_once_and_without_effect() -> sortie::Resu
     let device = cpu();
     let x = device.upload(&[1_u32; 4])?;
     let gate = Gate::close(&device)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 2);
     batch.split();
     batch.fill(&x, 3);
@@ -47,7 +47,7 @@ fn whoever_awaits_is_woken_by_cancelling() -> sortie::Result<()> {
     let device = cpu();
     let x = device.upload(&[1_u32; 4])?;
     let gate = Gate::close(&device)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 2);
     let ticket = batch.submit_async()?;
     let awaited = ticket.clone();
@@ -89,7 +89,7 @@ fn what_follows_a_canceled_batch_and_needs_what_it_writes_fails() -> sortie::Res
     let device = cpu();
     let (x, y) = (device.zeros::<u32>(1 << 20)?, device.zeros::<u32>(1 << 20)?);
     let ticket = endless(&device, &x, |_| {})?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(&x, &y);
     let next = batch.submit_async()?;
     let free = y.download_async()?;
@@ -107,7 +107,7 @@ fn poison_that_a_canceled_batch_would_have_lifted_comes_back() -> sortie::Result
     ticket.cancel();
     ticket.wait().expect_err("canceled");
     let gate = Gate::close(&device)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 1);
     let ticket = batch.submit_async()?;
     ticket.cancel();
@@ -122,13 +122,13 @@ fn poison_that_a_canceled_batch_would_have_lifted_comes_back() -> sortie::Result
 fn cancelling_what_is_done_or_dropping_a_ticket_changes_nothing() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 1);
     let ticket = batch.submit_async()?;
     ticket.wait()?;
     ticket.cancel();
     ticket.wait()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 2);
     drop(batch.submit_async()?);
     assert_eq!(x.download()?, [2; 4]);

@@ -4,10 +4,10 @@ use sortie::{Batch, Device, metrics::Metrics};
 
 use crate::cpu;
 
-fn counted(device: &Device, run: impl FnOnce(&mut Batch)) -> sortie::Result<Metrics> {
+fn counted(device: &Device, run: impl FnOnce(&Batch)) -> sortie::Result<Metrics> {
     let before = device.metrics();
-    let mut batch = device.batch();
-    run(&mut batch);
+    let batch = device.batch();
+    run(&batch);
     batch.submit()?;
     Ok(device.metrics() - before)
 }
@@ -16,7 +16,7 @@ fn counted(device: &Device, run: impl FnOnce(&mut Batch)) -> sortie::Result<Metr
 fn a_recording_seen_before_is_not_planned_again_and_makes_nothing() -> sortie::Result<()> {
     let device = cpu();
     let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
-    let record = |batch: &mut Batch| {
+    let record = |batch: &Batch| {
         batch.write(&x, &[1; 64]);
         batch.fill(&y, 3);
         let scratch = batch.scratch::<u32>(64);
@@ -58,7 +58,7 @@ fn passes_are_the_compute_phases_of_the_plan() -> sortie::Result<()> {
 #[test]
 fn scratch_is_cleared_only_where_it_was_used_before() -> sortie::Result<()> {
     let device = cpu();
-    let read = |batch: &mut Batch| {
+    let read = |batch: &Batch| {
         let scratch = batch.scratch::<u32>(64);
         drop(batch.read(scratch));
     };
@@ -82,18 +82,18 @@ fn a_kernel_known_already_is_not_made_ready_again() -> sortie::Result<()> {
 #[test]
 fn operations_that_share_a_kernel_are_counted_each_time_they_run() -> sortie::Result<()> {
     let device = cpu();
-    let mut batch = device.batch();
-    let x = batch.input::<f32>([64]);
+    let batch = device.batch();
+    let (x_input, x) = batch.input::<f32>([64]);
     // One kernel for all three.
-    let y = batch.exp(x);
-    let y = batch.neg(y);
-    let y = batch.abs(y);
+    let y = x.exp();
+    let y = -y;
+    let y = y.abs();
     let out = batch.output(y);
     let replay = batch.freeze()?;
     let before = device.metrics();
     for _ in 0..2 {
         let mut run = replay.run();
-        run.write(x, &[0.0; 64]);
+        run.write(x_input, &[0.0; 64]);
         let reading = run.read(out);
         run.submit()?;
         assert_eq!(reading.wait()?, [1.0; 64]);
@@ -114,7 +114,7 @@ fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(65)?);
     assert_eq!(pool(), [256 + 512, 0, 768, 512 - 260]);
     drop(y);
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<f32>(64);
     batch.copy(&x, scratch);
     drop(batch.read(scratch));
@@ -127,7 +127,7 @@ fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
 fn in_flight_is_what_runs_at_the_moment() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(1 << 20)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     // Between two submissions there would be none.
     batch.split_by(sortie::policy::Split::Never);
     (0..100_000).for_each(|value| batch.fill(&x, value));

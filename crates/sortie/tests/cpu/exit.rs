@@ -43,7 +43,7 @@ fn leaves_a_kernel_that_waits() -> sortie::Result<()> {
         }",
     )?;
     let flags = device.zeros::<u32>(1)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&waits, &[&flags], Grid::groups([1000, 1, 1]));
     let before = device.metrics().submissions;
     drop(batch.submit_async()?);
@@ -62,7 +62,7 @@ fn leaves_work_in_flight() -> sortie::Result<()> {
     let device = cpu();
     let busy = device.zeros::<u32>(1 << 20)?;
     for _ in 0..3 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         (1..200).for_each(|value| batch.fill(&busy, value));
         drop(batch.submit_async()?);
     }

@@ -38,7 +38,7 @@ impl Gate {
             let (there, arrived) = channel();
             let (open, opens) = channel();
             let waker = Waker::from(Arc::new(Keeper { there, opens: Mutex::new(opens) }));
-            let mut batch = device.batch();
+            let batch = device.batch();
             (0..4).for_each(|value| batch.fill(&x, value));
             let mut ticket = pin!(batch.submit_async()?);
             // Too late when the batch is done already: then again.

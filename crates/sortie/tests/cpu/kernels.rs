@@ -38,7 +38,7 @@ fn a_dispatch_covers_all_items_whatever_their_number_and_the_threads() -> sortie
         for len in [1_u32, 63, 64, 65, 1000, 100_000] {
             let data: Vec<u32> = (0..len).collect();
             let (x, y) = (device.upload(&data)?, device.zeros::<u32>(data.len())?);
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&x, &y], Grid::items(len));
             let result = batch.read(&y);
             batch.submit()?;
@@ -55,7 +55,7 @@ fn a_thousand_chained_dispatches_are_one_submission_and_one_pass() -> sortie::Re
     let (x, y) = (device.upload(&[1_u32, 2, 3, 4])?, device.zeros::<u32>(4)?);
     let mut expected = [1_u32, 2, 3, 4];
     let before = device.metrics();
-    let mut batch = device.batch();
+    let batch = device.batch();
     for _ in 0..500 {
         batch.dispatch(&kernel, &[&x, &y], Grid::items(4));
         batch.dispatch(&kernel, &[&y, &x], Grid::items(4));
@@ -84,16 +84,16 @@ fn parts_of_one_buffer_may_be_bound_side_by_side_to_be_written() -> sortie::Resu
     let device = cpu();
     let kernel = device.kernel(SWAP)?;
     let x = device.upload(&[1_u32, 2, 3, 4, 5, 6, 7, 8, 9, 10])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     // The later part first, and a word between them.
     batch.dispatch(&kernel, &[&x.slice(6..10), &x.slice(1..5)], Grid::groups(1));
     batch.submit()?;
     assert_eq!(x.download()?, [1, 7, 8, 9, 10, 6, 2, 3, 4, 5]);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x.slice(..4), &x.slice(3..7)], Grid::groups(1));
     assert_eq!(batch.submit().expect_err("they overlap").kind(), &ErrorKind::Bindings);
     let step = device.kernel(STEP)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x.slice(..4), &x.slice(4..8)], Grid::items(4));
     assert_eq!(batch.submit().expect_err("one reads, one writes").kind(), &ErrorKind::Bindings, "as on wgpu");
     Ok(())
@@ -112,7 +112,7 @@ fn parts_of_one_buffer_may_be_bound_as_often_as_one_likes_to_be_read() -> sortie
     )?;
     let x = device.upload(&[1_u32, 2, 3, 4, 5, 6, 7, 8])?;
     let sum = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x, &sum, &x.slice(2..), &x.slice(1..5)], Grid::groups(1));
     batch.submit()?;
     assert_eq!(sum.download()?, [231, 342, 453, 564]);
@@ -129,7 +129,7 @@ fn a_slice_is_as_long_as_it_is_bound() -> sortie::Result<()> {
     )?;
     let (x, length) = (device.zeros::<u32>(100)?, device.zeros::<u32>(1)?);
     for (start, end) in [(0, 100), (1, 100), (7, 8), (0, 99)] {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x.slice(start..end), &length], Grid::groups(1));
         batch.submit()?;
         assert_eq!(length.download()?, [end as u32 - start as u32]);
@@ -148,7 +148,7 @@ fn a_binding_that_is_only_mentioned_is_given() -> sortie::Result<()> {
     )?;
     assert_eq!(kernel.num_bindings(), 2);
     let (a, x) = (device.zeros::<u32>(1)?, device.zeros::<u32>(1)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&a, &x], Grid::groups(1));
     batch.submit()?;
     assert_eq!(x.download()?, [3]);
@@ -160,7 +160,7 @@ fn scratch_is_bound_like_any_memory() -> sortie::Result<()> {
     let device = cpu();
     let kernel = device.kernel(STEP)?;
     let x = device.upload(&[1_u32; 64])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let mut slots = vec![batch.scratch::<u32>(64)];
     batch.dispatch(&kernel, &[&x, &slots[0]], Grid::items(64));
     for _ in 0..20 {
@@ -186,7 +186,7 @@ fn grids_of_any_size_are_run_as_they_are() -> sortie::Result<()> {
     let kernel = device.kernel(COUNT)?;
     for groups in [[0_u32, 5, 5], [65_536, 1, 1], [1, 70_000, 1], [3, 1, 65_537]] {
         let x = device.zeros::<u32>(1)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::groups(groups));
         batch.submit()?;
         assert_eq!(x.download()?, [groups.iter().product::<u32>()], "{groups:?}");
@@ -199,7 +199,7 @@ fn an_indirect_grid_is_read_when_the_dispatch_runs() -> sortie::Result<()> {
     let device = cpu();
     let kernel = device.kernel(COUNT)?;
     let (x, counts) = (device.zeros::<u32>(1)?, device.zeros::<u32>(8)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.write(counts.slice(4..7), &[3, 2, 4]);
     batch.dispatch(&kernel, &[&x], Grid::indirect(&counts.slice(4..7)));
     batch.write(counts.slice(4..7), &[3, 0, 4]);
@@ -218,7 +218,7 @@ fn each_dispatch_has_its_own_immediates_up_to_the_limit() -> sortie::Result<()> 
         @compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32) { x[i] += amounts[i]; }",
     )?;
     let x = device.zeros::<u32>(64)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     for round in 1..=10_u32 {
         let amounts: [u32; 64] = std::array::from_fn(|index| round * index as u32);
         batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&amounts);

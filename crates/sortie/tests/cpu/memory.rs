@@ -22,7 +22,7 @@ fn the_last_word_of_an_upload_into_recycled_memory_is_padded_with_zeros() -> sor
     let device = cpu();
     drop(device.upload(&[0xff_u8; 8])?);
     let x = device.upload(&[1_u8, 2, 3, 4, 5])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let words = device.zeros::<u8>(5)?;
     batch.copy(&x, &words);
     batch.submit()?;
@@ -39,7 +39,7 @@ fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() -> s
         let out = device.zeros::<u32>(64)?;
         drop(device.upload(&[9_u32; 64])?);
         for _ in 0..3 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             let mut readings = Vec::new();
             for round in 0..4 {
                 let slot = batch.scratch::<u32>(64);
@@ -83,7 +83,7 @@ fn memory_past_the_budget_or_the_machines_own_is_refused() -> sortie::Result<()>
 fn scratch_that_does_not_fit_the_budget_fails_the_batch_before_it_starts() -> sortie::Result<()> {
     let device = cpu_with(DeviceOptions::default().with_memory_budget(1 << 20));
     let x = device.upload(&[5_u32])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<u32>(1 << 20);
     batch.fill(&x, 6);
     batch.fill(scratch, 1);

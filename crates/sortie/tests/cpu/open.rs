@@ -72,7 +72,7 @@ fn it_has_no_wgpu_and_takes_no_buffer_of_wgpus() -> sortie::Result<()> {
 fn memory_of_another_device_is_refused() -> sortie::Result<()> {
     let (device, noop) = (cpu(), named("noop")?);
     let (own, foreign) = (device.zeros::<u32>(4)?, noop.zeros::<u32>(4)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(&foreign, &own);
     assert_eq!(batch.submit().expect_err("of another device").kind(), &ErrorKind::Bindings);
     Ok(())
@@ -140,7 +140,7 @@ fn works_without_loading_any_driver() -> sortie::Result<()> {
     }
     let device = Device::open()?;
     let x = device.upload(&[1_u32, 2, 3])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(x.slice(..1), 7);
     batch.submit()?;
     assert_eq!(x.download()?, [7, 2, 3]);

@@ -21,7 +21,7 @@ fn two_invocations_that_write_one_word_are_named_with_the_line() -> sortie::Resu
         }",
     )?;
     let x = device.zeros::<u32>(64)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let line = Location::caller().line() + 1;
     batch.dispatch(&kernel, &[&x], Grid::items(64)).label("collision");
     let error = batch.submit().expect_err("a race");
@@ -47,7 +47,7 @@ fn a_kernel_without_fault_gives_the_answer_it_always_gives() -> sortie::Result<(
     )?;
     let data: Vec<u32> = (0..256).collect();
     let x = device.upload(&data)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::items(256));
     batch.submit()?;
     let expected: Vec<u32> = data.chunks(64).flat_map(|group| group.iter().rev().copied()).collect();
@@ -67,7 +67,7 @@ fn message(source: &str) -> sortie::Result<()> {
     let device = watched();
     let kernel = device.kernel(source)?;
     let x = device.zeros::<u32>(256)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let all: [&dyn Bind; 1] = [&x];
     // Some do without.
     batch.dispatch(&kernel, &all[..kernel.num_bindings()], Grid::groups([4, 1, 1]));
@@ -236,7 +236,7 @@ fn reads_of_workgroup_memory_that_was_never_written_are_reported_only_if_asked()
         let device = cpu_with(DeviceOptions::default().with_check_races(true).with_check_unwritten(check_unwritten));
         let kernel = device.kernel(source)?;
         let x = device.zeros::<u32>(64)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::groups([1, 1, 1]));
         match (batch.submit(), check_unwritten) {
             (Ok(_), false) => assert_eq!(x.download()?, [[3; 32], [2; 32]].concat()),

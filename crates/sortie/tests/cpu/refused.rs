@@ -23,7 +23,7 @@ fn run_within(source: &str, budget: Option<Duration>) -> sortie::Result<Vec<u32>
     );
     let kernel = device.kernel(source)?;
     let out = device.zeros::<u32>(64)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&out], Grid::groups([1, 1, 1]));
     batch.submit()?;
     out.download()

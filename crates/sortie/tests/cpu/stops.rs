@@ -27,7 +27,7 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
         let device = cpu_with(DeviceOptions::default().with_kernel_budget(budget).with_threads(threads));
         let spin = device.kernel(SPIN)?;
         let (x, other) = (device.zeros::<u32>(2)?, device.upload(&[5_u32])?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 0);
         batch.dispatch(&spin, &[&x], Grid::items(10_000)).label("for ever");
         let reading = batch.read(&other);
@@ -41,7 +41,7 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
         // A busy machine may take longer over nothing than the budget is.
         let ends = (0..100).any(|_| {
             x.write(&[0, 1]).expect("it is overwritten");
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&spin, &[&x], Grid::items(64));
             batch.submit().map_err(|error| assert_eq!(error.kind(), &ErrorKind::Timeout)).is_ok()
         });
@@ -63,12 +63,12 @@ fn canceled_on(device: &Device) -> sortie::Result<()> {
     let spin = device.kernel(SPIN)?;
     let (x, y) = (device.zeros::<u32>(2)?, device.zeros::<u32>(2)?);
     let before = started(device);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&spin, &[&x], Grid::items(10_000));
     batch.split();
     batch.fill(&y, 1);
     let ticket = batch.submit_async()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let fine = device.upload(&[7_u32])?;
     let next = batch.read(&fine);
     drop(batch.submit_async()?);
@@ -89,10 +89,10 @@ fn what_waits_behind_a_kernel_that_does_not_end_is_canceled_at_once() -> sortie:
     let device = cpu();
     let spin = device.kernel(SPIN)?;
     let (x, y) = (device.zeros::<u32>(2)?, device.upload(&[1_u32])?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&spin, &[&x], Grid::items(1));
     let first = batch.submit_async()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&y, 2);
     let second = batch.submit_async()?;
     second.cancel();

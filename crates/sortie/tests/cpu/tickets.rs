@@ -17,7 +17,7 @@ fn submitting_returns_before_the_work_is_begun_and_waiting_sees_it_done() -> sor
     let device = cpu();
     let x = device.zeros::<u32>(4)?;
     let gate = Gate::close(&device)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 5);
     let reading = batch.read(&x);
     let ticket = batch.submit_async()?;
@@ -36,7 +36,7 @@ fn a_blocking_submit_needs_no_other_thread_when_nothing_is_ahead() -> sortie::Re
     let device = cpu();
     let x = device.zeros::<u32>(4)?;
     let gate = Gate::close(&device)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 5);
     batch.submit()?;
     assert_eq!(x.download()?, [5; 4]);
@@ -51,7 +51,7 @@ fn tickets_and_readings_are_futures() -> sortie::Result<()> {
     let result = pollster::block_on(async {
         let mut last = None;
         for value in 0..100 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(&x, value);
             last = Some(batch.read(&x));
             batch.submit_async()?.await?;
@@ -83,7 +83,7 @@ fn a_blocking_submit_waits_for_what_stands_in_line() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(1)?;
     for round in 0..50 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, round);
         let ticket = batch.submit_async()?;
         assert_eq!(x.download()?, [round]);
@@ -97,7 +97,7 @@ fn everything_may_be_dropped_while_work_stands_in_line() -> sortie::Result<()> {
     let device = cpu();
     let gate = Gate::close(&device)?;
     let x = device.upload(&[7_u32; 64])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<u32>(64);
     batch.copy(&x, scratch);
     let reading = batch.read(scratch);
@@ -118,7 +118,7 @@ fn many_threads_get_each_their_own_answer() {
                 for round in 0..50 {
                     let data: Vec<u32> = (0..256).map(|index| index * 1000 + thread * 100 + round).collect();
                     let x = device.upload(&data).expect("memory");
-                    let mut batch = device.batch();
+                    let batch = device.batch();
                     let y = batch.scratch::<u32>(256);
                     batch.copy(&x, y);
                     let result = batch.read(y);
@@ -152,13 +152,13 @@ fn a_waker_may_submit_and_wait_behind_others() -> sortie::Result<()> {
     let waker = Waker::from(Arc::new(Submits(device.clone(), tell)));
     let gate = Gate::close(&device)?;
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 1);
     let mut ticket = pin!(batch.submit_async()?);
     assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     let mut behind = Vec::new();
     for value in 0..20 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         (0..3).for_each(|_| batch.fill(&x, value));
         batch.split_by(Split::Every(1));
         behind.push(batch.submit_async()?);
@@ -175,7 +175,7 @@ fn a_waker_may_submit_and_wait() -> sortie::Result<()> {
     let waker = Waker::from(Arc::new(Submits(device.clone(), tell)));
     let gate = Gate::close(&device)?;
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 1);
     let mut ticket = pin!(batch.submit_async()?);
     assert!(ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

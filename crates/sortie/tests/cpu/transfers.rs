@@ -12,7 +12,7 @@ fn odd_lengths_of_small_elements_are_written_and_read_whole() -> sortie::Result<
         let x = device.upload(&data)?;
         assert_eq!(x.download()?, data);
         let y = device.zeros::<u8>(data.len())?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.write(&y, &data);
         let (read, copy) = (batch.read(&y), batch.read(&x));
         batch.submit()?;
@@ -49,7 +49,7 @@ fn fills_set_every_element_of_any_size_and_nothing_else() -> sortie::Result<()> 
     fn check<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(device: &Device, value: T) -> sortie::Result<()> {
         for (len, start, end) in [(1, 0, 1), (7, 0, 7), (64, 0, 64), (1000, 4, 996), (20_000, 64, 20_000)] {
             let x = device.zeros::<T>(len)?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(x.slice(start..end), value);
             batch.submit()?;
             let right = |index: usize| if (start..end).contains(&index) { value } else { T::zeroed() };
@@ -78,7 +78,7 @@ fn a_fill_is_one_op_whatever_its_pattern() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<[u32; 17]>(100)?;
     let before = device.metrics();
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, [1; 17]);
     batch.submit()?;
     let after = device.metrics() - before;
@@ -91,7 +91,7 @@ fn copies_between_and_within_buffers_are_as_if_through_a_third() -> sortie::Resu
     let device = cpu();
     let data: Vec<u32> = (0..100).collect();
     let (x, y) = (device.upload(&data)?, device.zeros::<u32>(100)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(x.slice(10..20), y.slice(50..60));
     batch.copy(x.slice(0..90), x.slice(10..100));
     batch.copy(x.slice(20..100), x.slice(0..80));
@@ -109,7 +109,7 @@ fn copies_between_and_within_buffers_are_as_if_through_a_third() -> sortie::Resu
 fn copies_go_both_ways_between_memory_of_any_age() -> sortie::Result<()> {
     let device = cpu();
     let (old, new) = (device.upload(&[1_u32, 2])?, device.upload(&[3_u32, 4])?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     let keep = batch.scratch::<u32>(2);
     batch.copy(&old, keep);
     batch.copy(&new, &old);
@@ -123,7 +123,7 @@ fn copies_go_both_ways_between_memory_of_any_age() -> sortie::Result<()> {
 fn each_read_sees_the_moment_it_was_recorded_at() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u32>(2)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let mut readings = vec![batch.read(&x)];
     for value in 1..20 {
         match value % 3 {
@@ -159,7 +159,7 @@ fn a_misaligned_slice_is_an_error_with_both_figures() -> sortie::Result<()> {
 fn empty_buffers_and_batches_are_nothing_at_all() -> sortie::Result<()> {
     let device = cpu();
     let (x, y) = (device.zeros::<u32>(0)?, device.upload::<u32>(&[])?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(&x, &y);
     batch.fill(&x, 1);
     let reading = batch.read(&y);

@@ -46,7 +46,7 @@ fn run(device: &Device, kernel: &Kernel, words: &[u32], floats: &[f32]) -> Resul
     let program = device.kernel(&kernel.source)?;
     let (words, floats) = (device.upload(words)?, device.upload(floats)?);
     let out = device.zeros::<u32>(ITEMS * kernel.outputs.len())?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&program, &[&words, &floats, &out], Grid::items(ITEMS));
     let reading = batch.read(&out);
     batch.submit()?;

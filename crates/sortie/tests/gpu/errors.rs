@@ -18,7 +18,7 @@ fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
         let kernel = device.kernel(STEP)?;
         let raw = raw(device, 64);
         let (gone, y): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&gone, &y], Grid::items(16));
         let reading = batch.read(&y);
         raw.destroy();
@@ -40,7 +40,7 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
             wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
         let (mapped, x): (Buffer<u32>, _) = (device.import(raw.clone())?, device.upload(&[4_u32; 16])?);
         let (early, late) = (device.zeros::<u32>(16)?, device.zeros::<u32>(16)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &early], Grid::items(16));
         batch.split();
         batch.dispatch(&kernel, &[&x, &late], Grid::items(16));
@@ -54,7 +54,7 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
         let error = late.download().expect_err("never written");
         assert_eq!(error.kind(), &ErrorKind::Poisoned);
         assert!(std::error::Error::source(&error).is_some(), "with the first error as its cause");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&late, &x], Grid::items(16)).label("reads it");
         let error = batch.submit().expect_err("it reads a poisoned buffer");
         assert_eq!((error.kind(), error.op(), error.label()), (&ErrorKind::Poisoned, Some(0), Some("reads it")));
@@ -62,7 +62,7 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
         late.slice(..4).write(&[1; 4])?;
         assert_eq!(late.download().expect_err("a part is not all").kind(), &ErrorKind::Poisoned);
 
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&late, 8);
         batch.dispatch(&kernel, &[&late, &x], Grid::items(16));
         batch.submit()?;
@@ -81,7 +81,7 @@ fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
             if round == 3 {
                 device.wgpu().expect("a wgpu device").0.destroy();
             }
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&x, &y], Grid::items(1 << 16));
             let reading = batch.read(&y);
             under_way.push((batch.submit_async(), reading));
@@ -118,7 +118,7 @@ fn an_out_of_bounds_index_harms_nobody() {
             @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x * 1000u] = 1u; }",
         )?;
         let (before, x, after) = (device.zeros::<u32>(64)?, device.zeros::<u32>(4)?, device.zeros::<u32>(64)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::items(1000));
         batch.submit()?;
         assert_eq!((before.download()?, after.download()?), (vec![0; 64], vec![0; 64]));
@@ -157,13 +157,13 @@ fn asked_in_time(device: &Device) -> Result<bool> {
     let (slow, kernel) = (slow(device)?, device.kernel(STEP)?);
     let busy = device.zeros::<u32>(1 << 16)?;
     let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
     let first = batch.submit_async()?;
     let mut last = None;
     for value in 0..5 {
         x.write(&[value; 64])?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
         last = Some(batch.read(&y));
         batch.submit_async()?;
@@ -199,13 +199,13 @@ fn canceled_in_time(device: &Device) -> Result<bool> {
     let busy = device.zeros::<u32>(1 << 16)?;
     let (x, late, other) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?, device.upload(&[1_u32; 64])?);
     let before = device.metrics().submissions;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&slow, &[&busy], Grid::items(1 << 16));
     batch.split();
     batch.dispatch(&kernel, &[&x, &late], Grid::items(64));
     let reading = batch.read(&late);
     let ticket = batch.submit_async()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x, &other], Grid::items(64));
     let behind = batch.submit_async()?;
     while device.metrics().submissions == before {

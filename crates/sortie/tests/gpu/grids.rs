@@ -35,7 +35,7 @@ fn every_group_of_a_huge_grid_runs_once_and_sees_its_own_ids() {
         ] {
             let total = groups.iter().product::<u32>() as usize;
             let (seen, wrong) = (device.zeros::<u32>(total)?, device.zeros::<u32>(1)?);
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&seen, &wrong], Grid::groups(groups)).immediates(&groups);
             batch.submit()?;
             assert_eq!(wrong.download()?, [0], "{groups:?}");
@@ -56,7 +56,7 @@ fn a_huge_grid_of_items_writes_every_item() {
         )?;
         let n = 2_000_003_u32;
         let x = device.zeros::<u32>(n as usize)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::items(n));
         batch.submit()?;
         assert!(x.download()?.iter().zip(0..).all(|(found, index): (&u32, u32)| *found == index ^ 0x5555));
@@ -81,7 +81,7 @@ fn barriers_and_workgroup_memory_survive_folding() {
             }",
         )?;
         let sums = device.zeros::<u32>(100_000)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&sums], Grid::groups(100_000));
         batch.submit()?;
         assert!(sums.download()?.iter().zip(0..).all(|(sum, group): (&u32, u32)| *sum == 8 * group + 28));
@@ -101,7 +101,7 @@ fn an_indirect_grid_is_read_when_the_dispatch_runs() {
             @compute @workgroup_size(1) fn main() { counts[4] = 3u; counts[5] = 2u; counts[6] = 1u; }",
         )?;
         let (x, counts) = (device.zeros::<u32>(4)?, device.zeros::<u32>(8)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&plan, &[&counts], Grid::groups(1));
         batch.dispatch(&count, &[&x], Grid::indirect(&counts.slice(4..7)));
         batch.submit()?;
@@ -120,7 +120,7 @@ fn a_two_dimensional_grid_covers_the_plane() {
             }",
         )?;
         let x = device.zeros::<u32>(3700)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::items([100, 37]));
         batch.submit()?;
         assert!(

@@ -39,7 +39,7 @@ fn each_dispatch_has_its_own_immediates_however_the_device_takes_them() {
             let (vectors, array) = (device.kernel(VECTORS)?, device.kernel(ARRAY)?);
             let x = device.upload(&[1_u32, 2, 3, 4])?;
             let mut expected = [1_u32, 2, 3, 4];
-            let mut batch = device.batch();
+            let batch = device.batch();
             for offset in 0..50 {
                 let scale = [1, 3, 5, offset % 3];
                 batch.dispatch(&vectors, &[&x], Grid::groups(4)).immediates(&Params { scale, offset, pad: [0; 3] });
@@ -68,7 +68,7 @@ fn immediates_and_a_folded_grid_go_together() {
                 @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += id.x + offset; }",
             )?;
             let x = device.zeros::<u32>(100_000)?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             for offset in [1_u32, 20] {
                 batch.dispatch(&kernel, &[&x], Grid::groups(100_000)).immediates(&offset);
             }

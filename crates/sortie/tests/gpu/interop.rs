@@ -28,7 +28,7 @@ fn a_guest_shares_buffers_with_its_host() {
         let kernel = guest.kernel(STEP)?;
         let x: Buffer<u32> = guest.import(raw.clone())?;
         let y = guest.zeros::<u32>(16)?;
-        let mut batch = guest.batch();
+        let batch = guest.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(16));
         batch.copy(&y, &x);
         batch.fill(&y, 5);
@@ -50,7 +50,7 @@ fn a_guest_catches_errors_in_scopes_and_leaves_the_hosts_handler_alone() {
         let raw =
             wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
         let (x, y): (Buffer<u32>, Buffer<u32>) = (guest.import(raw.clone())?, guest.zeros(16)?);
-        let mut batch = guest.batch();
+        let batch = guest.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(16));
         raw.destroy();
         batch.submit().expect_err("the host has destroyed the buffer");
@@ -70,7 +70,7 @@ fn a_device_without_native_immediates_or_their_limits_still_takes_them() {
             @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += amount; }",
         )?;
         let x = guest.zeros::<u32>(4)?;
-        let mut batch = guest.batch();
+        let batch = guest.batch();
         for amount in 1..=10_u32 {
             batch.dispatch(&kernel, &[&x], Grid::groups(4)).immediates(&amount);
         }

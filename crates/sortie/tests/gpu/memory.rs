@@ -49,7 +49,7 @@ fn scratch_reads_as_zero_where_nothing_was_written_even_when_it_is_shared() {
         let (touch, step) = (device.kernel(TOUCH)?, device.kernel(STEP)?);
         drop(device.upload(&[9_u32; 64])?);
         for _ in 0..3 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             let mut readings = Vec::new();
             let out = device.zeros::<u32>(64)?;
             for _ in 0..4 {
@@ -86,7 +86,7 @@ fn a_dropped_buffer_that_had_been_bound_is_freed() {
             (counters.buffer_memory.read(), counters.bind_groups.read())
         };
         let (x, y) = (device.zeros::<u32>(1 << 20)?, device.zeros::<u32>(1 << 20)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(64));
         batch.submit()?;
         let during = live();
@@ -128,7 +128,7 @@ fn a_runtime_sized_array_has_as_many_elements_as_fit_into_its_buffer() {
         let words = device.upload(&bytes)?;
         let (threes, head) = (device.upload(&numbers[..8])?, device.upload(&numbers[..9])?);
         let (written, found) = (device.upload(&numbers[..7])?, device.zeros::<u32>(7)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&words, &threes, &head, &written, &found], Grid::groups(1));
         batch.submit()?;
         assert_eq!(found.download()?, [2, 2, 3, 1, 0x0706_0504, 5, 7]);
@@ -144,13 +144,13 @@ fn what_is_in_flight_ends_well_after_the_last_handle_is_gone() {
         let device = device.reopen()?;
         let kernel = device.kernel(STEP)?;
         let (x, y) = (device.upload(&vec![0_u32; 100_000])?, device.zeros::<u32>(100_000)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(x.len()));
         batch.dispatch(&kernel, &[&y, &x], Grid::items(x.len()));
         let replay = batch.freeze()?;
         let mut readings = Vec::new();
         for _ in 0..4 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             for _ in 0..8 {
                 let scratch = batch.scratch::<u32>(x.len());
                 batch.dispatch(&kernel, &[&x, &scratch], Grid::items(x.len()));

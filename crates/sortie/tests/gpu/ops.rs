@@ -11,7 +11,7 @@ fn a_dispatch_covers_all_items_whatever_their_number() {
         for len in [1_u32, 63, 64, 65, 1000, 100_000] {
             let data: Vec<u32> = (0..len).collect();
             let (x, y) = (device.upload(&data)?, device.zeros::<u32>(data.len())?);
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&x, &y], Grid::items(len));
             let result = batch.read(&y);
             batch.submit()?;
@@ -27,7 +27,7 @@ fn a_thousand_chained_dispatches_arrive_in_order() {
         let kernel = device.kernel(STEP)?;
         let (x, y) = (device.upload(&[1_u32, 2, 3, 4])?, device.zeros::<u32>(4)?);
         let mut expected = [1_u32, 2, 3, 4];
-        let mut batch = device.batch();
+        let batch = device.batch();
         for _ in 0..500 {
             batch.dispatch(&kernel, &[&x, &y], Grid::items(4));
             batch.dispatch(&kernel, &[&y, &x], Grid::items(4));
@@ -45,7 +45,7 @@ fn fills_set_every_element_of_any_size_and_nothing_else() {
         for (len, start, end) in [(1, 0, 1), (7, 0, 7), (64, 0, 64), (1000, 4, 996), (100_000, 64, 100_000)] {
             let zero = T::zeroed();
             let x = device.zeros::<T>(len)?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(x.slice(start..end), value);
             batch.submit()?;
             let all = x.download()?;
@@ -77,7 +77,7 @@ fn copies_between_and_within_buffers_are_as_if_through_a_third() {
     on_all(|device| {
         let data: Vec<u32> = (0..100).collect();
         let (x, y) = (device.upload(&data)?, device.zeros::<u32>(100)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.copy(x.slice(10..20), y.slice(50..60));
         batch.copy(x.slice(0..90), x.slice(10..100));
         batch.submit()?;
@@ -97,7 +97,7 @@ fn odd_lengths_of_small_elements_are_written_and_read_whole() {
             let x = device.upload(&data)?;
             assert_eq!(x.download()?, data);
             let y = device.zeros::<u8>(data.len())?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.write(&y, &data);
             let (read, copy) = (batch.read(&y), batch.read(&x));
             batch.submit()?;
@@ -122,7 +122,7 @@ fn uniforms_several_groups_and_gaps_between_them_bind_in_order() {
         let x = device.upload(&[1_u32, 2, 3, 4])?;
         let params = device.upload(&[10_u32, 20, 30, 40, 5, 0, 0, 0])?;
         let y = device.zeros::<u32>(4)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &params, &y], Grid::groups(1));
         batch.submit()?;
         assert_eq!(y.download()?, [15, 45, 95, 165]);
@@ -141,7 +141,7 @@ fn override_constants_and_entry_points_are_chosen_by_name() {
         let one = device.kernel_with(source, &one)?;
         let two = device.kernel_with(source, &KernelOptions::default().with_entry("two"))?;
         let x = device.zeros::<u32>(3)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&one, &[&x], Grid::groups(3));
         batch.dispatch(&two, &[&x], Grid::groups(3));
         batch.submit()?;
@@ -164,7 +164,7 @@ fn half_floats_work_where_the_device_has_them() {
             return Ok(());
         }
         let x = device.upload(&[half::f16::from_f32(1.5), half::f16::from_f32(-3.0)])?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel?, &[&x], Grid::groups(2));
         batch.submit()?;
         assert_eq!(x.download()?.iter().map(|half| half.to_f32()).collect::<Vec<_>>(), [3.0, -6.0]);

@@ -9,7 +9,7 @@ fn each_dispatch_sees_the_write_recorded_before_it() {
     on_all(|device| {
         let kernel = device.kernel(STEP)?;
         let (x, a, b) = (device.zeros::<u32>(4)?, device.zeros::<u32>(4)?, device.zeros::<u32>(4)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.write(&x, &[1; 4]);
         batch.dispatch(&kernel, &[&x, &a], Grid::items(4));
         batch.write(&x, &[2; 4]);
@@ -25,7 +25,7 @@ fn each_dispatch_sees_the_write_recorded_before_it() {
 fn each_read_sees_the_moment_it_was_recorded_at() {
     on_all(|device| {
         let x = device.zeros::<u32>(2)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         let mut readings = vec![batch.read(&x)];
         for value in 1..20 {
             batch.fill(&x, value);
@@ -47,7 +47,7 @@ fn buffer_writes_are_in_order_with_batches_under_way() {
         let mut results = Vec::new();
         for round in 0..20_u32 {
             x.write(&vec![round; 1000])?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&x, &y], Grid::items(1000));
             results.push(batch.read(&y));
             drop(batch.submit_async()?);
@@ -64,7 +64,7 @@ fn submissions_of_a_split_batch_run_in_order() {
     on_all(|device| {
         let kernel = device.kernel(STEP)?;
         let (x, y) = (device.upload(&[5_u32; 8])?, device.zeros::<u32>(8)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         let mut expected = 5;
         for _ in 0..5 {
             batch.dispatch(&kernel, &[&x, &y], Grid::items(8));
@@ -92,7 +92,7 @@ fn many_threads_get_each_their_own_answer() {
                     for round in 0..25 {
                         let data: Vec<u32> = (0..256).map(|index| index * 1000 + thread * 100 + round).collect();
                         let x = device.upload(&data)?;
-                        let mut batch = device.batch();
+                        let batch = device.batch();
                         let y = batch.scratch::<u32>(256);
                         batch.dispatch(&kernel, &[&x, &y], Grid::items(256));
                         let result = batch.read(y);
@@ -122,7 +122,7 @@ fn two_imports_of_one_buffer_are_one_piece_of_memory() {
             wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
         let (one, other): (Buffer<u32>, Buffer<u32>) = (device.import(raw.clone())?, device.import(raw)?);
         let (x, y) = (device.upload(&[7_u32; 16])?, device.zeros::<u32>(16)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &one], Grid::items(16));
         batch.dispatch(&kernel, &[&other, &y], Grid::items(16));
         assert_eq!(batch.num_slots(), 3);

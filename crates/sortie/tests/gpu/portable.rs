@@ -95,7 +95,7 @@ fn what_cannot_be_bound_elsewhere_cannot_be_bound() -> Result<()> {
             @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = 1u; }",
         )?;
         let (x, y) = (device.zeros::<u32>(256)?, device.zeros::<u32>(256)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&step, &[&x.slice(1..), &y], Grid::items(4));
         batch.dispatch(&step, &[&x, &y.slice(63..)], Grid::items(4));
         batch.dispatch(&apart, &[&x], Grid::groups(65_536)).label("folded, without a group left for it");
@@ -115,10 +115,10 @@ fn what_the_default_limits_allow_runs() -> Result<()> {
             @compute @workgroup_size(1) fn main(@builtin(workgroup_id) id: vec3<u32>) { if id.x < arrayLength(&x) { x[id.x] += by; } }",
         )?;
         let x = device.zeros::<u32>(128)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&add, &[&x.slice(64..)], Grid::groups(65_536)).immediates(&3_u32);
         let t = batch.tensor(&x, [2, 64]);
-        let sums = batch.sum(t, &[1]);
+        let sums = t.sum(&[1]);
         let sums = batch.read(sums);
         batch.submit()?;
         let sums = sums.wait()?;

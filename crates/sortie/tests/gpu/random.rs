@@ -49,7 +49,7 @@ enum Memory<'a> {
 fn record(
     dice: &mut Dice,
     kernel: &Kernel,
-    batch: &mut Batch,
+    batch: &Batch,
     world: &mut World,
     slots: &[Slot<u32>],
     expected: &mut Vec<Vec<u32>>,
@@ -140,13 +140,13 @@ fn run(device: &Device, kernel: &Kernel, seed: u64) -> Result<()> {
         world.mirror.push(data);
     }
     for _ in 0..2 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let slots: Vec<Slot<u32>> = (0..3).map(|_| batch.scratch(LEN)).collect();
         world.mirror.truncate(world.buffers.len());
         world.mirror.extend(slots.iter().map(|_| vec![0; LEN]));
         let (mut expected, mut readings) = (Vec::new(), Vec::new());
         for _ in 0..5 + dice.roll(60) {
-            record(&mut dice, kernel, &mut batch, &mut world, &slots, &mut expected, &mut readings);
+            record(&mut dice, kernel, &batch, &mut world, &slots, &mut expected, &mut readings);
         }
         batch.submit()?;
         for (index, (reading, expected)) in readings.into_iter().zip(expected).enumerate() {

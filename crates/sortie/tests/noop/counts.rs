@@ -5,15 +5,15 @@ use sortie::{Batch, Buffer, Device, Grid, Kernel, kernel::KernelOptions, metrics
 use crate::{STEP, noop};
 
 /// What `run` adds to the counters.
-fn counted(device: &Device, run: impl FnOnce(&mut Batch)) -> Metrics {
+fn counted(device: &Device, run: impl FnOnce(&Batch)) -> Metrics {
     let before = device.metrics();
-    let mut batch = device.batch();
-    run(&mut batch);
+    let batch = device.batch();
+    run(&batch);
     batch.submit().expect("the batch runs");
     device.metrics() - before
 }
 
-fn chain(batch: &mut Batch, step: &Kernel, x: &Buffer<f32>, y: &Buffer<f32>, n: usize) {
+fn chain(batch: &Batch, step: &Kernel, x: &Buffer<f32>, y: &Buffer<f32>, n: usize) {
     for _ in 0..n / 2 {
         batch.dispatch(step, &[x, y], Grid::items(x.len()));
         batch.dispatch(step, &[y, x], Grid::items(x.len()));
@@ -37,7 +37,7 @@ fn the_second_identical_recording_creates_nothing_and_is_not_planned_again() -> 
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros(1024)?, device.zeros(1024)?);
-    let record = |batch: &mut Batch| {
+    let record = |batch: &Batch| {
         chain(batch, &step, &x, &y, 1000);
         batch.write(&x, &vec![1.0; 1024]);
         batch.fill(&y, 3.0);
@@ -119,7 +119,7 @@ fn what_does_not_depend_on_each_other_has_no_barrier_between() -> sortie::Result
     let device = noop();
     let step = device.kernel(STEP)?;
     let buffers: Vec<Buffer<f32>> = (0..20).map(|_| device.zeros(64)).collect::<sortie::Result<_>>()?;
-    let record = |batch: &mut Batch| {
+    let record = |batch: &Batch| {
         for pair in buffers.chunks(2) {
             batch.dispatch(&step, &[&pair[0], &pair[1]], Grid::items(64));
         }

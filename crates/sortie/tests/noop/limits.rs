@@ -11,11 +11,11 @@ fn a_binding_over_the_devices_limit_is_too_large_and_a_slice_of_it_is_not() -> s
     let limit = device.info().limits.binding_bytes;
     let len = usize::try_from(limit / 4).expect("64 bits") + 64;
     let (x, y) = (device.zeros::<f32>(len)?, device.zeros::<f32>(64)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     let error = batch.submit().expect_err("over the limit");
     assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: len as u64 * 4, limit });
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x.slice(64..), &y], Grid::items(64));
     batch.fill(&x, 1.0);
     batch.submit()
@@ -44,7 +44,7 @@ fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> s
         @compute @workgroup_size(1) fn main() { x[0] = 1.0; }",
     )?;
     let x = device.zeros::<f32>(1)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x, &x], Grid::groups(1));
     batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&1_u32);
     let error = batch.submit().expect_err("one too many, and immediates");

@@ -24,7 +24,7 @@ fn a_pool_without_room_frees_at_once_and_takes_the_bind_groups_along() -> sortie
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
     assert_eq!(device.memory_bytes(), 512);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     batch.submit()?;
     drop((x, y));
@@ -52,7 +52,7 @@ fn the_memory_budget_is_kept_and_what_lies_idle_is_given_up_for_it() -> sortie::
     let error = device.zeros::<u8>(1 << 20).expect_err("over the budget");
     assert_eq!(error.kind(), &ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 3 << 20 });
     assert!(error.location().is_some_and(|at| at.file().ends_with("memory.rs")));
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<u8>(1 << 20);
     batch.fill(scratch, 1);
     assert!(matches!(batch.submit().expect_err("no room for scratch").kind(), ErrorKind::OutOfMemory { .. }));
@@ -68,7 +68,7 @@ fn a_buffer_over_the_devices_limit_is_too_large() {
     let error = device.zeros::<u8>(len).expect_err("over the limit");
     assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: len as u64, limit });
     assert!(device.zeros::<u64>(usize::MAX).is_err());
-    let mut batch = device.batch();
+    let batch = device.batch();
     let slot = batch.scratch::<u8>(len);
     batch.fill(slot, 0);
     assert!(matches!(batch.submit().expect_err("over the limit").kind(), ErrorKind::TooLarge { .. }));
@@ -89,7 +89,7 @@ fn the_gauges_of_the_pool_say_who_has_what() -> sortie::Result<()> {
     let y = device.zeros::<f32>(100)?;
     assert_eq!(pool(), [768, 0, 768, 512 - 400], "the same memory, asked for by somebody else");
     let step = device.kernel(STEP)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let scratch = batch.scratch::<f32>(64);
     batch.dispatch(&step, &[&x, &scratch], Grid::items(64));
     batch.dispatch(&step, &[&scratch, &x], Grid::items(64));

@@ -7,17 +7,17 @@ use sortie::{Batch, Device, DeviceOptions, Error, ErrorKind, Grid, kernel::Kerne
 use crate::{STEP, noop, noop_with};
 
 /// Submits a batch that must be refused, and checks that nothing reached the device.
-fn refused(device: &Device, record: impl FnOnce(&mut Batch)) -> Error {
+fn refused(device: &Device, record: impl FnOnce(&Batch)) -> Error {
     let before = device.metrics();
-    let mut batch = device.batch();
-    record(&mut batch);
+    let batch = device.batch();
+    record(&batch);
     let error = batch.submit().expect_err("the batch is refused");
     let after = device.metrics() - before;
     assert_eq!((after.submissions, after.passes), (0, 0), "nothing runs");
     error
 }
 
-fn kind_of(device: &Device, record: impl FnOnce(&mut Batch)) -> ErrorKind {
+fn kind_of(device: &Device, record: impl FnOnce(&Batch)) -> ErrorKind {
     let error = refused(device, record);
     assert!(error.location().is_some_and(|at| at.file().ends_with("mistakes.rs")), "{error}");
     error.kind().clone()
@@ -68,7 +68,7 @@ fn a_binding_too_short_or_no_multiple_of_its_stride_is_refused_with_both_figures
     }));
     assert!(error.contains("at least 32 bytes, not 16") && error.contains("`head`"), "{error}");
     // A part of an element at the end is left out.
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&odd, &uniform], Grid::groups(1));
     batch.dispatch(&kernel, &[&bytes, &uniform], Grid::groups(1));
     batch.submit()?;
@@ -92,7 +92,7 @@ fn reading_and_writing_one_buffer_through_two_bindings_is_refused() -> sortie::R
         batch.dispatch(&step, &[&x, &x], Grid::items(64));
     });
     assert_eq!(kind, ErrorKind::Bindings);
-    let halves = |batch: &mut Batch| {
+    let halves = |batch: &Batch| {
         batch.dispatch(&step, &[&x.slice(..512), &x.slice(512..)], Grid::items(64));
     };
     assert_eq!(kind_of(&device, halves), ErrorKind::Bindings, "wgpu tracks whole buffers");
@@ -103,7 +103,7 @@ fn reading_and_writing_one_buffer_through_two_bindings_is_refused() -> sortie::R
         @compute @workgroup_size(1) fn main() { z[0] = x[0] + y[0]; }",
     )?;
     let z = device.zeros::<f32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&two, &[&x, &x, &z], Grid::groups(1));
     batch.submit()
 }
@@ -117,7 +117,7 @@ fn two_writes_to_separate_parts_of_one_buffer_are_fine_and_to_the_same_part_not(
         @compute @workgroup_size(1) fn main() { x[0] = 1.0; y[0] = 2.0; }",
     )?;
     let x = device.zeros::<f32>(1024)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&two, &[&x.slice(..512), &x.slice(512..)], Grid::groups(1));
     batch.submit()?;
     let kind = kind_of(&device, |batch| {
@@ -150,7 +150,7 @@ fn immediates_of_the_wrong_size_missing_or_unwanted_are_refused() -> sortie::Res
             b.dispatch(&step, &[&x, &y], Grid::groups(1)).immediates(&1_u32);
         });
         assert_eq!([wrong, missing, unwanted], [ErrorKind::Bindings, ErrorKind::Bindings, ErrorKind::Bindings]);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&[0_u32; 8]);
         batch.dispatch(&kernel, &[&x], Grid::groups(1)).immediates(&[0_u32; 7]).label("without the trailing padding");
         batch.submit()?;
@@ -173,7 +173,7 @@ fn zero_length_bindings_are_refused_and_zero_length_copies_are_nothing() -> sort
         }),
         ErrorKind::Bindings
     );
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(&empty, x.slice(1..1));
     batch.fill(&empty, 1.0);
     batch.write(&empty, &[]);
@@ -205,7 +205,7 @@ fn misaligned_slices_are_refused_with_both_figures() -> sortie::Result<()> {
     Ok(())
 }
 
-type Mistake<'a> = Box<dyn Fn(&mut Batch) + 'a>;
+type Mistake<'a> = Box<dyn Fn(&Batch) + 'a>;
 
 #[test]
 fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
@@ -213,7 +213,7 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     let (step, foreign_step) = (device.kernel(STEP)?, other.kernel(STEP)?);
     let (x, foreign) = (device.zeros::<f32>(64)?, other.zeros::<f32>(64)?);
     let foreign_empty = other.zeros::<f32>(0)?;
-    let mut elsewhere = device.batch();
+    let elsewhere = device.batch();
     let slot = elsewhere.scratch::<f32>(64);
     let (device_s, batch_s) =
         ("the buffer belongs to another device; ", "the slot or tensor belongs to another batch; ");
@@ -273,7 +273,7 @@ fn an_imported_buffer_without_the_needed_usage_is_refused() -> sortie::Result<()
     assert_eq!(kind_of(&device, |batch| batch.copy(&storage, &x)), ErrorKind::Bindings);
     assert_eq!(kind_of(&device, |batch| drop(batch.read(&storage))), ErrorKind::Bindings);
     assert_eq!(storage.write(&[0.0; 64]).expect_err("no COPY_DST").kind(), &ErrorKind::Bindings);
-    let grid = |batch: &mut Batch| {
+    let grid = |batch: &Batch| {
         batch.dispatch(&step, &[&x, &storage], Grid::indirect(&copies));
     };
     assert_eq!(kind_of(&device, grid), ErrorKind::Bindings);
@@ -299,7 +299,7 @@ fn a_grid_past_what_ids_can_count_is_too_large() -> sortie::Result<()> {
     assert_eq!(kind(Grid::items(-1)), ErrorKind::Grid);
     let short = device.zeros::<u32>(2)?;
     assert_eq!(kind(Grid::indirect(&short)), ErrorKind::Grid);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x, &y], Grid::groups([65_536, 1, 1]));
     batch.submit()
 }

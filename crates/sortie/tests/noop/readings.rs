@@ -19,7 +19,7 @@ use crate::{STEP, noop};
 fn waiting_before_the_submit_is_an_error_at_once() -> sortie::Result<()> {
     let device = noop();
     let x = device.zeros::<f32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (early, early_timeout) = (batch.read(&x), batch.read(&x));
     assert!(!early.is_ready());
     assert_eq!(early.wait().expect_err("not submitted").kind(), &ErrorKind::NotSubmitted);
@@ -34,7 +34,7 @@ fn waiting_before_the_submit_is_an_error_at_once() -> sortie::Result<()> {
 fn readings_of_a_dropped_batch_are_canceled() -> sortie::Result<()> {
     let device = noop();
     let x = device.zeros::<f32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let reading = batch.read(&x);
     drop(batch);
     assert!(reading.is_ready());
@@ -47,7 +47,7 @@ fn readings_of_a_refused_batch_report_its_error() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let x = device.zeros::<f32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let reading = batch.read(&x);
     batch.dispatch(&step, &[&x], Grid::items(4));
     let error = batch.submit_async().expect_err("one binding short");
@@ -60,7 +60,7 @@ fn tickets_and_readings_are_futures_on_any_executor() -> sortie::Result<()> {
     let device = noop();
     let x = device.upload(&[1_u32, 2, 3])?;
     let record = || {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let reading = batch.read(&x);
         Ok::<_, sortie::Error>((batch.submit_async()?, reading))
     };
@@ -92,7 +92,7 @@ fn a_polled_ticket_wakes_its_task() -> sortie::Result<()> {
     for _ in 0..100 {
         let wakes = Arc::new(Wakes(AtomicUsize::new(0)));
         let waker = Waker::from(wakes.clone());
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1);
         let ticket = batch.submit_async()?;
         let done = ticket.clone();
@@ -115,7 +115,7 @@ fn everything_may_be_dropped_while_work_is_in_flight() -> sortie::Result<()> {
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
     let mut readings = Vec::new();
     for _ in 0..50 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&step, &[&x, &y], Grid::items(64));
         readings.push(batch.read(&y));
         drop(batch.submit_async()?);
@@ -137,7 +137,7 @@ fn many_threads_record_and_submit_on_clones_of_one_device() -> sortie::Result<()
             scope.spawn(move || {
                 let (x, y) = (device.zeros::<f32>(64).expect("memory"), device.zeros::<f32>(64).expect("memory"));
                 for round in 0..50 {
-                    let mut batch = device.batch();
+                    let batch = device.batch();
                     batch.dispatch(&step, &[&x, &y], Grid::items(64));
                     let reading = batch.read(&y);
                     if round % 2 == 0 {
@@ -160,7 +160,7 @@ fn losing_the_device_fails_every_ticket_and_reopening_starts_afresh() -> sortie:
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
     device.wgpu().expect("a wgpu device").0.destroy();
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     let reading = batch.read(&y);
     let outcome = batch.submit_async().and_then(|ticket| ticket.wait());
@@ -171,7 +171,7 @@ fn losing_the_device_fails_every_ticket_and_reopening_starts_afresh() -> sortie:
     assert_eq!(device.zeros::<f32>(4).expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
     let again = device.reopen()?;
     assert_eq!(again.zeros::<f32>(4)?.download()?.len(), 4);
-    let mut batch = again.batch();
+    let batch = again.batch();
     batch.fill(&x, 1.0);
     assert_eq!(batch.submit().expect_err("a buffer of the lost device").kind(), &ErrorKind::Bindings);
     Ok(())

@@ -13,16 +13,16 @@ fn a_hundred_thousand_ops_are_cut_within_the_budget_and_leave_the_same_bits() {
     let expected = expected(OPS);
     on(devices(), |name, device| {
         let chain = Chain::new(device)?;
-        let mut batch = device.batch();
-        chain.record(&mut batch, OPS);
+        let batch = device.batch();
+        chain.record(&batch, OPS);
         batch.split_by(Split::Never);
         assert_eq!(batch.plan()?.submissions(), 1, "{name}");
         batch.submit()?;
         assert_eq!(chain.result(OPS)?, expected, "{name}, whole");
 
         // From here on it is known how long they take.
-        let mut batch = device.batch();
-        chain.record(&mut batch, OPS);
+        let batch = device.batch();
+        chain.record(&batch, OPS);
         batch.split_by(Split::Adaptive { budget });
         let plan = batch.plan()?;
         assert!(plan.estimate() > budget, "{name}: {plan:?}");
@@ -52,8 +52,8 @@ fn what_is_within_the_budget_stays_whole() {
     on(devices(), |name, device| {
         let chain = Chain::new(device)?;
         for _ in 0..3 {
-            let mut batch = device.batch();
-            chain.record(&mut batch, 100);
+            let batch = device.batch();
+            chain.record(&batch, 100);
             batch.split_by(Split::Adaptive { budget: Duration::from_secs(3600) });
             let plan = batch.plan()?;
             assert_eq!(plan.submissions(), 1, "{name}");
@@ -78,7 +78,7 @@ fn a_kernel_that_turns_out_to_be_slow_is_estimated_so() {
         let (slow, x) = (device.kernel(SLOW)?, device.zeros::<u32>(LEN)?);
         let mut estimates = Vec::new();
         for _ in 0..4 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&slow, &[&x], Grid::items(LEN));
             estimates.push(batch.plan()?.estimate());
             batch.submit()?;
@@ -95,8 +95,8 @@ fn a_budget_below_a_millisecond_counts_as_one() {
     on(devices(), |name, device| {
         let chain = Chain::new(device)?;
         let plan = |micros| -> sortie::Result<_> {
-            let mut batch = device.batch();
-            chain.record(&mut batch, 10_000);
+            let batch = device.batch();
+            chain.record(&batch, 10_000);
             batch.split_by(Split::Adaptive { budget: Duration::from_micros(micros) });
             Ok(batch.plan()?.submissions())
         };
@@ -126,7 +126,7 @@ fn the_drivers_compilation_is_in_no_estimate() {
         let y = device.zeros::<u32>(LEN)?;
         let mut submissions = Vec::new();
         for _ in 0..5 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             for kernel in &kernels {
                 batch.dispatch(kernel, &[&y], Grid::items(LEN));
             }
@@ -153,7 +153,7 @@ fn what_ran_in_short_submissions_is_cut_by_the_default_policy() {
     on(drivers(), |name, device| {
         let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(ITEMS)?);
         let batch = |ops: usize, split: Split| {
-            let mut batch = device.batch();
+            let batch = device.batch();
             for _ in 0..ops {
                 batch.dispatch(&long, &[&x], Grid::items(ITEMS));
             }

@@ -23,8 +23,8 @@ fn every_so_many_ops_begin_a_submission_and_splits_of_its_own_stay() -> sortie::
         (Split::Every(1), 100, 99),
         (Split::default(), 1, 0),
     ] {
-        let mut batch = device.batch();
-        chain.record(&mut batch, 99);
+        let batch = device.batch();
+        chain.record(&batch, 99);
         batch.split_by(split);
         assert_eq!(batch.plan()?.submissions(), submissions, "{split}");
         let before = device.metrics();
@@ -33,10 +33,10 @@ fn every_so_many_ops_begin_a_submission_and_splits_of_its_own_stay() -> sortie::
         assert_eq!([made.submissions, made.cuts], [submissions as u64, cuts], "{split}");
         assert_eq!([made.batches, made.dispatches, made.pieces], [1, 99, 0], "{split}");
     }
-    let mut batch = device.batch();
-    chain.record(&mut batch, 9);
+    let batch = device.batch();
+    chain.record(&batch, 9);
     batch.split();
-    chain.record(&mut batch, 9);
+    chain.record(&batch, 9);
     batch.split_by(Split::Every(8));
     let before = device.metrics();
     batch.submit()?;
@@ -52,19 +52,19 @@ fn a_device_has_a_policy_and_says_which() -> sortie::Result<()> {
     let device = Device::open_with(options)?;
     assert_eq!([device.policy(), device.metrics().policy], [policy; 2]);
     let chain = Chain::new(&device)?;
-    let mut batch = device.batch();
-    chain.record(&mut batch, 99);
+    let batch = device.batch();
+    chain.record(&batch, 99);
     batch.submit()?;
     assert_eq!(device.metrics().submissions, 10);
     // A batch may know better, and so may a replay.
-    let mut batch = device.batch();
-    chain.record(&mut batch, 99);
+    let batch = device.batch();
+    chain.record(&batch, 99);
     batch.split_by(Split::Never);
     batch.submit()?;
     assert_eq!(device.metrics().submissions, 11);
     for (split, submissions) in [(None, 10), (Some(Split::Every(50)), 2)] {
-        let mut batch = device.batch();
-        chain.record(&mut batch, 99);
+        let batch = device.batch();
+        chain.record(&batch, 99);
         split.into_iter().for_each(|split| batch.split_by(split));
         let replay = batch.freeze()?;
         let before = device.metrics();
@@ -82,8 +82,8 @@ fn the_built_in_cpu_cuts_nothing_unless_it_is_told_to() -> sortie::Result<()> {
     let adaptive = DeviceOptions::default().with_policy(SubmitPolicy::default());
     for (device, whole) in [(device, true), (Device::cpu_with(adaptive)?, false)] {
         let chain = Chain::new(&device)?;
-        let mut batch = device.batch();
-        chain.record(&mut batch, OPS);
+        let batch = device.batch();
+        chain.record(&batch, OPS);
         let plan = batch.plan()?;
         assert!(plan.estimate() > Duration::from_millis(100), "{plan:?}");
         assert_eq!(plan.submissions() == 1, whole, "{plan:?}");
@@ -91,8 +91,8 @@ fn the_built_in_cpu_cuts_nothing_unless_it_is_told_to() -> sortie::Result<()> {
         batch.submit()?;
         assert_eq!((device.metrics() - before).submissions, plan.submissions() as u64);
         // One that is told by the batch itself is, too.
-        let mut batch = device.batch();
-        chain.record(&mut batch, OPS);
+        let batch = device.batch();
+        chain.record(&batch, OPS);
         batch.split_by(Split::Adaptive { budget: Duration::from_millis(1) });
         assert!(batch.plan()?.submissions() > 1);
     }
@@ -104,16 +104,16 @@ fn however_it_is_cut_the_result_is_the_same_live_and_replayed() {
     on(devices(), |name, device| {
         let chain = Chain::new(device)?;
         for split in [Split::Never, Split::Every(1), Split::Every(7), Split::Every(40)] {
-            let mut batch = device.batch();
-            chain.record(&mut batch, 101);
+            let batch = device.batch();
+            chain.record(&batch, 101);
             batch.split_by(split);
             batch.submit()?;
             assert_eq!(chain.result(101)?, expected(101), "{name}, {split}");
-            let mut batch = device.batch();
+            let batch = device.batch();
             for _ in 0..2 {
                 let x = batch.tensor(&chain.buffers[0], [LEN]);
-                let doubled = batch.add(x, x);
-                batch.store(doubled, &chain.buffers[0]);
+                let doubled = x + x;
+                doubled.store(&chain.buffers[0]);
             }
             batch.split_by(split);
             let replay = batch.freeze()?;
@@ -132,8 +132,8 @@ fn however_it_is_cut_the_result_is_the_same_live_and_replayed() {
 fn what_is_wrong_is_said_before_anything_runs() -> sortie::Result<()> {
     let device = Device::cpu()?;
     let chain = Chain::new(&device)?;
-    let mut batch = device.batch();
-    chain.record(&mut batch, 10);
+    let batch = device.batch();
+    chain.record(&batch, 10);
     batch.copy(chain.buffers[0].slice(..8), chain.buffers[1].slice(..9));
     batch.split_by(Split::Every(1));
     let error = batch.submit().expect_err("lengths differ");
@@ -154,8 +154,8 @@ fn submissions_leave_while_the_next_ones_are_encoded() {
         let chain = Chain::new(device)?;
         let mut overlaps = false;
         for _ in 0..1000 {
-            let mut batch = device.batch();
-            chain.record(&mut batch, 2000);
+            let batch = device.batch();
+            chain.record(&batch, 2000);
             batch.split_by(Split::Every(100));
             let before = device.metrics().submissions;
             let ticket = batch.submit_async()?;
@@ -183,8 +183,8 @@ fn a_part_that_cannot_be_encoded_fails_the_batch_in_its_turn() {
         let imported = device.import::<u32>(foreign.clone())?;
         foreign.destroy();
         let chain = Chain::new(device)?;
-        let mut batch = device.batch();
-        chain.record(&mut batch, 10);
+        let batch = device.batch();
+        chain.record(&batch, 10);
         batch.copy(&chain.buffers[0], &imported);
         let reading = batch.read(&chain.buffers[0]);
         batch.split_by(Split::Every(1));
@@ -192,12 +192,12 @@ fn a_part_that_cannot_be_encoded_fails_the_batch_in_its_turn() {
         assert!(error.to_string().contains("destroyed"), "{name}: {error}");
         assert!(reading.wait().is_err(), "{name}");
         // What it may have written is not to be trusted; written anew, it is.
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.copy(&chain.buffers[1], &chain.buffers[0]);
         assert_eq!(batch.submit().map_err(|error| error.kind().clone()), Err(ErrorKind::Poisoned), "{name}");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&chain.buffers[1], 1);
-        chain.record(&mut batch, 10);
+        chain.record(&batch, 10);
         batch.submit()?;
         assert_eq!(chain.result(10)?, expected(10), "{name}");
         Ok(())

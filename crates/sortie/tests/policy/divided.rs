@@ -47,7 +47,7 @@ fn check(name: &str, device: &Device) -> sortie::Result<()> {
     let kernel = device.kernel(WHO)?;
     for (budget, native) in [(0, false), (0, true), (4, false)] {
         let (seen, count) = (device.zeros::<[u32; 4]>(GROUPS)?, device.zeros::<u32>(GROUPS)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&seen, &count], Grid::groups(GRID)).immediates(&5_u32);
         batch.split_by(Split::Adaptive { budget: Duration::from_millis(budget) });
         let submissions = batch.plan()?.submissions();
@@ -90,7 +90,7 @@ fn a_replay_that_was_not_divided_runs_beside_batches_that_are() {
         // Nothing is known of the kernel yet.
         let split = Split::Adaptive { budget: Duration::from_millis(1) };
         let record = || {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&long, &[&x], Grid::items(LEN));
             batch.split_by(split);
             batch
@@ -116,7 +116,7 @@ fn a_long_dispatch_becomes_as_many_pieces_as_it_needs() {
         let (long, x) = (device.kernel(LONG)?, device.zeros::<u32>(LEN)?);
         let batch = |split: Split| -> sortie::Result<_> {
             x.write(&vec![1; LEN])?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&long, &[&x], Grid::items(LEN));
             batch.split_by(split);
             Ok((batch.plan()?, batch))

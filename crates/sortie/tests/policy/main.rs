@@ -61,7 +61,7 @@ impl Chain {
     }
 
     /// The input anew, then the ops.
-    fn record(&self, batch: &mut Batch, ops: u32) {
+    fn record(&self, batch: &Batch, ops: u32) {
         batch.write(&self.buffers[0], &numbers());
         for op in 0..ops {
             let (x, y) = (&self.buffers[op as usize % 2], &self.buffers[(op as usize + 1) % 2]);

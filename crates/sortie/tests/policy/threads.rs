@@ -27,7 +27,7 @@ fn a_batch_that_is_cut_is_still_one() {
                 let (add, number, device) = (&add, &number, &device);
                 scope.spawn(move || -> sortie::Result<()> {
                     for round in 0..BATCHES {
-                        let mut batch = device.batch();
+                        let batch = device.batch();
                         let own = [batch.scratch::<u32>(64), batch.scratch::<u32>(64)];
                         batch.copy(number, own[0]);
                         for step in 0..STEPS {

@@ -4,11 +4,11 @@ use sortie::{Batch, Device, Grid, metrics::Metrics, policy::Split};
 
 use crate::{STEP, devices, noop};
 
-fn counted(device: &Device, profiled: bool, record: &dyn Fn(&mut Batch)) -> sortie::Result<Metrics> {
+fn counted(device: &Device, profiled: bool, record: &dyn Fn(&Batch)) -> sortie::Result<Metrics> {
     let before = device.metrics();
-    let mut batch = device.batch();
+    let batch = device.batch();
     let profile = profiled.then(|| batch.profile());
-    record(&mut batch);
+    record(&batch);
     batch.submit()?;
     if let Some(profile) = profile {
         let profile = profile.wait()?;
@@ -23,7 +23,7 @@ fn a_profiled_batch_is_planned_passed_and_submitted_as_without() -> sortie::Resu
         let step = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<f32>(1024)?, device.zeros::<f32>(1024)?);
         for split in [Split::Never, Split::Every(7)] {
-            let record = |batch: &mut Batch| {
+            let record = |batch: &Batch| {
                 batch.split_by(split);
                 for _ in 0..10 {
                     batch.dispatch(&step, &[&x, &y], Grid::items(1024));
@@ -54,7 +54,7 @@ fn off_it_makes_nothing_and_on_only_its_timestamps() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-    let record = |batch: &mut Batch| {
+    let record = |batch: &Batch| {
         for _ in 0..500 {
             batch.dispatch(&step, &[&x, &y], Grid::items(64));
         }
@@ -79,7 +79,7 @@ fn more_ops_than_a_query_set_holds_each_have_their_time() -> sortie::Result<()> 
         let step = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
         let ops = 10_000;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.split_by(Split::Never);
         let profile = batch.profile();
         for op in 0..ops {

@@ -11,7 +11,7 @@ impl Record for Twice<'_> {
         "twice"
     }
 
-    fn record(&self, batch: &mut Batch) {
+    fn record(&self, batch: &Batch) {
         batch.dispatch(self.0, &[self.1, self.2], Grid::items(self.1.len())).label("there").flops(64);
         batch.dispatch(self.0, &[self.2, self.1], Grid::items(self.1.len()));
     }
@@ -22,7 +22,7 @@ fn every_op_has_its_own_scope_label_line_and_kernel() -> sortie::Result<()> {
     for (name, device) in devices() {
         let step = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
         batch.fill(&x, 1.0);
         batch.scope("outer", |batch| {
@@ -75,15 +75,15 @@ fn fused_operations_know_their_kernel_and_each_other() -> sortie::Result<()> {
         let fused_tail = name != "cpu"; // There products are computed natively, and what follows them apart.
         let weights = device.upload(&vec![0.5_f32; 64 * 32])?;
         let out = device.zeros::<f32>(16 * 32)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let x = batch.upload(&[1.0_f32; 16 * 64], [16, 64]); // 0
+        let x = batch.tensor_from(&[1.0_f32; 16 * 64], [16, 64]); // 0
         let w = batch.tensor(&weights, [64, 32]);
-        let y = batch.scope("product", |batch| batch.matmul(x, w)); // 1
+        let y = batch.scope("product", |batch| x.matmul(w)); // 1
         let line = line!() + 1;
-        let y = batch.scope("tail", |batch| batch.gelu(y)); // 2
-        let y = batch.scale(y, 2.0); // 3
-        batch.store(y, &out); // 4
+        let y = batch.scope("tail", |batch| y.gelu()); // 2
+        let y = y * 2.0; // 3
+        y.store(&out); // 4
         batch.submit()?;
         let profile = profile.wait()?;
         let ops = profile.ops();
@@ -112,12 +112,12 @@ fn fused_operations_know_their_kernel_and_each_other() -> sortie::Result<()> {
 #[test]
 fn views_belong_to_the_kernel_that_reads_through_them() -> sortie::Result<()> {
     for (name, device) in devices() {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let x = batch.upload(&[1.0_f32; 12], [3, 4]);
-        let t = batch.transpose(x);
-        let y = batch.exp(t);
-        batch.relu(x); // unused
+        let x = batch.tensor_from(&[1.0_f32; 12], [3, 4]);
+        let t = x.transpose();
+        let y = t.exp();
+        x.relu(); // unused
         let y = batch.read(y);
         batch.submit()?;
         let profile = profile.wait()?;
@@ -133,11 +133,11 @@ fn unfused_every_operation_has_a_step_of_its_own() -> sortie::Result<()> {
     let options = || DeviceOptions::default().with_planning(Planning { fuse: false, ..Planning::default() });
     let gpu = ["llvmpipe", "swiftshader"].into_iter().filter_map(|driver| drivers::open_with(driver, options()));
     for device in gpu.chain([sortie::Device::cpu_with(options())?]) {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let x = batch.upload(&[1.0_f32; 64], [64]);
-        let y = batch.exp(x);
-        let y = batch.relu(y);
+        let x = batch.tensor_from(&[1.0_f32; 64], [64]);
+        let y = x.exp();
+        let y = y.relu();
         drop(batch.read(y));
         batch.submit()?;
         let profile = profile.wait()?;
@@ -152,7 +152,7 @@ fn unfused_every_operation_has_a_step_of_its_own() -> sortie::Result<()> {
 fn asked_last_it_tells_all_but_the_time_of_recording() -> sortie::Result<()> {
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1.0);
         let profile = batch.profile();
         let again = batch.profile();
@@ -172,7 +172,7 @@ fn what_does_nothing_has_no_step_and_an_empty_batch_an_empty_profile() -> sortie
     for (name, device) in devices() {
         let step = device.kernel(STEP)?;
         let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
         batch.dispatch(&step, &[&x, &y], Grid::items(0));
         batch.copy(x.slice(..0), y.slice(..0));
@@ -181,7 +181,7 @@ fn what_does_nothing_has_no_step_and_an_empty_batch_an_empty_profile() -> sortie
         assert_eq!((profile.ops().len(), profile.steps().len()), (2, 0), "{name}");
         assert_eq!((profile.ops()[0].kernel(), profile.ops()[0].time()), (None, None), "{name}");
 
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
         batch.submit()?;
         let profile = profile.wait()?;
@@ -200,7 +200,7 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
         let items = 1 << 22;
         let (x, y) = (device.zeros::<f32>(items)?, device.zeros::<f32>(items)?);
         let run = |budget: std::time::Duration| -> sortie::Result<sortie::profile::Profile> {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.split_by(Split::Adaptive { budget });
             let profile = batch.profile();
             batch.dispatch(&step, &[&x, &y], Grid::items(items)).flops(FLOPS);
@@ -229,7 +229,7 @@ fn a_divided_dispatch_is_one_op_of_several_steps() -> sortie::Result<()> {
 fn fences_are_no_ops_wherever_they_stand() -> sortie::Result<()> {
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
         batch.barrier();
         batch.split();
@@ -249,13 +249,13 @@ fn fences_are_no_ops_wherever_they_stand() -> sortie::Result<()> {
 fn ops_of_a_kernel_are_in_their_order_whatever_was_stored_where() -> sortie::Result<()> {
     for (name, device) in devices() {
         let (a, b) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let x = batch.upload(&[1.0_f32; 64], [64]);
-        let y = batch.exp(x);
-        let z = batch.relu(y);
-        batch.store(z, &a);
-        batch.store(y, &b);
+        let x = batch.tensor_from(&[1.0_f32; 64], [64]);
+        let y = x.exp();
+        let z = y.relu();
+        z.store(&a);
+        y.store(&b);
         batch.submit()?;
         let profile = profile.wait()?;
         let all =
@@ -268,14 +268,14 @@ fn ops_of_a_kernel_are_in_their_order_whatever_was_stored_where() -> sortie::Res
 #[test]
 fn a_profile_of_a_batch_that_fails_is_that_error() -> sortie::Result<()> {
     for (_, device) in devices() {
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
-        let x = batch.upload(&[1.0_f32; 4], [5]);
+        let x = batch.tensor_from(&[1.0_f32; 4], [5]);
         drop(batch.read(x));
         let error = batch.submit().expect_err("4 elements are not 5");
         assert_eq!(profile.wait().map(|_| ()).expect_err("the same").to_string(), error.to_string());
 
-        let mut batch = device.batch();
+        let batch = device.batch();
         let profile = batch.profile();
         assert_eq!(
             profile.wait_timeout(std::time::Duration::ZERO).expect_err("not submitted").kind(),
@@ -283,7 +283,7 @@ fn a_profile_of_a_batch_that_fails_is_that_error() -> sortie::Result<()> {
         );
         drop(batch);
         assert_eq!(profile.wait().expect_err("dropped").kind(), &sortie::ErrorKind::Canceled);
-        let mut batch = device.batch();
+        let batch = device.batch();
         drop(batch.profile());
         let error = batch.freeze().expect_err("a profile is of one batch");
         assert!(error.to_string().contains("profile"), "{error}");

@@ -11,8 +11,8 @@ fn a_run_of_a_replay_is_profiled_encoded_and_says_so() -> sortie::Result<()> {
     for (name, device) in devices() {
         let step = device.kernel(STEP)?;
         let (y, z) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-        let mut batch = device.batch();
-        let x = batch.input::<f32>([64]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<f32>([64]);
         batch.scope("there", |batch| {
             batch.dispatch(&step, &[&x, &y], Grid::items(64)).label("one");
         });
@@ -25,7 +25,7 @@ fn a_run_of_a_replay_is_profiled_encoded_and_says_so() -> sortie::Result<()> {
             let before = device.metrics();
             let mut run = replay.run();
             let profile = profiled.then(|| run.profile());
-            run.write(x, &[40.0; 64]);
+            run.write(x_input, &[40.0; 64]);
             let read = run.read(out);
             run.submit()?;
             assert_eq!(read.wait()?, [42.0; 64], "{name}");
@@ -66,7 +66,7 @@ fn whoever_watches_a_device_hears_of_everything_until_the_watch_ends() -> sortie
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
         let fill = || -> sortie::Result<()> {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(&x, 1.0);
             // Still under way when the watch is told to end.
             drop(batch.submit_async()?);
@@ -87,12 +87,12 @@ fn a_failed_batch_holds_up_no_watch() -> sortie::Result<()> {
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
         let profiles = watched(&device, || {
-            let mut batch = device.batch();
+            let batch = device.batch();
             let profile = batch.profile();
             batch.copy(&x, x.slice(..4));
             batch.submit().expect_err("64 elements into 4");
             assert!(profile.wait().is_err());
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(&x, 1.0);
             let ticket = batch.submit_async()?;
             ticket.cancel();
@@ -110,11 +110,11 @@ fn batches_begun_before_the_watch_are_told_and_replays_frozen_under_it_know_no_t
 {
     for (name, device) in devices() {
         let x = device.zeros::<f32>(64)?;
-        let mut early = device.batch();
+        let early = device.batch();
         early.fill(&x, 1.0);
         let profiles = watched(&device, || {
             early.submit()?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.fill(&x, 2.0);
             batch.freeze()?.run().submit()
         })?;
@@ -130,7 +130,7 @@ fn whoever_panics_or_ends_its_own_watch_holds_up_nobody() -> sortie::Result<()> 
     let device = Device::cpu()?;
     let x = device.zeros::<f32>(64)?;
     let fill = || -> sortie::Result<()> {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1.0);
         batch.submit()
     };

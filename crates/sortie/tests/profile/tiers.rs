@@ -34,7 +34,7 @@ fn where_only_passes_are_timed_ops_share_their_time_and_transfers_have_none() ->
             let guest = guest(&device, features);
             let step = guest.kernel(STEP)?;
             let (x, y) = (guest.zeros::<f32>(1 << 16)?, guest.zeros::<f32>(1 << 16)?);
-            let mut batch = guest.batch();
+            let batch = guest.batch();
             let profile = batch.profile();
             batch.scope("pass", |batch| {
                 batch.dispatch(&step, &[&x, &y], Grid::items(1 << 16));
@@ -90,7 +90,7 @@ fn what_only_makes_sense_with_timestamps_is_none_without() -> sortie::Result<()>
         let (device, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
         let guest = Device::from_wgpu(device, queue)?;
         let x = guest.zeros::<f32>(64)?;
-        let mut batch = guest.batch();
+        let batch = guest.batch();
         let profile = batch.profile();
         batch.fill(&x, 1.0);
         batch.copy(x.slice(..16), x.slice(32..48));
@@ -106,7 +106,7 @@ fn a_device_that_says_nothing_but_zero_says_nothing() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(64)?, device.zeros::<f32>(64)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     let profile = batch.profile();
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     batch.dispatch(&step, &[&y, &x], Grid::items(64));
@@ -125,7 +125,7 @@ fn the_built_in_cpu_has_one_clock_and_ops_lie_within_their_submission() -> sorti
     let device = Device::cpu()?;
     let step = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<f32>(1 << 12)?, device.zeros::<f32>(1 << 12)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     let profile = batch.profile();
     for _ in 0..100 {
         batch.dispatch(&step, &[&x, &y], Grid::items(1 << 12));

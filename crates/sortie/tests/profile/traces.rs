@@ -91,7 +91,7 @@ fn a_profile_is_a_trace_of_host_and_device_on_one_clock() -> sortie::Result<()> 
         for split in [Split::Never, Split::Every(3)] {
             let step = device.kernel(STEP)?;
             let (x, y) = (device.zeros::<f32>(1 << 12)?, device.zeros::<f32>(1 << 12)?);
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.split_by(split);
             let profile = batch.profile();
             batch.scope("all of \"it\"", |batch| {
@@ -205,7 +205,7 @@ fn a_trace_that_cannot_be_written_says_so() -> sortie::Result<()> {
     let error = device.trace(&nowhere).expect_err("there is no such folder");
     assert_eq!(error.kind(), &ErrorKind::File);
     assert!(error.to_string().contains("sortie-no-such-folder"), "{error}");
-    let mut batch = device.batch();
+    let batch = device.batch();
     let profile = batch.profile();
     batch.submit()?;
     assert_eq!(profile.wait()?.write_trace(&nowhere).expect_err("nor here").kind(), &ErrorKind::File);
@@ -213,7 +213,7 @@ fn a_trace_that_cannot_be_written_says_so() -> sortie::Result<()> {
     {
         let x = device.zeros::<f32>(64)?;
         let trace = device.trace("/dev/full")?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1.0);
         batch.submit()?;
         assert_eq!(trace.finish().expect_err("the disk is full").kind(), &ErrorKind::File);

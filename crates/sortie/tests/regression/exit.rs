@@ -55,7 +55,7 @@ fn opens_a_driver_late() -> Result<()> {
     let device = Device::open_with(DeviceOptions::default().with_device(driver))?;
     let slow = device.kernel(SLOW)?;
     let busy = device.zeros::<u32>(1 << 10)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&slow, &[&busy], Grid::items(1 << 10));
     batch.submit()
 }
@@ -92,7 +92,7 @@ fn leaves_a_hung_kernel() -> Result<()> {
         @compute @workgroup_size(1) fn main() { loop { x[0] += 1u; if x[0] == 0u { x[1] = 1u; } } }",
     )?;
     let x = device.zeros::<u32>(2)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&endless, &[&x], Grid::groups([1, 1, 1]));
     TICKET.get_or_init(|| batch.submit_async().expect("it is handed over"));
     while device.metrics().in_flight == 0 {
@@ -170,7 +170,7 @@ fn faults_at_exit() -> Result<()> {
         // SAFETY: not sound, on purpose: the page at this address is never mapped.
         unsafe { std::ptr::without_provenance::<u32>(64).read_volatile() };
     })?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.fill(&x, 1.0);
     batch.submit()?;
     begun.recv().expect("the callback runs");
@@ -200,7 +200,7 @@ fn leaves_threads_at_work() -> Result<()> {
                 if number == 0 {
                     Device::open_with(options.clone())?;
                 }
-                let mut batch = device.batch();
+                let batch = device.batch();
                 batch.dispatch(&slow, &[&x], Grid::items(1 << 8));
                 batch.submit()?;
             }
@@ -218,7 +218,7 @@ fn leaves_work_in_flight() -> Result<()> {
     let slow = device.kernel(SLOW)?;
     let busy = device.zeros::<u32>(1 << 14)?;
     for _ in 0..3 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&slow, &[&busy], Grid::items(1 << 14));
         drop(batch.submit_async()?);
     }

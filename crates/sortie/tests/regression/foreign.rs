@@ -18,7 +18,7 @@ fn a_buffer_of_another_device_is_not_taken_for_one_of_ours() -> sortie::Result<(
     let (ours, theirs) = (raw(&device, 64), raw(&other, 64));
     let ours: Buffer<u32> = device.import(ours)?;
     let theirs: Buffer<u32> = device.import(theirs)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&ours, &theirs], Grid::items(16));
     assert_eq!(batch.num_slots(), 2);
     assert_eq!(batch.submit().expect_err("it belongs to the other device").kind(), &ErrorKind::Bindings);
@@ -84,7 +84,7 @@ fn a_fill_on_a_device_with_tiny_bindings_goes_another_way() -> sortie::Result<()
         let (wgpu, queue) = pollster::block_on(adapter.request_device(&descriptor)).expect("a device");
         let device = Device::from_wgpu(wgpu, queue)?;
         let x = device.zeros::<u32>(1000)?;
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 7);
         batch.submit()?;
     }

@@ -10,9 +10,9 @@ use super::on_all_with;
 fn generated_kernels_have_no_compile_budget() {
     let options = DeviceOptions::default().with_compile_budget(Duration::from_nanos(1));
     on_all_with(&options, |device| {
-        let mut batch = device.batch();
-        let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-        let product = batch.matmul(x, x);
+        let batch = device.batch();
+        let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+        let product = x.matmul(x);
         let read = batch.read(product);
         batch.submit()?;
         assert_eq!(read.wait()?, [7.0, 10.0, 15.0, 22.0]);

@@ -8,7 +8,7 @@ use super::{SLOW, on_drivers};
 fn slow_replay(device: &Device) -> Result<Replay> {
     let kernel = device.kernel(SLOW)?;
     let x = device.zeros::<u32>(1 << 13)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     for _ in 0..2 {
         batch.dispatch(&kernel, &[&x], Grid::items(1 << 13));
     }

@@ -8,7 +8,7 @@ use crate::{STEP, noop};
 fn a_thousand_mistakes_are_all_listed_and_ten_printed() -> Result<()> {
     let device = noop();
     let (x, short) = (device.zeros::<u32>(100)?, device.zeros::<u32>(50)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     (0..1000).for_each(|_| batch.copy(&x, &short));
     let error = batch.submit().expect_err("every copy is too long");
     assert_eq!(error.mistakes().len(), 1000);
@@ -28,7 +28,7 @@ fn plan_returns_every_mistake_and_submit_returns_them_again() -> Result<()> {
         @group(0) @binding(0) var<storage, read_write> x: array<u32>;
         @compute @workgroup_size(1) fn main() { x[0] *= by; }",
     )?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(&x, &short);
     batch.dispatch(&scale, &[&x], Grid::items(1)).label("without its immediates");
     batch.write(&x, &[0; 99]);
@@ -55,7 +55,7 @@ fn an_empty_buffer_under_a_grid_of_zero_is_a_no_op() -> Result<()> {
         )?;
         let (empty, full) = (device.zeros::<u32>(0)?, device.upload(&[7_u32; 64])?);
         let before = device.metrics();
-        let mut batch = device.batch();
+        let batch = device.batch();
         let scratch = batch.scratch::<u32>(0);
         batch.dispatch(&step, &[&empty, &empty], Grid::items(0));
         batch.dispatch(&step, &[&empty, &full], Grid::groups([0, 3]));
@@ -67,7 +67,7 @@ fn an_empty_buffer_under_a_grid_of_zero_is_a_no_op() -> Result<()> {
         if device.info().backend != "noop" {
             assert_eq!(full.download()?, [7; 64]);
         }
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&step, &[&empty, &full], Grid::items(0));
         batch.freeze()?.run().submit()?;
     }
@@ -86,7 +86,7 @@ fn other_mistakes_of_a_dispatch_with_an_empty_buffer_and_a_grid_of_zero_still_co
     )?;
     let (empty, full) = (device.zeros::<u32>(0)?, device.zeros::<u32>(64)?);
     let elsewhere = noop().zeros::<u32>(0)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&three, &[&empty, &full, &full], Grid::items(0)).label("aliasing");
     batch.dispatch(&three, &[&empty, &elsewhere, &full], Grid::items(0)).label("of another device");
     batch.dispatch(&three, &[&empty, &full.slice(65..65), &empty], Grid::items(0)).label("out of bounds");

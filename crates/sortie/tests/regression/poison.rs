@@ -10,7 +10,7 @@ const ENDLESS: &str = "
 /// A batch that writes `x` and fails once it is canceled, after `then` has queued something behind it.
 fn fails_before<R>(device: &Device, x: &sortie::Buffer<u32>, then: impl FnOnce() -> Result<R>) -> Result<R> {
     let endless = device.kernel(ENDLESS)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&endless, &[x], Grid::groups([1, 1, 1]));
     let ticket: Ticket = batch.submit_async()?;
     while device.metrics().in_flight == 0 {
@@ -36,7 +36,7 @@ fn a_batch_that_overwrites_all_behind_one_that_fails_leaves_the_buffer_clean() -
     let device = Device::cpu()?;
     let x = device.zeros::<u32>(2)?;
     let read = fails_before(&device, &x, || {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 5);
         batch.submit_async()?;
         x.download_async()
@@ -76,7 +76,7 @@ fn a_batch_that_is_canceled_between_its_submissions_poisons_what_was_overwritten
     let endless = device.kernel(ENDLESS)?;
     let (x, y) = (device.zeros::<u32>(2)?, device.zeros::<u32>(2)?);
     y.write(&[1, 2])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&endless, &[&x], Grid::groups([1, 1, 1]));
     batch.split();
     batch.copy(x.slice(..1), y.slice(..1));

@@ -10,7 +10,7 @@ fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()
     let device = noop();
     let kernel = device.kernel(STEP)?;
     let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(64)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x.slice(usize::MAX / 2..), &y], Grid::items(64));
     batch.copy(x.slice(usize::MAX - 1..usize::MAX), y.slice(..1));
     let error = batch.submit().expect_err("out of range");
@@ -26,7 +26,7 @@ fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()
 fn a_batch_swapped_inside_its_own_scope_does_not_panic() -> sortie::Result<()> {
     let device = noop();
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.scope("outer", |batch| {
         batch.fill(&x, 1);
         std::mem::replace(batch, device.batch()).submit()
@@ -39,7 +39,7 @@ fn a_batch_swapped_inside_its_own_scope_does_not_panic() -> sortie::Result<()> {
 fn ops_are_numbered_as_the_user_counts_them() -> sortie::Result<()> {
     let device = noop();
     let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(32)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.copy(x.slice(..32), x.slice(32..));
     batch.barrier();
     assert_eq!(batch.num_ops(), 1);
@@ -58,7 +58,7 @@ fn a_kernel_without_room_for_hidden_parameters_names_its_dispatch() -> sortie::R
         @compute @workgroup_size(1) fn main() { x[0] = 1u; }",
     )?;
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::groups(4)).label("fits");
     batch.dispatch(&kernel, &[&x], Grid::groups(70_000)).label("does not");
     let error = batch.submit().expect_err("no group is left");
@@ -76,7 +76,7 @@ fn scratch_longer_than_a_binding_is_reused() -> sortie::Result<()> {
         @compute @workgroup_size(1) fn main() { x[0] = 1u; }",
     )?;
     let small = device.zeros::<u32>(64)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     for _ in 0..2 {
         let scratch = batch.scratch::<u32>(len);
         batch.fill(scratch, 3);
@@ -93,7 +93,7 @@ fn a_refused_scratch_may_be_used_and_stays_one_mistake_each() -> sortie::Result<
     let device = noop();
     let kernel = device.kernel(STEP)?;
     let y = device.zeros::<u32>(64)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let huge = batch.scratch::<u64>(usize::MAX);
     batch.dispatch(&kernel, &[&huge, &y], Grid::items(64));
     batch.fill(huge, 1);
@@ -124,7 +124,7 @@ fn a_kernel_with_more_private_memory_than_drivers_bear_is_refused() {
 fn every_one_of_many_mistakes_has_its_own_scope_and_label() -> sortie::Result<()> {
     let device = noop();
     let (x, y) = (device.zeros::<u32>(64)?, device.zeros::<u32>(32)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     for layer in 0..1000 {
         batch.scope("net", |batch| {
             batch.scope(&format!("layer {layer}"), |batch| batch.copy(&x, &y));

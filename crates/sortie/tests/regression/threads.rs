@@ -24,7 +24,7 @@ fn a_waker_that_panics_harms_nobody_else() -> sortie::Result<()> {
     let x = device.zeros::<u32>(4)?;
     let waker = Waker::from(Arc::new(Panics));
     for _ in 0..20 {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1);
         let mut ticket = pin!(batch.submit_async()?);
         drop(ticket.as_mut().poll(&mut Context::from_waker(&waker)));

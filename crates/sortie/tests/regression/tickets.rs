@@ -15,7 +15,7 @@ fn submitted_and_forgotten(batch: sortie::Batch) -> Result<()> {
 fn a_batch_can_be_submitted_and_its_ticket_forgotten_in_one_statement() -> Result<()> {
     let device = noop();
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let reading = batch.read(&x);
     submitted_and_forgotten(batch)?;
     assert_eq!(reading.wait()?.len(), 4);
@@ -26,7 +26,7 @@ fn a_batch_can_be_submitted_and_its_ticket_forgotten_in_one_statement() -> Resul
 fn waiting_before_the_submit_is_not_the_same_as_canceled() -> Result<()> {
     let device = noop();
     let x = device.zeros::<u32>(4)?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (early, late) = (batch.read(&x), batch.read(&x));
     assert_eq!(early.wait().expect_err("too early").kind(), &ErrorKind::NotSubmitted);
     drop(batch);

@@ -21,7 +21,7 @@ fn a_map_callback_that_is_dropped_instead_of_called_ends_its_wait_with_an_error(
         encoder.clear_buffer(&theirs, 0, None);
         queue.submit([encoder.finish()]);
         theirs.map_async(wgpu::MapMode::Read, .., |_| panic!("of the application's own"));
-        let mut batch = device.batch();
+        let batch = device.batch();
         let reading = batch.read(&x);
         // Whether the panic meets the submission or the wait, the reading ends.
         let outcome = batch.submit_async().and_then(|_| reading.wait());

@@ -15,8 +15,8 @@ fn thousands_of_runs_make_nothing() {
     for name in ["noop", "cpu"] {
         let device = open(name);
         let add = device.kernel(ADD).expect("a kernel");
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([64]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([64]);
         let between = batch.scratch::<u32>(64);
         for by in 0..10_u32 {
             batch.dispatch(&add, &[&x, &between], Grid::items(64)).immediates(&[by, 1]);
@@ -25,7 +25,7 @@ fn thousands_of_runs_make_nothing() {
         let replay = batch.freeze().expect("a replay");
         let fly = |read: bool| {
             let mut run = replay.run();
-            run.write(x, &[3; 64]);
+            run.write(x_input, &[3; 64]);
             let reading = read.then(|| run.read(out));
             run.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
             drop(reading);

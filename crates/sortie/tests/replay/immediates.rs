@@ -12,15 +12,15 @@ fn immediates_in_memory_are_those_of_the_run() {
             let bound = device.bind_immediates(&add)?;
             assert_eq!((bound.num_bindings(), bound.immediate_bytes()), (add.num_bindings() + 1, 0), "{name}");
             let (x, y) = (device.upload(&[7_u32; 100])?, device.zeros::<u32>(100)?);
-            let mut batch = device.batch();
-            let params = batch.input::<u32>([2]);
+            let batch = device.batch();
+            let (params_input, params) = batch.input::<u32>([2]);
             batch.dispatch(&bound, &[&x, &y, &params], Grid::items(100));
             // Beside the kernel as it was.
             batch.dispatch(&add, &[&x, &y], Grid::items(100)).immediates(&[1_u32, 0]);
             let replay = batch.freeze()?;
             for (by, times) in [(5_u32, 1_u32), (0, 3), (100, 0)] {
                 let mut run = replay.run();
-                run.write(params, &[by, times]);
+                run.write(params_input, &[by, times]);
                 drop(run.submit_async()?);
             }
             assert_eq!(y.download()?, [105 + 7 * 4 + 3; 100], "{name}");
@@ -60,15 +60,15 @@ fn the_check_of_a_first_run_leaves_no_trace() {
         let run = || -> sortie::Result<()> {
             let add = device.kernel(ADD)?;
             let (x, y) = (device.upload(&[7_u32; 100])?, device.upload(&[1_u32; 100])?);
-            let mut batch = device.batch();
-            let frame = batch.input::<u32>([100]);
+            let batch = device.batch();
+            let (frame_input, frame) = batch.input::<u32>([100]);
             batch.dispatch(&add, &[&x, &y], Grid::items(100)).immediates(&[1_u32, 2]);
             batch.dispatch(&add, &[&frame, &y], Grid::items(100)).immediates(&[0_u32, 1]);
             let out = batch.output(&y);
             let replay = batch.freeze()?;
             for round in 0..3_u32 {
                 let mut run = replay.run();
-                run.write(frame, &[round; 100]);
+                run.write(frame_input, &[round; 100]);
                 let result = run.read(out);
                 match round % 2 {
                     0 => run.submit()?,
@@ -100,7 +100,7 @@ fn a_first_run_that_differs_is_found_out() {
             let add = device.kernel(ADD)?;
             let hidden = device.import::<u32>(hidden)?;
             let (ones, y) = (device.upload(&[1_u32; 100])?, device.zeros::<u32>(100)?);
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&add, &[&ones, &hidden], Grid::items(100)).immediates(&[0_u32, 1]);
             batch.dispatch(&add, &[&hidden, &y], Grid::items(100)).immediates(&[0_u32, 1]);
             let replay = batch.freeze()?;

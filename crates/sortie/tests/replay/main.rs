@@ -33,20 +33,20 @@ const ADD: &str = "
 #[test]
 fn runs_queue_up_and_each_has_its_own_data() {
     for (name, device) in devices() {
-        let mut batch = device.batch();
-        let x = batch.input::<f32>([3, 4]);
-        let y = batch.input::<f32>([4]);
-        let sum = batch.add(x, y);
-        let sum = batch.scale(sum, 2.0);
-        let total = batch.sum(sum, &[0, 1]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<f32>([3, 4]);
+        let (y_input, y) = batch.input::<f32>([4]);
+        let sum = x + y;
+        let sum = sum * 2.0;
+        let total = sum.sum(&[0, 1]);
         let (sum, total) = (batch.output(sum), batch.output(total));
         let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut readings = Vec::new();
         for step in 0..40_u8 {
             let mut run = replay.run();
             let data: Vec<f32> = (0..12_u8).map(|at| f32::from(at) + f32::from(step)).collect();
-            run.write(x, &data);
-            run.write(y, &[f32::from(step); 4]);
+            run.write(x_input, &data);
+            run.write(y_input, &[f32::from(step); 4]);
             let sum = if step % 3 == 0 { Some(run.read(sum)) } else { None };
             readings.push((step, sum, run.read(total)));
             drop(run.submit_async().unwrap_or_else(|error| panic!("{name}: {error}")));
@@ -66,7 +66,7 @@ fn state_stays_on_the_device_and_scratch_starts_at_zero() {
     for (name, device) in devices() {
         let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (one, other) = (device.upload(&[1_u32; 100]).expect("memory"), device.zeros::<u32>(100).expect("memory"));
-        let mut batch = device.batch();
+        let batch = device.batch();
         let fresh = batch.scratch::<u32>(100);
         // Adds to what a run before this one would have left there.
         batch.dispatch(&add, &[&one, &fresh], Grid::items(100)).immediates(&[0_u32, 1]);
@@ -90,14 +90,14 @@ fn replays_and_live_batches_take_turns() {
         let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (x, y) = (device.upload(&[1_u32; 64]).expect("memory"), device.zeros::<u32>(64).expect("memory"));
         let freeze = |by: u32| {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&add, &[&x, &y], Grid::items(64)).immediates(&[by, 1]);
             batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"))
         };
         let (small, large) = (freeze(1), freeze(1000));
         for _ in 0..20 {
             drop(small.run().submit_async().expect("it flies"));
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&add, &[&y, &x], Grid::items(64)).immediates(&[0_u32, 0]);
             drop(batch.submit_async().expect("it flies"));
             drop(large.run().submit_async().expect("it flies"));
@@ -111,9 +111,9 @@ fn replays_and_live_batches_take_turns() {
 #[test]
 fn threads_share_a_replay() {
     for (name, device) in devices() {
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([1000]);
-        let y = batch.mul(x, x);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([1000]);
+        let y = x * x;
         let y = batch.output(y);
         let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
         std::thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn threads_share_a_replay() {
                     for step in 0..25 {
                         let data: Vec<u32> = (0..1000).map(|at| at * 7 + thread * 100 + step).collect();
                         let mut run = replay.run();
-                        run.write(x, &data);
+                        run.write(x_input, &data);
                         let reading = run.read(y);
                         run.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
                         let expected: Vec<u32> = data.iter().map(|x| x * x).collect();
@@ -143,7 +143,7 @@ fn grids_are_folded_and_indirect_in_replays_too() {
         let (x, y) = (device.upload(&vec![1_u32; len]).expect("memory"), device.zeros::<u32>(len).expect("memory"));
         let counts = device.upload(&[2_u32, 1, 1]).expect("memory");
         let small = device.zeros::<u32>(256).expect("memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&add, &[&x, &y], Grid::items(len)).immediates(&[0_u32, 3]);
         batch
             .dispatch(
@@ -174,14 +174,14 @@ fn an_imported_buffer_that_is_destroyed_fails_the_run() {
         let theirs = raw.create_buffer(&descriptor);
         let buffer = device.import::<u32>(theirs.clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let add = device.kernel(ADD).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([64]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([64]);
         batch.dispatch(&add, &[&x, &buffer], Grid::items(64)).immediates(&[1_u32, 1]);
         let out = batch.output(&buffer);
         let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
         let fly = || {
             let mut run = replay.run();
-            run.write(x, &[5; 64]);
+            run.write(x_input, &[5; 64]);
             let reading = run.read(out);
             run.submit()?;
             reading.wait()
@@ -216,7 +216,7 @@ fn freezing_with_a_buffer_that_is_gone_or_foreign_is_an_error() {
             if what < 4 {
                 theirs.destroy();
             }
-            let mut batch = device.batch();
+            let batch = device.batch();
             match what % 4 {
                 0 => batch.copy(&buffer, &y),
                 1 => batch.fill(&buffer, 0),
@@ -232,12 +232,12 @@ fn freezing_with_a_buffer_that_is_gone_or_foreign_is_an_error() {
 #[test]
 fn an_output_can_be_read_twice_by_one_run() {
     for (name, device) in devices() {
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([4]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([4]);
         let out = batch.output(x);
         let replay = batch.freeze().unwrap_or_else(|error| panic!("{name}: {error}"));
         let mut run = replay.run();
-        run.write(x, &[1, 2, 3, 4]);
+        run.write(x_input, &[1, 2, 3, 4]);
         let (one, other) = (run.read(out), run.read(out));
         run.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(
@@ -260,14 +260,14 @@ fn a_replay_survives_a_run_that_fails() {
              @compute @workgroup_size(4) fn main(@builtin(global_invocation_id) id: vec3<u32>) { z[id.x * x[0]] += id.x; }",
         )
         .expect("a kernel");
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (x, z) = (batch.input::<u32>([1]), batch.input::<u32>([4]));
     batch.dispatch(&kernel, &[&x, &z], Grid::items(4));
     let out = batch.output(z);
     let replay = batch.freeze().expect("a replay");
     let fly = |step: u32| {
         let mut run = replay.run();
-        run.write(x, &[step]);
+        run.write(x_input, &[step]);
         run.write(z, &[10; 4]);
         let reading = run.read(out);
         run.submit()?;

@@ -9,21 +9,21 @@ fn device() -> Device {
 #[test]
 fn a_run_says_what_is_wrong_with_it() {
     let device = device();
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (x, y) = (batch.input::<f32>([4]), batch.input::<f32>([2, 2]));
-    let sum = batch.sum(x, &[0]);
-    let inner = batch.neg(y);
+    let sum = x.sum(&[0]);
+    let inner = -y;
     let out = batch.output(sum);
     let replay = batch.freeze().expect("a replay");
 
-    let mut other = device.batch();
-    let foreign = other.input::<f32>([4]);
+    let other = device.batch();
+    let (foreign_input, foreign) = other.input::<f32>([4]);
     let foreign_out = other.output(foreign);
     other.freeze().expect("another replay");
 
     let mut run = replay.run();
-    run.write(x, &[1.0; 3]);
-    run.write(foreign, &[1.0; 4]);
+    run.write(x_input, &[1.0; 3]);
+    run.write(foreign_input, &[1.0; 4]);
     run.write(inner, &[1.0; 4]);
     let reading = run.read(out);
     let other_reading = run.read(foreign_out);
@@ -43,8 +43,8 @@ fn a_run_says_what_is_wrong_with_it() {
 
     // It runs all the same once it is right.
     let mut run = replay.run();
-    run.write(x, &[1.0; 4]);
-    run.write(y, &[0.0; 4]);
+    run.write(x_input, &[1.0; 4]);
+    run.write(y_input, &[0.0; 4]);
     let reading = run.read(out);
     run.submit().expect("a run");
     assert_eq!(reading.wait().expect("data"), [4.0]);
@@ -53,23 +53,23 @@ fn a_run_says_what_is_wrong_with_it() {
 #[test]
 fn what_is_for_replays_is_not_submitted_and_the_other_way_round() {
     let device = device();
-    let mut batch = device.batch();
-    let x = batch.input::<u32>([4]);
-    batch.add(x, x);
+    let batch = device.batch();
+    let (x_input, x) = batch.input::<u32>([4]);
+    (x + x);
     let error = batch.submit().expect_err("it has an input");
     assert!(*error.kind() == ErrorKind::Bindings && error.to_string().contains("freeze"), "{error}");
 
-    let mut batch = device.batch();
-    let x = batch.upload(&[1_u32, 2], [2]);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[1_u32, 2], [2]);
     let reading = batch.read(x);
     let error = batch.freeze().expect_err("it has a reading");
     assert!(error.to_string().contains("ask for an output"), "{error}");
     assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
 
-    let mut batch = device.batch();
-    let x = batch.input::<f32>([3]);
-    let y = batch.input::<f32>([4]);
-    batch.add(x, y);
+    let batch = device.batch();
+    let (x_input, x) = batch.input::<f32>([3]);
+    let (y_input, y) = batch.input::<f32>([4]);
+    (x + y);
     let error = batch.freeze().expect_err("shapes that do not fit");
     assert!(error.to_string().contains("[3]") && error.to_string().contains("mistakes.rs:"), "{error}");
 }
@@ -77,9 +77,9 @@ fn what_is_for_replays_is_not_submitted_and_the_other_way_round() {
 #[test]
 fn a_run_that_is_dropped_tells_its_readings() {
     let device = device();
-    let mut batch = device.batch();
-    let x = batch.input::<f32>([0]);
-    let y = batch.input::<f32>([2]);
+    let batch = device.batch();
+    let (x_input, x) = batch.input::<f32>([0]);
+    let (y_input, y) = batch.input::<f32>([2]);
     let out = batch.output(y);
     let empty = batch.output(x);
     let replay = batch.freeze().expect("a replay");
@@ -89,8 +89,8 @@ fn a_run_that_is_dropped_tells_its_readings() {
     assert_eq!(*reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
     // An input without elements needs no data, and may be given none.
     let mut run = replay.run();
-    run.write(x, &[]);
-    run.write(y, &[1.0, 2.0]);
+    run.write(x_input, &[]);
+    run.write(y_input, &[1.0, 2.0]);
     let (reading, empty) = (run.read(out), run.read(empty));
     run.submit().expect("a run");
     assert_eq!((reading.wait().expect("data"), empty.wait().expect("none")), (vec![1.0, 2.0], vec![]));

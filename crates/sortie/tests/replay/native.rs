@@ -51,7 +51,7 @@ fn memory_that_wgpu_has_never_seen_written_is_not_zeroed_later() {
     same("a fresh output", |device| {
         let add = device.kernel(ADD).expect("a kernel");
         let (x, y) = (device.upload(&[7_u32; 1000]).expect("memory"), device.zeros::<u32>(1000).expect("memory"));
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&add, &[&x, &y], Grid::items(1000)).immediates(&[1_u32, 2]);
         (batch.freeze().expect("a replay"), y)
     });
@@ -74,7 +74,7 @@ fn accesses_out_of_bounds_do_the_same() {
         let kernel = device.kernel(OUT).expect("a kernel");
         let x = device.upload(&(1..=300).collect::<Vec<u32>>()).expect("memory");
         let y = device.zeros::<u32>(256).expect("memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.dispatch(&kernel, &[&x, &y], Grid::items(256));
         (batch.freeze().expect("a replay"), y)
     });
@@ -93,7 +93,7 @@ fn every_kind_of_op_is_the_same() {
         let (add, uniform) = (device.kernel(ADD).expect("a kernel"), device.kernel(UNIFORM).expect("a kernel"));
         let y = device.zeros::<u32>(70_000 * 64).expect("memory");
         let params = device.upload(&[3_u32, 5, 0, 0]).expect("memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         let (one, other) = (batch.scratch::<u32>(70_000 * 64), batch.scratch::<u32>(5000));
         batch.fill(one, 3);
         batch.fill(other, 0);
@@ -118,8 +118,8 @@ fn thousands_of_native_runs_make_nothing() {
             continue;
         }
         let add = device.kernel(ADD).expect("a kernel");
-        let mut batch = device.batch();
-        let x = batch.input::<u32>([64]);
+        let batch = device.batch();
+        let (x_input, x) = batch.input::<u32>([64]);
         let y = batch.scratch::<u32>(64);
         for by in 0..20_u32 {
             batch.dispatch(&add, &[&x, &y], Grid::items(64)).immediates(&[by, 1]);
@@ -128,7 +128,7 @@ fn thousands_of_native_runs_make_nothing() {
         let replay = batch.freeze().expect("a replay");
         let fly = || {
             let mut run = replay.run();
-            run.write(x, &[2; 64]);
+            run.write(x_input, &[2; 64]);
             let reading = run.read(out);
             run.submit().unwrap_or_else(|error| panic!("{driver}: {error}"));
             assert_eq!(reading.wait().expect("data"), [20 * 2 + 190; 64], "{driver}");
@@ -155,7 +155,7 @@ fn runs_without_data_keep_their_place_among_writes_batches_and_other_runs() {
                 let add = device.kernel(ADD)?;
                 let (x, y) = (device.upload(&[1_u32; 1000])?, device.zeros::<u32>(1000)?);
                 let step = |times: u32| {
-                    let mut batch = device.batch();
+                    let batch = device.batch();
                     batch.dispatch(&add, &[&x, &y], Grid::items(1000)).immediates(&[0_u32, times]);
                     batch.freeze()
                 };
@@ -168,11 +168,11 @@ fn runs_without_data_keep_their_place_among_writes_batches_and_other_runs() {
                     for _ in 0..3 {
                         drop(thrice.run().submit_async()?);
                     }
-                    let mut batch = device.batch();
+                    let batch = device.batch();
                     batch.fill(&x, 7);
                     drop(batch.submit_async()?);
                     once.run().submit()?;
-                    let mut batch = device.batch();
+                    let batch = device.batch();
                     let read = batch.read(&y);
                     batch.submit()?;
                     expected += round + 3 * 3 * 2 * round + 7;
@@ -195,7 +195,7 @@ fn many_threads_may_run_steps_and_drop_the_replay_while_they_are_under_way() {
                 for thread in 0..4 {
                     let (device, add, ones, y) = (&device, &add, &ones, &y);
                     scope.spawn(move || -> sortie::Result<()> {
-                        let mut batch = device.batch();
+                        let batch = device.batch();
                         batch.dispatch(add, &[ones, y], Grid::items(100)).immediates(&[0_u32, 1]);
                         let step = batch.freeze()?;
                         for round in 0..50 {
@@ -256,7 +256,7 @@ fn an_entry_point_beside_others_that_the_device_cannot_run_replays() {
             let kernel = device.kernel_with(source, &options)?;
             let by = device.upload(&[0_u32, 7, 0, 3])?;
             let o = device.zeros::<u32>(100)?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&o, &by], Grid::items(100));
             let replay = batch.freeze()?;
             let before = device.metrics().native_runs;

@@ -158,7 +158,7 @@ macro_rules! record {
     }};
 }
 
-fn scratch(batch: &mut Batch) -> Vec<Slot<u32>> {
+fn scratch(batch: &Batch) -> Vec<Slot<u32>> {
     (0..SCRATCH).map(|_| batch.scratch(LEN)).collect()
 }
 
@@ -187,9 +187,9 @@ fn live(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let buffers = (0..BUFFERS as u32).map(|at| device.upload(&numbers(at))).collect::<sortie::Result<Vec<_>>>()?;
     let mut outputs = Vec::new();
     for run in 0..RUNS {
-        let mut batch = device.batch();
-        let inputs: Vec<_> = (0..INPUTS as u32).map(|input| batch.upload(&numbers(100 * run + input), [LEN])).collect();
-        let memory = Memory { buffers: &buffers, scratch: scratch(&mut batch), inputs: &inputs };
+        let batch = device.batch();
+        let inputs: Vec<_> = (0..INPUTS as u32).map(|input| batch.tensor_from(&numbers(100 * run + input), [LEN])).collect();
+        let memory = Memory { buffers: &buffers, scratch: scratch(&batch), inputs: &inputs };
         let readings = record!(batch, steps, add, memory, read);
         batch.submit()?;
         for reading in readings {
@@ -201,9 +201,9 @@ fn live(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
 
 fn replayed(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let buffers = (0..BUFFERS as u32).map(|at| device.upload(&numbers(at))).collect::<sortie::Result<Vec<_>>>()?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     let inputs: Vec<_> = (0..INPUTS).map(|_| batch.input::<u32>([LEN])).collect();
-    let memory = Memory { buffers: &buffers, scratch: scratch(&mut batch), inputs: &inputs };
+    let memory = Memory { buffers: &buffers, scratch: scratch(&batch), inputs: &inputs };
     let given = record!(batch, steps, add, memory, output);
     let replay = batch.freeze()?;
     let mut readings = Vec::new();

@@ -51,7 +51,7 @@ impl Spin {
 
     /// Each dispatch adds one to all elements, or sets them to one where it takes long.
     fn record(&self, ops: usize) -> sortie::Batch {
-        let mut batch = self.device.batch();
+        let batch = self.device.batch();
         for _ in 0..ops {
             batch.dispatch(&self.kernel, &[&self.work, &self.y], Grid::items(self.y.len()));
         }
@@ -216,7 +216,7 @@ fn prints_how_a_cold_replay_is_cut_run_by_run() {
             })
             .collect();
         let record = || {
-            let mut batch = device.batch();
+            let batch = device.batch();
             for kernel in &kernels {
                 batch.dispatch(kernel, &[&y], Grid::items(ITEMS));
             }

@@ -28,10 +28,10 @@ fn permuted_sliced_and_stretched_tensors_are_read_where_they_lie() {
         on_all(
             &format!("permuted {axes:?}"),
             |batch| {
-                let (x, one) = (batch.upload(&data, shape), batch.upload(&[1_u32], [1]));
-                let x = batch.permute(x, &axes);
+                let (x, one) = (batch.tensor_from(&data, shape), batch.tensor_from(&[1_u32], [1]));
+                let x = x.permute(&axes);
                 assert_eq!(x.shape(), to);
-                batch.add(x, one)
+                (x + one)
             },
             exactly(&expected),
         );
@@ -40,8 +40,8 @@ fn permuted_sliced_and_stretched_tensors_are_read_where_they_lie() {
     on_all(
         "a slice",
         |batch| {
-            let x = batch.upload(&data, shape);
-            batch.slice(x, &[1..3, 2..4, 1..4])
+            let x = batch.tensor_from(&data, shape);
+            x.slice(&[1..3, 2..4, 1..4])
         },
         exactly(&expected),
     );
@@ -50,27 +50,27 @@ fn permuted_sliced_and_stretched_tensors_are_read_where_they_lie() {
     on_all(
         "views of views",
         |batch| {
-            let x = batch.upload(&data, shape);
-            let x = batch.permute(x, &[2, 1, 0]);
-            let x = batch.slice(x, &[0..5, 1..3]);
-            let x = batch.reshape(x, [30]);
-            batch.scale(x, 3)
+            let x = batch.tensor_from(&data, shape);
+            let x = x.permute(&[2, 1, 0]);
+            let x = x.slice(&[0..5, 1..3]);
+            let x = x.reshape([30]);
+            (x * 3)
         },
         exactly(&expected),
     );
     on_all(
         "stretched",
         |batch| {
-            let x = batch.upload(&[1_u32, 2, 3], [3, 1]);
-            batch.broadcast(x, [2, 3, 2])
+            let x = batch.tensor_from(&[1_u32, 2, 3], [3, 1]);
+            x.broadcast([2, 3, 2])
         },
         exactly(&[1_u32, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3]),
     );
     on_all(
         "empty",
         |batch| {
-            let x = batch.upload(&data, shape);
-            batch.slice(x, &[1..1])
+            let x = batch.tensor_from(&data, shape);
+            x.slice(&[1..1])
         },
         exactly::<u32>(&[]),
     );
@@ -102,8 +102,8 @@ fn pieces_are_put_together_along_any_axis() {
         on_all(
             &format!("concat along {axis}"),
             |batch| {
-                let all: Vec<_> = parts.iter().zip(&shapes).map(|(part, shape)| batch.upload(part, shape)).collect();
-                batch.concat(&all, axis)
+                let all: Vec<_> = parts.iter().zip(&shapes).map(|(part, shape)| batch.tensor_from(part, shape)).collect();
+                CONCAT_TODO(&all, axis)
             },
             exactly(&expected),
         );
@@ -119,11 +119,11 @@ fn rows_are_looked_up_and_those_that_are_not_there_are_zero() {
     on_all(
         "gather",
         |batch| {
-            let (table, rows) = (batch.upload(&table, [5, 6]), batch.upload(&indices, [2, 3]));
-            let half = batch.upload(&[0.5_f32], [1]);
-            let found = batch.gather(table, rows);
+            let (table, rows) = (batch.tensor_from(&table, [5, 6]), batch.tensor_from(&indices, [2, 3]));
+            let half = batch.tensor_from(&[0.5_f32], [1]);
+            let found = table.gather(rows);
             assert_eq!(found.shape(), [2, 3, 6]);
-            batch.add(found, half)
+            (found + half)
         },
         exactly(&indices.iter().flat_map(row).collect::<Vec<_>>()),
     );
@@ -134,17 +134,17 @@ fn what_is_stored_is_there_for_what_follows_and_what_was_there_for_what_came_bef
     for (name, device) in crate::devices() {
         let run = || -> sortie::Result<()> {
             let state = device.upload(&[1.0_f32, 2.0, 3.0, 4.0])?;
-            let mut batch = device.batch();
+            let batch = device.batch();
             let before = batch.tensor(&state, [4]);
-            let doubled = batch.scale(before, 2.0);
-            batch.store(doubled, &state);
+            let doubled = before * 2.0;
+            doubled.store(&state);
             let after = batch.tensor(&state, [4]);
-            let sum = batch.add(after, doubled);
-            let tripled = batch.scale(sum, 3.0);
-            batch.store(tripled, &state);
+            let sum = after + doubled;
+            let tripled = sum * 3.0;
+            tripled.store(&state);
             batch.fill(state.slice(..2), 7.0);
             let last = batch.tensor(&state, [4]);
-            let last = batch.neg(last);
+            let last = -last;
             let (doubled, last) = (batch.read(doubled), batch.read(last));
             batch.submit()?;
             assert_eq!(doubled.wait()?, [2.0, 4.0, 6.0, 8.0], "{name}");
@@ -161,10 +161,10 @@ fn scalars_are_no_part_of_a_plan() {
     let fresh = crate::drivers::cpu().map(|device| ("a device of its own".to_owned(), device));
     for (name, device) in crate::devices().iter().chain(&fresh) {
         for by in [2.0_f32, 3.0] {
-            let mut batch = device.batch();
-            let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0], [5, 1, 1]);
-            let x = batch.scale(x, by);
-            let x = batch.clamp(x, by, 2.5 * by);
+            let batch = device.batch();
+            let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0, 5.0], [5, 1, 1]);
+            let x = x * by;
+            let x = x.clamp(by, 2.5 * by);
             let reading = batch.read(x);
             batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
             let found = reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -184,12 +184,12 @@ fn a_kernel_of_ones_own_reads_and_changes_tensors_in_its_turn() {
     for (name, device) in crate::devices() {
         let run = || -> sortie::Result<()> {
             let kernel = device.kernel(ADD)?;
-            let mut batch = device.batch();
-            let x = batch.upload(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-            let y = batch.scale(x, 2.0);
-            let before = batch.neg(y);
+            let batch = device.batch();
+            let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
+            let y = x * 2.0;
+            let before = -y;
             batch.dispatch(&kernel, &[&y], sortie::Grid::items(4));
-            let after = batch.add(y, before);
+            let after = y + before;
             let (y, before, after) = (batch.read(y), batch.read(before), batch.read(after));
             batch.submit()?;
             assert_eq!(y.wait()?, [102.0, 104.0, 106.0, 108.0], "{name}");
@@ -210,10 +210,10 @@ fn a_view_of_a_reshaped_view_reads_what_is_there() {
     on_all(
         "a view of a reshaped view",
         |batch| {
-            let x = batch.upload(&data, [3, 4]);
-            let x = batch.transpose(x);
-            let x = batch.reshape(x, [2, 6]);
-            batch.transpose(x)
+            let x = batch.tensor_from(&data, [3, 4]);
+            let x = x.transpose();
+            let x = x.reshape([2, 6]);
+            x.transpose()
         },
         exactly(&twice),
     );
@@ -228,20 +228,20 @@ fn slices_of_buffers_are_tensors_wherever_they_start() {
         let buffer = device.upload(&data).unwrap_or_else(|error| panic!("{name}: {error}"));
         let small = device.upload(&halves).unwrap_or_else(|error| panic!("{name}: {error}"));
         for start in [0, 1, 3, 64, 65, 131] {
-            let mut batch = device.batch();
+            let batch = device.batch();
             let x = batch.tensor(buffer.slice(start..start + 60), [6, 10]);
-            let twice = batch.add(x, x);
+            let twice = x + x;
             let twice = batch.read(twice);
-            let turned = batch.transpose(x);
-            let product = batch.matmul(turned, x);
+            let turned = x.transpose();
+            let product = turned.matmul(x);
             let product = batch.read(product);
-            let chosen = batch.upload(&[5, 0, 3], [3]);
-            let rows = batch.gather(x, chosen);
+            let chosen = batch.tensor_from(&[5, 0, 3], [3]);
+            let rows = x.gather(chosen);
             let rows = batch.read(rows);
-            let total = batch.max(x, &[0, 1]);
+            let total = x.max(&[0, 1]);
             let total = batch.read(total);
             let h = batch.tensor(small.slice(2 * start..2 * start + 34), [2, 17]);
-            let h = batch.cast::<f16, f32>(h);
+            let h = h.cast::<f32>();
             let h = batch.read(h);
             batch.submit().unwrap_or_else(|error| panic!("{name}, from {start}: {error}"));
             let own = &data[start..start + 60];
@@ -269,10 +269,10 @@ fn rows_in_a_row_are_a_view_in_any_shape() {
     on_all(
         "rows 2 to 4 as one",
         |batch| {
-            let x = batch.upload(&data, [8, 10]);
-            let rows = batch.slice(x, &[2..5]);
-            let flat = batch.reshape(rows, [30]);
-            batch.scale(flat, 2.0)
+            let x = batch.tensor_from(&data, [8, 10]);
+            let rows = x.slice(&[2..5]);
+            let flat = rows.reshape([30]);
+            (flat * 2.0)
         },
         exactly(&expected),
     );
@@ -280,10 +280,10 @@ fn rows_in_a_row_are_a_view_in_any_shape() {
     on_all(
         "columns 4 to 6, which are not",
         |batch| {
-            let x = batch.upload(&data, [8, 10]);
-            let columns = batch.slice(x, &[0..8, 4..7]);
-            let flat = batch.reshape(columns, [24]);
-            batch.scale(flat, 2.0)
+            let x = batch.tensor_from(&data, [8, 10]);
+            let columns = x.slice(&[0..8, 4..7]);
+            let flat = columns.reshape([24]);
+            (flat * 2.0)
         },
         exactly(&columns),
     );
@@ -297,19 +297,19 @@ fn a_tensor_of_a_slice_is_the_memory_wherever_it_starts() {
             let range = start..start + 4;
             let buffers = || device.zeros::<u32>(128).unwrap_or_else(|error| panic!("{name}: {error}"));
             let (x, y, z) = (buffers(), buffers(), buffers());
-            let mut batch = device.batch();
+            let batch = device.batch();
             let t = batch.tensor(x.slice(range.clone()), [4]);
             batch.fill(&x, 9);
-            let doubled = batch.add(t, t);
-            let joined = batch.concat(&[t, doubled], 0);
+            let doubled = t + t;
+            let joined = t.concat(&[doubled], 0);
             batch.fill(&x, 3);
             let (direct, doubled, joined) = (batch.read(t), batch.read(doubled), batch.read(joined));
             let t = batch.tensor(y.slice(range.clone()), [2, 2]);
             batch.fill(t, 5);
-            let ones = batch.upload(&[1_u32; 4], [4]);
-            let twos = batch.add(ones, ones);
+            let ones = batch.tensor_from(&[1_u32; 4], [4]);
+            let twos = ones + ones;
             let t = batch.tensor(z.slice(range.clone()), [4]);
-            batch.store(twos, t);
+            twos.store(t);
             batch.submit().unwrap_or_else(|error| panic!("{name}, from {start}: {error}"));
             let wait = |reading: sortie::Reading<u32>| reading.wait().unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!((wait(direct), wait(doubled)), (vec![3; 4], vec![18; 4]), "{name}, from {start}");

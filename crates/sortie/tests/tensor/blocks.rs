@@ -11,31 +11,31 @@ fn chains_are_the_same_at_the_edges_of_blocks() {
         let at = |row: usize, column: usize| x[row * columns + column] * w[column] + b[row];
         let cells = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
         let expected: Vec<f32> = cells().map(|(row, column)| at(row, column)).collect();
-        let record = |batch: &mut Batch| {
-            let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
-            let b = batch.upload(&b, [rows, 1]);
-            let y = batch.mul(x, w);
-            batch.add(y, b)
+        let record = |batch: &Batch| {
+            let (x, w) = (batch.tensor_from(&x, [rows, columns]), batch.tensor_from(&w, [columns]));
+            let b = batch.tensor_from(&b, [rows, 1]);
+            let y = x * w;
+            (y + b)
         };
         on_all(&format!("a chain over {rows} × {columns}"), record, exactly(&expected));
         let expected: Vec<f32> = (0..columns)
             .flat_map(|column| (0..rows).map(move |row| (row, column)))
             .map(|(row, column)| at(row, column))
             .collect();
-        let turned = |batch: &mut Batch| {
+        let turned = |batch: &Batch| {
             let y = record(batch);
-            let y = batch.transpose(y);
-            batch.scale(y, 1.0)
+            let y = y.transpose();
+            (y * 1.0)
         };
         on_all(&format!("and turned, {rows} × {columns}"), turned, exactly(&expected));
         let inner = columns - columns / 2;
         let expected: Vec<f32> =
             cells().filter(|(_, column)| *column >= columns / 2).map(|(row, column)| at(row, column)).collect();
-        let halved = |batch: &mut Batch| {
+        let halved = |batch: &Batch| {
             let y = record(batch);
-            let y = batch.slice(y, &[0..rows, columns / 2..columns]);
-            let zero = batch.upload(&vec![0.0; inner], [inner]);
-            batch.add(y, zero)
+            let y = y.slice(&[0..rows, columns / 2..columns]);
+            let zero = batch.tensor_from(&vec![0.0; inner], [inner]);
+            (y + zero)
         };
         on_all(&format!("and cut, {rows} × {columns}"), halved, exactly(&expected));
     }
@@ -52,8 +52,8 @@ fn rows_and_tables_are_the_same_at_the_edges_of_blocks() {
     on_all(
         "rows of a table",
         |batch| {
-            let (table, chosen) = (batch.upload(&table, [rows, columns]), batch.upload(&chosen, [91]));
-            batch.gather(table, chosen)
+            let (table, chosen) = (batch.tensor_from(&table, [rows, columns]), batch.tensor_from(&chosen, [91]));
+            table.gather(chosen)
         },
         exactly(&expected),
     );
@@ -62,8 +62,8 @@ fn rows_and_tables_are_the_same_at_the_edges_of_blocks() {
     on_all(
         "side by side",
         |batch| {
-            let (table, other) = (batch.upload(&table, [rows, columns]), batch.upload(&other, [rows, 100]));
-            batch.concat(&[table, other], 1)
+            let (table, other) = (batch.tensor_from(&table, [rows, columns]), batch.tensor_from(&other, [rows, 100]));
+            table.concat(&[other], 1)
         },
         exactly(&expected),
     );
@@ -79,12 +79,12 @@ fn what_all_rows_share_is_loaded_once_for_some_of_them() {
         on_all(
             &format!("{rows} rows of {columns}"),
             |batch| {
-                let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
-                let b = batch.upload(&b, [rows, 1]);
-                let w = batch.broadcast(w, [rows, columns]);
-                let w = batch.abs(w);
-                let y = batch.mul(x, w);
-                batch.add(y, b)
+                let (x, w) = (batch.tensor_from(&x, [rows, columns]), batch.tensor_from(&w, [columns]));
+                let b = batch.tensor_from(&b, [rows, 1]);
+                let w = w.broadcast([rows, columns]);
+                let w = w.abs();
+                let y = x * w;
+                (y + b)
             },
             exactly(&expected),
         );
@@ -98,14 +98,14 @@ fn what_all_rows_share_is_loaded_once_for_some_of_them() {
     on_all(
         "rows of halves",
         |batch| {
-            let (x, w) = (batch.upload(&x, [rows, columns]), batch.upload(&w, [columns]));
-            batch.mul(x, w)
+            let (x, w) = (batch.tensor_from(&x, [rows, columns]), batch.tensor_from(&w, [columns]));
+            (x * w)
         },
         halves(&expected),
     );
 }
 
-type Twice = (&'static str, fn(&mut Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>);
+type Twice = (&'static str, fn(&Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>);
 
 /// The built-in CPU computes chains natively, but what a reduction reads in a kernel.
 #[test]
@@ -144,12 +144,12 @@ fn functions_have_the_same_bits_natively_and_in_a_kernel() {
     let y: Vec<f32> = special.iter().flat_map(|_| special).chain(some(2000, 9)).collect();
     let device = Device::cpu().unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
     for (name, apply) in table {
-        let mut batch = device.batch();
-        let (a, b) = (batch.upload(&x, [x.len(), 1]), batch.upload(&y, [y.len(), 1]));
-        let native = apply(&mut batch, a, b);
+        let batch = device.batch();
+        let (a, b) = (batch.tensor_from(&x, [x.len(), 1]), batch.tensor_from(&y, [y.len(), 1]));
+        let native = apply(&batch, a, b);
         let native = batch.read(native);
-        let in_kernel = apply(&mut batch, a, b);
-        let in_kernel = batch.max(in_kernel, &[1]);
+        let in_kernel = apply(&batch, a, b);
+        let in_kernel = in_kernel.max(&[1]);
         let in_kernel = batch.read(in_kernel);
         batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
         let bits = |reading: sortie::Reading<f32>| -> Vec<u32> {

@@ -10,16 +10,16 @@ fn noop(planning: Planning) -> Device {
 #[test]
 fn a_chain_of_any_length_is_one_kernel() -> sortie::Result<()> {
     let device = noop(Planning::default());
-    let mut batch = device.batch();
-    let (x, w) = (batch.upload(&[1.0_f32; 1024], [32, 32]), batch.upload(&[1.0_f32; 32], [32]));
+    let batch = device.batch();
+    let (x, w) = (batch.tensor_from(&[1.0_f32; 1024], [32, 32]), batch.tensor_from(&[1.0_f32; 32], [32]));
     let mut y = x;
     for _ in 0..5 {
-        y = batch.mul(y, w);
-        y = batch.gelu(y);
-        let gate = batch.sigmoid(y);
-        y = batch.add(gate, x);
+        y = y * w;
+        y = y.gelu();
+        let gate = y.sigmoid();
+        y = gate + x;
     }
-    let (first, second) = (batch.neg(y), batch.exp(y));
+    let (first, second) = (-y, y.exp());
     drop((batch.read(first), batch.read(second)));
     let plan = batch.plan()?;
     assert_eq!((plan.dispatches(), plan.kernels(), plan.submissions()), (1, 1, 1));
@@ -33,13 +33,13 @@ fn a_chain_of_any_length_is_one_kernel() -> sortie::Result<()> {
 #[test]
 fn what_depends_on_a_reduction_does_not_join_what_it_reduces() -> sortie::Result<()> {
     let device = noop(Planning::default());
-    let mut batch = device.batch();
-    let x = batch.upload(&[1.0_f32; 1024], [32, 32]);
-    let x = batch.exp(x);
-    let mean = batch.mean(x, &[1]);
-    let mean = batch.reshape(mean, [32, 1]);
-    let y = batch.sub(x, mean);
-    let y = batch.abs(y);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[1.0_f32; 1024], [32, 32]);
+    let x = x.exp();
+    let mean = x.mean(&[1]);
+    let mean = mean.reshape([32, 1]);
+    let y = x - mean;
+    let y = y.abs();
     drop(batch.read(y));
     // exp, mean, the rest.
     assert_eq!(batch.plan()?.dispatches(), 3);
@@ -49,13 +49,13 @@ fn what_depends_on_a_reduction_does_not_join_what_it_reduces() -> sortie::Result
 #[test]
 fn heads_and_tails_join_a_reduction() -> sortie::Result<()> {
     let device = noop(Planning::default());
-    let mut batch = device.batch();
-    let (x, w) = (batch.upload(&[1.0_f32; 1024], [32, 32]), batch.upload(&[1.0_f32; 32], [32]));
-    let y = batch.mul(x, w);
-    let y = batch.exp(y);
-    let y = batch.sum(y, &[1]);
-    let y = batch.log(y);
-    let y = batch.add(y, w);
+    let batch = device.batch();
+    let (x, w) = (batch.tensor_from(&[1.0_f32; 1024], [32, 32]), batch.tensor_from(&[1.0_f32; 32], [32]));
+    let y = x * w;
+    let y = y.exp();
+    let y = y.sum(&[1]);
+    let y = y.log();
+    let y = y + w;
     drop(batch.read(y));
     assert_eq!(batch.plan()?.dispatches(), 1);
     batch.submit()
@@ -64,13 +64,13 @@ fn heads_and_tails_join_a_reduction() -> sortie::Result<()> {
 #[test]
 fn without_fusion_every_operation_is_a_dispatch() -> sortie::Result<()> {
     let device = noop(Planning { fuse: false, ..Planning::default() });
-    let mut batch = device.batch();
-    let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-    let y = batch.exp(x);
-    let y = batch.transpose(y);
-    let y = batch.matmul(y, x);
-    let y = batch.relu(y);
-    let y = batch.sum(y, &[0]);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+    let y = x.exp();
+    let y = y.transpose();
+    let y = y.matmul(x);
+    let y = y.relu();
+    let y = y.sum(&[0]);
     drop(batch.read(y));
     assert_eq!(batch.plan()?.dispatches(), 5);
     batch.submit()?;
@@ -88,18 +88,18 @@ const WIDTH: usize = 64;
 const HIDDEN: usize = 160;
 const ROWS: usize = 8;
 
-fn ffn(batch: &mut Batch, x: Tensor<f32>, layers: &[Layer]) -> Tensor<f32> {
+fn ffn(batch: &Batch, x: Tensor<f32>, layers: &[Layer]) -> Tensor<f32> {
     layers.iter().fold(x, |x, layer| {
         let gate = batch.tensor(&layer.gate, [WIDTH, HIDDEN]);
         let up = batch.tensor(&layer.up, [WIDTH, HIDDEN]);
         let down = batch.tensor(&layer.down, [HIDDEN, WIDTH]);
-        let normed = batch.rms_norm(x, 1e-6);
-        let gate = batch.matmul(normed, gate);
-        let gate = batch.swish(gate);
-        let up = batch.matmul(normed, up);
-        let hidden = batch.mul(gate, up);
-        let out = batch.matmul(hidden, down);
-        batch.add(x, out)
+        let normed = x.rms_norm(1e-6);
+        let gate = normed.matmul(gate);
+        let gate = gate.swish();
+        let up = normed.matmul(up);
+        let hidden = gate * up;
+        let out = hidden.matmul(down);
+        (x + out)
     })
 }
 
@@ -116,9 +116,9 @@ fn a_feed_forward_stack_has_four_kernels_one_submission_and_the_memory_of_two_la
         })
         .collect::<sortie::Result<_>>()?;
     let run = || -> sortie::Result<_> {
-        let mut batch = device.batch();
-        let x = batch.upload(&[1.0_f32; ROWS * WIDTH], [ROWS, WIDTH]);
-        let y = ffn(&mut batch, x, &layers);
+        let batch = device.batch();
+        let x = batch.tensor_from(&[1.0_f32; ROWS * WIDTH], [ROWS, WIDTH]);
+        let y = ffn(&batch, x, &layers);
         drop(batch.read(y));
         let plan = batch.plan()?;
         batch.submit()?;
@@ -144,18 +144,18 @@ fn a_feed_forward_stack_has_four_kernels_one_submission_and_the_memory_of_two_la
 fn a_value_that_is_only_stored_is_made_in_its_place() -> sortie::Result<()> {
     let device = noop(Planning::default());
     let (x, y) = (device.zeros::<f32>(256)?, device.zeros::<f32>(256)?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     let a = batch.tensor(&x, [256]);
-    let b = batch.exp(a);
-    batch.store(b, &y);
+    let b = a.exp();
+    b.store(&y);
     let plan = batch.plan()?;
     batch.submit()?;
     assert_eq!((plan.peak_bytes(), device.metrics().transfers), (0, 0));
     // What was there is still wanted: a copy it is.
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (a, old) = (batch.tensor(&x, [256]), batch.tensor(&y, [256]));
-    let b = batch.add(a, old);
-    batch.store(b, &y);
+    let b = a + old;
+    b.store(&y);
     batch.submit()?;
     assert_eq!(device.metrics().transfers, 1);
     Ok(())
@@ -164,15 +164,15 @@ fn a_value_that_is_only_stored_is_made_in_its_place() -> sortie::Result<()> {
 #[test]
 fn ten_thousand_operations_are_planned_in_one_go() -> sortie::Result<()> {
     let device = noop(Planning::default());
-    let mut batch = device.batch();
-    let w = batch.upload(&[1.0_f32; 64], [8, 8]);
-    let mut x = batch.upload(&[1.0_f32; 64], [8, 8]);
+    let batch = device.batch();
+    let w = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+    let mut x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
     for _ in 0..2_500 {
-        let y = batch.matmul(x, w);
-        let y = batch.relu(y);
-        let sums = batch.sum(y, &[1]);
-        let sums = batch.reshape(sums, [8, 1]);
-        x = batch.add(x, sums);
+        let y = x.matmul(w);
+        let y = y.relu();
+        let sums = y.sum(&[1]);
+        let sums = sums.reshape([8, 1]);
+        x = x + sums;
     }
     drop(batch.read(x));
     let plan = batch.plan()?;

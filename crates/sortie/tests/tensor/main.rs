@@ -43,12 +43,12 @@ fn devices() -> &'static [(String, Device)] {
 /// What a tensor comes to on every device.
 fn on_all<T: Element>(
     what: &str,
-    record: impl Fn(&mut Batch) -> Tensor<T>,
+    record: impl Fn(&Batch) -> Tensor<T>,
     check: impl Fn(&str, &[T]) -> Result<(), String>,
 ) {
     for (name, device) in devices() {
-        let mut batch = device.batch();
-        let result = record(&mut batch);
+        let batch = device.batch();
+        let result = record(&batch);
         let reading = batch.read(result);
         batch.submit().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
         let found = reading.wait().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));

@@ -4,7 +4,7 @@ use sortie::{Batch, Tensor, half::f16};
 
 use crate::{exactly, halves, near, on_all, some};
 
-type Unary = (&'static str, fn(&mut Batch, Tensor<f32>) -> Tensor<f32>, fn(f64) -> f64, f64);
+type Unary = (&'static str, fn(&Batch, Tensor<f32>) -> Tensor<f32>, fn(f64) -> f64, f64);
 
 /// The error function, by its series and its continued fraction.
 fn erf(x: f64) -> f64 {
@@ -58,7 +58,7 @@ fn functions_of_one_agree_with_f64() {
             on_all(
                 &format!("{name} of {len}"),
                 |batch| {
-                    let x = batch.upload(&data, &shape);
+                    let x = batch.tensor_from(&data, &shape);
                     apply(batch, x)
                 },
                 near(&expected, tolerance, tolerance),
@@ -67,7 +67,7 @@ fn functions_of_one_agree_with_f64() {
     }
 }
 
-type Binary = (&'static str, fn(&mut Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>, fn(f64, f64) -> f64, f64);
+type Binary = (&'static str, fn(&Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>, fn(f64, f64) -> f64, f64);
 
 #[test]
 fn functions_of_two_agree_with_f64_over_shapes_that_stretch_in_each_direction() {
@@ -111,7 +111,7 @@ fn functions_of_two_agree_with_f64_over_shapes_that_stretch_in_each_direction() 
             on_all(
                 &format!("{name} of {left:?} and {right:?}"),
                 |batch| {
-                    let (x, y) = (batch.upload(&a, left), batch.upload(&b, right));
+                    let (x, y) = (batch.tensor_from(&a, left), batch.tensor_from(&b, right));
                     let z = apply(batch, x, y);
                     assert_eq!(z.shape(), both);
                     z
@@ -147,27 +147,27 @@ fn integers_truth_and_conversions_are_exact() {
     on_all(
         "select(less(a, b), a, -b)",
         |batch| {
-            let (a, b) = (batch.upload(&a, [41]), batch.upload(&b, [41]));
-            let (less, minus) = (batch.less(a, b), batch.neg(b));
-            batch.select(less, a, minus)
+            let (a, b) = (batch.tensor_from(&a, [41]), batch.tensor_from(&b, [41]));
+            let (less, minus) = (a.less(b), -b);
+            less.select(a, minus)
         },
         exactly(&a.iter().zip(&b).map(|(a, b)| if a < b { *a } else { -b }).collect::<Vec<_>>()),
     );
     on_all(
         "comparisons",
         |batch| {
-            let (a, b) = (batch.upload(&a, [41]), batch.upload(&b, [41]));
+            let (a, b) = (batch.tensor_from(&a, [41]), batch.tensor_from(&b, [41]));
             let all = [
-                batch.equal(a, b),
-                batch.not_equal(a, b),
-                batch.less_equal(a, b),
-                batch.greater(a, b),
-                batch.greater_equal(a, b),
+                a.equal(b),
+                a.not_equal(b),
+                a.less_equal(b),
+                a.greater(b),
+                a.greater_equal(b),
             ];
-            let mut sum = batch.less(a, b);
+            let mut sum = a.less(b);
             for (power, one) in (1..).zip(all) {
-                let one = batch.scale(one, 1 << power);
-                sum = batch.add(sum, one);
+                let one = one * (1 << power);
+                sum = sum + one;
             }
             sum
         },
@@ -185,8 +185,8 @@ fn integers_truth_and_conversions_are_exact() {
     on_all(
         "floats to i32",
         |batch| {
-            let x = batch.upload(&floats, [8]);
-            batch.cast::<f32, i32>(x)
+            let x = batch.tensor_from(&floats, [8]);
+            x.cast::<i32>()
         },
         // WGSL: towards zero, then to the nearest that is a float too.
         exactly(&[0, -1, 2, 2_147_483_520, i32::MIN, 2_147_483_520, 7, 8]),
@@ -194,10 +194,10 @@ fn integers_truth_and_conversions_are_exact() {
     on_all(
         "u32 to f32 and back",
         |batch| {
-            let x = batch.upload(&[1_u32, 2, 16_777_216, 77, 3], [5]);
-            let x = batch.cast::<u32, f32>(x);
-            let x = batch.clamp(x, 2.0, 1e6);
-            batch.cast::<f32, u32>(x)
+            let x = batch.tensor_from(&[1_u32, 2, 16_777_216, 77, 3], [5]);
+            let x = x.cast::<f32>();
+            let x = x.clamp(2.0, 1e6);
+            x.cast::<u32>()
         },
         exactly(&[2_u32, 2, 1_000_000, 77, 3]),
     );
@@ -219,9 +219,9 @@ fn halves_are_rounded_after_every_operation() {
         on_all(
             &format!("halves, {len}"),
             |batch| {
-                let (a, b) = (batch.upload(&data, [len]), batch.upload(&other, [len]));
-                let product = batch.mul(a, b);
-                batch.add(product, a)
+                let (a, b) = (batch.tensor_from(&data, [len]), batch.tensor_from(&other, [len]));
+                let product = a * b;
+                (product + a)
             },
             halves(&expected),
         );
@@ -235,10 +235,10 @@ fn more_elements_than_fit_one_dimension_of_a_grid() {
     let data: Vec<f32> = (0..len).map(|at| (at % 1000) as f32).collect();
     for (name, device) in crate::devices().iter().filter(|(name, _)| name.contains("fuse true")) {
         let buffer = device.upload(&data).expect("memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         let x = batch.tensor(&buffer, [len]);
-        let y = batch.scale(x, 2.0);
-        let z = batch.slice(y, &[len - 8..len]);
+        let y = x * 2.0;
+        let z = y.slice(&[len - 8..len]);
         let z = batch.read(z);
         batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));
         let expected: Vec<f32> = data[len - 8..].iter().map(|x| x * 2.0).collect();

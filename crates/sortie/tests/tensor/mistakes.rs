@@ -11,15 +11,15 @@ fn device() -> Device {
 #[test]
 fn shapes_that_do_not_fit_are_named_with_label_and_line() {
     let device = device();
-    let mut batch = device.batch();
-    let x = batch.upload(&[0.0_f32; 6], [2, 3]);
-    let y = batch.upload(&[0.0_f32; 8], [2, 4]);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[0.0_f32; 6], [2, 3]);
+    let y = batch.tensor_from(&[0.0_f32; 8], [2, 4]);
     let line = Location::caller().line() + 1;
-    let z = batch.matmul(x, y);
+    let z = x.matmul(y);
     batch.label("proj");
     // What is made of it has no mistakes of its own.
-    let z = batch.relu(z);
-    let z = batch.add(z, x);
+    let z = z.relu();
+    let z = z + x;
     let reading = batch.read(z);
     let error = batch.submit().expect_err("a mistake");
     assert_eq!((error.kind(), error.label()), (&ErrorKind::Shape, Some("proj")));
@@ -31,24 +31,24 @@ fn shapes_that_do_not_fit_are_named_with_label_and_line() {
 #[test]
 fn every_wrong_shape_is_refused() {
     let device = device();
-    let mut batch = device.batch();
-    let x = batch.upload(&[0.0_f32; 6], [2, 3]);
-    let v = batch.upload(&[0.0_f32; 6], [6]);
-    batch.upload(&[0.0_f32; 6], [7]);
-    batch.upload(&[0.0_f32; 1], [1; 7]);
-    batch.add(x, v);
-    batch.dot(x, v);
-    batch.sum(x, &[2]);
-    batch.permute(x, &[0, 0]);
-    batch.slice(x, &[0..3]);
-    batch.slice(x, &[1..2, 0..1, 0..1]);
-    batch.reshape(x, [5]);
-    batch.broadcast(x, [3, 3]);
-    batch.concat(&[x, x], 2);
-    batch.concat::<f32>(&[], 0);
-    let scalar = batch.reshape(v, [1, 6]);
-    let scalar = batch.sum(scalar, &[0, 1]);
-    batch.softmax(scalar);
+    let batch = device.batch();
+    let x = batch.tensor_from(&[0.0_f32; 6], [2, 3]);
+    let v = batch.tensor_from(&[0.0_f32; 6], [6]);
+    batch.tensor_from(&[0.0_f32; 6], [7]);
+    batch.tensor_from(&[0.0_f32; 1], [1; 7]);
+    (x + v);
+    x.dot(v);
+    x.sum(&[2]);
+    x.permute(&[0, 0]);
+    x.slice(&[0..3]);
+    x.slice(&[1..2, 0..1, 0..1]);
+    x.reshape([5]);
+    x.broadcast([3, 3]);
+    x.concat(&[x], 2);
+    CONCAT_NONE();
+    let scalar = v.reshape([1, 6]);
+    let scalar = scalar.sum(&[0, 1]);
+    scalar.softmax();
     let error = batch.submit().expect_err("mistakes");
     let text = error.mistakes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let wanted = [
@@ -72,11 +72,11 @@ fn every_wrong_shape_is_refused() {
 #[test]
 fn shapes_that_go_together_and_have_too_many_elements_are_too_large() {
     let device = device();
-    let mut batch = device.batch();
+    let batch = device.batch();
     let column = batch.scratch::<f32>(1 << 20);
     let (column, row) = (batch.tensor(column, [1 << 20, 1]), batch.tensor(column, [1, 1 << 20]));
-    batch.add(column, row);
-    batch.matmul(column, row);
+    (column + row);
+    column.matmul(row);
     let error = batch.submit().expect_err("2⁴⁰ elements");
     let [sum, product] = error.mistakes() else { panic!("two mistakes, not {error}") };
     let too_large = ErrorKind::TooLarge { wanted: 1 << 40, limit: (1 << 32) - 1 };
@@ -89,13 +89,13 @@ fn shapes_that_go_together_and_have_too_many_elements_are_too_large() {
 #[test]
 fn a_tensor_of_another_batch_is_a_mistake() {
     let device = device();
-    let mut other = device.batch();
-    let foreign = other.upload(&[1.0_f32; 4], [4]);
-    let mut batch = device.batch();
-    batch.relu(foreign);
+    let other = device.batch();
+    let foreign = other.tensor_from(&[1.0_f32; 4], [4]);
+    let batch = device.batch();
+    foreign.relu();
     let error = batch.submit().expect_err("a mistake");
     assert!(error.to_string().contains("relu: a tensor of another batch"), "{error}");
-    let mut batch = device.batch();
+    let batch = device.batch();
     drop(batch.read(foreign));
     let error = batch.submit().expect_err("a mistake");
     assert_eq!(error.kind(), &ErrorKind::Bindings);

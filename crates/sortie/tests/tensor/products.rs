@@ -23,9 +23,9 @@ fn shape(rows: usize, columns: usize, swapped: bool) -> [usize; 2] {
     if swapped { [columns, rows] } else { [rows, columns] }
 }
 
-fn given(batch: &mut Batch, data: &[f32], [rows, columns]: [usize; 2], swapped: bool) -> Tensor<f32> {
-    let x = batch.upload(data, shape(rows, columns, swapped));
-    if swapped { batch.transpose(x) } else { x }
+fn given(batch: &Batch, data: &[f32], [rows, columns]: [usize; 2], swapped: bool) -> Tensor<f32> {
+    let x = batch.tensor_from(data, shape(rows, columns, swapped));
+    if swapped { x.transpose() } else { x }
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn products_agree_with_f64_over_any_shape_either_side_transposed() {
                 |batch| {
                     let left = given(batch, &a, [m, k], swapped[0]);
                     let right = given(batch, &b, [k, n], swapped[1]);
-                    let product = batch.matmul(left, right);
+                    let product = left.matmul(right);
                     assert_eq!(product.shape(), [m, n]);
                     product
                 },
@@ -86,9 +86,9 @@ fn batches_of_products_share_a_side_or_not() {
         on_all(
             &format!("a batch of products, {left} {right}"),
             |batch| {
-                let a = if left { batch.upload(&a, [count, m, k]) } else { batch.upload(&a[..m * k], [m, k]) };
-                let b = if right { batch.upload(&b, [count, k, n]) } else { batch.upload(&b[..k * n], [k, n]) };
-                batch.matmul(a, b)
+                let a = if left { batch.tensor_from(&a, [count, m, k]) } else { batch.tensor_from(&a[..m * k], [m, k]) };
+                let b = if right { batch.tensor_from(&b, [count, k, n]) } else { batch.tensor_from(&b[..k * n], [k, n]) };
+                a.matmul(b)
             },
             near(&of(left, right), 0.0, 1e-4),
         );
@@ -107,11 +107,11 @@ fn tails_join_products_and_what_does_not_fit_is_put_in_place_first() {
     on_all(
         "a layer",
         |batch| {
-            let (x, w, bias) = (batch.upload(&a, [m, k]), batch.upload(&b, [k, n]), batch.upload(&bias, [n]));
-            let y = batch.matmul(x, w);
-            let y = batch.add(y, bias);
-            let y = batch.relu(y);
-            batch.scale(y, 0.5)
+            let (x, w, bias) = (batch.tensor_from(&a, [m, k]), batch.tensor_from(&b, [k, n]), batch.tensor_from(&bias, [n]));
+            let y = x.matmul(w);
+            let y = y + bias;
+            let y = y.relu();
+            (y * 0.5)
         },
         near(&expected, 1e-5, 1e-4),
     );
@@ -121,9 +121,9 @@ fn tails_join_products_and_what_does_not_fit_is_put_in_place_first() {
     on_all(
         "a product of a slice",
         |batch| {
-            let (x, w) = (batch.upload(&a, [m, k]), batch.upload(&b[..4 * n], [4, n]));
-            let x = batch.slice(x, &[0..m, 4..8]);
-            batch.matmul(x, w)
+            let (x, w) = (batch.tensor_from(&a, [m, k]), batch.tensor_from(&b[..4 * n], [4, n]));
+            let x = x.slice(&[0..m, 4..8]);
+            x.matmul(w)
         },
         near(&expected, 0.0, 1e-4),
     );
@@ -139,9 +139,9 @@ fn halves_are_summed_in_f32() {
     on_all(
         "a product of halves",
         |batch| {
-            let (a, b) = (batch.upload(&a, [8, 16]), batch.upload(&b, [16, 4]));
-            let product = batch.matmul(a, b);
-            batch.cast::<f16, f32>(product)
+            let (a, b) = (batch.tensor_from(&a, [8, 16]), batch.tensor_from(&b, [16, 4]));
+            let product = a.matmul(b);
+            product.cast::<f32>()
         },
         // Rounded to ten bits at the end.
         near(&expected, 1e-3, 1e-3),
@@ -155,8 +155,8 @@ fn dot_is_the_sum_of_products() {
     on_all(
         "dot",
         |batch| {
-            let (a, b) = (batch.upload(&a, [1000]), batch.upload(&b, [1000]));
-            let dot = batch.dot(a, b);
+            let (a, b) = (batch.tensor_from(&a, [1000]), batch.tensor_from(&b, [1000]));
+            let dot = a.dot(b);
             assert_eq!(dot.shape(), [0_usize; 0]);
             dot
         },
@@ -170,8 +170,8 @@ fn sums_of_no_products_are_zero() {
         on_all(
             &format!("{m}×0×{n}"),
             |batch| {
-                let (a, b) = (batch.upload::<f32>(&[], [m, 0]), batch.upload::<f32>(&[], [0, n]));
-                batch.matmul(a, b)
+                let (a, b) = (batch.tensor_from::<f32>(&[], [m, 0]), batch.tensor_from::<f32>(&[], [0, n]));
+                a.matmul(b)
             },
             near(&vec![0.0; m * n], 0.0, 0.0),
         );
@@ -214,8 +214,8 @@ fn what_comes_before_the_matrices_stretches() {
         on_all(
             &format!("{left:?} times {right:?}"),
             |batch| {
-                let (a, b) = (batch.upload(&a, left), batch.upload(&b, right));
-                let product = batch.matmul(a, b);
+                let (a, b) = (batch.tensor_from(&a, left), batch.tensor_from(&b, right));
+                let product = a.matmul(b);
                 assert_eq!(product.shape(), shape);
                 product
             },
@@ -233,8 +233,8 @@ fn sums_are_longer_than_a_driver_loops() {
         on_all(
             &format!("{m}×{k}×{n}"),
             |batch| {
-                let (a, b) = (batch.upload(&a, [m, k]), batch.upload(&b, [k, n]));
-                batch.matmul(a, b)
+                let (a, b) = (batch.tensor_from(&a, [m, k]), batch.tensor_from(&b, [k, n]));
+                a.matmul(b)
             },
             near(&expected, 1e-4, 1.0),
         );
@@ -249,12 +249,12 @@ fn a_product_of_slices_that_joins_an_earlier_sum_waits_for_them() {
     on_all(
         "a product in three parts",
         |batch| {
-            let (a, b) = (batch.upload(&a, [3, 8]), batch.upload(&b, [8, 2]));
+            let (a, b) = (batch.tensor_from(&a, [3, 8]), batch.tensor_from(&b, [8, 2]));
             let mut sum: Option<Tensor<f32>> = None;
             for part in [0..3, 3..6, 6..8] {
-                let (left, right) = (batch.slice(a, &[0..3, part.clone()]), batch.slice(b, &[part]));
-                let product = batch.matmul(left, right);
-                sum = Some(sum.map_or(product, |sum| batch.add(sum, product)));
+                let (left, right) = (a.slice(&[0..3, part.clone()]), b.slice(&[part]));
+                let product = left.matmul(right);
+                sum = Some(sum.map_or(product, |sum| (sum + product)));
             }
             sum.unwrap_or_else(|| unreachable!("three parts"))
         },

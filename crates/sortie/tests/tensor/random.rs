@@ -31,15 +31,15 @@ fn shape(tensor: Tensor<f32>) -> [usize; 2] {
 }
 
 /// Back to small numbers.
-fn small(batch: &mut Batch, x: Tensor<f32>) -> Tensor<f32> {
-    batch.clamp(x, -9.0, 9.0)
+fn small(batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
+    x.clamp(-9.0, 9.0)
 }
 
 /// Records a program. Returns all of its results.
-fn record(batch: &mut Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
+fn record(batch: &Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
     let data = |len: usize, seed: usize| (0..len).map(|at| ((at * 5 + seed) % 13) as f32 - 6.0).collect::<Vec<_>>();
     let mut all: Vec<Tensor<f32>> =
-        [[4, 6], [1, 6], [4, 1], [3, 8], [8, 4]].map(|[a, b]| batch.upload(&data(a * b, a), [a, b])).to_vec();
+        [[4, 6], [1, 6], [4, 1], [3, 8], [8, 4]].map(|[a, b]| batch.tensor_from(&data(a * b, a), [a, b])).to_vec();
     for Step { what, first, second, third } in steps {
         let pick = |number: &usize| all[number % all.len()];
         let x = pick(first);
@@ -52,79 +52,79 @@ fn record(batch: &mut Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
         let partners: Vec<_> = all.iter().copied().filter(stretches).collect();
         let y = partners[second % partners.len()];
         let made = match what {
-            0 => batch.neg(x),
-            1 => batch.abs(x),
-            2 => batch.relu(x),
-            3 => batch.scale(x, (third % 5) as f32 - 2.0),
-            4 | 5 => batch.add(x, y),
-            6 => batch.sub(y, x),
-            7 | 8 => batch.mul(x, y),
-            9 => batch.minimum(x, y),
-            10 => batch.maximum(y, x),
+            0 => -x,
+            1 => x.abs(),
+            2 => x.relu(),
+            3 => (x * ((third % 5) as f32 - 2.0)),
+            4 | 5 => (x + y),
+            6 => (y - x),
+            7 | 8 => (x * y),
+            9 => x.minimum(y),
+            10 => y.maximum(x),
             11 => {
-                let condition = batch.less(x, y);
-                batch.select(condition, y, x)
+                let condition = x.less(y);
+                condition.select(y, x)
             }
             12 => {
-                let condition = batch.greater_equal(x, y);
-                batch.cast(condition)
+                let condition = x.greater_equal(y);
+                condition.cast()
             }
-            13 | 14 => batch.transpose(x),
+            13 | 14 => x.transpose(),
             15 => {
                 let (a, b) = (second % rows, third % columns);
-                batch.slice(x, &[a..rows, b..columns])
+                x.slice(&[a..rows, b..columns])
             }
-            16 => batch.reshape(x, [columns, rows]),
-            17 => batch.reshape(x, [1, rows * columns]),
+            16 => x.reshape([columns, rows]),
+            17 => x.reshape([1, rows * columns]),
             18 => {
-                let y = batch.sum(x, &[1]);
-                batch.reshape(y, [rows, 1])
+                let y = x.sum(&[1]);
+                y.reshape([rows, 1])
             }
             19 => {
-                let y = batch.max(x, &[0]);
-                batch.reshape(y, [1, columns])
+                let y = x.max(&[0]);
+                y.reshape([1, columns])
             }
             20 => {
-                let y = batch.argmax(x, 1);
-                let y = batch.cast(y);
-                batch.reshape(y, [rows, 1])
+                let y = x.argmax(1);
+                let y = y.cast();
+                y.reshape([rows, 1])
             }
             21 => {
                 let matching: Vec<_> = all.iter().copied().filter(|y| shape(*y)[0] == columns).collect();
                 match matching.get(second % matching.len().max(1)) {
-                    Some(y) => batch.matmul(x, *y),
+                    Some(y) => x.matmul(*y),
                     None => {
-                        let t = batch.transpose(x);
+                        let t = x.transpose();
                         let t = small(batch, t);
-                        batch.matmul(x, t)
+                        x.matmul(t)
                     }
                 }
             }
             22 => {
-                let t = batch.transpose(x);
-                batch.matmul(x, t)
+                let t = x.transpose();
+                x.matmul(t)
             }
             23 => {
                 let same: Vec<_> = all.iter().copied().filter(|y| shape(*y)[1] == columns).collect();
                 let y = same[second % same.len()];
-                batch.concat(&[x, y], 0)
+                x.concat(&[y], 0)
             }
             24 => {
                 let indices: Vec<u32> = (0..5).map(|at| ((at * (third % 7)) % (rows + 1)) as u32).collect();
-                let indices = batch.upload(&indices, [5]);
-                batch.gather(x, indices)
+                let indices = batch.tensor_from(&indices, [5]);
+                x.gather(indices)
             }
             _ => {
                 // Something else between: a buffer that a later program could see.
                 batch.barrier();
-                batch.neg(x)
+                -x
             }
         };
         let [rows, columns] = shape(made);
         // What makes nothing larger is left as it is, so that views meet whatever there is.
         let made = if matches!(what, 3..=8 | 18 | 21 | 22) { small(batch, made) } else { made };
         // Tensors stay small, too.
-        let made = if rows * columns > 256 { batch.slice(made, &[0..rows.min(16), 0..columns.min(16)]) } else { made };
+        let made = if rows * columns > 256 { made.slice(&[0..rows.min(16), 0..columns.min(16)]) } else { made };
         all.push(made);
     }
     all.split_off(5)
@@ -173,8 +173,8 @@ fn wanted(results: Vec<Tensor<f32>>, kept: u64) -> impl Iterator<Item = Tensor<f
 }
 
 fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
-    let mut batch = device.batch();
-    let results = record(&mut batch, steps);
+    let batch = device.batch();
+    let results = record(&batch, steps);
     let readings: Vec<_> = wanted(results, kept).map(|tensor| batch.read(tensor)).collect();
     batch.submit()?;
     readings.into_iter().map(sortie::Reading::wait).collect()
@@ -182,8 +182,8 @@ fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f3
 
 /// Two runs of the same.
 fn replayed(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<Vec<f32>>>> {
-    let mut batch = device.batch();
-    let results = record(&mut batch, steps);
+    let batch = device.batch();
+    let results = record(&batch, steps);
     let outputs: Vec<_> = wanted(results, kept).map(|tensor| batch.output(tensor)).collect();
     let replay = batch.freeze()?;
     let run = |_| {

@@ -53,10 +53,10 @@ impl Drop for Place {
 /// The product of matrices of `m × k` and `k × n`, and how many pipelines it took to get there.
 fn multiply(device: &Device, [m, k, n]: [usize; 3]) -> (Vec<f32>, u64) {
     let before = device.metrics().pipelines_created;
-    let mut batch = device.batch();
-    let (a, b) = (batch.upload(&some(m * k, 1), [m, k]), batch.upload(&some(k * n, 2), [k, n]));
-    let product = batch.matmul(a, b);
-    let product = batch.relu(product);
+    let batch = device.batch();
+    let (a, b) = (batch.tensor_from(&some(m * k, 1), [m, k]), batch.tensor_from(&some(k * n, 2), [k, n]));
+    let product = a.matmul(b);
+    let product = product.relu();
     let product = batch.read(product);
     batch.submit().unwrap_or_else(|error| panic!("{error}"));
     let product = product.wait().unwrap_or_else(|error| panic!("{error}"));
@@ -99,10 +99,10 @@ fn multiplies_for_the_first_time() -> Result<()> {
     let (a, b) = (device.upload(&some(SIDE * SIDE, 1))?, device.upload(&some(SIDE * SIDE, 2))?);
     let product = device.zeros::<f32>(SIDE * SIDE)?;
     let before = device.metrics();
-    let mut batch = device.batch();
+    let batch = device.batch();
     let (left, right) = (batch.tensor(&a, [SIDE, SIDE]), batch.tensor(&b, [SIDE, SIDE]));
-    let tensor = batch.matmul(left, right);
-    batch.store(tensor, &product);
+    let tensor = left.matmul(right);
+    tensor.store(&product);
     let ticket = batch.submit_async()?;
     let pipelines = u64::from(device.wgpu().is_some());
     let now = device.metrics() - before;
