@@ -53,7 +53,7 @@ mod steps;
 
 pub use caps::{Caps, MatmulKernel};
 pub use record::{
-    Access, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports, RANK,
+    Access, Constant, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports, RANK,
     Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, TensorRef,
 };
 pub use steps::{

@@ -1,6 +1,7 @@
 //! A recording: operations and their operands, as flat lists of plain data.
 
 mod access;
+mod constants;
 mod fingerprint;
 mod op;
 mod recording;
@@ -10,6 +11,7 @@ mod tensor;
 
 pub use self::{
     access::{Access, Mode},
+    constants::Constant,
     fingerprint::Fingerprint,
     op::{Grid, KernelIndex, Lane, Op, OpKind, TensorIndex},
     recording::{Port, Ports, Recording},

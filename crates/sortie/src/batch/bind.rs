@@ -1,16 +1,17 @@
 //! Types that can be bound, copied, written and read: buffers, slices of them, and slots of the batch.
 
-use std::{any::TypeId, fmt, marker::PhantomData, sync::Arc};
+use std::{fmt, marker::PhantomData, ops::RangeBounds, sync::Arc};
 
 use bytemuck::Pod;
 
 use crate::{
-    device::{Buffer, Slice},
-    kernel::Scalar,
+    device::{Buffer, BufferMemory, Slice, bounds},
+    kernel::HostNumbers,
     memory::{Block, ElementRange},
 };
 
-/// A value that can be bound to a kernel: `&Buffer<T>`, a [`Slice`] of one, or a [`Slot`].
+/// A value that can be bound to a kernel: `&Buffer<T>`, a [`Slice`] of one, a [`Slot`] or a
+/// [`Tensor`](crate::Tensor); also one of these with the name of a binding, `("points", &buffer)`.
 ///
 /// Sealed: only types of this crate implement it.
 ///
@@ -46,13 +47,13 @@ pub trait Bind {
 /// use sortie::{Batch, Reading, batch::Typed};
 ///
 /// /// Reads several of a kind: buffers, slices, scratch, tensors.
-/// fn read_all(batch: &mut Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {
+/// fn read_all(batch: &Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {
 ///     of.iter().map(|memory| batch.read(*memory)).collect()
 /// }
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let batch = device.batch();
-/// let readings = read_all(&mut batch, &[x.slice(..1), x.slice(1..)]);
+/// let readings = read_all(&batch, &[x.slice(..1), x.slice(1..)]);
 /// batch.submit()?;
 /// assert_eq!(readings.into_iter().map(|all| all.wait()).collect::<sortie::Result<Vec<_>>>()?, [vec![1], vec![2, 3]]);
 /// # Ok::<(), sortie::Error>(())
@@ -68,25 +69,9 @@ pub trait Typed: Bind {
 pub struct BindTarget<'a> {
     pub(super) of: TargetKind<'a>,
     pub(super) elements: ElementRange,
-    /// Element type, if it is a WGSL number.
-    pub(super) scalar: Option<Scalar>,
-}
-
-/// The WGSL number type of `T`, if it is one. Resolved at compile time.
-#[inline]
-fn scalar<T: 'static>() -> Option<Scalar> {
-    let is = |number: TypeId| TypeId::of::<T>() == number;
-    if is(TypeId::of::<f32>()) {
-        Some(Scalar::F32)
-    } else if is(TypeId::of::<u32>()) {
-        Some(Scalar::U32)
-    } else if is(TypeId::of::<i32>()) {
-        Some(Scalar::I32)
-    } else if is(TypeId::of::<half::f16>()) {
-        Some(Scalar::F16)
-    } else {
-        None
-    }
+    pub(super) numbers: HostNumbers,
+    /// The name of the binding that it is for, if it was given.
+    pub(super) name: Option<&'a str>,
 }
 
 impl BindTarget<'_> {
@@ -94,7 +79,7 @@ impl BindTarget<'_> {
     pub(crate) fn in_slot<T: 'static>(batch: u64, index: u32, start: u64, len: usize) -> Self {
         let first = usize::try_from(start).unwrap_or(usize::MAX) / size_of::<T>();
         let elements = ElementRange { start: first, end: first + len, len: first + len, size: size_of::<T>() };
-        BindTarget { of: TargetKind::Slot { batch, index }, elements, scalar: scalar::<T>() }
+        BindTarget { of: TargetKind::Slot { batch, index }, elements, numbers: HostNumbers::of::<T>(), name: None }
     }
 
     pub(crate) fn elements(&self) -> usize {
@@ -112,18 +97,19 @@ pub(super) enum TargetKind<'a> {
 
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self), elements: ElementRange::whole::<T>(self.len()), scalar: scalar::<T>() }
+        BindTarget { of: of(self.memory()), elements: ElementRange::whole::<T>(self.len()), numbers: HostNumbers::of::<T>(), name: None }
     }
 }
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self.buffer()), elements: self.elements(), scalar: scalar::<T>() }
+        BindTarget { of: of(self.memory()), elements: self.elements(), numbers: HostNumbers::of::<T>(), name: None }
     }
 }
 
-fn of<T: Pod>(buffer: &Buffer<T>) -> TargetKind<'_> {
-    TargetKind::Block { block: buffer.block(), device: buffer.device_id() }
+#[inline]
+fn of(memory: &BufferMemory) -> TargetKind<'_> {
+    TargetKind::Block { block: memory.block(), device: memory.device_id() }
 }
 
 impl<T: Pod> Typed for Buffer<T> {
@@ -137,6 +123,13 @@ impl<T: Pod> Typed for Slice<'_, T> {
 impl<B: Bind + ?Sized> Bind for &B {
     fn place(&self) -> BindTarget<'_> {
         (**self).place()
+    }
+}
+
+/// A binding by name: `&[&("points", &a), &("labels", &b)]`, in any order.
+impl<B: Bind> Bind for (&str, B) {
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget { name: Some(self.0), ..self.1.place() }
     }
 }
 
@@ -161,30 +154,64 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Slot<T> {
-    pub(super) batch: u64,
-    pub(super) index: u32,
-    pub(super) len: usize,
-    pub(super) elements: PhantomData<fn() -> T>,
+    batch: u64,
+    index: u32,
+    range: ElementRange,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Slot<T> {
+    /// All `len` elements of a slot.
+    pub(super) fn new(batch: u64, index: u32, len: usize) -> Self {
+        Self { batch, index, range: ElementRange::whole::<T>(len), elements: PhantomData }
+    }
+
+    /// A part of it. A range that does not fit is a mistake where the slot is used.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let room = batch.scratch::<u32>(4);
+    /// batch.fill(room.slice(1..3), 7);
+    /// let room = batch.read(room);
+    /// batch.submit()?;
+    /// assert_eq!(room.wait()?, [0, 7, 7, 0]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        let (start, end) = bounds(range, self.len());
+        // A part may not reach beyond the part that it is taken from.
+        let end = if end > self.len() { usize::MAX } else { end };
+        let at = |offset: usize| self.range.start.saturating_add(offset);
+        Self { range: ElementRange { start: at(start), end: at(end), ..self.range }, ..*self }
+    }
+
+    /// The same memory as elements of another type, bit by bit, as [`Slice::reinterpret`].
+    #[must_use]
+    pub fn reinterpret<U: Pod>(&self) -> Slot<U> {
+        Slot { batch: self.batch, index: self.index, range: self.range.in_elements_of::<U>(), elements: PhantomData }
+    }
 }
 
 impl<T> Slot<T> {
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.range.end.saturating_sub(self.range.start)
     }
 
     /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 }
 
 impl<T: Pod> Bind for Slot<T> {
     fn place(&self) -> BindTarget<'_> {
         let of = TargetKind::Slot { batch: self.batch, index: self.index };
-        BindTarget { of, elements: ElementRange::whole::<T>(self.len), scalar: scalar::<T>() }
+        BindTarget { of, elements: self.range, numbers: HostNumbers::of::<T>(), name: None }
     }
 }
 
@@ -202,6 +229,6 @@ impl<T> Copy for Slot<T> {}
 
 impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot<{}>#{}[{}]", std::any::type_name::<T>(), self.index, self.len)
+        write!(f, "Slot<{}>#{}[{}]", std::any::type_name::<T>(), self.index, self.len())
     }
 }

@@ -3,6 +3,7 @@
 use std::panic::Location;
 
 use bytemuck::NoUninit;
+use smallvec::SmallVec;
 use sortie_plan::{Access, GRID_BLOCK, Grid as Groups, Mode, Op, OpKind, SlotId, Span, fold};
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
-    kernel::{Binding, BindingKind, Interface, Kernel},
+    kernel::{Binding, BindingKind, HostType, Interface, Kernel},
     memory::Usage,
 };
 
@@ -47,17 +48,47 @@ pub struct Dispatch<'a> {
 
 impl Batch {
     /// Records a dispatch: `kernel` over `grid`, with `bindings` in the order of the kernel's `@group` and `@binding`
-    /// numbers. Leave out bindings that the source declares but [the entry point does not
-    /// use](Kernel#which-bindings-it-takes).
+    /// numbers, or by name, in any order. Leave out bindings that the source declares but [the entry point does not
+    /// use](Kernel#which-bindings-it-takes). A number as the grid is a number of items, as [`Grid::items`].
     ///
-    /// A buffer of one number type bound to an array of another (`Buffer<u32>` to `array<f32>`) is reinterpreted bit by
-    /// bit. This logs a warning through `tracing`, once per binding of a kernel. A buffer of bytes (`Buffer<[u8; 4]>`)
-    /// can be bound to any array without a warning.
+    /// The elements of a buffer fit those of the kernel's array: `f32` fits `array<f32>`, `[f32; 4]` fits
+    /// `array<vec4<f32>>` and `array<vec3<f32>>` (WGSL pads a `vec3` to 16 bytes), a structure fits by its size. Other
+    /// types are a mistake; [`Buffer::reinterpret`](crate::Buffer::reinterpret) views memory as another type. Bindings
+    /// that are not arrays, or have members before the array, are checked by their length alone.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let add = device.kernel("
+    ///     @group(0) @binding(0) var<storage, read> step: array<u32>;
+    ///     @group(0) @binding(1) var<storage, read_write> total: array<u32>;
+    ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///         if id.x < arrayLength(&total) { total[id.x] += step[id.x]; }
+    ///     }
+    /// ")?;
+    /// let (step, total) = (device.upload(&[1_u32, 2, 3])?, device.zeros::<u32>(3)?);
+    /// let batch = device.batch();
+    /// batch.dispatch(&add, &[&step, &total], 3);
+    /// batch.dispatch(&add, &[&("total", &total), &("step", &step)], 3);
+    /// batch.submit()?;
+    /// assert_eq!(total.download()?, [2, 4, 6]);
+    ///
+    /// let floats = device.zeros::<f32>(3)?;
+    /// let batch = device.batch();
+    /// batch.dispatch(&add, &[&step, &floats], 3);
+    /// let error = batch.submit().unwrap_err().to_string();
+    /// assert!(error.contains("`total` is an array that `u32` fits, not `f32`"), "{error}");
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// Reads and writes are derived from the kernel's source, so later ops wait for it only when they must.
     #[track_caller]
-    pub fn dispatch(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: Grid<'_>) -> Dispatch<'_> {
-        let at = Location::caller();
+    pub fn dispatch<'g>(
+        &self,
+        kernel: &Kernel,
+        bindings: &[&dyn Bind],
+        grid: impl Into<Grid<'g>>,
+    ) -> Dispatch<'_> {
+        let (at, grid) = (Location::caller(), grid.into());
         let mut recorder = self.op_recorder();
         match recorder.dispatch(kernel, bindings, &grid, at) {
             Ok(op) => {
@@ -91,16 +122,28 @@ impl OpRecorder<'_> {
         if bindings.len() != interface.bindings.len() {
             return Err(wrong_count(kernel, bindings.len()));
         }
+        if bindings.first().is_some_and(|first| first.place().name.is_some()) {
+            let ordered = by_name(kernel, bindings)?;
+            return self.dispatch_in_order(kernel, &ordered, grid, at);
+        }
+        self.dispatch_in_order(kernel, bindings, grid, at)
+    }
+
+    /// Records a dispatch whose bindings are as many as the kernel's, and in their order.
+    #[inline]
+    fn dispatch_in_order(
+        &mut self,
+        kernel: &Kernel,
+        bindings: &[&dyn Bind],
+        grid: &Grid<'_>,
+        at: &'static Location<'static>,
+    ) -> Result<usize> {
+        let interface = kernel.interface();
         let first = self.recorder.recording.accesses.len();
         let mut nothing = false;
         // After a mistake, earlier bindings stay behind unused: the batch is refused anyway.
-        for (index, (takes, bound)) in interface.bindings.iter().zip(bindings).enumerate() {
+        for (takes, bound) in interface.bindings.iter().zip(bindings) {
             let place = bound.place();
-            if let (Some(takes), Some(holds)) = (takes.scalar, place.scalar)
-                && takes != holds
-            {
-                kernel.warn_mistyped(index, holds, at);
-            }
             if let Err(mistake) = self.bind(takes, &place) {
                 // A grid of zero touches no memory, so empty bindings are allowed. All other mistakes still count.
                 if !(grid.is_zero() && self.is_empty(&place)) {
@@ -210,6 +253,17 @@ impl OpRecorder<'_> {
         if exact == 0 {
             return bindings(" cannot be bound to a buffer of length 0".into());
         }
+        if place.name.is_some_and(|name| name != takes.name) {
+            return bindings(" is bound by position and others by name: give all of them names, or none".into());
+        }
+        if let Some(array) = &takes.array
+            && !array.takes(place.elements.size, place.numbers)
+        {
+            let given = HostType(place.numbers, place.elements.size);
+            return bindings(format!(
+                " is an array that {array} fits, not {given}; `reinterpret` views memory as another type"
+            ));
+        }
         if exact < takes.min_bytes {
             return bindings(format!(" takes at least {} bytes, not {exact}", takes.min_bytes));
         }
@@ -262,8 +316,10 @@ fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
         BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
     };
     let whole = exact & 3 == 0 || may_end_anywhere(takes);
+    let typed = takes.array.as_ref().is_none_or(|array| array.takes(place.elements.size, place.numbers));
+    let named = place.name.is_none_or(|name| name == takes.name);
     let aligned = place.elements.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
-    room && whole && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
+    room && whole && typed && named && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
 }
 
 /// The groups of a direct grid, to be folded if they exceed the device's limit.
@@ -319,6 +375,28 @@ fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -
         name(other)
     );
     Error::new(ErrorKind::Bindings, message)
+}
+
+/// The bindings in the kernel's order, found by their names.
+#[cold]
+fn by_name<'a>(kernel: &Kernel, bindings: &[&'a dyn Bind]) -> Result<SmallVec<[&'a dyn Bind; 8]>> {
+    let interface = kernel.interface();
+    let wrong = |message: String| Error::new(ErrorKind::Bindings, message);
+    let names = || interface.bindings.iter().map(|binding| format!("`{}`", binding.name)).collect::<Vec<_>>().join(", ");
+    for (at, bound) in bindings.iter().enumerate() {
+        let Some(name) = bound.place().name else {
+            return Err(wrong(format!("binding {at} has no name and others have: give all of them names, or none")));
+        };
+        if !interface.bindings.iter().any(|binding| binding.name == name) {
+            return Err(wrong(format!("kernel {:?} has no binding `{name}`; it has {}", interface.entry, names())));
+        }
+        if bindings[..at].iter().any(|other| other.place().name == Some(name)) {
+            return Err(wrong(format!("the binding `{name}` is given twice")));
+        }
+    }
+    // As many different names as there are bindings, all of them known.
+    let named = |takes: &Binding| bindings.iter().find(|bound| bound.place().name == Some(takes.name.as_str()));
+    Ok(interface.bindings.iter().filter_map(named).copied().collect())
 }
 
 #[cold]

@@ -1,8 +1,8 @@
 //! Freezing a batch into a replay, with its inputs and outputs.
 
-use std::{marker::PhantomData, panic::Location};
+use std::panic::Location;
 
-use sortie_plan::SlotId;
+use sortie_plan::{Constant, OpKind, SlotId, Span};
 
 use super::{Batch, Slot, Typed};
 use crate::{
@@ -39,7 +39,7 @@ impl Batch {
         let slot = recorder.port_slot(bytes.next_multiple_of(4));
         let start = recorder.recording.push_output(slot, bytes);
         drop(recorder);
-        self.copy(from, Slot::<B::Item> { batch: self.id, index: slot.0, len, elements: PhantomData });
+        self.copy(from, Slot::<B::Item>::new(self.id, slot.0, len));
         (start, bytes)
     }
 
@@ -60,11 +60,22 @@ impl Batch {
         let _inside = core.enter();
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             core.lost().check()?;
+            let constants = recorder.recording.take_constants();
             let planned = core.plan(&recorder.recording)?;
             let cuts = state.cuts(&core, &planned, &recorder.resources);
             recorder.resources.names.forget_times();
             let mut resources = std::mem::take(&mut recorder.resources);
             planned.complete(&mut resources);
+            for Constant { slot, data } in constants {
+                let bytes = &resources.uploads[data.range()];
+                let raw = core.take_memory(bytes.len() as u64, None)?;
+                let block = Block::owned(core.pool().clone(), raw, bytes.len() as u64);
+                core.backend().upload(&block, bytes)?;
+                resources.blocks[slot.0 as usize] = Some(block);
+            }
+            if !planned.recording.ops.iter().any(|op| matches!(op.kind, OpKind::Write { data } if data != Span::EMPTY)) {
+                resources.uploads = Vec::new();
+            }
             for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {
                 let raw = core.take_memory(port.bytes.max(4), None)?;
                 resources.blocks[port.slot.0 as usize] = Some(Block::owned(core.pool().clone(), raw, port.bytes));

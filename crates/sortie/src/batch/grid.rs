@@ -74,6 +74,13 @@ impl<'a> Grid<'a> {
     }
 }
 
+/// A bare number, array or tuple is a number of items: `batch.dispatch(&kernel, &bindings, [1920, 1080])`.
+impl<E: Extent> From<E> for Grid<'_> {
+    fn from(extent: E) -> Self {
+        Self::items(extent)
+    }
+}
+
 /// An extent in one, two or three dimensions.
 ///
 /// ```
@@ -116,6 +123,18 @@ mod sealed {
         )*};
     }
     count!(usize, isize, u16, u32, u64, i32, i64);
+
+    impl<A: Count, B: Count> Extent for (A, B) {
+        fn extent(self) -> Result<[u64; 3], i64> {
+            Ok([self.0.count()?, self.1.count()?, 1])
+        }
+    }
+
+    impl<A: Count, B: Count, C: Count> Extent for (A, B, C) {
+        fn extent(self) -> Result<[u64; 3], i64> {
+            Ok([self.0.count()?, self.1.count()?, self.2.count()?])
+        }
+    }
 
     impl<C: Count> Extent for [C; 1] {
         fn extent(self) -> Result<[u64; 3], i64> {

@@ -4,8 +4,8 @@
 //! all mistakes before anything runs.
 
 mod bind;
+mod buffer;
 mod dispatch;
-mod download;
 mod freeze;
 mod grid;
 mod plan_summary;
@@ -17,7 +17,6 @@ mod transfer;
 use std::{
     cell::{RefCell, RefMut},
     fmt,
-    marker::PhantomData,
     panic::Location,
     sync::{
         Arc,
@@ -149,7 +148,7 @@ impl Batch {
             Ok(bytes) => self.no_scratch(Error::too_large("scratch: bytes in one buffer", bytes, limit)),
             Err(error) => self.no_scratch(error),
         };
-        Slot { batch: self.id, index, len, elements: PhantomData }
+        Slot::new(self.id, index, len)
     }
 
     /// Makes everything recorded after it wait for everything recorded before it. Never needed for correctness; it only

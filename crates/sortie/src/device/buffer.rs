@@ -29,16 +29,39 @@ use crate::{
 /// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
-// In this order: recording takes the address of the block, which equals that of the buffer.
 #[repr(C)]
 pub struct Buffer<T> {
+    memory: BufferMemory,
+    len: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+/// The memory of a buffer, whatever its elements are.
+// In this order: recording takes the address of the block, which equals that of the buffer.
+#[derive(Clone)]
+#[repr(C)]
+pub(crate) struct BufferMemory {
     /// `None` for no elements: device buffers cannot have length 0.
     block: Option<Arc<Block>>,
     /// Its device's id, stored here so that recording need not read `core`.
     device: u64,
-    len: usize,
     core: Arc<DeviceCore>,
-    elements: PhantomData<fn() -> T>,
+}
+
+impl BufferMemory {
+    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
+        &self.core
+    }
+
+    #[inline]
+    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
+        self.block.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn device_id(&self) -> u64 {
+        self.device
+    }
 }
 
 /// A part of a [`Buffer`], to bind, copy, write or download.
@@ -54,9 +77,12 @@ pub struct Buffer<T> {
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Slice<'a, T> {
-    buffer: &'a Buffer<T>,
+    memory: &'a BufferMemory,
+    /// Elements of the whole buffer.
+    whole: usize,
     start: usize,
     end: usize,
+    elements: PhantomData<fn() -> T>,
 }
 
 impl Device {
@@ -79,7 +105,7 @@ impl Device {
         let _inside = self.core().enter();
         let placed = |error| self.core().explain(error).at(here);
         let buffer = Buffer::take(self.core(), data.len()).map_err(placed)?;
-        if let Some(block) = &buffer.block {
+        if let Some(block) = buffer.memory.block() {
             self.core().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
@@ -102,7 +128,7 @@ impl Device {
         let _inside = self.core().enter();
         let placed = |error| self.core().explain(error).at(here);
         let buffer = Buffer::take(self.core(), len).map_err(placed)?;
-        if let Some(block) = buffer.block.as_ref().filter(|block| !block.fresh()) {
+        if let Some(block) = buffer.memory.block().filter(|block| !block.fresh()) {
             self.core().backend().zero(block).map_err(placed)?;
         }
         Ok(buffer)
@@ -172,17 +198,24 @@ impl<T: Pod> Buffer<T> {
     /// A part of it. A range that does not fit is reported as an error by the operation that uses the slice.
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Slice<'_, T> {
-        let start = match range.start_bound() {
-            Bound::Included(start) => *start,
-            Bound::Excluded(start) => start.saturating_add(1),
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(end) => end.saturating_add(1),
-            Bound::Excluded(end) => *end,
-            Bound::Unbounded => self.len,
-        };
-        Slice { buffer: self, start, end }
+        let (start, end) = bounds(range, self.len);
+        Slice { memory: &self.memory, whole: self.len, start, end, elements: PhantomData }
+    }
+
+    /// The same memory as elements of another type, bit by bit. Bytes after the last whole element are left out. (To
+    /// convert numbers, [`cast`](crate::Tensor::cast) a tensor.)
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1.0_f32, 2.0])?;
+    /// let bits = x.reinterpret::<u32>();
+    /// assert_eq!(bits.download()?, [1.0_f32.to_bits(), 2.0_f32.to_bits()]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reinterpret<U: Pod>(&self) -> Buffer<U> {
+        let len = (self.len * size_of::<T>()).checked_div(size_of::<U>()).unwrap_or_default();
+        Buffer { memory: self.memory.clone(), len, elements: PhantomData }
     }
 
     /// Overwrites all elements, in order with the batches submitted before and after.
@@ -201,19 +234,13 @@ impl<T: Pod> Buffer<T> {
     }
 
     fn new(core: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
-        Self { block, core: core.clone(), device: core.id(), len, elements: PhantomData }
+        let memory = BufferMemory { block, device: core.id(), core: core.clone() };
+        Self { memory, len, elements: PhantomData }
     }
 
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
-    }
-
-    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
-        self.block.as_ref()
-    }
-
-    pub(crate) fn device_id(&self) -> u64 {
-        self.device
+    #[inline]
+    pub(crate) fn memory(&self) -> &BufferMemory {
+        &self.memory
     }
 
     fn take(core: &Arc<DeviceCore>, len: usize) -> Result<Self> {
@@ -261,11 +288,11 @@ impl<'a, T: Pod> Slice<'a, T> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let range = self.elements().bytes()?;
-        let Some(block) = &self.buffer.block else { return Ok(()) };
+        let Some(block) = self.memory.block() else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
         }
-        let core = self.buffer.core();
+        let core = self.memory.core();
         let _inside = core.enter();
         core.lost().check()?;
         if !block.allows(Usage::CopyTo) {
@@ -278,18 +305,49 @@ impl<'a, T: Pod> Slice<'a, T> {
     }
 
     pub(crate) fn elements(&self) -> ElementRange {
-        ElementRange { start: self.start, end: self.end, len: self.buffer.len, size: size_of::<T>() }
+        ElementRange { start: self.start, end: self.end, len: self.whole, size: size_of::<T>() }
     }
 
-    pub(crate) fn buffer(&self) -> &'a Buffer<T> {
-        self.buffer
+    #[inline]
+    pub(crate) fn memory(&self) -> &'a BufferMemory {
+        self.memory
     }
+
+    /// The same bytes as elements of another type. A start that is no multiple of its size is an error where the slice
+    /// is used, and so is a length that is none.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let pairs = device.upload(&[[1_u32, 2], [3, 4], [5, 6]])?;
+    /// assert_eq!(pairs.slice(1..).reinterpret::<u32>().download()?, [3, 4, 5, 6]);
+    /// assert!(pairs.slice(1..2).reinterpret::<[u32; 4]>().download().is_err()); // byte 8 begins no element of 16 bytes
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn reinterpret<U: Pod>(&self) -> Slice<'a, U> {
+        let ElementRange { start, end, len, .. } = self.elements().in_elements_of::<U>();
+        Slice { memory: self.memory, whole: len, start, end, elements: PhantomData }
+    }
+}
+
+/// The start and the end of a range of something of length `len`.
+pub(crate) fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
+    let start = match range.start_bound() {
+        Bound::Included(start) => *start,
+        Bound::Excluded(start) => start.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => end.saturating_add(1),
+        Bound::Excluded(end) => *end,
+        Bound::Unbounded => len,
+    };
+    (start, end)
 }
 
 impl<T> Clone for Buffer<T> {
     fn clone(&self) -> Self {
-        let Self { block, core, device, len, elements } = self;
-        Self { block: block.clone(), core: core.clone(), device: *device, len: *len, elements: *elements }
+        Self { memory: self.memory.clone(), len: self.len, elements: PhantomData }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::panic::Location;
 
-use super::Device;
+use super::{Device, DeviceCore};
 use crate::{
     error::Result,
-    kernel::{Deadline, Kernel, KernelOptions},
+    kernel::{Deadline, Kernel, Module, ModuleDevice},
 };
 
 impl Device {
@@ -21,35 +21,21 @@ impl Device {
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
-        self.compile(source, &KernelOptions::default()).map_err(|error| error.at(here))
+        self.core().compile_kernel(source, None, &[]).map_err(|error| error.at(here))
     }
 
-    /// Compiles a WGSL kernel: one of several entry points, or with `override` constants.
+    /// Parses a WGSL source with several entry points, or with `override` constants, whose kernels are then compiled one
+    /// by one: `device.module(SOURCE)?.kernel("count")?`.
     ///
     /// # Errors
-    /// As [`Device::kernel`].
+    /// [`Shader`](crate::ErrorKind::Shader) with naga's message and the line;
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) if the source exceeds a limit.
     #[track_caller]
-    pub fn kernel_with(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
+    pub fn module(&self, source: &str) -> Result<Module> {
         let here = Location::caller();
-        self.compile(source, options).map_err(|error| error.at(here))
-    }
-
-    fn compile(&self, source: &str, options: &KernelOptions) -> Result<Kernel> {
-        let core = self.core();
-        let _inside = core.enter();
-        core.lost().check()?;
-        let deadline = Deadline::after(core.options().compile_budget);
-        let kernel = core.kernels().get(source, options, deadline)?;
-        self.make_ready(&kernel, deadline)?;
-        Ok(kernel)
-    }
-
-    /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
-    fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        let core = self.core();
-        core.kernels().finish(kernel, deadline).map_err(|error| core.explain(error))?;
-        core.backend().probe();
-        core.lost().check()
+        let entries = Kernel::entries_within(source, self.core().options().compile_budget);
+        let entries = entries.map_err(|error| error.at(here))?;
+        Ok(Module::new(self.core().clone(), source, entries))
     }
 
     /// The same kernel with its `var<immediate>` read from memory: it gets one more binding, the last one, of the same
@@ -67,9 +53,9 @@ impl Device {
     /// ")?;
     /// let add = device.bind_immediates(&add)?;
     /// let x = device.upload(&[10_u32, 20, 30])?;
-    /// let mut batch = device.batch();
-    /// let by = batch.input::<u32>([1]);
-    /// batch.dispatch(&add, &[&x, &by], Grid::items(3));
+    /// let batch = device.batch();
+    /// let (by, tensor) = batch.input::<u32>([1]);
+    /// batch.dispatch(&add, &[&x, &tensor], Grid::items(3));
     /// let replay = batch.freeze()?;
     /// for step in 1..4 {
     ///     let mut run = replay.run();
@@ -88,7 +74,27 @@ impl Device {
         let here = Location::caller();
         let core = self.core();
         let deadline = kernel.deadline(core.options().compile_budget);
-        let ready = |bound: &Kernel| self.make_ready(bound, deadline);
+        let ready = |bound: &Kernel| core.make_ready(bound, deadline);
         kernel.with_immediates_in_memory(core.kernels(), deadline, ready).map_err(|error| error.at(here))
+    }
+}
+
+impl ModuleDevice for DeviceCore {
+    fn compile_kernel(&self, source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Result<Kernel> {
+        let _inside = self.enter();
+        self.lost().check()?;
+        let deadline = Deadline::after(self.options().compile_budget);
+        let kernel = self.kernels().get(source, entry, constants, deadline)?;
+        self.make_ready(&kernel, deadline)?;
+        Ok(kernel)
+    }
+}
+
+impl DeviceCore {
+    /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
+    fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
+        self.kernels().finish(kernel, deadline).map_err(|error| self.explain(error))?;
+        self.backend().probe();
+        self.lost().check()
     }
 }

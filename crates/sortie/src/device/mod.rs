@@ -21,6 +21,7 @@ use std::{fmt, path::Path, sync::Arc};
 
 use self::adapter::{OpenedAdapter, SelectedDevice};
 pub use self::buffer::{Buffer, Slice};
+pub(crate) use self::buffer::{BufferMemory, bounds};
 pub(crate) use self::{core::DeviceCore, open::default_policy};
 use crate::{
     error::{Error, ErrorKind, Result},

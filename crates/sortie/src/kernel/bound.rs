@@ -55,6 +55,7 @@ impl Kernel {
             tail: None,
             moves: [true, false],
             scalar: None,
+            array: None,
         });
         kernels.again(self, module, interface)
     }

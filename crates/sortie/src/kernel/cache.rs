@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    CompiledKernel, Interface, Kernel, KernelCompiler, KernelOptions, Origin, Source,
+    CompiledKernel, Interface, Kernel, KernelCompiler, Origin, Source,
     compile_thread::{Deadline, compile},
     limits,
     parse::{self, Parsed, validate},
@@ -34,11 +34,10 @@ struct KernelKey {
 }
 
 impl KernelKey {
-    fn new(source: &str, options: &KernelOptions) -> Self {
-        let mut constants: Vec<_> =
-            options.constants.iter().map(|(name, value)| (name.clone(), value.to_bits())).collect();
+    fn new(source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Self {
+        let mut constants: Vec<_> = constants.iter().map(|(name, value)| (name.clone(), value.to_bits())).collect();
         constants.sort();
-        Self { source: source.into(), entry: options.entry.clone(), constants }
+        Self { source: source.into(), entry: entry.map(Into::into), constants }
     }
 }
 
@@ -63,49 +62,51 @@ impl KernelCache {
     }
 
     /// The kernel of a user's source: parsed, but perhaps not [finished](Self::finish).
-    pub(crate) fn get(self: &Arc<Self>, source: &str, options: &KernelOptions, deadline: Deadline) -> Result<Kernel> {
-        self.get_until(source, options, Origin::User, deadline)
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        source: &str,
+        entry: Option<&str>,
+        constants: &[(String, f64)],
+        deadline: Deadline,
+    ) -> Result<Kernel> {
+        self.get_until(source, entry, constants, Origin::User, deadline)
     }
 
     /// The kernel of a source that this crate generated. It has no compile budget and no size limit.
     pub(crate) fn generated(self: &Arc<Self>, source: &str) -> Result<Kernel> {
-        self.get_until(source, &KernelOptions::default(), Origin::Generated, Deadline::after(Duration::MAX))
+        self.get_until(source, None, &[], Origin::Generated, Deadline::after(Duration::MAX))
     }
 
     fn get_until(
         self: &Arc<Self>,
         source: &str,
-        options: &KernelOptions,
+        entry: Option<&str>,
+        constants: &[(String, f64)],
         origin: Origin,
         deadline: Deadline,
     ) -> Result<Kernel> {
-        let key = KernelKey::new(source, options);
+        let key = KernelKey::new(source, entry, constants);
         if let Some(kernel) = self.kernels.lock().get(&key) {
             self.counters.pipeline_hits.add(1);
             return Ok(kernel.clone());
         }
-        let what = match &options.entry {
+        let what = match entry {
             Some(entry) => format!("kernel {entry:?}"),
             None => "the kernel".into(),
         };
-        let (cache, source, options) = (Arc::clone(self), source.to_owned(), options.clone());
+        let (cache, source) = (Arc::clone(self), source.to_owned());
+        let (entry, constants) = (entry.map(str::to_owned), constants.to_vec());
         // The compile thread inserts it into the cache, so a kernel that missed its deadline is found by the next
         // request.
         compile(deadline, &what, move || {
-            let kernel = cache.parse(&source, &options, origin)?;
+            let parsed = parse::parse(&source, entry.as_deref(), &constants, cache.compiler.capabilities())?;
+            if origin == Origin::User {
+                cache.compiler.check_size(&parsed)?;
+            }
+            let kernel = cache.compile(&source, origin, parsed)?;
             // If another thread inserted it first, that one is returned.
             Ok(cache.kernels.lock().get_or_insert(key, || kernel).clone())
         })?
-    }
-
-    /// Must run on a large stack.
-    fn parse(&self, source: &str, options: &KernelOptions, origin: Origin) -> Result<Kernel> {
-        let capabilities = self.compiler.capabilities();
-        let parsed = parse::parse(source, options.entry.as_deref(), &options.constants, capabilities)?;
-        if origin == Origin::User {
-            self.compiler.check_size(&parsed)?;
-        }
-        self.compile(source, origin, parsed)
     }
 
     /// Compiles a kernel without caching it. Must run on a large stack.

@@ -56,6 +56,16 @@ pub enum Scalar {
     U32,
 }
 
+impl Scalar {
+    /// Its size.
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            Self::F16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+        }
+    }
+}
+
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {

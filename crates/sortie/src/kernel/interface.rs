@@ -9,6 +9,7 @@ use naga::{
 };
 
 use super::{
+    array_element::ArrayElement,
     declared::{self, Scalar},
     parse::KernelError,
 };
@@ -47,6 +48,8 @@ pub(crate) struct Binding {
     pub(crate) moves: [bool; 2],
     /// The type of its numbers, if they are all the same.
     pub(crate) scalar: Option<Scalar>,
+    /// Its elements, if it is an array.
+    pub(crate) array: Option<ArrayElement>,
 }
 
 /// The kernel's `var<immediate>`.
@@ -116,6 +119,7 @@ impl Interface {
             tail: None,
             moves: [!writes, writes],
             scalar: None,
+            array: None,
         };
         Self {
             entry: entry.into(),
@@ -189,6 +193,7 @@ fn binding(module: &Module, var: &GlobalVariable, usage: GlobalUse) -> Option<Bi
         tail: tail(module, var.ty),
         moves: [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC)),
         scalar: declared::scalar(module, var.ty),
+        array: ArrayElement::of(module, var.ty),
     })
 }
 

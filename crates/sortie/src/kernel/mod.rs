@@ -4,6 +4,7 @@
 //! limit, or immediates on a device without them, need a rewrite of the entry point in naga's IR (`rewrite`). A backend
 //! compiles the result (`compiled`). All of it runs on a thread with a large stack, because naga recurses.
 
+mod array_element;
 mod bound;
 mod cache;
 mod compile_thread;
@@ -13,6 +14,7 @@ mod elements;
 mod frexp;
 mod interface;
 mod limits;
+mod module;
 mod overrides;
 mod parse;
 mod reach;
@@ -31,15 +33,19 @@ use std::{
     time::Duration,
 };
 
-use naga::Module;
 
-pub use self::declared::{BindingInfo, Scalar};
+pub use self::{
+    declared::{BindingInfo, Scalar},
+    module::Module,
+};
 pub(crate) use self::{
+    array_element::{HostNumbers, HostType},
     cache::KernelCache,
     compile_thread::{Compiling, Deadline, compile, on_large_stack},
     compiled::{CompiledKernel, KernelCompiler},
     interface::{Binding, BindingKind, Interface},
     limits::{check_hidden_group, check_hidden_immediates, check_size},
+    module::ModuleDevice,
     parse::{Parsed, validate},
     rewrite::{ImmediatesAs, Variant, immediates_fit_uniform, rewrite},
 };
@@ -76,21 +82,21 @@ use crate::{
 /// otherwise unused.
 ///
 /// ```
-/// use sortie::{Grid, kernel::KernelOptions};
+/// use sortie::Grid;
 /// # let device = sortie::Device::cpu()?;
-/// let source = "
+/// let module = device.module("
 ///     @group(0) @binding(0) var<storage, read> x: array<f32>;
 ///     @group(0) @binding(1) var<storage, read> scale: array<f32>;
 ///     @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 ///     @group(0) @binding(3) var image: texture_2d<f32>;
 ///     @compute @workgroup_size(1) fn twice() { y[0] = 2.0 * x[0]; }
 ///     @compute @workgroup_size(1) fn from_image() { y[0] = scale[0] * textureLoad(image, vec2(0), 0).x; }
-/// ";
-/// let twice = device.kernel_with(source, &KernelOptions::default().with_entry("twice"))?;
+/// ")?;
+/// let twice = module.kernel("twice")?;
 /// let names: Vec<_> = twice.bindings().into_iter().map(|binding| binding.name).collect();
 /// assert_eq!(names, ["x", "y"]);
 /// let (x, y) = (device.upload(&[3.0_f32])?, device.zeros::<f32>(1)?);
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// batch.dispatch(&twice, &[&x, &y], Grid::groups(1)); // no `scale` between them
 /// batch.submit()?;
 /// assert_eq!(y.download()?, [6.0]);
@@ -112,8 +118,6 @@ struct Inner {
     hidden_immediates: u32,
     /// The same kernel with its immediates in memory; created on first use.
     bound: OnceLock<Kernel>,
-    /// One bit per binding whose type mismatch was logged; the last bit covers all further bindings.
-    warned: AtomicU64,
 }
 
 /// The source of a kernel.
@@ -121,7 +125,7 @@ struct Source {
     /// For messages.
     text: Box<str>,
     origin: Origin,
-    module: Module,
+    module: naga::Module,
     size: Size,
 }
 
@@ -133,50 +137,8 @@ enum Origin {
     Generated,
 }
 
-/// The entry point, and values for `override` constants.
-///
-/// ```
-/// use sortie::kernel::KernelOptions;
-/// # let device = sortie::Device::cpu()?;
-/// let source = "
-///     override width: u32 = 64;
-///     @group(0) @binding(0) var<storage, read_write> x: array<f32>;
-///     @compute @workgroup_size(width) fn first(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = 1.0; }
-///     @compute @workgroup_size(1) fn second() { x[0] = 2.0; }
-/// ";
-/// let options = KernelOptions::default().with_entry("first").with_constant("width", 128.0);
-/// let kernel = device.kernel_with(source, &options)?;
-/// assert_eq!(kernel.workgroup_size(), [128, 1, 1]);
-/// # Ok::<(), sortie::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct KernelOptions {
-    /// The entry point; optional if there is only one.
-    pub entry: Option<String>,
-    /// Values of `override` constants, by name or by `@id`.
-    pub constants: Vec<(String, f64)>,
-}
-
-impl KernelOptions {
-    /// Sets the entry point.
-    #[must_use]
-    pub fn with_entry(mut self, entry: impl Into<String>) -> Self {
-        self.entry = Some(entry.into());
-        self
-    }
-
-    /// Gives a pipeline-overridable constant its value.
-    #[must_use]
-    pub fn with_constant(mut self, name: impl Into<String>, value: f64) -> Self {
-        self.constants.push((name.into(), value));
-        self
-    }
-}
-
 impl Kernel {
-    /// The names of the compute entry points of a WGSL source, for [`KernelOptions::entry`]. Compiles nothing and needs
-    /// no device.
+    /// The names of the compute entry points of a WGSL source. Compiles nothing and needs no device.
     ///
     /// ```
     /// let source = "@compute @workgroup_size(1) fn first() {} @compute @workgroup_size(1) fn second() {}";
@@ -190,10 +152,14 @@ impl Kernel {
     #[track_caller]
     pub fn entries(source: &str) -> Result<Vec<String>> {
         let here = Location::caller();
+        let budget = crate::options::DeviceOptions::default().compile_budget;
+        Self::entries_within(source, budget).map_err(|error| error.at(here))
+    }
+
+    pub(crate) fn entries_within(source: &str, budget: Duration) -> Result<Vec<String>> {
         let source = source.to_owned();
-        let deadline = Deadline::after(crate::options::DeviceOptions::default().compile_budget);
-        let entries = compile(deadline, "the source", move || parse::entries(&source)).and_then(|entries| Ok(entries?));
-        entries.map_err(|error| error.at(here))
+        compile(Deadline::after(budget), "the source", move || parse::entries(&source))
+            .and_then(|entries| Ok(entries?))
     }
 
     /// The name of the entry point.
@@ -287,23 +253,8 @@ impl Kernel {
             hidden_immediates: compiled.hidden_immediates(),
             compiled,
             bound: OnceLock::new(),
-            warned: AtomicU64::new(0),
         };
         Self { inner: Arc::new(inner) }
-    }
-
-    /// Logs a warning that a binding got numbers of another type than declared, once per binding.
-    #[cold]
-    pub(crate) fn warn_mistyped(&self, binding: usize, holds: Scalar, at: &Location<'_>) {
-        let bit = 1_u64 << binding.min(63);
-        // Loaded first: a program that does this on purpose does it in every dispatch.
-        let known = self.inner.warned.load(Ordering::Relaxed) & bit != 0;
-        if known || self.inner.warned.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
-            return;
-        }
-        let Some(Binding { name, scalar: Some(takes), .. }) = self.interface().bindings.get(binding) else { return };
-        let kernel = self.said();
-        tracing::warn!(target: "sortie", "{kernel} takes {takes} as `{name}` and is given {holds}, bit by bit, at {at}");
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -319,7 +270,7 @@ impl Kernel {
     }
 
     /// The module that it was compiled from.
-    pub(crate) fn module(&self) -> Result<&Module> {
+    pub(crate) fn module(&self) -> Result<&naga::Module> {
         self.source().map(|source| &source.module)
     }
 

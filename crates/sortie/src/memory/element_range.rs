@@ -19,6 +19,19 @@ impl ElementRange {
         Self { start: 0, end: len, len, size: size_of::<T>() }
     }
 
+    /// The same bytes as elements of type `U`. Bytes after the last whole element of the buffer are left out. A range
+    /// that does not begin or end with an element becomes one that fits no buffer.
+    pub(crate) fn in_elements_of<U>(self) -> Self {
+        let size = size_of::<U>();
+        let bytes = |elements: usize| elements.saturating_mul(self.size);
+        let len = bytes(self.len).checked_div(size).unwrap_or_default();
+        let whole = |elements: usize| {
+            (size > 0 && bytes(elements).is_multiple_of(size)).then(|| bytes(elements) / size).unwrap_or(usize::MAX)
+        };
+        let end = if self.end == self.len { len } else { whole(self.end) };
+        Self { start: whole(self.start), end, len, size }
+    }
+
     /// Bytes of the elements themselves.
     #[inline]
     pub(crate) fn exact(self) -> u64 {
