@@ -86,10 +86,13 @@ impl<'p> RegisterAssignment<'p> {
     }
 
     fn register(&mut self) -> usize {
-        self.free.pop().unwrap_or_else(|| {
-            self.registers += 1;
-            self.registers - 1
-        })
+        self.free.pop().unwrap_or_else(|| self.fresh())
+    }
+
+    /// A register that no earlier step has used.
+    fn fresh(&mut self) -> usize {
+        self.registers += 1;
+        self.registers - 1
     }
 
     fn input(&self, number: usize) -> Input {
@@ -101,7 +104,12 @@ impl<'p> RegisterAssignment<'p> {
         let stored = || (0..program.outputs.len()).filter(|output| program.tail.stores[*output] == number);
         let whole = |output: &usize| program.outputs[*output].element != ElementType::F16;
         let direct = stored().find(whole);
-        let to = direct.map_or_else(|| self.register(), |output| OUTPUTS + output);
+        let to = match (step, direct) {
+            // Filled before all steps, so it may not share the register of an earlier one.
+            (Expr::Number { .. }, _) => self.fresh(),
+            (_, Some(output)) => OUTPUTS + output,
+            (_, None) => self.register(),
+        };
         let mut known = Operand { place: to, load: None };
         match step {
             Expr::Load { input, at } => {
