@@ -53,8 +53,8 @@ mod steps;
 
 pub use caps::{Caps, MatmulKernel};
 pub use record::{
-    Access, Constant, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports, RANK,
-    Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, TensorRef,
+    Access, Constant, ElementType, Fingerprint, Function, Grid, KernelIndex, Lane, Mode, Norm, Op, OpKind, Port, Ports,
+    RANK, Recording, Reduction, Shape, SlotId, SlotInfo, SlotKind, Span, TensorIndex, TensorKind, TensorOp, TensorRef,
 };
 pub use steps::{
     AccessId, BarrierKind, Copy, CopyId, Cut, CutRule, Dispatch, DispatchId, Fill, FillId, FoldedGrid, GRID_BLOCK,

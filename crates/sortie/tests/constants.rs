@@ -36,7 +36,11 @@ fn numbers_and_data_of_a_frozen_batch_do_not_keep_its_runs_from_being_native() {
             let chosen = if value > 7.0 { 1.0 / (value + 1.0) } else { 0.0 };
             for (at, y) in y.wait().expect("y").into_iter().enumerate() {
                 let expected = at as f32 * value + limited + chosen;
-                assert!((y - expected).abs() <= 1e-5 * expected.abs().max(1.0), "{y} is not {expected} on {}", device.info());
+                assert!(
+                    (y - expected).abs() <= 1e-5 * expected.abs().max(1.0),
+                    "{y} is not {expected} on {}",
+                    device.info()
+                );
             }
             assert_eq!(halves.wait().expect("halves")[0], f16::from_f32(value * 0.5 + 1.0));
             assert_eq!(counts.wait().expect("counts")[0], run * 2 + 1);

@@ -97,7 +97,12 @@ pub(super) enum TargetKind<'a> {
 
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self.memory()), elements: ElementRange::whole::<T>(self.len()), numbers: HostNumbers::of::<T>(), name: None }
+        BindTarget {
+            of: of(self.memory()),
+            elements: ElementRange::whole::<T>(self.len()),
+            numbers: HostNumbers::of::<T>(),
+            name: None,
+        }
     }
 }
 

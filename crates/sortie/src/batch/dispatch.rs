@@ -82,12 +82,7 @@ impl Batch {
     ///
     /// Reads and writes are derived from the kernel's source, so later ops wait for it only when they must.
     #[track_caller]
-    pub fn dispatch<'g>(
-        &self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        grid: impl Into<Grid<'g>>,
-    ) -> Dispatch<'_> {
+    pub fn dispatch<'g>(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: impl Into<Grid<'g>>) -> Dispatch<'_> {
         let (at, grid) = (Location::caller(), grid.into());
         let mut recorder = self.op_recorder();
         match recorder.dispatch(kernel, bindings, &grid, at) {
@@ -124,17 +119,18 @@ impl OpRecorder<'_> {
         }
         if bindings.first().is_some_and(|first| first.place().name.is_some()) {
             let ordered = by_name(kernel, bindings)?;
-            return self.dispatch_in_order(kernel, &ordered, grid, at);
+            return self.dispatch_in_order(kernel, &ordered, true, grid, at);
         }
-        self.dispatch_in_order(kernel, bindings, grid, at)
+        self.dispatch_in_order(kernel, bindings, false, grid, at)
     }
 
-    /// Records a dispatch whose bindings are as many as the kernel's, and in their order.
+    /// Records a dispatch whose bindings are as many as the kernel's, and in their order; all have names, or none.
     #[inline]
     fn dispatch_in_order(
         &mut self,
         kernel: &Kernel,
         bindings: &[&dyn Bind],
+        named: bool,
         grid: &Grid<'_>,
         at: &'static Location<'static>,
     ) -> Result<usize> {
@@ -144,6 +140,9 @@ impl OpRecorder<'_> {
         // After a mistake, earlier bindings stay behind unused: the batch is refused anyway.
         for (takes, bound) in interface.bindings.iter().zip(bindings) {
             let place = bound.place();
+            if place.name.is_some() != named {
+                return Err(mixed());
+            }
             if let Err(mistake) = self.bind(takes, &place) {
                 // A grid of zero touches no memory, so empty bindings are allowed. All other mistakes still count.
                 if !(grid.is_zero() && self.is_empty(&place)) {
@@ -253,9 +252,6 @@ impl OpRecorder<'_> {
         if exact == 0 {
             return bindings(" cannot be bound to a buffer of length 0".into());
         }
-        if place.name.is_some_and(|name| name != takes.name) {
-            return bindings(" is bound by position and others by name: give all of them names, or none".into());
-        }
         if let Some(array) = &takes.array
             && !array.takes(place.elements.size, place.numbers)
         {
@@ -317,9 +313,8 @@ fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
     };
     let whole = exact & 3 == 0 || may_end_anywhere(takes);
     let typed = takes.array.as_ref().is_none_or(|array| array.takes(place.elements.size, place.numbers));
-    let named = place.name.is_none_or(|name| name == takes.name);
     let aligned = place.elements.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
-    room && whole && typed && named && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
+    room && whole && typed && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
 }
 
 /// The groups of a direct grid, to be folded if they exceed the device's limit.
@@ -377,16 +372,21 @@ fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -
     Error::new(ErrorKind::Bindings, message)
 }
 
+#[cold]
+fn mixed() -> Error {
+    let message = "some bindings have names and others do not: give all of them names, or none";
+    Error::new(ErrorKind::Bindings, message)
+}
+
 /// The bindings in the kernel's order, found by their names.
 #[cold]
 fn by_name<'a>(kernel: &Kernel, bindings: &[&'a dyn Bind]) -> Result<SmallVec<[&'a dyn Bind; 8]>> {
     let interface = kernel.interface();
     let wrong = |message: String| Error::new(ErrorKind::Bindings, message);
-    let names = || interface.bindings.iter().map(|binding| format!("`{}`", binding.name)).collect::<Vec<_>>().join(", ");
+    let names =
+        || interface.bindings.iter().map(|binding| format!("`{}`", binding.name)).collect::<Vec<_>>().join(", ");
     for (at, bound) in bindings.iter().enumerate() {
-        let Some(name) = bound.place().name else {
-            return Err(wrong(format!("binding {at} has no name and others have: give all of them names, or none")));
-        };
+        let Some(name) = bound.place().name else { return Err(mixed()) };
         if !interface.bindings.iter().any(|binding| binding.name == name) {
             return Err(wrong(format!("kernel {:?} has no binding `{name}`; it has {}", interface.entry, names())));
         }

@@ -73,7 +73,8 @@ impl Batch {
                 core.backend().upload(&block, bytes)?;
                 resources.blocks[slot.0 as usize] = Some(block);
             }
-            if !planned.recording.ops.iter().any(|op| matches!(op.kind, OpKind::Write { data } if data != Span::EMPTY)) {
+            if !planned.recording.ops.iter().any(|op| matches!(op.kind, OpKind::Write { data } if data != Span::EMPTY))
+            {
                 resources.uploads = Vec::new();
             }
             for port in planned.recording.inputs.iter().chain(planned.recording.outputs.iter()) {

@@ -33,11 +33,6 @@ use std::{
     time::Duration,
 };
 
-
-pub use self::{
-    declared::{BindingInfo, Scalar},
-    module::Module,
-};
 pub(crate) use self::{
     array_element::{HostNumbers, HostType},
     cache::KernelCache,
@@ -48,6 +43,10 @@ pub(crate) use self::{
     module::ModuleDevice,
     parse::{Parsed, validate},
     rewrite::{ImmediatesAs, Variant, immediates_fit_uniform, rewrite},
+};
+pub use self::{
+    declared::{BindingInfo, Scalar},
+    module::Module,
 };
 use self::{parse::KernelError, size::Size};
 use crate::{
@@ -158,8 +157,7 @@ impl Kernel {
 
     pub(crate) fn entries_within(source: &str, budget: Duration) -> Result<Vec<String>> {
         let source = source.to_owned();
-        compile(Deadline::after(budget), "the source", move || parse::entries(&source))
-            .and_then(|entries| Ok(entries?))
+        compile(Deadline::after(budget), "the source", move || parse::entries(&source)).and_then(|entries| Ok(entries?))
     }
 
     /// The name of the entry point.

@@ -79,6 +79,9 @@ impl Module {
 
 impl fmt::Debug for Module {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Module").field("entries", &self.entries).field("constants", &self.constants).finish_non_exhaustive()
+        f.debug_struct("Module")
+            .field("entries", &self.entries)
+            .field("constants", &self.constants)
+            .finish_non_exhaustive()
     }
 }
