@@ -31,12 +31,13 @@
 //!
 //! | to | use | guide |
 //! |---|---|---|
-//! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`]; [`Tensor`] for ops that fuse | [`guide::batching`] |
+//! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`] | [`guide::batching`], [`guide::kernels`] |
+//! | compute with tensors that fuse | [`Tensor`] | [`guide::tensors`] |
 //! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | [`guide::replay`] |
 //! | make batches of many callers' requests | [`Batcher`], with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays) or a [`DeviceJob`](batcher::DeviceJob) of one's own; [`Fleet`] for several devices | [`guide::batcher`] |
 //! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | [`guide::profiling`] |
-//! | work on more than fits into memory | [`Stream`] | |
-//! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | |
+//! | work on more than fits into memory | [`Stream`] | [`guide::streams`] |
+//! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | [`guide::guests`] |
 //! | know what went wrong | [`Error`], [`ErrorKind`] | [`guide::troubleshooting`] |
 //!
 //! The [`guide`]s explain each of them. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).

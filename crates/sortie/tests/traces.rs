@@ -189,7 +189,7 @@ fn without_hardware_there_is_one_warning_for_two_opens() {
     let said = warnings("opens_twice", without_drivers);
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("WARN no GPU found: running on sortie CPU ("), "{said:?}");
-    assert!(said[0].ends_with("; see docs/guides/troubleshooting.md"), "{said:?}");
+    assert!(said[0].ends_with("; see sortie::guide::troubleshooting"), "{said:?}");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_software_driver_is_slow_and_that_is_said_once() {
         child.env("SORTIE_DEVICE", index.to_string());
     });
     let expected = format!(
-        "WARN running on {}, a software driver, which is slow; see docs/guides/troubleshooting.md",
+        "WARN running on {}, a software driver, which is slow; see sortie::guide::troubleshooting",
         list[index].name
     );
     assert_eq!(said, [expected]);

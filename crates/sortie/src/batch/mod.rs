@@ -217,7 +217,7 @@ impl Batch {
     /// Profiles the batch, op by op: host and device time, the kernel that executed each op, and the ops fused with it.
     ///
     /// The plan, passes and submissions stay the same. Call it first to also time recording. The guide
-    /// `docs/guides/profiling.md` lists the costs.
+    /// [`profiling`](crate::guide::profiling) lists the costs.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;

@@ -11,7 +11,7 @@ static SAID: Once = Once::new();
 /// The built-in CPU was opened because there is no hardware.
 pub(super) fn no_hardware(info: &DeviceInfo) {
     SAID.call_once(|| {
-        tracing::warn!(target: "sortie", "no GPU found: running on {}; see docs/guides/troubleshooting.md", info.name);
+        tracing::warn!(target: "sortie", "no GPU found: running on {}; see sortie::guide::troubleshooting", info.name);
     });
 }
 
@@ -19,6 +19,6 @@ pub(super) fn no_hardware(info: &DeviceInfo) {
 pub(super) fn slow(info: &DeviceInfo) {
     SAID.call_once(|| {
         let name = &info.name;
-        tracing::warn!(target: "sortie", "running on {name}, a software driver, which is slow; see docs/guides/troubleshooting.md");
+        tracing::warn!(target: "sortie", "running on {name}, a software driver, which is slow; see sortie::guide::troubleshooting");
     });
 }
