@@ -35,7 +35,8 @@ fn map(@builtin(global_invocation_id) id: vec3<u32>) {
     let v3 = vec4<f32>(in2[e / 32u]);
     let v4 = v2 + v3;
     let v5 = gelu(v4);
-    let v6 = v5 * vec4<f32>(bitcast<f32>(p.s0));
-    let v7 = select(select(v6 + v0, v0, v0 >= v6), v6, v6 > v0);
-    out0[i] = v7;
+    let v6 = vec4<f32>(bitcast<f32>(p.s0));
+    let v7 = v5 * v6;
+    let v8 = select(select(v7 + v0, v0, v0 >= v7), v7, v7 > v0);
+    out0[i] = v8;
 }

@@ -28,10 +28,22 @@ impl Draft {
     }
 
     fn op(&mut self, kind: TensorKind, inputs: &[TensorRef], dims: &[usize], scalars: u32) -> TensorRef {
+        self.op_with(kind, inputs, 0, dims, scalars)
+    }
+
+    /// As [`Draft::op`]; the arguments whose bits are set in `numbers` are numbers.
+    fn op_with(
+        &mut self,
+        kind: TensorKind,
+        inputs: &[TensorRef],
+        numbers: u8,
+        dims: &[usize],
+        scalars: u32,
+    ) -> TensorRef {
         let output = self.value(SlotKind::Scratch, dims, ElementType::F32);
         let mut all = [output; 3];
         all[..inputs.len()].copy_from_slice(inputs);
-        let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, numbers: 0, output };
+        let tensor = TensorOp { kind, inputs: all, count: inputs.len() as u8, numbers, output };
         let tensor = self.recording.push_tensor(tensor);
         let span = Span::new(self.scalars as usize..(self.scalars + 4 * scalars) as usize);
         self.scalars += 4 * scalars;
@@ -40,8 +52,12 @@ impl Draft {
     }
 
     fn map(&mut self, f: Function, inputs: &[TensorRef], dims: &[usize]) -> TensorRef {
-        let scalars = u32::try_from(f.scalars()).unwrap_or_default();
-        self.op(TensorKind::Map(f), inputs, dims, scalars)
+        self.op(TensorKind::Map(f), inputs, dims, 0)
+    }
+
+    /// A function of inputs and numbers.
+    fn map_with(&mut self, f: Function, inputs: &[TensorRef], numbers: u8, dims: &[usize]) -> TensorRef {
+        self.op_with(TensorKind::Map(f), inputs, numbers, dims, numbers.count_ones())
     }
 
     fn lower(&self, fuse: bool) -> Lowered {
@@ -86,7 +102,7 @@ fn a_chain_with_a_row_that_stretches_is_one_kernel_of_vectors() {
     let v = draft.map(Function::Mul, &[x, w], &[64, 32]);
     let v = draft.map(Function::Add, &[v, b], &[64, 32]);
     let g = draft.map(Function::Gelu, &[v], &[64, 32]);
-    let s = draft.map(Function::Scale, &[g], &[64, 32]);
+    let s = draft.map_with(Function::Mul, &[g], 0b10, &[64, 32]);
     draft.map(Function::Maximum, &[s, x], &[64, 32]);
     check("chain", &draft);
     assert_eq!(draft.lower(false).programs.len(), 5);
@@ -110,7 +126,7 @@ fn an_odd_number_of_elements_goes_one_by_one_and_views_are_read_where_they_lie()
     let x = draft.input(&[5, 7]);
     let t = draft.op(TensorKind::Permute([1, 0, 0, 0, 0, 0]), &[x], &[7, 5], 0);
     let s = draft.op(TensorKind::Slice([2, 1, 0, 0, 0, 0]), &[t], &[3, 3], 0);
-    draft.map(Function::Clamp, &[s], &[3, 3]);
+    draft.map_with(Function::Clamp, &[s], 0b110, &[3, 3]);
     check("views", &draft);
 }
 
@@ -157,7 +173,7 @@ fn a_large_reduction_has_parts() {
 fn rows_are_kept_in_the_output_between_passes() {
     let mut draft = Draft::default();
     let (x, mask) = (draft.input(&[8, 16, 16]), draft.input(&[16, 16]));
-    let x = draft.map(Function::Scale, &[x], &[8, 16, 16]);
+    let x = draft.map_with(Function::Mul, &[x], 0b10, &[8, 16, 16]);
     let x = draft.map(Function::Add, &[x, mask], &[8, 16, 16]);
     draft.op(TensorKind::Rows(Norm::Softmax), &[x], &[8, 16, 16], 0);
     check("softmax", &draft);

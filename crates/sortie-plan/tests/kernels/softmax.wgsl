@@ -12,11 +12,12 @@ fn rows(@builtin(global_invocation_id) id: vec3<u32>) {
     for (var c = 0u; c < p.row; c++) {
         let e = id.x * p.row + c;
         let u0 = in0[e];
-        let u1 = u0 * f32(bitcast<f32>(p.s0));
-        let u2 = in1[e % 256u];
-        let u3 = u1 + u2;
-        out0[e] = u3;
-        most = select(select(most + u3, u3, u3 >= most), most, most > u3);
+        let u1 = f32(bitcast<f32>(p.s0));
+        let u2 = u0 * u1;
+        let u3 = in1[e % 256u];
+        let u4 = u2 + u3;
+        out0[e] = u4;
+        most = select(select(most + u4, u4, u4 >= most), most, most > u4);
     }
     let top = most;
     var sum = 0.0;

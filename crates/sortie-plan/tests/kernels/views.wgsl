@@ -10,6 +10,8 @@ fn map(@builtin(global_invocation_id) id: vec3<u32>) {
     if i >= p.items { return; }
     let e = i;
     let v0 = in0[9u + e / 3u + (e % 3u) * 7u];
-    let v1 = select(select(v0, f32(bitcast<f32>(p.s1)), v0 > f32(bitcast<f32>(p.s1))), f32(bitcast<f32>(p.s0)), v0 < f32(bitcast<f32>(p.s0)));
-    out0[i] = v1;
+    let v1 = f32(bitcast<f32>(p.s0));
+    let v2 = f32(bitcast<f32>(p.s1));
+    let v3 = select(select(v0, v2, v0 > v2), v1, v0 < v1);
+    out0[i] = v3;
 }

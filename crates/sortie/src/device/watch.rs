@@ -24,7 +24,7 @@ impl Device {
     ///         told.send(profile.to_string()).ok();
     ///     }
     /// })?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(&x, 1.0);
     /// batch.submit()?;
     /// watch.finish();
@@ -95,7 +95,7 @@ mod tests {
         let watch = device.watch(move |profile| told.send(profile.ops().len()).expect("the test listens"));
         let watch = watch.expect("the thread starts");
         let x = device.zeros::<u32>(4).expect("there is memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1);
         batch.submit().expect("it runs");
         let core = Arc::downgrade(device.core());

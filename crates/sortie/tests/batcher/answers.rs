@@ -3,7 +3,7 @@
 use std::{sync::atomic::Ordering, time::Duration};
 
 use sortie::{
-    Batch, BatchConfig, Batcher, Device, ErrorKind, Tensor,
+    BatchConfig, Batcher, ErrorKind,
     batcher::{DeviceJob, OnDevice, RowReplays, Rows},
 };
 
@@ -81,14 +81,11 @@ fn many_tasks_get_each_their_own_answers() {
 fn replays_over_rows_answer_as_live_batches_do() {
     for (name, device) in devices() {
         let layer = || {
-            RowReplays::<f32, f32>::new([3, 2], |device: &Device| {
-                let weights = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-                Ok(move |batch: &Batch, x: Tensor<f32>| {
-                    let w = batch.tensor(&weights, [3, 2]);
-                    let y = x.matmul(w);
-                    y.relu()
-                })
-            })
+            RowReplays::<f32, f32>::new(
+                [3, 2],
+                |device| device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]),
+                |weights, x| x.matmul(x.batch().tensor(weights, [3, 2])).relu(),
+            )
         };
         let config = BatchConfig::default().with_max_batch_size(40);
         let batcher = Batcher::new(&device, layer(), config).expect("a batcher");

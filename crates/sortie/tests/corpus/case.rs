@@ -1,7 +1,8 @@
 //! One kernel with its inputs and what must come out.
 
-use sortie::kernel::KernelOptions;
 use std::borrow::Cow;
+
+use sortie::{Device, Kernel, Result};
 
 use crate::{
     tolerance::{EXACT, Tolerance},
@@ -21,10 +22,10 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The options of the kernel of a step.
-    pub(crate) fn options(&self, step: &Step) -> KernelOptions {
-        let options = KernelOptions::default().with_entry(step.entry);
-        self.constants.iter().fold(options, |options, (name, value)| options.with_constant(name, *value))
+    /// The kernel of a step.
+    pub(crate) fn kernel(&self, device: &Device, step: &Step) -> Result<Kernel> {
+        let module = device.module(&self.source)?;
+        self.constants.iter().fold(module, |module, (name, value)| module.with(name, *value)).kernel(step.entry)
     }
 }
 

@@ -74,8 +74,7 @@ fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
     let batch = device.batch();
     for step in &case.steps {
-        let options = case.options(step);
-        let kernel = device.kernel_with(&case.source, &options)?;
+        let kernel = case.kernel(device, step)?;
         let grid = match step.size {
             Size::Items(items) => Grid::items(items),
             Size::Groups(groups) => Grid::groups(groups),

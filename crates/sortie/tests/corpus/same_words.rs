@@ -54,8 +54,7 @@ fn a_native_replay_hands_the_driver_the_words_and_layouts_that_wgpu_does() {
 fn freeze(device: &Device, case: &Case, step: &Step, width: u32) -> Result<()> {
     let buffers =
         case.memory.iter().map(|memory| device.upload(&memory.before)).collect::<Result<Vec<Buffer<u32>>>>()?;
-    let options = case.options(step);
-    let kernel = device.kernel_with(&case.source, &options)?;
+    let kernel = case.kernel(device, step)?;
     let batch = device.batch();
     run::dispatch(&batch, &kernel, step, &buffers, Grid::groups([width, 1, 1]));
     batch.freeze().map(drop)

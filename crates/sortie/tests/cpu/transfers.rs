@@ -26,7 +26,7 @@ fn elements_of_every_alignment_come_back_as_they_went() -> sortie::Result<()> {
     fn check<T: bytemuck::Pod + PartialEq + std::fmt::Debug>(device: &Device, data: &[T]) -> sortie::Result<()> {
         let x = device.upload(data)?;
         assert_eq!(x.download()?, data);
-        let (mut batch, half) = (device.batch(), data.len() / 2);
+        let (batch, half) = (device.batch(), data.len() / 2);
         let (all, some) = (batch.read(&x), batch.read(x.slice(half..)));
         batch.submit()?;
         // Asked twice: once for a copy, once for good.

@@ -1,8 +1,6 @@
 //! Failures on a real device: nothing panics, nothing turns into stale data.
 
-use sortie::{
-    Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind, kernel::KernelOptions,
-};
+use sortie::{Buffer, Device, DeviceOptions, ErrorKind, Grid, Kernel, Result, device::DeviceKind};
 
 use crate::{ONE_IN_FLIGHT, STEP, on_all, on_all_with, on_drivers, step};
 
@@ -140,7 +138,7 @@ const SLOW: &str = "
 /// Runs for about a second over 65,536 items: 60,000 iterations stay under lavapipe's limit.
 fn slow(device: &Device) -> Result<Kernel> {
     let rounds = if device.info().kind == DeviceKind::Cpu { 6_000.0 } else { 60_000.0 };
-    device.kernel_with(SLOW, &KernelOptions::default().with_constant("rounds", rounds))
+    device.module(SLOW)?.with("rounds", rounds).kernel("main")
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Dispatches, copies, fills, writes and reads give the right bytes.
 
-use sortie::{Grid, kernel::KernelOptions};
+use sortie::Grid;
 
 use crate::{STEP, on_all, step};
 
@@ -137,9 +137,10 @@ fn override_constants_and_entry_points_are_chosen_by_name() {
             @group(0) @binding(0) var<storage, read_write> x: array<u32>;
             @compute @workgroup_size(1) fn one(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = id.x * factor + extra; }
             @compute @workgroup_size(1) fn two(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += 1000u; }";
-        let one = KernelOptions::default().with_entry("one").with_constant("factor", 3.0).with_constant("7", 4.0);
-        let one = device.kernel_with(source, &one)?;
-        let two = device.kernel_with(source, &KernelOptions::default().with_entry("two"))?;
+        let module = device.module(source)?;
+        assert_eq!(module.entries(), ["one", "two"]);
+        let one = module.with("factor", 3).with("7", 4.0).kernel("one")?;
+        let two = module.kernel("two")?;
         let x = device.zeros::<u32>(3)?;
         let batch = device.batch();
         batch.dispatch(&one, &[&x], Grid::groups(3));

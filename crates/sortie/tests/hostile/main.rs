@@ -8,7 +8,7 @@ mod sources;
 
 use std::time::Duration;
 
-use sortie::{Device, DeviceOptions, ErrorKind, device::CacheDir, kernel::KernelOptions};
+use sortie::{Device, DeviceOptions, ErrorKind, device::CacheDir};
 
 use sources::{FAMILIES, Family};
 
@@ -18,9 +18,11 @@ fn options() -> DeviceOptions {
 }
 
 fn compile(device: &Device, family: &Family, size: usize) -> Result<(), sortie::Error> {
-    let options = KernelOptions::default();
-    let options = if family.name == "entry_points" { options.with_entry("main") } else { options };
-    device.kernel_with(&(family.make)(size), &options).map(drop)
+    let source = (family.make)(size);
+    match family.name {
+        "entry_points" => device.module(&source)?.kernel("main").map(drop),
+        _ => device.kernel(&source).map(drop),
+    }
 }
 
 fn small_ones_compile(device: &Device) {

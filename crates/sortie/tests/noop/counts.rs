@@ -1,6 +1,6 @@
 //! "1,000 ops, one submission, one pass": cost stated in objects, not in time.
 
-use sortie::{Batch, Buffer, Device, Grid, Kernel, kernel::KernelOptions, metrics::Metrics, policy::Split};
+use sortie::{Batch, Buffer, Device, Grid, Kernel, metrics::Metrics, policy::Split};
 
 use crate::{STEP, noop};
 
@@ -177,8 +177,7 @@ fn the_same_source_is_compiled_once_and_other_constants_apart() -> sortie::Resul
     device.kernel(source)?;
     let twice = device.metrics() - before;
     assert_eq!((twice.pipelines_created, twice.pipeline_hits), (1, 1));
-    let options = KernelOptions::default().with_constant("n", 32.0);
-    assert_eq!(device.kernel_with(source, &options)?.workgroup_size(), [32, 1, 1]);
+    assert_eq!(device.module(source)?.with("n", 32).kernel("main")?.workgroup_size(), [32, 1, 1]);
     let others = device.metrics() - before;
     assert_eq!((others.pipelines_created, others.pipeline_hits), (2, 1));
     Ok(())

@@ -1,6 +1,6 @@
 //! Bindings up to and over the device's limits.
 
-use sortie::{ErrorKind, Grid, kernel::KernelOptions};
+use sortie::{ErrorKind, Grid};
 
 use crate::{STEP, noop};
 
@@ -30,7 +30,7 @@ fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
         "@compute @workgroup_size(1) fn all() {{ {uses} }} @compute @workgroup_size(1) fn one() {{ b7[0] = 1.0; }}"
     );
     let source: String = (0..9).map(declare).chain([entries]).collect();
-    let kernel = |entry: &str| device.kernel_with(&source, &KernelOptions::default().with_entry(entry));
+    let kernel = |entry: &str| device.module(&source)?.kernel(entry);
     assert_eq!(kernel("all").expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
     assert_eq!(kernel("one").map(|kernel| kernel.num_bindings()).ok(), Some(1));
 }

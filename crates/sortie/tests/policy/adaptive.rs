@@ -169,7 +169,7 @@ fn what_ran_in_short_submissions_is_cut_by_the_default_policy() {
         for _ in 0..2 {
             batch(ops, Split::Adaptive { budget: Duration::from_millis(1) }).submit()?;
         }
-        let (mut cut, before) = (batch(ops, Split::default()), device.metrics());
+        let (cut, before) = (batch(ops, Split::default()), device.metrics());
         let (plan, profile) = (cut.plan()?, cut.profile());
         cut.submit()?;
         let made = device.metrics() - before;

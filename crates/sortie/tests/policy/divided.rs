@@ -99,7 +99,7 @@ fn a_replay_that_was_not_divided_runs_beside_batches_that_are() {
         record().submit()?;
         let once = x.download()?;
         // Planned just before the run, with the same estimates.
-        let mut batch = record();
+        let batch = record();
         assert!(batch.plan()?.dispatches() > 1, "{name}");
         replay.run().submit()?;
         batch.submit()?;

@@ -6,7 +6,9 @@ use crate::{STEP, devices, drivers};
 
 struct Twice<'a>(&'a sortie::Kernel, &'a sortie::Buffer<f32>, &'a sortie::Buffer<f32>);
 
-impl Record for Twice<'_> {
+impl Record<'_> for Twice<'_> {
+    type Output = ();
+
     fn label(&self) -> &str {
         "twice"
     }
@@ -79,9 +81,9 @@ fn fused_operations_know_their_kernel_and_each_other() -> sortie::Result<()> {
         let profile = batch.profile();
         let x = batch.tensor_from(&[1.0_f32; 16 * 64], [16, 64]); // 0
         let w = batch.tensor(&weights, [64, 32]);
-        let y = batch.scope("product", |batch| x.matmul(w)); // 1
+        let y = batch.scope("product", |_| x.matmul(w)); // 1
         let line = line!() + 1;
-        let y = batch.scope("tail", |batch| y.gelu()); // 2
+        let y = batch.scope("tail", |_| y.gelu()); // 2
         let y = y * 2.0; // 3
         y.store(&out); // 4
         batch.submit()?;
@@ -117,7 +119,7 @@ fn views_belong_to_the_kernel_that_reads_through_them() -> sortie::Result<()> {
         let x = batch.tensor_from(&[1.0_f32; 12], [3, 4]);
         let t = x.transpose();
         let y = t.exp();
-        x.relu(); // unused
+        let _ = x.relu(); // unused
         let y = batch.read(y);
         batch.submit()?;
         let profile = profile.wait()?;

@@ -169,7 +169,7 @@ fn a_trace_has_all_batches_the_queue_and_those_of_the_batcher() -> sortie::Resul
         });
         // Two being recorded at once on one thread, and one before the other is submitted.
         for _ in 0..batches / 2 {
-            let (mut first, mut second) = (device.batch(), device.batch());
+            let (first, second) = (device.batch(), device.batch());
             first.fill(&x, 1.0);
             second.fill(&x, 2.0);
             first.submit()?;

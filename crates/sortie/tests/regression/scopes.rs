@@ -21,19 +21,6 @@ fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()
     Ok(())
 }
 
-/// Closing the scope looked for it in the batch that had taken the place of its own.
-#[test]
-fn a_batch_swapped_inside_its_own_scope_does_not_panic() -> sortie::Result<()> {
-    let device = noop();
-    let x = device.zeros::<u32>(4)?;
-    let batch = device.batch();
-    batch.scope("outer", |batch| {
-        batch.fill(&x, 1);
-        std::mem::replace(batch, device.batch()).submit()
-    })?;
-    batch.submit()
-}
-
 /// A copy within one buffer takes two ops, and the second one was counted.
 #[test]
 fn ops_are_numbered_as_the_user_counts_them() -> sortie::Result<()> {

@@ -261,14 +261,14 @@ fn a_replay_survives_a_run_that_fails() {
         )
         .expect("a kernel");
     let batch = device.batch();
-    let (x, z) = (batch.input::<u32>([1]), batch.input::<u32>([4]));
+    let ((x_input, x), (z_input, z)) = (batch.input::<u32>([1]), batch.input::<u32>([4]));
     batch.dispatch(&kernel, &[&x, &z], Grid::items(4));
-    let out = batch.output(z);
+    let out = z.output();
     let replay = batch.freeze().expect("a replay");
     let fly = |step: u32| {
         let mut run = replay.run();
         run.write(x_input, &[step]);
-        run.write(z, &[10; 4]);
+        run.write(z_input, &[10; 4]);
         let reading = run.read(out);
         run.submit()?;
         reading.wait()

@@ -1,6 +1,6 @@
 //! Native replays on Vulkan: the same bits as when every run is encoded.
 
-use sortie::{Device, Grid, Replay, kernel::KernelOptions};
+use sortie::{Device, Grid, Replay};
 
 use crate::{ADD, devices, drivers};
 
@@ -250,10 +250,9 @@ fn plants_a_hazard() {
 #[test]
 fn an_entry_point_beside_others_that_the_device_cannot_run_replays() {
     let source = include_str!("../corpus/kernels/reach.wgsl");
-    let options = KernelOptions::default().with_entry("reached_through_calls");
     for (name, device) in devices() {
         let run = || -> sortie::Result<()> {
-            let kernel = device.kernel_with(source, &options)?;
+            let kernel = device.module(source)?.kernel("reached_through_calls")?;
             let by = device.upload(&[0_u32, 7, 0, 3])?;
             let o = device.zeros::<u32>(100)?;
             let batch = device.batch();

@@ -109,7 +109,7 @@ fn model(steps: &[Step], memory: &mut [Vec<u32>]) -> Vec<Vec<u32>> {
 struct Memory<'a> {
     buffers: &'a [Buffer<u32>],
     scratch: Vec<Slot<u32>>,
-    inputs: &'a [Tensor<u32>],
+    inputs: &'a [Tensor<'a, u32>],
 }
 
 /// Calls a function with a part of memory, whatever it is.
@@ -203,15 +203,15 @@ fn live(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
 fn replayed(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let buffers = (0..BUFFERS as u32).map(|at| device.upload(&numbers(at))).collect::<sortie::Result<Vec<_>>>()?;
     let batch = device.batch();
-    let inputs: Vec<_> = (0..INPUTS).map(|_| batch.input::<u32>([LEN])).collect();
-    let memory = Memory { buffers: &buffers, scratch: scratch(&batch), inputs: &inputs };
+    let (inputs, tensors): (Vec<_>, Vec<_>) = (0..INPUTS).map(|_| batch.input::<u32>([LEN])).unzip();
+    let memory = Memory { buffers: &buffers, scratch: scratch(&batch), inputs: &tensors };
     let given = record!(batch, steps, add, memory, output);
     let replay = batch.freeze()?;
     let mut readings = Vec::new();
     for number in 0..RUNS {
         let mut run = replay.run();
-        for (input, tensor) in (0..).zip(&inputs) {
-            run.write(*tensor, &numbers(100 * number + input));
+        for (at, input) in (0..).zip(&inputs) {
+            run.write(*input, &numbers(100 * number + at));
         }
         readings.extend(given.iter().map(|output| run.read(*output)));
         // Nothing waits for a run before the next is submitted.

@@ -86,7 +86,7 @@ fn a_replay_that_was_cut_by_a_cold_estimate_is_recorded_anew_as_one_submission()
         let spin = Spin::new(device, ITEMS);
         spin.take_longer_than(BUDGET, OPS);
         spin.work.write(&[0]).expect("a write");
-        let mut batch = spin.record(OPS);
+        let batch = spin.record(OPS);
         let out = batch.output(&spin.y);
         let replay = batch.freeze().expect("a replay");
         let first = spin.done(|| replay.run().submit().expect("a run"));
@@ -123,7 +123,7 @@ fn a_replay_that_takes_longer_than_its_budget_is_recorded_anew_in_pieces() {
         let known = Spin::new(drivers::open(name).expect("a device whose costs are its own"), ITEMS * OPS);
         let spin = Spin::new(device, ITEMS * OPS);
         spin.work.write(&[known.take_longer_than(BUDGET, 1)]).expect("a write");
-        let mut batch = spin.record(1);
+        let batch = spin.record(1);
         let out = batch.output(&spin.y);
         let replay = batch.freeze().expect("a replay");
         let run = || {

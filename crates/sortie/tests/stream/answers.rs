@@ -141,11 +141,8 @@ fn what_a_kernel_does_not_write_is_zero_in_every_window() {
 fn a_recording_may_use_tensors_kernels_and_what_lies_on_the_device() {
     on_all(|name, device| {
         let weights = device.upload(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-        let stream = Stream::<f32, f32>::record(device, |batch, x| {
-            let weights = batch.tensor(&weights, [3, 2]);
-            let y = x.matmul(weights);
-            y.relu()
-        });
+        let stream =
+            Stream::<f32, f32>::record(device, |batch, x| x.matmul(batch.tensor(&weights, [3, 2])).relu().read());
         let all: Vec<f32> = (0..300).map(|at| (at % 11) as f32 - 5.0).collect();
         let mut out = Vec::new();
         stream.rows([3, 2]).window(12 * 16).run(&all, &mut out)?;
@@ -163,7 +160,7 @@ fn a_recording_may_use_tensors_kernels_and_what_lies_on_the_device() {
 fn a_recording_may_make_one_number_of_a_window() {
     on_all(|name, device| {
         let all = numbers(1000);
-        let sums = Stream::<u32, u32>::record(device, |batch, x| x.sum(&[0, 1])).window(4 * 300);
+        let sums = Stream::<u32, u32>::record(device, |_, x| x.sum(&[0, 1]).read()).window(4 * 300);
         let windows: Vec<Vec<u32>> = sums.over(&all).collect::<Result<_, _>>()?;
         let expected = all.chunks(300).map(|window| vec![window.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x))]);
         assert_eq!(windows, expected.collect::<Vec<_>>(), "{name}");
@@ -177,7 +174,7 @@ fn elements_of_two_bytes_go_through_whatever_their_number() {
         for len in [1, 2, 9, 10, 11, 31] {
             let all: Vec<f16> = (0..len).map(|at| f16::from_f32(at as f32)).collect();
             let mut out = Vec::new();
-            Stream::<f16, f16>::record(device, |batch, x| (x + x)).window(11).run(&all, &mut out)?;
+            Stream::<f16, f16>::record(device, |_, x| (x + x).read()).window(11).run(&all, &mut out)?;
             let expected: Vec<f16> = (0..len).map(|at| f16::from_f32(2.0 * at as f32)).collect();
             assert_eq!(out, expected, "{len} on {name}");
         }
@@ -189,13 +186,11 @@ fn elements_of_two_bytes_go_through_whatever_their_number() {
 fn a_replay_takes_its_own_windows_and_nothing_comes_of_what_fills_the_last() {
     on_all(|name, device| {
         let batch = device.batch();
-        let (x_input, x) = batch.input::<f32>([8, 2]);
-        let y = x.exp();
-        let y = y.sum(&[1]);
-        let y = batch.output(y);
+        let (input, x) = batch.input::<f32>([8, 2]);
+        let y = x.exp().sum(&[1]).output();
         assert_eq!((y.len(), y.is_empty()), (8, false));
         let replay = batch.freeze()?;
-        let stream = || Stream::replay(&replay, x, y).in_flight(3);
+        let stream = || Stream::replay(&replay, input, y).in_flight(3);
         assert_eq!(stream().window_rows()?, 8);
         for rows in [0, 1, 8, 16, 43] {
             let mut out = Vec::new();

@@ -81,7 +81,7 @@ fn a_sink_that_fails_to_flush_fails_the_stream() {
 fn a_part_of_a_row_is_an_error_with_both_figures() {
     on_all(|name, device| {
         let mut out = Vec::new();
-        let stream = Stream::<u32, u32>::record(device, |batch, x| (x + x)).rows([3, 3]).window(120);
+        let stream = Stream::<u32, u32>::record(device, |_, x| (x + x).read()).rows([3, 3]).window(120);
         let error = stream.run(&numbers(100), &mut out).expect_err("33 rows and a third");
         assert_eq!(error.kind(), &ErrorKind::Shape);
         let told = "window 3, from element 90 on: the source ends after 100 elements, no whole number of rows of 3";
@@ -120,7 +120,7 @@ fn what_the_device_refuses_names_the_window_and_the_users_line() {
 
 #[test]
 fn a_mistake_in_a_recording_has_its_own_line() {
-    let stream = Stream::<f32, f32>::record(&noop(), |batch, x| x.matmul(x)).rows([3, 3]);
+    let stream = Stream::<f32, f32>::record(&noop(), |_, x| x.matmul(x).read()).rows([3, 3]);
     let error = stream.run(&[0.0; 6], &mut Vec::new()).expect_err("[2, 3] by [2, 3]");
     assert_eq!(error.kind(), &ErrorKind::Shape);
     assert!(error.location().is_some_and(|at| at.file().ends_with("stream/faults.rs")), "{error}");
@@ -184,10 +184,10 @@ fn a_row_that_the_device_cannot_bind_is_an_error_with_both_figures() {
 fn a_panic_passes_through_and_leaves_the_device_usable() {
     on_all(|name, device| {
         let mut recorded = 0;
-        let stream = Stream::<u32, u32>::record(device, |batch, x| {
+        let stream = Stream::<u32, u32>::record(device, |_, x| {
             recorded += 1;
             assert!(recorded < 3, "as was asked for");
-            (x + x)
+            (x + x).read()
         });
         let mut windows = stream.window(256).over(Source::items(0..1000));
         let outcome = catch_unwind(AssertUnwindSafe(|| windows.by_ref().count()));

@@ -42,9 +42,9 @@ proptest! {
     ) {
         thread_local!(static DEVICE: Device = Device::cpu().expect("the built-in CPU"));
         let device = DEVICE.with(Device::clone);
-        let options = sortie::kernel::KernelOptions::default();
-        let options = options.with_constant("width", widths[0] as f64).with_constant("out", widths[1] as f64);
-        let sums = device.kernel_with(SUMS, &options).expect("it compiles");
+        let module = device.module(SUMS).expect("it is valid");
+        let module = module.with("width", widths[0] as f64).with("out", widths[1] as f64);
+        let sums = module.kernel("main").expect("it compiles");
         let spare = spare.min(widths[0] - 1);
         let all = numbers((rows * widths[0] + spare) as u32);
         let source = match kind {

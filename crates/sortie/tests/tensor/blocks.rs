@@ -1,8 +1,8 @@
 //! What is computed block by block, or row by row: the same at every edge.
 
-use sortie::{Batch, Device, Tensor, half::f16};
+use sortie::{Device, Tensor, half::f16};
 
-use crate::{exactly, halves, on_all, some};
+use crate::{exactly, halves, on_all, recording, some};
 
 #[test]
 fn chains_are_the_same_at_the_edges_of_blocks() {
@@ -11,32 +11,24 @@ fn chains_are_the_same_at_the_edges_of_blocks() {
         let at = |row: usize, column: usize| x[row * columns + column] * w[column] + b[row];
         let cells = || (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
         let expected: Vec<f32> = cells().map(|(row, column)| at(row, column)).collect();
-        let record = |batch: &Batch| {
+        let record = recording(|batch| {
             let (x, w) = (batch.tensor_from(&x, [rows, columns]), batch.tensor_from(&w, [columns]));
             let b = batch.tensor_from(&b, [rows, 1]);
-            let y = x * w;
-            (y + b)
-        };
+            x * w + b
+        });
         on_all(&format!("a chain over {rows} × {columns}"), record, exactly(&expected));
         let expected: Vec<f32> = (0..columns)
             .flat_map(|column| (0..rows).map(move |row| (row, column)))
             .map(|(row, column)| at(row, column))
             .collect();
-        let turned = |batch: &Batch| {
-            let y = record(batch);
-            let y = y.transpose();
-            (y * 1.0)
-        };
+        let turned = recording(|batch| record(batch).transpose() * 1.0);
         on_all(&format!("and turned, {rows} × {columns}"), turned, exactly(&expected));
         let inner = columns - columns / 2;
         let expected: Vec<f32> =
             cells().filter(|(_, column)| *column >= columns / 2).map(|(row, column)| at(row, column)).collect();
-        let halved = |batch: &Batch| {
-            let y = record(batch);
-            let y = y.slice(&[0..rows, columns / 2..columns]);
-            let zero = batch.tensor_from(&vec![0.0; inner], [inner]);
-            (y + zero)
-        };
+        let halved = recording(|batch| {
+            record(batch).slice(&[0..rows, columns / 2..columns]) + batch.tensor_from(&vec![0.0; inner], [inner])
+        });
         on_all(&format!("and cut, {rows} × {columns}"), halved, exactly(&expected));
     }
 }
@@ -84,7 +76,7 @@ fn what_all_rows_share_is_loaded_once_for_some_of_them() {
                 let w = w.broadcast([rows, columns]);
                 let w = w.abs();
                 let y = x * w;
-                (y + b)
+                y + b
             },
             exactly(&expected),
         );
@@ -99,44 +91,44 @@ fn what_all_rows_share_is_loaded_once_for_some_of_them() {
         "rows of halves",
         |batch| {
             let (x, w) = (batch.tensor_from(&x, [rows, columns]), batch.tensor_from(&w, [columns]));
-            (x * w)
+            x * w
         },
         halves(&expected),
     );
 }
 
-type Twice = (&'static str, fn(&Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>);
+type Twice = (&'static str, for<'b> fn(Tensor<'b, f32>, Tensor<'b, f32>) -> Tensor<'b, f32>);
 
 /// The built-in CPU computes chains natively, but what a reduction reads in a kernel.
 #[test]
 fn functions_have_the_same_bits_natively_and_in_a_kernel() {
     let table: [Twice; 24] = [
-        ("neg", |b, x, _| b.neg(x)),
-        ("abs", |b, x, _| b.abs(x)),
-        ("exp", |b, x, _| b.exp(x)),
-        ("log", |b, x, _| b.log(x)),
-        ("sqrt", |b, x, _| b.sqrt(x)),
-        ("rsqrt", |b, x, _| b.rsqrt(x)),
-        ("sin", |b, x, _| b.sin(x)),
-        ("cos", |b, x, _| b.cos(x)),
-        ("tanh", |b, x, _| b.tanh(x)),
-        ("sigmoid", |b, x, _| b.sigmoid(x)),
-        ("relu", |b, x, _| b.relu(x)),
-        ("swish", |b, x, _| b.swish(x)),
-        ("gelu", |b, x, _| b.gelu(x)),
-        ("gelu_tanh", |b, x, _| b.gelu_tanh(x)),
-        ("scale", |b, x, _| b.scale(x, -1.7)),
-        ("clamp", |b, x, _| b.clamp(x, -0.5, 2.0)),
-        ("add", |b, x, y| b.add(x, y)),
-        ("sub", |b, x, y| b.sub(x, y)),
-        ("mul", |b, x, y| b.mul(x, y)),
-        ("div", |b, x, y| b.div(x, y)),
-        ("pow", |b, x, y| b.pow(x, y)),
-        ("minimum", |b, x, y| b.minimum(x, y)),
-        ("maximum", |b, x, y| b.maximum(x, y)),
-        ("less", |b, x, y| {
-            let truth = b.less(x, y);
-            b.cast(truth)
+        ("neg", |x, _| -x),
+        ("abs", |x, _| x.abs()),
+        ("exp", |x, _| x.exp()),
+        ("log", |x, _| x.log()),
+        ("sqrt", |x, _| x.sqrt()),
+        ("rsqrt", |x, _| x.rsqrt()),
+        ("sin", |x, _| x.sin()),
+        ("cos", |x, _| x.cos()),
+        ("tanh", |x, _| x.tanh()),
+        ("sigmoid", |x, _| x.sigmoid()),
+        ("relu", |x, _| x.relu()),
+        ("swish", |x, _| x.swish()),
+        ("gelu", |x, _| x.gelu()),
+        ("gelu_tanh", |x, _| x.gelu_tanh()),
+        ("scale", |x, _| x * (-1.7)),
+        ("clamp", |x, _| x.clamp(-0.5, 2.0)),
+        ("add", |x, y| x + y),
+        ("sub", |x, y| x - y),
+        ("mul", |x, y| x * y),
+        ("div", |x, y| x / y),
+        ("pow", |x, y| x.pow(y)),
+        ("minimum", |x, y| x.minimum(y)),
+        ("maximum", |x, y| x.maximum(y)),
+        ("less", |x, y| {
+            let truth = x.less(y);
+            truth.cast()
         }),
     ];
     let special = [0.0, -0.0, 1.0, -1.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, 88.9, -104.0, 3e38, 2.5];
@@ -146,9 +138,9 @@ fn functions_have_the_same_bits_natively_and_in_a_kernel() {
     for (name, apply) in table {
         let batch = device.batch();
         let (a, b) = (batch.tensor_from(&x, [x.len(), 1]), batch.tensor_from(&y, [y.len(), 1]));
-        let native = apply(&batch, a, b);
+        let native = apply(a, b);
         let native = batch.read(native);
-        let in_kernel = apply(&batch, a, b);
+        let in_kernel = apply(a, b);
         let in_kernel = in_kernel.max(&[1]);
         let in_kernel = batch.read(in_kernel);
         batch.submit().unwrap_or_else(|error| panic!("{name}: {error}"));

@@ -1,6 +1,6 @@
 //! How many kernels, dispatches, buffers: exact, on wgpu's noop device.
 
-use sortie::{Batch, Buffer, Device, Tensor, device::Planning};
+use sortie::{Buffer, Device, Tensor, device::Planning};
 
 fn noop(planning: Planning) -> Device {
     let options = crate::drivers::uncut().with_device("noop").with_planning(planning);
@@ -88,7 +88,8 @@ const WIDTH: usize = 64;
 const HIDDEN: usize = 160;
 const ROWS: usize = 8;
 
-fn ffn(batch: &Batch, x: Tensor<f32>, layers: &[Layer]) -> Tensor<f32> {
+fn ffn<'b>(x: Tensor<'b, f32>, layers: &[Layer]) -> Tensor<'b, f32> {
+    let batch = x.batch();
     layers.iter().fold(x, |x, layer| {
         let gate = batch.tensor(&layer.gate, [WIDTH, HIDDEN]);
         let up = batch.tensor(&layer.up, [WIDTH, HIDDEN]);
@@ -99,7 +100,7 @@ fn ffn(batch: &Batch, x: Tensor<f32>, layers: &[Layer]) -> Tensor<f32> {
         let up = normed.matmul(up);
         let hidden = gate * up;
         let out = hidden.matmul(down);
-        (x + out)
+        x + out
     })
 }
 
@@ -118,7 +119,7 @@ fn a_feed_forward_stack_has_four_kernels_one_submission_and_the_memory_of_two_la
     let run = || -> sortie::Result<_> {
         let batch = device.batch();
         let x = batch.tensor_from(&[1.0_f32; ROWS * WIDTH], [ROWS, WIDTH]);
-        let y = ffn(&batch, x, &layers);
+        let y = ffn(x, &layers);
         drop(batch.read(y));
         let plan = batch.plan()?;
         batch.submit()?;

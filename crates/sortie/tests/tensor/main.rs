@@ -40,16 +40,20 @@ fn devices() -> &'static [(String, Device)] {
     &DEVICES
 }
 
+/// A closure that records, with the lifetimes of one.
+fn recording<T, F: for<'b> Fn(&'b Batch) -> Tensor<'b, T>>(record: F) -> F {
+    record
+}
+
 /// What a tensor comes to on every device.
 fn on_all<T: Element>(
     what: &str,
-    record: impl Fn(&Batch) -> Tensor<T>,
+    record: impl for<'b> Fn(&'b Batch) -> Tensor<'b, T>,
     check: impl Fn(&str, &[T]) -> Result<(), String>,
 ) {
     for (name, device) in devices() {
         let batch = device.batch();
-        let result = record(&batch);
-        let reading = batch.read(result);
+        let reading = record(&batch).read();
         batch.submit().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
         let found = reading.wait().unwrap_or_else(|error| panic!("{what} on {name}: {error}"));
         if let Err(how) = check(name, &found) {

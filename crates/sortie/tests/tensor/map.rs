@@ -1,10 +1,10 @@
 //! Element by element.
 
-use sortie::{Batch, Tensor, half::f16};
+use sortie::{Tensor, half::f16};
 
 use crate::{exactly, halves, near, on_all, some};
 
-type Unary = (&'static str, fn(&Batch, Tensor<f32>) -> Tensor<f32>, fn(f64) -> f64, f64);
+type Unary = (&'static str, for<'b> fn(Tensor<'b, f32>) -> Tensor<'b, f32>, fn(f64) -> f64, f64);
 
 /// The error function, by its series and its continued fraction.
 fn erf(x: f64) -> f64 {
@@ -26,22 +26,22 @@ fn erf(x: f64) -> f64 {
 fn functions_of_one_agree_with_f64() {
     // The tolerance is that of WGSL's own functions: 2⁻¹¹ absolute for sin and cos, a few units elsewhere; of sums of them.
     let table: [Unary; 14] = [
-        ("neg", |b, x| b.neg(x), |x| -x, 0.0),
-        ("abs", |b, x| b.abs(x), f64::abs, 0.0),
-        ("exp", |b, x| b.exp(x), f64::exp, 2e-6),
-        ("log", |b, x| b.log(x), f64::ln, 3e-6),
-        ("sqrt", |b, x| b.sqrt(x), f64::sqrt, 1e-6),
-        ("rsqrt", |b, x| b.rsqrt(x), |x| 1.0 / x.sqrt(), 2e-6),
-        ("sin", |b, x| b.sin(x), f64::sin, 5e-4),
-        ("cos", |b, x| b.cos(x), f64::cos, 5e-4),
-        ("tanh", |b, x| b.tanh(x), f64::tanh, 1e-5),
-        ("sigmoid", |b, x| b.sigmoid(x), |x| 1.0 / (1.0 + (-x).exp()), 2e-6),
-        ("relu", |b, x| b.relu(x), |x| if x < 0.0 { 0.0 } else { x }, 0.0),
-        ("swish", |b, x| b.swish(x), |x| x / (1.0 + (-x).exp()), 5e-6),
-        ("gelu", |b, x| b.gelu(x), |x| x * 0.5 * (1.0 + erf(x / 2_f64.sqrt())), 3e-6),
+        ("neg", |x| -x, |x| -x, 0.0),
+        ("abs", |x| x.abs(), f64::abs, 0.0),
+        ("exp", |x| x.exp(), f64::exp, 2e-6),
+        ("log", |x| x.log(), f64::ln, 3e-6),
+        ("sqrt", |x| x.sqrt(), f64::sqrt, 1e-6),
+        ("rsqrt", |x| x.rsqrt(), |x| 1.0 / x.sqrt(), 2e-6),
+        ("sin", |x| x.sin(), f64::sin, 5e-4),
+        ("cos", |x| x.cos(), f64::cos, 5e-4),
+        ("tanh", |x| x.tanh(), f64::tanh, 1e-5),
+        ("sigmoid", |x| x.sigmoid(), |x| 1.0 / (1.0 + (-x).exp()), 2e-6),
+        ("relu", |x| x.relu(), |x| if x < 0.0 { 0.0 } else { x }, 0.0),
+        ("swish", |x| x.swish(), |x| x / (1.0 + (-x).exp()), 5e-6),
+        ("gelu", |x| x.gelu(), |x| x * 0.5 * (1.0 + erf(x / 2_f64.sqrt())), 3e-6),
         (
             "gelu_tanh",
-            |b, x| b.gelu_tanh(x),
+            |x| x.gelu_tanh(),
             |x| 0.5 * x * (1.0 + (0.797_884_560_802_865_4 * (x + 0.044_715 * x * x * x)).tanh()),
             1e-5,
         ),
@@ -59,7 +59,7 @@ fn functions_of_one_agree_with_f64() {
                 &format!("{name} of {len}"),
                 |batch| {
                     let x = batch.tensor_from(&data, &shape);
-                    apply(batch, x)
+                    apply(x)
                 },
                 near(&expected, tolerance, tolerance),
             );
@@ -67,18 +67,18 @@ fn functions_of_one_agree_with_f64() {
     }
 }
 
-type Binary = (&'static str, fn(&Batch, Tensor<f32>, Tensor<f32>) -> Tensor<f32>, fn(f64, f64) -> f64, f64);
+type Binary = (&'static str, for<'b> fn(Tensor<'b, f32>, Tensor<'b, f32>) -> Tensor<'b, f32>, fn(f64, f64) -> f64, f64);
 
 #[test]
 fn functions_of_two_agree_with_f64_over_shapes_that_stretch_in_each_direction() {
     let table: [Binary; 7] = [
-        ("add", |b, x, y| b.add(x, y), |x, y| f64::from((x + y) as f32), 0.0),
-        ("sub", |b, x, y| b.sub(x, y), |x, y| f64::from((x - y) as f32), 0.0),
-        ("mul", |b, x, y| b.mul(x, y), |x, y| f64::from((x * y) as f32), 0.0),
-        ("div", |b, x, y| b.div(x, y), |x, y| x / y, 1e-6),
-        ("minimum", |b, x, y| b.minimum(x, y), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, 0.0),
-        ("maximum", |b, x, y| b.maximum(x, y), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, 0.0),
-        ("pow", |b, x, y| b.pow(x, y), f64::powf, 2e-5),
+        ("add", |x, y| x + y, |x, y| f64::from((x + y) as f32), 0.0),
+        ("sub", |x, y| x - y, |x, y| f64::from((x - y) as f32), 0.0),
+        ("mul", |x, y| x * y, |x, y| f64::from((x * y) as f32), 0.0),
+        ("div", |x, y| x / y, |x, y| x / y, 1e-6),
+        ("minimum", |x, y| x.minimum(y), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }, 0.0),
+        ("maximum", |x, y| x.maximum(y), |x, y| if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }, 0.0),
+        ("pow", |x, y| x.pow(y), f64::powf, 2e-5),
     ];
     let shapes: [(&[usize], &[usize], &[usize]); 9] = [
         (&[4, 6], &[4, 6], &[4, 6]),
@@ -112,7 +112,7 @@ fn functions_of_two_agree_with_f64_over_shapes_that_stretch_in_each_direction() 
                 &format!("{name} of {left:?} and {right:?}"),
                 |batch| {
                     let (x, y) = (batch.tensor_from(&a, left), batch.tensor_from(&b, right));
-                    let z = apply(batch, x, y);
+                    let z = apply(x, y);
                     assert_eq!(z.shape(), both);
                     z
                 },
@@ -215,7 +215,7 @@ fn halves_are_rounded_after_every_operation() {
             |batch| {
                 let (a, b) = (batch.tensor_from(&data, [len]), batch.tensor_from(&other, [len]));
                 let product = a * b;
-                (product + a)
+                product + a
             },
             halves(&expected),
         );

@@ -15,8 +15,7 @@ fn shapes_that_do_not_fit_are_named_with_label_and_line() {
     let x = batch.tensor_from(&[0.0_f32; 6], [2, 3]);
     let y = batch.tensor_from(&[0.0_f32; 8], [2, 4]);
     let line = Location::caller().line() + 1;
-    let z = x.matmul(y);
-    batch.label("proj");
+    let z = x.matmul(y).label("proj");
     // What is made of it has no mistakes of its own.
     let z = z.relu();
     let z = z + x;
@@ -36,24 +35,23 @@ fn every_wrong_shape_is_refused() {
     let v = batch.tensor_from(&[0.0_f32; 6], [6]);
     batch.tensor_from(&[0.0_f32; 6], [7]);
     batch.tensor_from(&[0.0_f32; 1], [1; 7]);
-    (x + v);
-    x.dot(v);
-    x.sum(&[2]);
-    x.permute(&[0, 0]);
-    x.slice(&[0..3]);
-    x.slice(&[1..2, 0..1, 0..1]);
-    x.reshape([5]);
-    x.broadcast([3, 3]);
-    x.concat(&[x], 2);
-    CONCAT_NONE();
+    let _ = x + v;
+    let _ = x.dot(v);
+    let _ = x.sum(&[2]);
+    let _ = x.permute(&[0, 0]);
+    let _ = x.slice(&[0..3]);
+    let _ = x.slice(&[1..2, 0..1, 0..1]);
+    let _ = x.reshape([5]);
+    let _ = x.broadcast([3, 3]);
+    let _ = x.concat(&[x], 2);
     let scalar = v.reshape([1, 6]);
     let scalar = scalar.sum(&[0, 1]);
-    scalar.softmax();
+    let _ = scalar.softmax();
     let error = batch.submit().expect_err("mistakes");
     let text = error.mistakes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     let wanted = [
-        "upload: 6 elements do not make a tensor of shape [7]",
-        "upload: [1, 1, 1, 1, 1, 1, 1] is no shape",
+        "tensor_from: 6 elements do not make a tensor of shape [7]",
+        "tensor_from: [1, 1, 1, 1, 1, 1, 1] is no shape",
         "add: left is [2, 3] but right is [6]",
         "dot: left is [2, 3] but right is [6]",
         "sum: a tensor of shape [2, 3] has no axis 2",
@@ -75,8 +73,8 @@ fn shapes_that_go_together_and_have_too_many_elements_are_too_large() {
     let batch = device.batch();
     let column = batch.scratch::<f32>(1 << 20);
     let (column, row) = (batch.tensor(column, [1 << 20, 1]), batch.tensor(column, [1, 1 << 20]));
-    (column + row);
-    column.matmul(row);
+    let _ = column + row;
+    let _ = column.matmul(row);
     let error = batch.submit().expect_err("2⁴⁰ elements");
     let [sum, product] = error.mistakes() else { panic!("two mistakes, not {error}") };
     let too_large = ErrorKind::TooLarge { wanted: 1 << 40, limit: (1 << 32) - 1 };
@@ -92,9 +90,12 @@ fn a_tensor_of_another_batch_is_a_mistake() {
     let other = device.batch();
     let foreign = other.tensor_from(&[1.0_f32; 4], [4]);
     let batch = device.batch();
-    foreign.relu();
+    let own = batch.tensor_from(&[1.0_f32; 4], [4]);
+    let line = Location::caller().line() + 1;
+    let _ = own + foreign;
     let error = batch.submit().expect_err("a mistake");
-    assert!(error.to_string().contains("relu: a tensor of another batch"), "{error}");
+    assert!(error.to_string().contains("add: a tensor of another batch"), "{error}");
+    assert_eq!(error.location().map(Location::line), Some(line));
     let batch = device.batch();
     drop(batch.read(foreign));
     let error = batch.submit().expect_err("a mistake");

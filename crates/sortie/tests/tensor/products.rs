@@ -23,7 +23,7 @@ fn shape(rows: usize, columns: usize, swapped: bool) -> [usize; 2] {
     if swapped { [columns, rows] } else { [rows, columns] }
 }
 
-fn given(batch: &Batch, data: &[f32], [rows, columns]: [usize; 2], swapped: bool) -> Tensor<f32> {
+fn given<'b>(batch: &'b Batch, data: &[f32], [rows, columns]: [usize; 2], swapped: bool) -> Tensor<'b, f32> {
     let x = batch.tensor_from(data, shape(rows, columns, swapped));
     if swapped { x.transpose() } else { x }
 }
@@ -114,7 +114,7 @@ fn tails_join_products_and_what_does_not_fit_is_put_in_place_first() {
             let y = x.matmul(w);
             let y = y + bias;
             let y = y.relu();
-            (y * 0.5)
+            y * 0.5
         },
         near(&expected, 1e-5, 1e-4),
     );
@@ -257,7 +257,7 @@ fn a_product_of_slices_that_joins_an_earlier_sum_waits_for_them() {
             for part in [0..3, 3..6, 6..8] {
                 let (left, right) = (a.slice(&[0..3, part.clone()]), b.slice(&[part]));
                 let product = left.matmul(right);
-                sum = Some(sum.map_or(product, |sum| (sum + product)));
+                sum = Some(sum.map_or(product, |sum| sum + product));
             }
             sum.unwrap_or_else(|| unreachable!("three parts"))
         },

@@ -31,14 +31,14 @@ fn shape(tensor: Tensor<f32>) -> [usize; 2] {
 }
 
 /// Back to small numbers.
-fn small(batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
+fn small(x: Tensor<'_, f32>) -> Tensor<'_, f32> {
     x.clamp(-9.0, 9.0)
 }
 
 /// Records a program. Returns all of its results.
-fn record(batch: &Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
+fn record<'b>(batch: &'b Batch, steps: &[Step]) -> Vec<Tensor<'b, f32>> {
     let data = |len: usize, seed: usize| (0..len).map(|at| ((at * 5 + seed) % 13) as f32 - 6.0).collect::<Vec<_>>();
-    let mut all: Vec<Tensor<f32>> =
+    let mut all: Vec<Tensor<'b, f32>> =
         [[4, 6], [1, 6], [4, 1], [3, 8], [8, 4]].map(|[a, b]| batch.tensor_from(&data(a * b, a), [a, b])).to_vec();
     for Step { what, first, second, third } in steps {
         let pick = |number: &usize| all[number % all.len()];
@@ -55,10 +55,10 @@ fn record(batch: &Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
             0 => -x,
             1 => x.abs(),
             2 => x.relu(),
-            3 => (x * ((third % 5) as f32 - 2.0)),
-            4 | 5 => (x + y),
-            6 => (y - x),
-            7 | 8 => (x * y),
+            3 => x * ((third % 5) as f32 - 2.0),
+            4 | 5 => x + y,
+            6 => y - x,
+            7 | 8 => x * y,
             9 => x.minimum(y),
             10 => y.maximum(x),
             11 => {
@@ -95,7 +95,7 @@ fn record(batch: &Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
                     Some(y) => x.matmul(*y),
                     None => {
                         let t = x.transpose();
-                        let t = small(batch, t);
+                        let t = small(t);
                         x.matmul(t)
                     }
                 }
@@ -122,7 +122,7 @@ fn record(batch: &Batch, steps: &[Step]) -> Vec<Tensor<f32>> {
         };
         let [rows, columns] = shape(made);
         // What makes nothing larger is left as it is, so that views meet whatever there is.
-        let made = if matches!(what, 3..=8 | 18 | 21 | 22) { small(batch, made) } else { made };
+        let made = if matches!(what, 3..=8 | 18 | 21 | 22) { small(made) } else { made };
         // Tensors stay small, too.
         let made = if rows * columns > 256 { made.slice(&[0..rows.min(16), 0..columns.min(16)]) } else { made };
         all.push(made);
