@@ -56,13 +56,16 @@ impl Batch {
         self.recorder().refuse(error, Location::caller());
     }
 
-    /// Labels the last op that writes a slot.
-    pub(crate) fn label_writer(&self, slot: SlotId, label: &str) {
+    /// Labels the last op that writes a slot; without one, the last op.
+    pub(crate) fn label_op(&self, slot: Option<SlotId>, label: &str) {
         let mut recorder = self.recorder();
         let recording = &recorder.recording;
-        let writes = |op: &Op| match op.kind {
-            OpKind::Tensor { tensor, .. } => recording.tensors[tensor.0 as usize].output.slot == slot,
-            _ => recording.accesses_of(op).iter().any(|access| access.slot == slot && access.mode != Mode::Read),
+        let writes = |op: &Op| match (op.kind, slot) {
+            (_, None) => true,
+            (OpKind::Tensor { tensor, .. }, Some(slot)) => recording.tensors[tensor.0 as usize].output.slot == slot,
+            (_, Some(slot)) => {
+                recording.accesses_of(op).iter().any(|access| access.slot == slot && access.mode != Mode::Read)
+            }
         };
         if let Some(op) = recording.ops.iter().rposition(writes) {
             recorder.resources.names.label(op, label);

@@ -113,7 +113,11 @@ impl KernelCache {
     fn compile(&self, source: &str, origin: Origin, parsed: Parsed) -> Result<Kernel> {
         limits::check_all(&parsed.interface, &self.limits)?;
         let compiled = self.compiler.compile(source, &parsed)?;
-        let Parsed { module, interface, size, .. } = parsed;
+        let Parsed { module, mut interface, size, .. } = parsed;
+        if origin == Origin::Generated {
+            // Tensors are bound as the kernel reads them: several elements at a time, or two halves in a word.
+            interface.bindings.iter_mut().for_each(|binding| binding.array = None);
+        }
         let source = Source { text: source.into(), origin, module, size };
         Ok(Kernel::new(self.device, interface, Some(source), compiled))
     }

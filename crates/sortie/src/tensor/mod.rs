@@ -215,7 +215,7 @@ impl<T: Element> Tensor<'_, T> {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn label(self, label: &str) -> Self {
-        self.batch.label_writer(self.value.slot, label);
+        self.batch.label_op(self.slot(), label);
         self
     }
 }
@@ -379,7 +379,8 @@ impl Batch {
                 foreign_batch |= batch.id() != self.id();
             }
         }
-        foreign_batch.then(|| self.refused(foreign(what)))
+        // Not in a closure, which would have a caller location of its own.
+        if foreign_batch { Some(self.refused(foreign(what))) } else { None }
     }
 
     /// Records one operation. `scalars` are its own parameters, beside the numbers among its arguments.
