@@ -9,6 +9,7 @@ use crate::{
     gradient::{Gradient, factor},
     request::{Bezier, Interpolation, Sequence},
     state::State,
+    states_request::Metric,
     weights::Weights,
 };
 
@@ -48,8 +49,8 @@ pub struct States {
     device: Device,
     gradient: Kernel,
     blend: Kernel,
-    state_distance: Kernel,
-    geodesic_distance: Kernel,
+    /// By metric.
+    distance: [Kernel; 2],
 }
 
 impl States {
@@ -62,8 +63,7 @@ impl States {
         Ok(Self {
             gradient: device.kernel_with(GRADIENT, &KernelOptions::default().with_constant("factor", factor()))?,
             blend: device.kernel(BLEND)?,
-            state_distance: distance("state_distance")?,
-            geodesic_distance: distance("geodesic_distance")?,
+            distance: [distance("state_distance")?, distance("geodesic_distance")?],
             device: device.clone(),
         })
     }
@@ -203,13 +203,13 @@ impl States {
     /// Appends [`States::state_distance`] to a batch.
     #[track_caller]
     pub fn record_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        self.load_state_distance(batch, pairs, pairs.len())
+        self.load_distance(batch, Metric::State, pairs, pairs.len())
     }
 
     /// Appends [`States::geodesic_distance`] to a batch.
     #[track_caller]
     pub fn record_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        self.load_geodesic_distance(batch, pairs, pairs.len())
+        self.load_distance(batch, Metric::Geodesic, pairs, pairs.len())
     }
 
     /// Gradients of the first `count` states; the rest is padding, in the answer too.
@@ -220,14 +220,15 @@ impl States {
 
     /// Likewise distances.
     #[track_caller]
-    pub(crate) fn load_state_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
-        record(batch, &self.state_distance, "state distance", pairs, count)
-    }
-
-    /// Likewise.
-    #[track_caller]
-    pub(crate) fn load_geodesic_distance(&self, batch: &mut Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
-        record(batch, &self.geodesic_distance, "geodesic distance", pairs, count)
+    pub(crate) fn load_distance(
+        &self,
+        batch: &mut Batch,
+        metric: Metric,
+        pairs: &[[State; 2]],
+        count: usize,
+    ) -> Reading<f32> {
+        let label = ["state distance", "geodesic distance"][metric as usize];
+        record(batch, &self.distance[metric as usize], label, pairs, count)
     }
 
     /// Likewise states between others.
