@@ -8,14 +8,12 @@ use sortie::{Batch, Error, Reading};
 
 use crate::{
     answer::Answer,
-    blend::Blends,
+    blend::{Between, Blends},
     error::Result,
     gradient::Gradient,
-    request::{Bezier, Interpolation, Sequence},
     state::State,
     states::States,
     states_request::{Kind, Metric, StatesRequest},
-    weights::Weights,
 };
 
 /// Rows of the smallest buffer: one workgroup.
@@ -94,25 +92,13 @@ impl StagedInputs {
                 self.pairs[*metric as usize].extend(pairs);
                 return Ok(Share::Distances(*metric, rows));
             }
-            Kind::Interpolation(Interpolation { a, b, t, slerp }) => {
-                blends.add(0, [a, b], std::iter::once(Weights::linear(*t)), *slerp)?;
-            }
-            Kind::Frames(sequence, range) => {
-                let frames = sequence.check(0)?;
-                let Sequence { a, b, slerp, .. } = sequence;
-                let weights = range.clone().map(|frame| Weights::frame(crate::blend::to_u32(frame), frames));
-                blends.add(0, [a, b], weights, *slerp)?;
-            }
-            Kind::Quadratic(request) => curve(blends, request)?,
-            Kind::Cubic(request) => curve(blends, request)?,
+            Kind::Interpolation(request) => request.add_to(blends, 0)?,
+            Kind::Frames(sequence, range) => sequence.add_frames_to(blends, 0, range.clone())?,
+            Kind::Quadratic(request) => request.add_to(blends, 0)?,
+            Kind::Cubic(request) => request.add_to(blends, 0)?,
         }
         Ok(Share::States(rows))
     }
-}
-
-fn curve<const N: usize>(blends: &mut Blends, Bezier { points, t }: &Bezier<N>) -> Result<()> {
-    let points = points.each_ref().map(Vec::as_slice);
-    blends.add(0, points, std::iter::once(Weights::bezier::<N>(*t)), true)
 }
 
 /// Pads with zeros and returns the number of rows before; `None` if there are none.
