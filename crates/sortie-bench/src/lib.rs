@@ -37,7 +37,7 @@ pub use self::{
     allocator::{CountingAllocator, allocations},
     args::Args,
     cost::{Clock, Cost, cpu_time},
-    report::{Case, Contender, Line, Report},
+    report::{Case, Contender, Report},
     rounds::{Rounds, Samples},
     stats::{median, quantile},
 };

@@ -40,20 +40,6 @@ impl Contender {
     }
 }
 
-/// One value, as a line of JSON has it.
-#[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the fields of the line, in its order")]
-pub struct Line<'a> {
-    pub device: &'a str,
-    pub case: &'a str,
-    pub n: usize,
-    pub contender: &'a str,
-    pub metric: &'a str,
-    pub value: f64,
-    pub baseline: &'a str,
-    pub ratio: f64,
-}
-
 /// Where rows go.
 #[derive(Debug)]
 pub struct Report {
@@ -89,9 +75,19 @@ impl Report {
         for (at, Contender { name, baseline }) in contenders.iter().enumerate() {
             let of = |metric: usize| (samples.value(at, *baseline, metric), samples.ratio(at, *baseline, metric));
             if self.json {
+                let texts = [device, case, name, &contenders[*baseline].name];
+                let [device, case, contender, baseline] = texts.map(serde_json::Value::from);
                 for (metric, (value, ratio)) in metrics.into_iter().zip((0..METRICS).map(of)) {
-                    let baseline = &contenders[*baseline].name;
-                    self.line(&Line { device, case, n, contender: name, metric, value, baseline, ratio });
+                    let ratio = if ratio.is_finite() { format!("{ratio:.4}") } else { "null".into() };
+                    // An absent sample has no line.
+                    if value.is_finite() {
+                        println!(
+                            "{{\"bench\":\"{}\",\"device\":{device},\"case\":{case},\"n\":{n},\
+                             \"contender\":{contender},\"metric\":\"{metric}\",\"value\":{value:.4},\
+                             \"baseline\":{baseline},\"ratio\":{ratio}}}",
+                            self.bench
+                        );
+                    }
                 }
             } else {
                 let shown = |(value, ratio)| format!(" {} {}", figure(value, 19), figure(ratio, 7));
@@ -100,24 +96,6 @@ impl Report {
                 println!("{case:<15} {n:>8}  {name:<20}{columns}   {low:.2}–{high:.2}");
             }
         }
-    }
-
-    /// Prints one value that has no row, unless it is not a number.
-    pub fn line(&self, line: &Line<'_>) {
-        let Line { device, case, n, contender, metric, value, baseline, ratio } = *line;
-        if !value.is_finite() {
-            return;
-        }
-        if !self.json {
-            return println!("{case:<15} {n:>8}  {contender:<20} {} {metric}", figure(value, 19));
-        }
-        let [device, case, contender, baseline] = [device, case, contender, baseline].map(serde_json::Value::from);
-        let ratio = if ratio.is_finite() { format!("{ratio:.4}") } else { "null".into() };
-        println!(
-            "{{\"bench\":\"{}\",\"device\":{device},\"case\":{case},\"n\":{n},\"contender\":{contender},\
-             \"metric\":\"{metric}\",\"value\":{value:.4},\"baseline\":{baseline},\"ratio\":{ratio}}}",
-            self.bench
-        );
     }
 }
 

@@ -47,7 +47,8 @@ impl Rounds {
     ) -> Outcome<Samples<METRICS>> {
         let mut samples = vec![Vec::new(); contenders];
         let mut order: Vec<usize> = (0..contenders).collect();
-        let (mut random, start) = (Random(1), Instant::now());
+        // The same orders in every process.
+        let (mut random, start) = (fastrand::Rng::with_seed(1), Instant::now());
         let mut round = 0;
         while round < self.min || (round < self.max && start.elapsed() < self.budget) {
             random.shuffle(&mut order);
@@ -100,20 +101,6 @@ impl<const METRICS: usize> Samples<METRICS> {
     fn ratios(&self, contender: usize, baseline: usize, metric: usize) -> impl Iterator<Item = f64> {
         let pairs = self.0[contender].iter().zip(&self.0[baseline]);
         pairs.map(move |(own, base)| own[metric] / base[metric])
-    }
-}
-
-/// The same numbers in every process (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn shuffle(&mut self, order: &mut [usize]) {
-        for end in (1..order.len()).rev() {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            order.swap(end, (self.0 % (end as u64 + 1)) as usize);
-        }
     }
 }
 

@@ -4,18 +4,6 @@ use std::{error::Error, fmt, io, process::ExitCode};
 
 use crate::terminal;
 
-/// An answer that is not the expected one.
-#[derive(Debug)]
-pub(crate) struct CliError(String);
-
-impl fmt::Display for CliError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for CliError {}
-
 /// Compares all answers with what is expected. The error names the first wrong one: its strategy, its index and the
 /// expected value.
 pub(crate) fn check_answers<T: fmt::Display>(
@@ -24,15 +12,15 @@ pub(crate) fn check_answers<T: fmt::Display>(
     answers: &[T],
     expected: &[T],
     same: impl Fn(&T, &T) -> bool,
-) -> Result<(), CliError> {
+) -> Result<(), String> {
     if answers.len() != expected.len() {
-        return Err(CliError(format!("{strategy} gave {} answers instead of {}", answers.len(), expected.len())));
+        return Err(format!("{strategy} gave {} answers instead of {}", answers.len(), expected.len()));
     }
     match answers.iter().zip(expected).position(|(answer, expected)| !same(answer, expected)) {
         None => Ok(()),
         Some(at) => {
             let (answer, expected) = (&answers[at], &expected[at]);
-            Err(CliError(format!("{strategy} gave {answer} for {noun} {at}, but it should be {expected}")))
+            Err(format!("{strategy} gave {answer} for {noun} {at}, but it should be {expected}"))
         }
     }
 }
@@ -94,7 +82,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_named_with_its_index() {
         let check = |answers: &[u32], expected: &[u32]| {
-            check_answers(&"one batch", "item", answers, expected, PartialEq::eq).err().map(|error| error.to_string())
+            check_answers(&"one batch", "item", answers, expected, PartialEq::eq).err()
         };
         assert_eq!(check(&[1, 2], &[1, 2]), None);
         assert_eq!(check(&[1, 3], &[1, 2]).as_deref(), Some("one batch gave 3 for item 1, but it should be 2"));

@@ -10,7 +10,6 @@ use std::{
     path::PathBuf,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
 use sortie::{
     Device, Stream,
     kernel::Scalar,
@@ -24,6 +23,7 @@ use crate::{
     kernel::KernelArgs,
     number,
     output::{OutputFile, refuse_overwriting},
+    progress,
     size::{self, RowWidths},
 };
 
@@ -69,7 +69,8 @@ impl Map {
             output.put(&result.header())?;
         }
         file.seek(SeekFrom::Start(array.start)).map_err(|error| named(&self.input, &error))?;
-        let bar = bar(array.elements() * 4);
+        let template = "{bar:40} {percent:>3} % of {total_bytes}, {bytes_per_sec}, {eta} left";
+        let bar = progress::bar(array.elements() * 4, template);
         // The stream moves four-byte elements; only the kernel and the files know their type.
         let stream = Stream::<u32, u32>::kernel(&device, &kernel)
             .rows([self.row.input, self.row.output])
@@ -131,12 +132,6 @@ impl Map {
             _ => error.into(),
         }
     }
-}
-
-fn bar(bytes: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {total_bytes}, {bytes_per_sec}, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(bytes).with_style(style)
 }
 
 /// The result in one line.

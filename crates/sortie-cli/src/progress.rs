@@ -25,9 +25,7 @@ impl Progress {
 
     /// A bar of `stages`, if stderr is a terminal.
     pub(crate) fn of(stages: usize) -> Self {
-        let style = ProgressStyle::with_template("{spinner} {bar:24} {elapsed:>4}  {wide_msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(stages as u64).with_style(style);
+        let bar = bar(stages as u64, "{spinner} {bar:24} {elapsed:>4}  {wide_msg}");
         Self { last: Instant::now(), bar: (!bar.is_hidden()).then_some(bar) }
     }
 
@@ -64,4 +62,10 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A bar of `len` steps, on a terminal only.
+pub(crate) fn bar(len: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(len).with_style(style)
 }

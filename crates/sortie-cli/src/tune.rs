@@ -2,10 +2,9 @@
 
 use std::{error::Error, io::Write, time::Duration};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use sortie::{Device, tune::TuneReport};
 
-use crate::{device::DeviceArgs, terminal};
+use crate::{device::DeviceArgs, progress, terminal};
 
 /// Measure the best submit policy and matrix product of this device, and save them for programs that open it.
 #[derive(Debug, clap::Args)]
@@ -26,9 +25,7 @@ impl Tune {
         let device = Device::open_with(options.clone())?;
         writeln!(out, "{}; current policy {}; products by {}", device.info(), device.policy(), device.product_way())?;
         drop(device);
-        let style = ProgressStyle::with_template("{bar:40} {percent:>3} % of {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::new(1000).with_style(style).with_message(format!("{} s", self.seconds));
+        let bar = progress::bar(1000, "{bar:40} {percent:>3} % of {msg}").with_message(format!("{} s", self.seconds));
         let findings = TuneReport::measure(&options, Duration::from_secs(self.seconds), |done| {
             bar.set_position((done * 1000.0) as u64);
         })?;

@@ -73,14 +73,9 @@ impl Outcome {
         if self.failures.len() >= MAX_DESCRIBED {
             return;
         }
-        let repeat = repeat(part, task);
-        let mut text = format!(
-            "{} on {}, seed {}: {}\n  repeat: {repeat}",
-            part.name,
-            task.device,
-            task.seed,
-            ended.failures.join("\n  ")
-        );
+        let Task { device, seed, .. } = task;
+        let (name, options, failures) = (part.name, task.options(), ended.failures.join("\n  "));
+        let mut text = format!("{name} on {device}, seed {seed}: {failures}\n  repeat: soak {name} {options} --runs 1");
         let stderr = ended.stderr.trim();
         if !stderr.is_empty() {
             text.push_str("\n  standard error ends with:");
@@ -97,12 +92,6 @@ impl Outcome {
         self.failed += 1;
         self.failures.push(format!("{} on {}: {what}", self.part, self.device));
     }
-}
-
-/// The command that repeats a task.
-fn repeat(part: &Part, task: &Task) -> String {
-    let quick = if task.quick { " --quick" } else { "" };
-    format!("soak {} --device {} --seed {} --size {} --runs 1{quick}", part.name, task.device, task.seed, task.size)
 }
 
 fn progress(part: &Part, task: &Task, until: Until) -> ProgressBar {

@@ -1,11 +1,10 @@
 //! A child process: started, watched and judged.
 
 use std::{
-    io::{self, BufRead, BufReader, Read},
+    io::{self, Read},
     os::unix::process::ExitStatusExt,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::mpsc,
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -29,8 +28,8 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// Bytes of standard error that are kept.
-const MAX_STDERR_BYTES: usize = 4096;
+/// Bytes of a standard stream that are kept.
+const MAX_STREAM_BYTES: usize = 1 << 20;
 
 /// An exit that takes longer is a failure.
 const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
@@ -38,50 +37,34 @@ const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
 /// Runs one task of a part in a process of its own.
 #[must_use]
 pub fn run(part: &Part, task: &Task) -> Ended {
-    match start(part, task) {
-        Ok(child) => watch(part, task, child),
+    match command(part, task).and_then(|mut command| output(&mut command, part.patience)) {
+        Ok(output) => judge(part, task, output),
         Err(error) => {
             Ended { failures: vec![format!("the child process does not start: {error}")], ..Ended::default() }
         }
     }
 }
 
-fn start(part: &Part, task: &Task) -> io::Result<Child> {
+fn command(part: &Part, task: &Task) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("child").arg(part.name);
-    command.args(["--device", &task.device, "--seed", &task.seed.to_string(), "--size", &task.size.to_string()]);
-    if task.quick {
-        command.arg("--quick");
-    }
+    command.arg("child").arg(part.name).args(task.options().split(' '));
     if let Some(time) = task.time {
         command.args(["--time", &time.to_string()]);
     }
-    // Neither what is on this machine already nor the validation layer, which is not thread-safe, has a say.
+    // Neither files on this machine nor the validation layer, which is not thread-safe, may affect the child.
     let environment =
         [("SORTIE_TUNING", "off"), ("SORTIE_CACHE", "off"), ("WGPU_DEBUG", "0"), ("WGPU_VALIDATION", "0")];
     command.envs(environment).env("RUST_BACKTRACE", "0");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    Ok(command)
 }
 
-fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
-    let stdout = child.stdout.take().expect("standard output is a pipe");
-    let mut stderr = child.stderr.take().expect("standard error is a pipe");
-    let (send, events) = mpsc::channel();
-    let reader = thread::spawn(move || {
-        let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-        lines.filter_map(|line| Event::parse(&line)).try_for_each(|event| send.send(event))
-    });
-    let errors = thread::spawn(move || tail(&mut stderr, MAX_STDERR_BYTES));
-
-    let deadline = Instant::now() + part.patience;
-    let status = wait(&mut child, deadline);
-    let end = monotonic();
-    drop(reader.join());
-    let mut ended = Ended { stderr: errors.join().unwrap_or_default(), ..Ended::default() };
-    let (mut at, mut exiting) = (None, None);
-    for event in events {
+/// Collects what a child reported, and checks how it ended.
+fn judge(part: &Part, task: &Task, output: Output) -> Ended {
+    let mut ended = Ended { stderr: output.stderr, ..Ended::default() };
+    let (mut at, mut exiting) = (String::new(), None);
+    for event in output.stdout.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match event {
-            Event::At(what) => at = Some(what),
+            Event::At(what) => at = format!(" at {what}"),
             Event::Operations(count) => ended.operations = count,
             Event::Fault(what) => ended.failures.push(what),
             Event::Figure(name, value) => ended.figures.push((name, value)),
@@ -89,13 +72,20 @@ fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
             Event::Exiting(time) => exiting = Some(time),
         }
     }
-    let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
-    match status {
-        None => ended.failures.push(format!("hung: no end after {} s{at}", part.patience.as_secs())),
-        Some(status) => ended.failures.extend(judge(status, ended.failures.is_empty()).map(|how| format!("{how}{at}"))),
+    let Some(status) = output.status else {
+        ended.failures.push(format!("hung: no end after {} s{at}", part.patience.as_secs()));
+        return ended;
+    };
+    match (signal(status), status.code()) {
+        (Some(killed), _) => ended.failures.push(format!("{killed}{at}")),
+        // A child that has reported faults ends with an exit code of 1.
+        (None, Some(code)) if code != 0 && ended.failures.is_empty() => {
+            ended.failures.push(format!("exit code {code}{at}"));
+        }
+        _ => {}
     }
-    if let (Some(exiting), Some(_)) = (exiting, status) {
-        let took = Duration::from_nanos(end.saturating_sub(exiting));
+    if let Some(exiting) = exiting {
+        let took = Duration::from_nanos(output.end.saturating_sub(exiting));
         ended.figures.push(("longest exit ms".into(), took.as_secs_f64() * 1e3));
         // Times are never checked in `scripts/test`.
         if took > MAX_EXIT_TIME && !task.quick {
@@ -110,9 +100,11 @@ fn watch(part: &Part, task: &Task, mut child: Child) -> Ended {
 pub struct Output {
     /// `None` when it had to be killed.
     pub status: Option<ExitStatus>,
-    /// Standard output.
+    /// When it had ended, by the monotonic clock in nanoseconds.
+    pub end: u64,
+    /// The end of standard output.
     pub stdout: String,
-    /// Standard error.
+    /// The end of standard error.
     pub stderr: String,
 }
 
@@ -122,15 +114,11 @@ pub struct Output {
 /// When it does not start.
 pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let read = |from: Option<Box<dyn Read + Send>>| {
-        thread::spawn(move || from.map(|mut from| tail(&mut from, 1 << 20)).unwrap_or_default())
-    };
-    let stdout = read(stdout.map(|pipe| Box::new(pipe) as _));
-    let stderr = read(stderr.map(|pipe| Box::new(pipe) as _));
+    let readers = [tail(child.stdout.take()), tail(child.stderr.take())];
     let status = wait(&mut child, Instant::now() + patience);
-    let [stdout, stderr] = [stdout, stderr].map(|thread| thread.join().unwrap_or_default());
-    Ok(Output { status, stdout, stderr })
+    let end = monotonic();
+    let [stdout, stderr] = readers.map(|reader| reader.join().unwrap_or_default());
+    Ok(Output { status, end, stdout, stderr })
 }
 
 /// `None` when it had to be killed.
@@ -148,41 +136,26 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     }
 }
 
-/// What is wrong with how it ended. A child that has reported faults ends with an exit code of 1.
-fn judge(status: ExitStatus, clean: bool) -> Option<String> {
-    match (signal(status), status.code()) {
-        (Some(killed), _) => Some(killed),
-        (None, Some(0)) => None,
-        (None, Some(_)) if !clean => None,
-        (None, code) => Some(format!("exit code {}", code.unwrap_or(-1))),
-    }
-}
-
 /// The signal that ended it, if one did.
 #[must_use]
 pub fn signal(status: ExitStatus) -> Option<String> {
-    status.signal().map(|signal| format!("killed by {}", signal_name(signal)))
+    // "signal: 6 (SIGABRT)", or "signal: 34" for one without a name.
+    let text = status.to_string();
+    status.signal().map(|signal| match text.split(['(', ')']).nth(1) {
+        Some(name) => format!("killed by {name}"),
+        None => format!("killed by signal {signal}"),
+    })
 }
 
-fn signal_name(signal: i32) -> String {
-    match signal {
-        4 => "SIGILL".into(),
-        6 => "SIGABRT".into(),
-        7 => "SIGBUS".into(),
-        8 => "SIGFPE".into(),
-        9 => "SIGKILL".into(),
-        11 => "SIGSEGV".into(),
-        24 => "SIGXCPU".into(),
-        other => format!("signal {other}"),
-    }
-}
-
-/// Reads to the end and keeps the last bytes.
-fn tail(from: &mut impl Read, most: usize) -> String {
-    let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
-    while let Ok(read @ 1..) = from.read(&mut piece) {
-        kept.extend_from_slice(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(most));
-    }
-    String::from_utf8_lossy(&kept).into_owned()
+/// Reads a pipe to its end on a thread, and keeps the last bytes.
+fn tail(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
+        let mut pipe = pipe.expect("standard streams are pipes");
+        while let Ok(read @ 1..) = pipe.read(&mut piece) {
+            kept.extend_from_slice(&piece[..read]);
+            kept.drain(..kept.len().saturating_sub(MAX_STREAM_BYTES));
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    })
 }

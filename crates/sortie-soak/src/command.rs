@@ -39,16 +39,8 @@ enum Action {
     #[command(hide = true)]
     Child {
         part: String,
-        #[arg(long)]
-        device: String,
-        #[arg(long)]
-        seed: u64,
-        #[arg(long)]
-        size: u64,
-        #[arg(long)]
-        quick: bool,
-        #[arg(long)]
-        time: Option<f64>,
+        #[command(flatten)]
+        task: Task,
     },
 }
 
@@ -85,9 +77,7 @@ pub fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Some(Action::Child { part, device, seed, size, quick, time }) => {
-            child(&part, &Task { device, seed, size, quick, time, began: Instant::now() })
-        }
+        Some(Action::Child { part, task }) => child(&part, &task),
         None => parent(&cli.parts, &cli.options),
     }
 }
@@ -98,7 +88,9 @@ fn child(name: &str, task: &Task) -> ExitCode {
     set_parent_process_death_signal(Some(Signal::KILL)).unwrap_or_default();
     panics::watch();
     let mut report = Report::default();
-    (part.run)(task, &mut report);
+    if let Err(error) = (part.run)(task, &mut report) {
+        report.error(&error);
+    }
     if report.finish() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -111,11 +103,13 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
     if parts.is_empty() {
         parts.extend(parts::ALL.iter().filter(|part| part.weight > 0));
     }
-    let lots = lots(&parts, &options.device);
-    let weights: u32 = lots.iter().map(|(part, _)| part.weight.max(1)).sum();
+    let selected = |device: &&str| options.device.is_empty() || options.device.iter().any(|name| name == device);
+    let on_devices = |part: &'static Part| part.devices.iter().copied().filter(selected).map(move |on| (part, on));
+    let jobs: Vec<(&Part, &str)> = parts.into_iter().flat_map(on_devices).collect();
+    let weights: u32 = jobs.iter().map(|(part, _)| part.weight.max(1)).sum();
     let mut outcomes = Vec::new();
-    for (part, device) in lots {
-        if !devices::exists(&device) {
+    for (part, device) in jobs {
+        if !devices::exists(device) {
             let required = std::env::var_os("SORTIE_REQUIRE_GPU").is_some() || !options.device.is_empty();
             let mut missing = Outcome { part: part.name, device: format!("{device} (missing)"), ..Outcome::default() };
             if required {
@@ -126,7 +120,7 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
         }
         let size = options.size.unwrap_or(if options.quick { part.size.quick } else { part.size.full });
         let (seed, quick) = (options.seed, options.quick);
-        let task = Task { device, seed, size, quick, time: None, began: Instant::now() };
+        let task = Task { device: device.into(), seed, size, quick, time: None, began: Instant::now() };
         let share = options.seconds * f64::from(part.weight.max(1)) / f64::from(weights.max(1));
         let until = match options.runs {
             Some(runs) => Until::Runs(runs.max(1)),
@@ -142,20 +136,6 @@ fn parent(names: &[String], options: &Options) -> ExitCode {
     let summary = Summary(&outcomes);
     println!("{summary}");
     if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Every part with each of its devices.
-fn lots(parts: &[&'static Part], devices: &[String]) -> Vec<(&'static Part, String)> {
-    let mut lots = Vec::new();
-    for part in parts {
-        if devices.is_empty() {
-            lots.extend(part.devices.iter().map(|device| (*part, (*device).to_owned())));
-        } else {
-            let able = devices.iter().filter(|device| part.devices.contains(&device.as_str()));
-            lots.extend(able.map(|device| (*part, device.clone())));
-        }
-    }
-    lots
 }
 
 fn unknown(name: &str) -> ExitCode {

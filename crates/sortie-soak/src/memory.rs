@@ -1,6 +1,8 @@
-//! Memory of this process.
+//! Memory and limits of this process.
 
 use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const MB: f64 = 1e6;
 
@@ -26,6 +28,15 @@ pub fn address_space() -> u64 {
 #[must_use]
 pub fn growth(before: u64) -> f64 {
     (resident() as f64 - before as f64) / MB
+}
+
+/// Sets a limit of this process.
+///
+/// # Panics
+/// When the hard limit is lower.
+pub fn limit(resource: Resource, to: u64) {
+    let hard = getrlimit(resource).maximum;
+    setrlimit(resource, Rlimit { current: Some(to), maximum: hard }).expect("a limit below the hard one");
 }
 
 /// A figure of the kernel's about this process; 0 where there is no such file.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::report::Report;
+use crate::{devices, report::Report};
 
 /// One attack.
 #[derive(Debug)]
@@ -26,10 +26,33 @@ pub struct Part {
     pub quick_runs: u64,
     /// A process that takes longer than this hangs.
     pub patience: Duration,
-    /// What a child process does.
-    pub run: fn(&Task, &mut Report),
+    /// What a child process does. An error is a failure.
+    pub run: fn(&Task, &mut Report) -> sortie::Result<()>,
     /// What the parent adds when all processes of a device have ended.
     pub conclude: Option<fn(&Task, &mut Outcome)>,
+}
+
+impl Part {
+    /// A part on all devices, with one case and one operation per process. Parts replace what differs.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        run: fn(&Task, &mut Report) -> sortie::Result<()>,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            devices: devices::ALL,
+            weight: 1,
+            size: Size { quick: 1, full: 1 },
+            cases: 1,
+            quick_runs: 1,
+            patience: Duration::from_secs(600),
+            run,
+            conclude: None,
+        }
+    }
 }
 
 /// Operations of one process.
@@ -41,24 +64,37 @@ pub struct Size {
     pub full: u64,
 }
 
-/// What one child process is asked to do.
-#[derive(Clone, Debug)]
+/// What one child process is asked to do: its command line.
+#[derive(Clone, Debug, clap::Args)]
 pub struct Task {
     /// The device's name.
+    #[arg(long)]
     pub device: String,
     /// Decides everything that is random.
+    #[arg(long)]
     pub seed: u64,
     /// Operations.
+    #[arg(long)]
     pub size: u64,
     /// Short, for `scripts/test`.
+    #[arg(long)]
     pub quick: bool,
     /// Seconds after which it ends with fewer operations.
+    #[arg(long)]
     pub time: Option<f64>,
     /// When this process began.
+    #[arg(skip = Instant::now())]
     pub began: Instant,
 }
 
 impl Task {
+    /// The options that repeat it, however long it takes.
+    #[must_use]
+    pub fn options(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        format!("--device {} --seed {} --size {}{quick}", self.device, self.seed, self.size)
+    }
+
     /// The random numbers of this task.
     #[must_use]
     pub fn random(&self) -> fastrand::Rng {

@@ -1,5 +1,5 @@
-//! What a child process tells its parent: one event per line on standard output, flushed at once, so that a crash loses
-//! nothing.
+//! What a child process tells its parent: one event per line of JSON on standard output, flushed at once, so that a crash
+//! loses nothing.
 
 use std::{
     fmt::Display,
@@ -7,16 +7,19 @@ use std::{
 };
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// A child's side of the events.
 #[derive(Debug, Default)]
 pub struct Report {
     operations: u64,
     faults: u64,
+    /// What comes next, for errors that end the part.
+    at: String,
 }
 
 /// What a child tells.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// What it is about to do. The last one is shown if the child crashes.
     At(String),
@@ -35,11 +38,15 @@ pub enum Event {
 /// Faults that one child reports; more are only counted.
 const MAX_FAULTS: u64 = 20;
 
+/// Characters of a fault; the rest is left out.
+const MAX_CHARS: usize = 2000;
+
 impl Report {
     /// Names what comes next.
-    pub fn at(&self, what: impl Display) {
+    pub fn at(&mut self, what: impl Display) {
+        self.at = what.to_string();
         send(&Event::Operations(self.operations));
-        send(&Event::At(what.to_string()));
+        send(&Event::At(self.at.clone()));
     }
 
     /// Counts operations.
@@ -51,8 +58,13 @@ impl Report {
     pub fn fault(&mut self, what: impl Display) {
         self.faults += 1;
         if self.faults <= MAX_FAULTS {
-            send(&Event::Fault(what.to_string()));
+            send(&Event::Fault(format!("{:.MAX_CHARS$}", what.to_string())));
         }
+    }
+
+    /// Reports an error that must not happen.
+    pub fn error(&mut self, error: &sortie::Error) {
+        self.fault(format!("{}: {error:?}", self.at));
     }
 
     /// Reports a fault unless `holds`.
@@ -112,44 +124,8 @@ pub fn monotonic() -> u64 {
 fn send(event: &Event) {
     // The parent may be gone.
     let mut out = io::stdout().lock();
-    drop(writeln!(out, "{}", event.line()).and_then(|()| out.flush()));
-}
-
-impl Event {
-    fn line(&self) -> String {
-        match self {
-            Self::At(what) => format!("at {}", one_line(what)),
-            Self::Operations(count) => format!("operations {count}"),
-            Self::Fault(what) => format!("fault {}", one_line(what)),
-            Self::Figure(name, value) => format!("figure {value} {name}"),
-            Self::Note(what) => format!("note {}", one_line(what)),
-            Self::Exiting(time) => format!("exiting {time}"),
-        }
-    }
-
-    /// Reads a line; `None` when it is none of ours.
-    #[must_use]
-    pub fn parse(line: &str) -> Option<Self> {
-        let (word, rest) = line.split_once(' ')?;
-        match word {
-            "at" => Some(Self::At(rest.into())),
-            "operations" => rest.parse().ok().map(Self::Operations),
-            "fault" => Some(Self::Fault(rest.into())),
-            "figure" => {
-                let (value, name) = rest.split_once(' ')?;
-                Some(Self::Figure(name.into(), value.parse().ok()?))
-            }
-            "note" => Some(Self::Note(rest.into())),
-            "exiting" => rest.parse().ok().map(Self::Exiting),
-            _ => None,
-        }
-    }
-}
-
-fn one_line(text: &str) -> String {
-    const MAX_CHARS: usize = 2000;
-    let line: String = text.chars().take(MAX_CHARS).collect();
-    line.replace(['\n', '\r'], " ⏎ ")
+    let line = serde_json::to_string(event).unwrap_or_default();
+    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
 }
 
 #[cfg(test)]
@@ -161,14 +137,15 @@ mod tests {
         let events = [
             Event::At("loss 3".into()),
             Event::Operations(7),
-            Event::Fault("a b".into()),
+            Event::Fault("a\nb".into()),
             Event::Figure("growth MB".into(), -1.5),
             Event::Note("c".into()),
             Event::Exiting(9),
         ];
         for event in events {
-            assert_eq!(Event::parse(&event.line()), Some(event));
+            let line = serde_json::to_string(&event).expect("an event");
+            assert!(!line.contains('\n'), "{line}");
+            assert_eq!(serde_json::from_str::<Event>(&line).ok(), Some(event));
         }
-        assert_eq!(Event::parse("something else"), None);
     }
 }

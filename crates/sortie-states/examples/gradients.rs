@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let whole = measure("one batch", &|| states.gradients(&many))?;
 
     let metrics = batched.metrics();
-    println!("{} requests flew in {} batches", metrics.requests, metrics.batches);
+    println!("{} requests in {} batches", metrics.requests, metrics.batches);
     println!("ratio {:.1} batched, {:.1} as one batch; all agree with the reference", single / shared, single / whole);
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! Requests laid out for the device: control points once, and for each state of an answer the index of its control points
 //! and their weights.
 
+use std::{iter::once, ops::Range};
+
 use bytemuck::{Pod, Zeroable};
 
 use crate::{
     error::{Result, StatesError},
+    request::{Bezier, Interpolation, Sequence},
     state::State,
     weights::Weights,
 };
@@ -57,7 +60,42 @@ impl Blends {
     }
 }
 
-pub(crate) fn to_u32(count: usize) -> u32 {
+/// A request whose answer is states between control points.
+pub(crate) trait Between {
+    /// Checks the request and adds it. Errors name it by its index.
+    fn add_to(&self, all: &mut Blends, request: usize) -> Result<()>;
+}
+
+impl Between for Interpolation {
+    fn add_to(&self, all: &mut Blends, request: usize) -> Result<()> {
+        self.check(request)?;
+        all.add(request, [&self.a, &self.b], once(Weights::linear(self.t)), self.slerp)
+    }
+}
+
+/// All frames, in order.
+impl Between for Sequence {
+    fn add_to(&self, all: &mut Blends, request: usize) -> Result<()> {
+        self.add_frames_to(all, request, 0..self.frames)
+    }
+}
+
+impl Sequence {
+    pub(crate) fn add_frames_to(&self, all: &mut Blends, request: usize, range: Range<usize>) -> Result<()> {
+        let frames = self.check(request)?;
+        let weights = range.map(|frame| Weights::frame(to_u32(frame), frames));
+        all.add(request, [&self.a, &self.b], weights, self.slerp)
+    }
+}
+
+impl<const N: usize> Between for Bezier<N> {
+    fn add_to(&self, all: &mut Blends, request: usize) -> Result<()> {
+        self.check(request)?;
+        all.add(request, self.points.each_ref().map(Vec::as_slice), once(Weights::bezier::<N>(self.t)), true)
+    }
+}
+
+fn to_u32(count: usize) -> u32 {
     u32::try_from(count).unwrap_or_else(|_| unreachable!("counts are at most {MAX_ENTRIES}"))
 }
 

@@ -1,7 +1,5 @@
 //! What can go wrong.
 
-use std::fmt;
-
 /// What every fallible call of this crate returns.
 pub type Result<T, E = StatesError> = std::result::Result<T, E>;
 
@@ -18,10 +16,11 @@ pub type Result<T, E = StatesError> = std::result::Result<T, E>;
 /// assert!(matches!(error, StatesError::Lengths { request: 1, .. }));
 /// # Ok::<(), StatesError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatesError {
     /// Ends or control points that do not have equally many states.
+    #[error("request {request}: {}", self.reason())]
     Lengths {
         /// Which request.
         request: usize,
@@ -33,11 +32,13 @@ pub enum StatesError {
         which: &'static str,
     },
     /// t is NaN.
+    #[error("request {request}: {}", self.reason())]
     NotANumber {
         /// Which request.
         request: usize,
     },
     /// More states or frames than one batch can hold.
+    #[error("request {request}: {}", self.reason())]
     TooMany {
         /// Which request passes the limit.
         request: usize,
@@ -45,7 +46,8 @@ pub enum StatesError {
         limit: usize,
     },
     /// The device refused the work or failed.
-    Device(sortie::Error),
+    #[error("{}", self.reason())]
+    Device(#[from] sortie::Error),
 }
 
 impl StatesError {
@@ -62,31 +64,5 @@ impl StatesError {
             }
             Self::Device(_) => "the device could not answer".into(),
         }
-    }
-}
-
-impl fmt::Display for StatesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lengths { request, .. } | Self::NotANumber { request } | Self::TooMany { request, .. } => {
-                write!(f, "request {request}: {}", self.reason())
-            }
-            Self::Device(_) => f.write_str(&self.reason()),
-        }
-    }
-}
-
-impl std::error::Error for StatesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Device(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<sortie::Error> for StatesError {
-    fn from(error: sortie::Error) -> Self {
-        Self::Device(error)
     }
 }

@@ -3,19 +3,17 @@
 //! Sizes are rounded up, so that batches of similar size find the buffers and bind groups of earlier ones. Padding is
 //! uploaded but not computed beyond the last workgroup, and no caller sees it.
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 use sortie::{Batch, Error, Reading};
 
 use crate::{
     answer::Answer,
-    blend::Blends,
+    blend::{Between, Blends},
     error::Result,
     gradient::Gradient,
-    request::{Bezier, Interpolation, Sequence},
     state::State,
     states::States,
-    states_request::{Kind, StatesRequest},
-    weights::Weights,
+    states_request::{Kind, Metric, StatesRequest},
 };
 
 /// Rows of the smallest buffer: one workgroup.
@@ -26,8 +24,8 @@ const MIN_ROWS: usize = 64;
 pub(crate) struct StagedInputs {
     gradients: Vec<State>,
     blends: Blends,
-    state_pairs: Vec<[State; 2]>,
-    geodesic_pairs: Vec<[State; 2]>,
+    /// By metric.
+    pairs: [Vec<[State; 2]>; 2],
 }
 
 /// Readings of one batch, and which caller gets which rows.
@@ -35,8 +33,8 @@ pub(crate) struct StagedInputs {
 pub(crate) struct PendingAnswers {
     gradients: Option<Reading<Gradient>>,
     states: Option<Reading<State>>,
-    state_distances: Option<Reading<f32>>,
-    geodesic_distances: Option<Reading<f32>>,
+    /// By metric.
+    distances: [Option<Reading<f32>>; 2],
     /// One per request, in order.
     shares: Vec<Share>,
 }
@@ -46,8 +44,7 @@ pub(crate) struct PendingAnswers {
 enum Share {
     Gradients(usize),
     States(usize),
-    StateDistances(usize),
-    GeodesicDistances(usize),
+    Distances(Metric, usize),
 }
 
 impl StagedInputs {
@@ -61,14 +58,17 @@ impl StagedInputs {
         self.clear();
         let shares = requests.iter().map(|request| self.stage(request));
         let shares = shares.collect::<Result<_>>().map_err(|error| Error::input(error.reason()))?;
-        let Self { gradients, blends, state_pairs, geodesic_pairs } = self;
+        let Self { gradients, blends, pairs } = self;
+        let mut distances = |metric: Metric| {
+            let pairs = &mut pairs[metric as usize];
+            padded(pairs).map(|count| states.load_distance(batch, metric, pairs, count))
+        };
+        let distances = [distances(Metric::State), distances(Metric::Geodesic)];
         pad(&mut blends.points);
         Ok(PendingAnswers {
             gradients: padded(gradients).map(|count| states.load_gradients(batch, gradients, count)),
             states: padded(&mut blends.blends).map(|count| states.load_blends(batch, "between states", blends, count)),
-            state_distances: padded(state_pairs).map(|count| states.load_state_distance(batch, state_pairs, count)),
-            geodesic_distances: padded(geodesic_pairs)
-                .map(|count| states.load_geodesic_distance(batch, geodesic_pairs, count)),
+            distances,
             shares,
         })
     }
@@ -77,8 +77,7 @@ impl StagedInputs {
         self.gradients.clear();
         self.blends.points.clear();
         self.blends.blends.clear();
-        self.state_pairs.clear();
-        self.geodesic_pairs.clear();
+        self.pairs.iter_mut().for_each(Vec::clear);
     }
 
     fn stage(&mut self, request: &StatesRequest) -> Result<Share> {
@@ -89,33 +88,17 @@ impl StagedInputs {
                 self.gradients.extend(states);
                 return Ok(Share::Gradients(rows));
             }
-            Kind::StateDistance(pairs) => {
-                self.state_pairs.extend(pairs);
-                return Ok(Share::StateDistances(rows));
+            Kind::Distance(metric, pairs) => {
+                self.pairs[*metric as usize].extend(pairs);
+                return Ok(Share::Distances(*metric, rows));
             }
-            Kind::GeodesicDistance(pairs) => {
-                self.geodesic_pairs.extend(pairs);
-                return Ok(Share::GeodesicDistances(rows));
-            }
-            Kind::Interpolation(Interpolation { a, b, t, slerp }) => {
-                blends.add(0, [a, b], std::iter::once(Weights::linear(*t)), *slerp)?;
-            }
-            Kind::Frames(sequence, range) => {
-                let frames = sequence.check(0)?;
-                let Sequence { a, b, slerp, .. } = sequence;
-                let weights = range.clone().map(|frame| Weights::frame(crate::blend::to_u32(frame), frames));
-                blends.add(0, [a, b], weights, *slerp)?;
-            }
-            Kind::Quadratic(request) => curve(blends, request)?,
-            Kind::Cubic(request) => curve(blends, request)?,
+            Kind::Interpolation(request) => request.add_to(blends, 0)?,
+            Kind::Frames(sequence, range) => sequence.add_frames_to(blends, 0, range.clone())?,
+            Kind::Quadratic(request) => request.add_to(blends, 0)?,
+            Kind::Cubic(request) => request.add_to(blends, 0)?,
         }
         Ok(Share::States(rows))
     }
-}
-
-fn curve<const N: usize>(blends: &mut Blends, Bezier { points, t }: &Bezier<N>) -> Result<()> {
-    let points = points.each_ref().map(Vec::as_slice);
-    blends.add(0, points, std::iter::once(Weights::bezier::<N>(*t)), true)
 }
 
 /// Pads with zeros and returns the number of rows before; `None` if there are none.
@@ -134,21 +117,23 @@ fn pad<T: Zeroable + Clone>(rows: &mut Vec<T>) {
 impl PendingAnswers {
     /// The answer of each request, once the batch is done.
     pub(crate) fn answers(self) -> sortie::Result<Vec<sortie::Result<Answer>>> {
-        let gradients = self.gradients.map_or_else(|| Ok(Vec::new()), Reading::wait)?;
-        let states = self.states.map_or_else(|| Ok(Vec::new()), Reading::wait)?;
-        let distances = |reading: Option<Reading<f32>>| reading.map_or_else(|| Ok(Vec::new()), Reading::wait);
-        let state_distances = distances(self.state_distances)?;
-        let geodesic_distances = distances(self.geodesic_distances)?;
+        let [state, geodesic] = self.distances;
+        let (gradients, states) = (wait(self.gradients)?, wait(self.states)?);
+        let distances = [wait(state)?, wait(geodesic)?];
         let (mut gradients, mut states) = (&gradients[..], &states[..]);
-        let (mut state_distances, mut geodesic_distances) = (&state_distances[..], &geodesic_distances[..]);
+        let mut distances = distances.each_ref().map(Vec::as_slice);
         let own = |share: &Share| match *share {
             Share::Gradients(rows) => Answer::Gradients(take_front(&mut gradients, rows)),
             Share::States(rows) => Answer::States(take_front(&mut states, rows)),
-            Share::StateDistances(rows) => Answer::Distances(take_front(&mut state_distances, rows)),
-            Share::GeodesicDistances(rows) => Answer::Distances(take_front(&mut geodesic_distances, rows)),
+            Share::Distances(metric, rows) => Answer::Distances(take_front(&mut distances[metric as usize], rows)),
         };
         Ok(self.shares.iter().map(own).map(Ok).collect())
     }
+}
+
+/// The rows of a reading; none without one.
+fn wait<T: Pod>(reading: Option<Reading<T>>) -> sortie::Result<Vec<T>> {
+    reading.map_or_else(|| Ok(Vec::new()), Reading::wait)
 }
 
 /// Removes the first `rows` elements.

@@ -4,12 +4,12 @@ use bytemuck::Pod;
 use sortie::{Batch, Device, Grid, Kernel, Reading, kernel::KernelOptions};
 
 use crate::{
-    blend::Blends,
+    blend::{Between, Blends},
     error::Result,
     gradient::{Gradient, factor},
     request::{Bezier, Interpolation, Sequence},
     state::State,
-    weights::Weights,
+    states_request::Metric,
 };
 
 const GRADIENT: &str = concat!(include_str!("../kernels/layer.wgsl"), include_str!("../kernels/gradient.wgsl"));
@@ -48,8 +48,8 @@ pub struct States {
     device: Device,
     gradient: Kernel,
     blend: Kernel,
-    state_distance: Kernel,
-    geodesic_distance: Kernel,
+    /// By metric.
+    distance: [Kernel; 2],
 }
 
 impl States {
@@ -62,8 +62,7 @@ impl States {
         Ok(Self {
             gradient: device.kernel_with(GRADIENT, &KernelOptions::default().with_constant("factor", factor()))?,
             blend: device.kernel(BLEND)?,
-            state_distance: distance("state_distance")?,
-            geodesic_distance: distance("geodesic_distance")?,
+            distance: [distance("state_distance")?, distance("geodesic_distance")?],
             device: device.clone(),
         })
     }
@@ -82,7 +81,7 @@ impl States {
     /// [`Lengths`](crate::StatesError::Lengths), [`NotANumber`](crate::StatesError::NotANumber) and
     /// [`TooMany`](crate::StatesError::TooMany), naming the request; [`Device`](crate::StatesError::Device).
     pub fn interpolate(&self, requests: &[Interpolation]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended("interpolate", &interpolations(requests)?)?;
+        let states = self.blended("interpolate", &blends(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.a.len())))
     }
 
@@ -91,7 +90,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn sequence(&self, requests: &[Sequence]) -> Result<Vec<Vec<Vec<State>>>> {
-        let states = self.blended("sequence", &sequences(requests)?)?;
+        let states = self.blended("sequence", &blends(requests)?)?;
         let frames = cut(&states, requests.iter().map(|request| request.a.len() * request.frames));
         let frames = frames.iter().zip(requests);
         Ok(frames.map(|(states, request)| cut(states, (0..request.frames).map(|_| request.a.len()))).collect())
@@ -102,7 +101,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn quadratic_bezier(&self, requests: &[Bezier<3>]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended("quadratic Bézier", &beziers(requests)?)?;
+        let states = self.blended("quadratic Bézier", &blends(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.points[0].len())))
     }
 
@@ -123,7 +122,7 @@ impl States {
     /// # Errors
     /// As [`States::interpolate`].
     pub fn cubic_bezier(&self, requests: &[Bezier<4>]) -> Result<Vec<Vec<State>>> {
-        let states = self.blended("cubic Bézier", &beziers(requests)?)?;
+        let states = self.blended("cubic Bézier", &blends(requests)?)?;
         Ok(cut(&states, requests.iter().map(|request| request.points[0].len())))
     }
 
@@ -170,7 +169,7 @@ impl States {
     /// As [`States::interpolate`], but for what becomes of the batch.
     #[track_caller]
     pub fn record_interpolate(&self, batch: &Batch, requests: &[Interpolation]) -> Result<Reading<State>> {
-        Ok(self.record_blends(batch, "interpolate", &interpolations(requests)?))
+        Ok(self.record_blends(batch, "interpolate", &blends(requests)?))
     }
 
     /// Appends [`States::sequence`] to a batch: all frames of the first request, then those of the next.
@@ -179,7 +178,7 @@ impl States {
     /// As [`States::record_interpolate`].
     #[track_caller]
     pub fn record_sequence(&self, batch: &Batch, requests: &[Sequence]) -> Result<Reading<State>> {
-        Ok(self.record_blends(batch, "sequence", &sequences(requests)?))
+        Ok(self.record_blends(batch, "sequence", &blends(requests)?))
     }
 
     /// Appends [`States::quadratic_bezier`] to a batch.
@@ -188,7 +187,7 @@ impl States {
     /// As [`States::record_interpolate`].
     #[track_caller]
     pub fn record_quadratic_bezier(&self, batch: &Batch, requests: &[Bezier<3>]) -> Result<Reading<State>> {
-        Ok(self.record_blends(batch, "quadratic Bézier", &beziers(requests)?))
+        Ok(self.record_blends(batch, "quadratic Bézier", &blends(requests)?))
     }
 
     /// Appends [`States::cubic_bezier`] to a batch.
@@ -197,19 +196,19 @@ impl States {
     /// As [`States::record_interpolate`].
     #[track_caller]
     pub fn record_cubic_bezier(&self, batch: &Batch, requests: &[Bezier<4>]) -> Result<Reading<State>> {
-        Ok(self.record_blends(batch, "cubic Bézier", &beziers(requests)?))
+        Ok(self.record_blends(batch, "cubic Bézier", &blends(requests)?))
     }
 
     /// Appends [`States::state_distance`] to a batch.
     #[track_caller]
     pub fn record_state_distance(&self, batch: &Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        self.load_state_distance(batch, pairs, pairs.len())
+        self.load_distance(batch, Metric::State, pairs, pairs.len())
     }
 
     /// Appends [`States::geodesic_distance`] to a batch.
     #[track_caller]
     pub fn record_geodesic_distance(&self, batch: &Batch, pairs: &[[State; 2]]) -> Reading<f32> {
-        self.load_geodesic_distance(batch, pairs, pairs.len())
+        self.load_distance(batch, Metric::Geodesic, pairs, pairs.len())
     }
 
     /// Gradients of the first `count` states; the rest is padding, in the answer too.
@@ -220,14 +219,15 @@ impl States {
 
     /// Likewise distances.
     #[track_caller]
-    pub(crate) fn load_state_distance(&self, batch: &Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
-        record(batch, &self.state_distance, "state distance", pairs, count)
-    }
-
-    /// Likewise.
-    #[track_caller]
-    pub(crate) fn load_geodesic_distance(&self, batch: &Batch, pairs: &[[State; 2]], count: usize) -> Reading<f32> {
-        record(batch, &self.geodesic_distance, "geodesic distance", pairs, count)
+    pub(crate) fn load_distance(
+        &self,
+        batch: &Batch,
+        metric: Metric,
+        pairs: &[[State; 2]],
+        count: usize,
+    ) -> Reading<f32> {
+        let label = ["state distance", "geodesic distance"][metric as usize];
+        record(batch, &self.distance[metric as usize], label, pairs, count)
     }
 
     /// Likewise states between others.
@@ -267,7 +267,13 @@ impl States {
 
 /// Records one dispatch, with room for one answer per item.
 #[track_caller]
-fn record<T: Pod, R: Pod>(batch: &Batch, kernel: &Kernel, label: &str, items: &[T], invocations: usize) -> Reading<R> {
+fn record<T: Pod, R: Pod>(
+    batch: &Batch,
+    kernel: &Kernel,
+    label: &str,
+    items: &[T],
+    invocations: usize,
+) -> Reading<R> {
     let (given, answers) = (batch.scratch::<T>(items.len()), batch.scratch::<R>(items.len()));
     if !items.is_empty() {
         batch.write(given, items);
@@ -276,31 +282,11 @@ fn record<T: Pod, R: Pod>(batch: &Batch, kernel: &Kernel, label: &str, items: &[
     batch.read(answers)
 }
 
-fn interpolations(requests: &[Interpolation]) -> Result<Blends> {
+/// All requests of one call, in order.
+fn blends(requests: &[impl Between]) -> Result<Blends> {
     let mut all = Blends::default();
     for (index, request) in requests.iter().enumerate() {
-        request.check(index)?;
-        all.add(index, [&request.a, &request.b], std::iter::once(Weights::linear(request.t)), request.slerp)?;
-    }
-    Ok(all)
-}
-
-fn sequences(requests: &[Sequence]) -> Result<Blends> {
-    let mut all = Blends::default();
-    for (index, request) in requests.iter().enumerate() {
-        let frames = request.check(index)?;
-        let weights = (0..frames).map(|frame| Weights::frame(frame, frames));
-        all.add(index, [&request.a, &request.b], weights, request.slerp)?;
-    }
-    Ok(all)
-}
-
-fn beziers<const N: usize>(requests: &[Bezier<N>]) -> Result<Blends> {
-    let mut all = Blends::default();
-    for (index, request) in requests.iter().enumerate() {
-        request.check(index)?;
-        let points = request.points.each_ref().map(Vec::as_slice);
-        all.add(index, points, std::iter::once(Weights::bezier::<N>(request.t)), true)?;
+        request.add_to(&mut all, index)?;
     }
     Ok(all)
 }

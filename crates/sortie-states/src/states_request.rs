@@ -41,8 +41,14 @@ pub(crate) enum Kind {
     Frames(Sequence, Range<usize>),
     Quadratic(Bezier<3>),
     Cubic(Bezier<4>),
-    StateDistance(Vec<[State; 2]>),
-    GeodesicDistance(Vec<[State; 2]>),
+    Distance(Metric, Vec<[State; 2]>),
+}
+
+/// How a distance is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Metric {
+    State,
+    Geodesic,
 }
 
 impl StatesRequest {
@@ -55,13 +61,13 @@ impl StatesRequest {
     /// For [distances](crate::reference::state_distance) between complex numbers.
     #[must_use]
     pub fn state_distance(pairs: Vec<[State; 2]>) -> Self {
-        Self(Kind::StateDistance(pairs))
+        Self(Kind::Distance(Metric::State, pairs))
     }
 
     /// For [distances](crate::reference::geodesic_distance) in log-polar coordinates.
     #[must_use]
     pub fn geodesic_distance(pairs: Vec<[State; 2]>) -> Self {
-        Self(Kind::GeodesicDistance(pairs))
+        Self(Kind::Distance(Metric::Geodesic, pairs))
     }
 
     /// States, frames of states or distances of the answer.
@@ -72,7 +78,7 @@ impl StatesRequest {
             Kind::Frames(sequence, range) => sequence.a.len().saturating_mul(range.len()),
             Kind::Quadratic(request) => request.points[0].len(),
             Kind::Cubic(request) => request.points[0].len(),
-            Kind::StateDistance(pairs) | Kind::GeodesicDistance(pairs) => pairs.len(),
+            Kind::Distance(_, pairs) => pairs.len(),
         }
     }
 
@@ -83,7 +89,7 @@ impl StatesRequest {
 
     fn validate(&self) -> Result<()> {
         match &self.0 {
-            Kind::Gradients(_) | Kind::StateDistance(_) | Kind::GeodesicDistance(_) => {}
+            Kind::Gradients(_) | Kind::Distance(..) => {}
             Kind::Interpolation(request) => request.check(0)?,
             Kind::Frames(sequence, _) => drop(sequence.check(0)?),
             Kind::Quadratic(request) => request.check(0)?,
@@ -99,7 +105,7 @@ impl StatesRequest {
             Kind::Interpolation(_) | Kind::Frames(..) | Kind::Quadratic(_) | Kind::Cubic(_) => {
                 Answer::States(Vec::new())
             }
-            Kind::StateDistance(_) | Kind::GeodesicDistance(_) => Answer::Distances(Vec::new()),
+            Kind::Distance(..) => Answer::Distances(Vec::new()),
         }
     }
 
@@ -119,21 +125,19 @@ impl StatesRequest {
                 let ranges = starts.map(|start| start..range.end.min(start + frames_per_part));
                 ranges.flat_map(|range| chunks([&a, &b], rows).map(move |ends| of(ends, range.clone()))).collect()
             }
-            Kind::Quadratic(Bezier { points, t }) => {
-                let points = points.each_ref().map(Vec::as_slice);
-                chunks(points, rows).map(|points| Kind::Quadratic(Bezier { points, t })).collect()
-            }
-            Kind::Cubic(Bezier { points, t }) => {
-                let points = points.each_ref().map(Vec::as_slice);
-                chunks(points, rows).map(|points| Kind::Cubic(Bezier { points, t })).collect()
-            }
-            Kind::StateDistance(pairs) => pairs.chunks(rows).map(|part| Kind::StateDistance(part.to_vec())).collect(),
-            Kind::GeodesicDistance(pairs) => {
-                pairs.chunks(rows).map(|part| Kind::GeodesicDistance(part.to_vec())).collect()
+            Kind::Quadratic(curve) => split_curve(&curve, rows).map(Kind::Quadratic).collect(),
+            Kind::Cubic(curve) => split_curve(&curve, rows).map(Kind::Cubic).collect(),
+            Kind::Distance(metric, pairs) => {
+                pairs.chunks(rows).map(|part| Kind::Distance(metric, part.to_vec())).collect()
             }
         };
         kinds.into_iter().map(Self).collect()
     }
+}
+
+fn split_curve<const N: usize>(Bezier { points, t }: &Bezier<N>, rows: usize) -> impl Iterator<Item = Bezier<N>> {
+    let points = points.each_ref().map(Vec::as_slice);
+    chunks(points, rows).map(|points| Bezier { points, t: *t })
 }
 
 /// Lists of equal length, split at the same places.

@@ -20,7 +20,7 @@ use sortie::{
     device::DeviceKind,
     policy::{Split, SubmitPolicy},
 };
-use sortie_bench::{Args, Case, Contender, Line, Outcome, Report, Rounds};
+use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
 
 const MIX: &str = "
     var<immediate> by: u32;
@@ -163,7 +163,7 @@ fn verdict(rated: &[(String, f64)]) -> String {
 }
 
 /// How well a budget is kept.
-fn long(index: &str, device: &str, ops: usize, report: &Report) -> Outcome<()> {
+fn long(index: &str, device: &str, ops: usize, report: &mut Report) -> Outcome<()> {
     let runner = Runner::new(index, 2, 256)?;
     // Estimates are learned from these.
     for _ in 0..2 {
@@ -178,16 +178,17 @@ fn long(index: &str, device: &str, ops: usize, report: &Report) -> Outcome<()> {
     let (made, time) = (runner.device.metrics() - before, start.elapsed());
     assert_eq!(made.submissions, plan.submissions() as u64);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    for (metric, value) in [
-        ("submissions", made.submissions as f64),
-        ("longest_estimate_ms", ms(plan.longest())),
-        ("total_estimate_ms", ms(plan.estimate())),
-        ("total_ms", ms(time)),
-        ("overruns", made.overruns as f64),
-        ("mean_overrun_ms", made.overrun_us as f64 / 1e3 / made.overruns.max(1) as f64),
-    ] {
-        let (case, n, contender) = ("long", ops, "adaptive");
-        report.line(&Line { device, case, n, contender, metric, value, baseline: contender, ratio: 1.0 });
-    }
+    let values = [
+        made.submissions as f64,
+        ms(plan.longest()),
+        ms(plan.estimate()),
+        ms(time),
+        made.overruns as f64,
+        made.overrun_us as f64 / 1e3 / made.overruns.max(1) as f64,
+    ];
+    let metrics =
+        ["submissions", "longest_estimate_ms", "total_estimate_ms", "total_ms", "overruns", "mean_overrun_ms"];
+    let samples = Rounds::new(1).run(1, |_, _| Ok(values))?;
+    report.rows(&Case { device, case: "long", n: ops, metrics }, &Contender::all(&["adaptive"]), &samples);
     Ok(())
 }

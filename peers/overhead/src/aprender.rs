@@ -9,8 +9,9 @@ use trueno::backends::gpu::runtime::block_on;
 use trueno::backends::gpu::wgpu::{Buffer, BufferDescriptor, BufferUsages, PollType};
 use trueno::backends::gpu::{BufferId, GpuCommandBatch, GpuDevice, PipelineCache};
 
-use crate::case::{Case, ITEMS};
+use crate::case::Case;
 use crate::comparison::{Outcome, Runner};
+use crate::dispatches::{ITEMS};
 
 /// Opens the device whose name contains `name`.
 fn open(name: &str) -> Outcome<GpuDevice> {
@@ -45,7 +46,7 @@ impl Additions {
         let device = open(adapter)?;
         let inputs = match case {
             Case::Chain => 1,
-            Case::Independent => case.routes().len(),
+            Case::Independent => case.dispatches().routes.len(),
         };
         let inputs = (0..inputs).map(|_| operand(&device, 0.0)).collect();
         let ones = operand(&device, 1.0);

@@ -1,21 +1,9 @@
 //! What is dispatched: y\[i\] = x\[i\] + 1, over and over.
 
-/// Elements that a dispatch works on.
-pub(crate) const ITEMS: usize = 1024;
-/// Invocations of a workgroup.
-pub(crate) const GROUP: usize = 64;
+use crate::dispatches::{Dispatches, STEP};
+
 /// Pairs of buffers in [`Case::Independent`]: op 64 has the pair of op 0.
 const PAIRS: usize = 64;
-
-/// The kernel of everyone that takes WGSL.
-pub(crate) const STEP: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64)
-    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = x[id.x] + 1u; }
-    }
-";
 
 /// How the dispatches depend on each other.
 #[derive(Clone, Copy, PartialEq)]
@@ -38,19 +26,14 @@ impl Case {
         }
     }
 
-    /// How many buffers there are.
-    pub(crate) fn buffers(self) -> usize {
+    /// What is dispatched.
+    pub(crate) fn dispatches(self) -> Dispatches {
         match self {
-            Self::Chain => 2,
-            Self::Independent => 2 * PAIRS,
-        }
-    }
-
-    /// Which buffer is read and which is written; op `i` takes route `i % routes`.
-    pub(crate) fn routes(self) -> Vec<(usize, usize)> {
-        match self {
-            Self::Chain => vec![(0, 1), (1, 0)],
-            Self::Independent => (0..PAIRS).map(|pair| (2 * pair, 2 * pair + 1)).collect(),
+            Self::Chain => Dispatches::chain(),
+            Self::Independent => {
+                let routes = (0..PAIRS).map(|pair| (2 * pair, 2 * pair + 1)).collect();
+                Dispatches { source: STEP, buffers: 2 * PAIRS, routes, answer: 1, immediates: None }
+            }
         }
     }
 
@@ -62,25 +45,17 @@ impl Case {
         }
     }
 
-    /// The buffer whose first element is the answer.
-    pub(crate) fn answer(self) -> usize {
-        match self {
-            Self::Chain => 0,
-            Self::Independent => 1,
-        }
-    }
-
     /// The answer after `runs` runs of `n` ops each that began with zeros.
     pub(crate) fn expected(self, n: usize, runs: usize) -> u32 {
-        let routes = self.routes();
-        let mut values = vec![0; self.buffers()];
+        let Dispatches { routes, buffers, answer, .. } = self.dispatches();
+        let mut values = vec![0; buffers];
         for _ in 0..runs {
             for op in 0..n {
                 let (from, to) = routes[op % routes.len()];
                 values[to] = values[from] + 1;
             }
         }
-        values[self.answer()]
+        values[answer]
     }
 
     /// The answer of one that begins with zeros in every run, and gives what its last op wrote.

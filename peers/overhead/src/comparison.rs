@@ -2,24 +2,13 @@
 
 use std::time::Duration;
 
+pub(crate) use crate::dispatches::Runner;
 pub(crate) use sortie_bench::Outcome;
 use sortie_bench::{Case as Measured, Contender as Name, Report, Rounds};
 
 use crate::case::Case;
 use crate::meter::{METRICS, Sample, measure};
 use crate::threads::ThreadList;
-
-/// One way to run the ops on one device.
-pub(crate) trait Runner {
-    /// Records and runs `n` ops, until they are done. `n` is the same in every run.
-    fn run(&mut self, n: usize) -> Outcome<()>;
-    /// The first element of the buffer the case names.
-    fn answer(&mut self) -> Outcome<u32>;
-    /// Whether every run begins with zeros, and the answer is what the last op wrote.
-    fn begins_with_zeros(&self) -> bool {
-        false
-    }
-}
 
 /// A runner with a name.
 struct Contender {

@@ -13,8 +13,9 @@ use cubecl::wgpu::{RuntimeOptions, WgpuSetup, init_device};
 use pollster::block_on;
 use wgpu::{Backend, Backends, DeviceDescriptor, Features, Instance, InstanceDescriptor, MemoryHints};
 
-use crate::case::{Case, GROUP, ITEMS};
+use crate::case::Case;
 use crate::comparison::{Outcome, Runner};
+use crate::dispatches::{Dispatches, GROUP, ITEMS};
 
 #[cube(launch)]
 fn step(x: &[u32], y: &mut [u32]) {
@@ -56,8 +57,7 @@ impl Drop for Served {
 pub(crate) struct Launches {
     client: Client,
     buffers: Vec<Handle>,
-    case: Case,
-    routes: Vec<(usize, usize)>,
+    dispatches: Dispatches,
     /// The last field: it ends when all that uses it has been dropped.
     _served: Served,
 }
@@ -67,12 +67,13 @@ impl Launches {
     pub(crate) fn new(adapter: &str, case: Case) -> Outcome<Self> {
         let (client, served) = open(adapter)?;
         let zeros = [0; ITEMS * 4];
-        let buffers = (0..case.buffers()).map(|_| client.create_from_slice(&zeros)).collect();
-        Ok(Self { client, buffers, case, routes: case.routes(), _served: served })
+        let dispatches = case.dispatches();
+        let buffers = (0..dispatches.buffers).map(|_| client.create_from_slice(&zeros)).collect();
+        Ok(Self { client, buffers, dispatches, _served: served })
     }
 
     fn launch(&self, n: usize) {
-        for &(from, to) in self.routes.iter().cycle().take(n) {
+        for &(from, to) in self.dispatches.routes.iter().cycle().take(n) {
             // SAFETY: every buffer was made with this many elements.
             let argument = |at: usize| unsafe { BufferArg::from_raw_parts(self.buffers[at].clone(), ITEMS) };
             let count = CubeCount::Static((ITEMS / GROUP) as u32, 1, 1);
@@ -92,7 +93,7 @@ impl Runner for Launches {
     }
 
     fn answer(&mut self) -> Outcome<u32> {
-        let bytes = self.client.read_one(self.buffers[self.case.answer()].clone());
+        let bytes = self.client.read_one(self.buffers[self.dispatches.answer].clone());
         let bytes = bytes.map_err(|error| format!("{error:?}"))?;
         Ok(bytemuck::pod_read_unaligned(&bytes[..4]))
     }

@@ -7,13 +7,19 @@
 
 #![expect(clippy::print_stderr, reason = "notes go to stderr")]
 
-mod aprender;
+// The contenders that the bench `record` has too.
+#[path = "../../../crates/sortie/benches/record/by_hand.rs"]
 mod by_hand;
+#[path = "../../../crates/sortie/benches/record/dispatches.rs"]
+mod dispatches;
+#[path = "../../../crates/sortie/benches/record/ours.rs"]
+mod ours;
+
+mod aprender;
 mod case;
 mod comparison;
 mod cubes;
 mod meter;
-mod ours;
 mod plot;
 #[cfg(feature = "scry")]
 mod scry;
@@ -50,7 +56,8 @@ aprender adds a vector of ones, and gives every op a buffer for its result.";
 
 /// All contenders, each with a new device: wgpu's cost of a pass depends on what its device has done before.
 fn contenders(case: Case, n: usize, threads: &mut ThreadList) -> Outcome<Comparison<'_>> {
-    let by_hand = |how| ByHand::new(&ours::open(ADAPTER, true)?, how, case);
+    let dispatches = || case.dispatches();
+    let by_hand = |how| ByHand::new(&ours::open(ADAPTER, true)?, how, dispatches());
     let mut all = Comparison::new(case, n, threads);
     all.add("wgpu-best", by_hand(How::Best)?)?;
     all.add("wgpu-best-again", by_hand(How::Best)?)?;
@@ -59,10 +66,10 @@ fn contenders(case: Case, n: usize, threads: &mut ThreadList) -> Outcome<Compari
     all.add("vulkan-resubmit", Vulkan::new(ADAPTER, Way::Resubmit, case)?)?;
     all.add("cubecl-launch", Launches::new(ADAPTER, case)?)?;
     all.add("cubecl-graph", Captured::new(ADAPTER, case)?)?;
-    all.add("sortie-record", Recorded::new(ours::open(ADAPTER, true)?, case)?)?;
-    all.add("sortie-replay", Replayed::new(ours::open(ADAPTER, false)?, case)?)?;
-    all.add("sortie-native", Replayed::new(ours::open(ADAPTER, true)?, case)?)?;
-    all.add("sortie-cpu", Recorded::new(sortie::Device::cpu()?, case)?)?;
+    all.add("sortie-record", Recorded::new(ours::open(ADAPTER, true)?, dispatches())?)?;
+    all.add("sortie-replay", Replayed::new(ours::open(ADAPTER, false)?, dispatches())?)?;
+    all.add("sortie-native", Replayed::new(ours::open(ADAPTER, true)?, dispatches())?)?;
+    all.add("sortie-cpu", Recorded::new(sortie::Device::cpu()?, dispatches())?)?;
     #[cfg(feature = "scry")]
     match scry::Scry::new(ADAPTER, case) {
         Ok(runner) => all.add("scry-gpu", runner)?,

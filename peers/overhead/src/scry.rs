@@ -2,8 +2,9 @@
 
 use scry_gpu::{BackendKind, Buffer, Device, Kernel};
 
-use crate::case::{Case, ITEMS, STEP};
+use crate::case::Case;
 use crate::comparison::{Outcome, Runner};
+use crate::dispatches::{Dispatches, ITEMS, STEP};
 
 /// A `Batch` for every run.
 pub(crate) struct Scry {
@@ -11,7 +12,7 @@ pub(crate) struct Scry {
     kernel: Kernel,
     buffers: Vec<Buffer<u32>>,
     case: Case,
-    routes: Vec<(usize, usize)>,
+    dispatches: Dispatches,
 }
 
 impl Scry {
@@ -21,16 +22,17 @@ impl Scry {
         if !device.name().contains(adapter) {
             return Err(format!("scry-gpu opens {}", device.name()).into());
         }
+        let dispatches = case.dispatches();
         let kernel = device.compile(STEP)?;
-        let buffers = (0..case.buffers()).map(|_| device.upload(&[0; ITEMS])).collect::<Result<_, _>>()?;
-        Ok(Self { device, kernel, buffers, case, routes: case.routes() })
+        let buffers = (0..dispatches.buffers).map(|_| device.upload(&[0; ITEMS])).collect::<Result<_, _>>()?;
+        Ok(Self { device, kernel, buffers, case, dispatches })
     }
 }
 
 impl Runner for Scry {
     fn run(&mut self, n: usize) -> Outcome<()> {
         let batch = self.device.batch()?;
-        for (op, &(from, to)) in self.routes.iter().cycle().take(n).enumerate() {
+        for (op, &(from, to)) in self.dispatches.routes.iter().cycle().take(n).enumerate() {
             if op > 0 && op.is_multiple_of(self.case.apart()) {
                 batch.barrier();
             }
@@ -41,6 +43,6 @@ impl Runner for Scry {
     }
 
     fn answer(&mut self) -> Outcome<u32> {
-        Ok(self.buffers[self.case.answer()].download()?[0])
+        Ok(self.buffers[self.dispatches.answer].download()?[0])
     }
 }

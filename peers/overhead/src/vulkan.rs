@@ -6,8 +6,9 @@ use ash::{Device, Entry, Instance, vk};
 use naga::back::spv;
 use naga::valid::{Capabilities, ValidationFlags, Validator};
 
-use crate::case::{Case, GROUP, ITEMS, STEP};
+use crate::case::Case;
 use crate::comparison::{Outcome, Runner};
+use crate::dispatches::{GROUP, ITEMS, STEP};
 
 /// Bytes of a buffer.
 const BYTES: u64 = ITEMS as u64 * 4;
@@ -108,7 +109,8 @@ impl Vulkan {
             let commands = device.allocate_command_buffers(&information)?[0];
             let fence = device.create_fence(&vk::FenceCreateInfo::default(), None)?;
             let (set_layout, layout, pipeline) = pipeline(device)?;
-            let buffers = (0..case.buffers()).map(|_| buffer(device)).collect::<Result<Vec<_>, _>>()?;
+            let dispatches = case.dispatches();
+            let buffers = (0..dispatches.buffers).map(|_| buffer(device)).collect::<Result<Vec<_>, _>>()?;
             let needs = device.get_buffer_memory_requirements(buffers[0]);
             let stride = needs.size.next_multiple_of(needs.alignment);
             let bytes = stride * buffers.len() as u64;
@@ -118,7 +120,7 @@ impl Vulkan {
             }
             let mapped = device.map_memory(memory, 0, bytes, vk::MemoryMapFlags::empty())?;
             mapped.cast::<u8>().write_bytes(0, usize::try_from(bytes)?);
-            let (sets_pool, sets) = sets(device, set_layout, &buffers, &case.routes())?;
+            let (sets_pool, sets) = sets(device, set_layout, &buffers, &dispatches.routes)?;
             let mapped = mapped.cast::<u32>().cast_const();
             Ok(Self {
                 way,
@@ -191,7 +193,7 @@ impl Runner for Vulkan {
     }
 
     fn answer(&mut self) -> Outcome<u32> {
-        let at = usize::try_from(self.stride)? / 4 * self.case.answer();
+        let at = usize::try_from(self.stride)? / 4 * self.case.dispatches().answer;
         // SAFETY: the place is within the mapped memory, and nothing is under way.
         Ok(unsafe { self.mapped.add(at).read_volatile() })
     }

@@ -23,29 +23,26 @@ pub(super) enum Strategy {
 }
 
 impl Strategy {
-    /// Its name in data and style sheets.
-    pub(super) fn key(self) -> &'static str {
+    /// Its name in data and style sheets, and its name for readers.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Each => "each",
-            Self::Batched => "batched",
-            Self::Fused => "fused",
-            Self::Replayed => "replayed",
-            Self::Batcher => "batcher",
-            Self::ByHand => "by-hand",
+            Self::Each => ("each", "one submission each"),
+            Self::Batched => ("batched", "batched"),
+            Self::Fused => ("fused", "batched and fused"),
+            Self::Replayed => ("replayed", "fused and replayed"),
+            Self::Batcher => ("batcher", "through a Batcher"),
+            Self::ByHand => ("by-hand", "batched by hand"),
         }
+    }
+
+    pub(super) fn key(self) -> &'static str {
+        self.names().0
     }
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Each => "one submission each",
-            Self::Batched => "batched",
-            Self::Fused => "batched and fused",
-            Self::Replayed => "fused and replayed",
-            Self::Batcher => "through a Batcher",
-            Self::ByHand => "batched by hand",
-        })
+        f.pad(self.names().1)
     }
 }
 

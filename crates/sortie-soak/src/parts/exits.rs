@@ -13,21 +13,19 @@ use sortie::{BatchConfig, Batcher, Device, Grid, Result, batcher::Rows};
 use super::work::{SLOW, SLOW_ROWS};
 use crate::{
     devices,
-    part::{Part, Size, Task},
+    part::{Part, Task},
     report::Report,
 };
 
 pub(crate) const PART: Part = Part {
-    name: "exits",
-    about: "exits while devices are opened, work is submitted or in flight, or a kernel hangs; one exit per process",
-    devices: devices::ALL,
     weight: 2,
-    size: Size { quick: 1, full: 1 },
-    cases: 1,
     quick_runs: 16,
     patience: Duration::from_secs(120),
-    run,
-    conclude: None,
+    ..Part::new(
+        "exits",
+        "exits while devices are opened, work is submitted or in flight, or a kernel hangs; one exit per process",
+        run,
+    )
 };
 
 /// Ends only with the process.
@@ -49,15 +47,16 @@ const SCENES: &[(&str, Scene)] = &[
 /// Works in an endless loop, and sends a message when it has started.
 type Scene = fn(&Device, &mpsc::Sender<()>) -> Result<()>;
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
     // Half of them during `open`.
     if task.seed.is_multiple_of(2) {
         opening(task, &mut random, report);
     } else {
-        working(task, &mut random, report);
+        working(task, &mut random, report)?;
     }
     leave(&mut random, report);
+    Ok(())
 }
 
 /// One or two threads open devices.
@@ -79,18 +78,16 @@ fn opening(task: &Task, random: &mut Rng, report: &mut Report) {
 }
 
 /// A device is open and busy.
-fn working(task: &Task, random: &mut Rng, report: &mut Report) {
+fn working(task: &Task, random: &mut Rng, report: &mut Report) -> Result<()> {
     let hangs = task.device == "cpu" && task.seed % 8 == 1;
     let (name, scene) = if hangs { ("a hung kernel", hung as Scene) } else { SCENES[random.usize(..SCENES.len())] };
     report.at(format!("exit with {name}"));
-    let device = match devices::open(&task.device) {
-        Ok(device) => device,
-        Err(error) => return report.fault(format!("open: {error}")),
-    };
+    let device = devices::open(&task.device)?;
     let (send, begun) = mpsc::channel();
     thread::spawn(move || scene(&device, &send));
     report.check(begun.recv().is_ok(), || format!("{name}: did not begin"));
     pause(random, 50);
+    Ok(())
 }
 
 /// Exits in one of the ways there are.

@@ -13,26 +13,25 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use fastrand::Rng;
 use tempfile::TempDir;
 
 use crate::{
-    child, devices,
-    part::{Part, Size, Task},
+    child,
+    part::{Part, Task},
     report::Report,
 };
 
 pub(crate) const PART: Part = Part {
-    name: "files",
-    about: "hostile .npy, kernel, tuning and cache files; one place per process, with every kind of file; size: rounds",
-    devices: devices::ALL,
-    weight: 1,
-    size: Size { quick: 1, full: 1 },
     cases: PLACES.len() as u64,
     quick_runs: PLACES.len() as u64,
     patience: Duration::from_secs(1200),
-    run,
-    conclude: None,
+    ..Part::new(
+        "files",
+        "hostile .npy, kernel, tuning and cache files; one place per process, with every kind of file; size: rounds",
+        run,
+    )
 };
 
 /// Where the hostile file is put.
@@ -47,7 +46,7 @@ const PLACES: &[Place] = &[
 ];
 
 /// What is put there.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Kind {
     Empty,
     Folder,
@@ -62,21 +61,6 @@ enum Kind {
     Nested,
     Mutated,
 }
-
-const KINDS: &[Kind] = &[
-    Kind::Empty,
-    Kind::Folder,
-    Kind::Pipe,
-    Kind::LinkToZeros,
-    Kind::LinkToItself,
-    Kind::LinkToVictim,
-    Kind::Oversized,
-    Kind::RandomBytes,
-    Kind::Truncated,
-    Kind::ControlCharacters,
-    Kind::Nested,
-    Kind::Mutated,
-];
 
 /// A command that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -95,11 +79,11 @@ const KERNEL: &str = "
     }
 ";
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> sortie::Result<()> {
     let (name, place) = PLACES[task.seed as usize % PLACES.len()];
     let mut random = task.random();
     for _ in 0..task.size {
-        for kind in KINDS {
+        for kind in Kind::value_variants() {
             report.at(format!("{name}, {kind:?}"));
             report.count(1);
             let faults = Scene::new(&task.device).and_then(|scene| {
@@ -116,6 +100,7 @@ fn run(task: &Task, report: &mut Report) {
             }
         }
     }
+    Ok(())
 }
 
 /// A folder with good files in it.

@@ -12,16 +12,16 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "growth",
-    about: "memory after 1M ops, 400k buffers, 10k replays, and uploads without submissions; size: thousandths of that",
-    devices: devices::ALL,
     weight: 3,
     size: Size { quick: 20, full: 1000 },
     cases: CASES.len() as u64,
     quick_runs: CASES.len() as u64,
     patience: Duration::from_secs(900),
-    run,
-    conclude: None,
+    ..Part::new(
+        "growth",
+        "memory after 1M ops, 400k buffers, 10k replays, and uploads without submissions; size: thousandths of that",
+        run,
+    )
 };
 
 type Case = (&'static str, fn(&Task, &mut Report) -> Result<()>);
@@ -49,12 +49,10 @@ const MAX_STEADY_MB: f64 = 16.0;
 /// Megabytes that uploads under the budget may grow by.
 const MAX_UPLOADS_MB: f64 = 128.0;
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let (name, case) = CASES[task.seed as usize % CASES.len()];
     report.at(name);
-    if let Err(error) = case(task, report) {
-        report.fault(format!("{name}: {error:?}"));
-    }
+    case(task, report)
 }
 
 /// How often, of `full` times.

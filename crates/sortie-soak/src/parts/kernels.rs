@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::{
-    process::{Resource, Rlimit, getrlimit, setrlimit},
+    process::Resource,
     time::{ClockId, clock_gettime},
 };
 use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result, kernel::KernelOptions};
@@ -16,16 +16,16 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "kernels",
-    about: "adversarial WGSL, one source per process, then mutated WGSL; size: mutated sources per process",
-    devices: devices::ALL,
     weight: 3,
     size: Size { quick: 60, full: 300 },
     cases: ADVERSARIES.len() as u64 + 2,
     quick_runs: ADVERSARIES.len() as u64 + 2,
     patience: Duration::from_secs(300),
-    run,
-    conclude: None,
+    ..Part::new(
+        "kernels",
+        "adversarial WGSL, one source per process, then mutated WGSL; size: mutated sources per process",
+        run,
+    )
 };
 
 /// Megabytes that one source may take.
@@ -40,34 +40,32 @@ const MAX_CPU_SECONDS: u64 = 120;
 /// Bytes of address space beyond what is in use after which allocations fail.
 const MAX_ADDRESS_BYTES: u64 = 3 << 30;
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let budget = Some(Duration::from_millis(200));
-    let device = match devices::open_with(&task.device, DeviceOptions::default().with_kernel_budget(budget)) {
-        Ok(device) => device,
-        Err(error) => return report.fault(format!("open: {error}")),
-    };
-    limit(Resource::As, memory::address_space() + MAX_ADDRESS_BYTES);
-    limit(Resource::Cpu, MAX_CPU_SECONDS);
+    let device = devices::open_with(&task.device, DeviceOptions::default().with_kernel_budget(budget))?;
+    memory::limit(Resource::As, memory::address_space() + MAX_ADDRESS_BYTES);
+    memory::limit(Resource::Cpu, MAX_CPU_SECONDS);
     match ADVERSARIES.get(task.seed as usize) {
-        Some(adversary) => {
-            let source = (adversary.source)(adversary.size);
-            adversarial(&device, adversary.name, &source, task, report);
-        }
+        Some((name, size)) => adversarial(&device, name, *size, task, report),
         None if task.seed.is_multiple_of(2) => {
-            let (name, source) = wgsl::adversarial(&mut task.random());
-            adversarial(&device, &name, &source, task, report);
+            let mut random = task.random();
+            // Up to twice the size at which it was found to be expensive.
+            let (name, size) = ADVERSARIES[random.usize(..ADVERSARIES.len())];
+            adversarial(&device, name, random.usize(1..=2 * size), task, report);
         }
         None => mutations(&device, task, report),
     }
+    Ok(())
 }
 
 /// One source, with what it costs.
-fn adversarial(device: &Device, name: &str, source: &str, task: &Task, report: &mut Report) {
-    report.at(name);
-    dump(source);
+fn adversarial(device: &Device, family: &str, size: usize, task: &Task, report: &mut Report) {
+    let (name, source) = (format!("{family}, {size} of them"), wgsl::adversarial(family, size));
+    report.at(&name);
+    dump(&source);
     report.count(1);
     let (before, begin) = (memory::resident(), processor_time());
-    let compiled = device.kernel(source);
+    let compiled = device.kernel(&source);
     let (peak, seconds) = ((memory::peak().saturating_sub(before)) as f64 / 1e6, processor_time() - begin);
     let outcome = match &compiled {
         Ok(_) => "compiles".to_owned(),
@@ -99,10 +97,9 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
         report.at(format!("mutation {number}"));
         dump(&source);
         report.count(1);
-        match device.kernel_with(
-            &source,
-            &entry.map_or_else(KernelOptions::default, |entry: String| KernelOptions::default().with_entry(entry)),
-        ) {
+        let mut options = KernelOptions::default();
+        options.entry = entry;
+        match device.kernel_with(&source, &options) {
             Ok(kernel) => {
                 compiled += 1;
                 // Endless loops are stopped on the built-in CPU only.
@@ -148,11 +145,6 @@ fn refused(error: &Error, report: &mut Report) {
     report.check(fitting, || format!("{error:?}"));
     let length = error.to_string().len();
     report.check(length <= 16 << 10, || format!("an error of {length} bytes: {error:.200}"));
-}
-
-fn limit(resource: Resource, to: u64) {
-    let hard = getrlimit(resource).maximum;
-    setrlimit(resource, Rlimit { current: Some(to), maximum: hard }).expect("a limit below the hard one");
 }
 
 /// Seconds of processor time that this process has used.

@@ -19,7 +19,7 @@ use sortie::{
 
 use super::{
     loss_baseline,
-    work::{SLOW, SLOW_ROWS, advanced},
+    work::{SLOW, SLOW_ROWS, advanced, works},
 };
 use crate::{
     child, devices, memory,
@@ -28,16 +28,17 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "loss",
-    about: "the device is destroyed with replays, batches, readings, a batcher and a stream in flight; size: losses",
     devices: devices::DRIVERS,
     weight: 4,
     size: Size { quick: 15, full: 200 },
-    cases: 1,
     quick_runs: 2,
     patience: Duration::from_secs(900),
-    run,
     conclude: Some(conclude),
+    ..Part::new(
+        "loss",
+        "the device is destroyed with replays, batches, readings, a batcher and a stream in flight; size: losses",
+        run,
+    )
 };
 
 /// Elements of the buffers that slow dispatches work on.
@@ -52,12 +53,9 @@ const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Losses before memory is first measured.
 pub(super) const WARM_UP: u64 = 5;
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
-    let mut device = match devices::open(&task.device) {
-        Ok(device) => device,
-        Err(error) => return report.fault(format!("open: {error}")),
-    };
+    let mut device = devices::open(&task.device)?;
     let mut tally = Tally::default();
     let mut before = memory::resident();
     for loss in 0..task.size {
@@ -72,10 +70,7 @@ fn run(task: &Task, report: &mut Report) {
             report.fault(format!("loss {loss}, before it: {error:?}"));
         }
         report.count(1);
-        device = match device.reopen() {
-            Ok(device) => device,
-            Err(error) => return report.fault(format!("loss {loss}, reopen: {error:?}")),
-        };
+        device = device.reopen()?;
         if let Err(error) = works(&device) {
             report.fault(format!("loss {loss}, after reopening: {error:?}"));
         }
@@ -91,6 +86,7 @@ fn run(task: &Task, report: &mut Report) {
     });
     report.figure("pending at the loss", f64::from(tally.lost));
     report.figure("done before the loss", f64::from(tally.done));
+    Ok(())
 }
 
 /// The growth of a plain wgpu program is subtracted from ours.
@@ -111,6 +107,9 @@ fn conclude(task: &Task, outcome: &mut Outcome) {
     }
 }
 
+/// The batcher's job.
+type SlowRows = OnDevice<Rows<u32, u32>>;
+
 /// What has been seen of tickets, readings and calls.
 #[derive(Default)]
 struct Tally {
@@ -128,7 +127,7 @@ struct InFlight {
     readings: Vec<(&'static str, Reading<u32>)>,
     profiles: Vec<Reading<Profile>>,
     replays: Vec<Replay>,
-    calls: Vec<ResponseFuture<OnDevice<Rows<u32, u32>>>>,
+    calls: Vec<ResponseFuture<SlowRows>>,
 }
 
 impl InFlight {
@@ -143,9 +142,9 @@ impl InFlight {
 fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Report) -> Result<()> {
     let slow = device.kernel(SLOW)?;
     let rows = device.kernel(SLOW_ROWS)?;
-    let mut flying = InFlight::default();
+    let mut in_flight = InFlight::default();
     // Direct submissions end with the first call of `Device::wgpu`: they go first.
-    direct_replays(device, &slow, random, &mut flying)?;
+    direct_replays(device, &slow, random, &mut in_flight)?;
     let batcher = Batcher::new(
         device,
         Rows::<u32, u32>::new([1, 1], SLOW_ROWS),
@@ -155,36 +154,31 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
     let kinds = thread::scope(|scope| {
         let stream = scope.spawn(|| stream(device, &rows, &destroyed));
         let user = scope.spawn(|| user(device, &destroyed));
-        flying.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).send()));
+        in_flight.calls.extend((0..24).map(|call| batcher.call(vec![call; 256]).send()));
         let filled = match random.u8(..4) {
             0 => Ok(()),
-            1 => live_batches(device, &slow, random, &mut flying),
-            2 => replays(device, &slow, random, &mut flying),
-            _ => replays(device, &slow, random, &mut flying)
-                .and_then(|()| live_batches(device, &slow, random, &mut flying)),
+            1 => live_batches(device, &slow, random, &mut in_flight),
+            2 => replays(device, &slow, random, &mut in_flight),
+            _ => replays(device, &slow, random, &mut in_flight)
+                .and_then(|()| live_batches(device, &slow, random, &mut in_flight)),
         };
         thread::sleep(Duration::from_micros(random.u64(..20_000)));
         let Some((gpu, _)) = device.wgpu() else { unreachable!("a driver is wgpu's") };
         if random.bool() {
-            flying.replays.clear();
+            in_flight.replays.clear();
         }
         let begin = Instant::now();
         destroyed.store(true, Ordering::SeqCst);
         let elsewhere = random.bool().then(|| scope.spawn(|| gpu.destroy()));
-        match elsewhere {
-            Some(thread) => {
-                resolve(&mut flying, begin, tally, report);
-                drop(thread.join());
-            }
-            None => {
-                gpu.destroy();
-                resolve(&mut flying, begin, tally, report);
-            }
+        if elsewhere.is_none() {
+            gpu.destroy();
         }
-        refuses(device, &slow, &flying.replays, report);
+        resolve(&mut in_flight, begin, tally, report);
+        drop(elsewhere.map(thread::ScopedJoinHandle::join));
+        refuses(device, &slow, &in_flight.replays, report);
         (filled, stream.join(), user.join())
     });
-    answered(std::mem::take(&mut flying.calls), &batcher, report);
+    answered(std::mem::take(&mut in_flight.calls), &batcher, report);
     tally.retained += device.metrics().retained_bytes;
     let (filled, stream, user) = kinds;
     for (of, outcome) in [("stream", stream), ("another thread", user)] {
@@ -197,7 +191,7 @@ fn lose(device: &Device, random: &mut Rng, tally: &mut Tally, report: &mut Repor
 }
 
 /// Native replays that bring nothing and read nothing.
-fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mut InFlight) -> Result<()> {
     for _ in 0..random.usize(..3) {
         let state = device.zeros::<u32>(ITEMS)?;
         let batch = device.batch();
@@ -206,17 +200,17 @@ fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut
         }
         let replay = batch.freeze()?;
         for _ in 0..random.usize(1..6) {
-            flying.ticket("a direct replay", replay.run().submit_async()?, random);
+            in_flight.ticket("a direct replay", replay.run().submit_async()?, random);
         }
         if random.bool() {
-            flying.replays.push(replay);
+            in_flight.replays.push(replay);
         }
     }
     Ok(())
 }
 
 /// Replays with inputs and outputs; some of their runs are encoded, because they are profiled.
-fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+fn replays(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mut InFlight) -> Result<()> {
     let batch = device.batch();
     let (x_input, x) = batch.input::<u32>([ITEMS]);
     let sum = x + x;
@@ -231,19 +225,19 @@ fn replays(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlig
         let mut run = replay.run();
         run.write(x_input, &[7; ITEMS]);
         let of = if random.bool() {
-            flying.profiles.push(run.profile());
+            in_flight.profiles.push(run.profile());
             "an encoded replay"
         } else {
             "a native replay"
         };
-        flying.readings.push((of, run.read(out)));
-        flying.ticket(of, run.submit_async()?, random);
+        in_flight.readings.push((of, run.read(out)));
+        in_flight.ticket(of, run.submit_async()?, random);
     }
-    flying.replays.push(replay);
+    in_flight.replays.push(replay);
     Ok(())
 }
 
-fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut InFlight) -> Result<()> {
+fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mut InFlight) -> Result<()> {
     for _ in 0..random.usize(1..6) {
         let state = device.upload(&[5_u32; ITEMS])?;
         let batch = device.batch();
@@ -256,8 +250,8 @@ fn live_batches(device: &Device, slow: &Kernel, random: &mut Rng, flying: &mut I
         let copy = batch.scratch::<u32>(ITEMS);
         batch.copy(&state, copy);
         batch.fill(&state, 3);
-        flying.readings.push(("a live batch", batch.read(copy)));
-        flying.ticket("a live batch", batch.submit_async()?, random);
+        in_flight.readings.push(("a live batch", batch.read(copy)));
+        in_flight.ticket("a live batch", batch.submit_async()?, random);
     }
     Ok(())
 }
@@ -299,7 +293,7 @@ fn user(device: &Device, destroyed: &AtomicBool) -> Error {
 }
 
 /// Waits for everything, and checks how it ends and when.
-fn resolve(flying: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mut Report) {
+fn resolve(in_flight: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mut Report) {
     let mut ended = |of: &str, outcome: Result<()>| {
         let took = begin.elapsed();
         match outcome {
@@ -313,37 +307,31 @@ fn resolve(flying: &mut InFlight, begin: Instant, tally: &mut Tally, report: &mu
             Err(error) => report.fault(format!("{of}: ended with {error:?}")),
         }
     };
-    for (of, ticket) in flying.tickets.drain(..) {
+    for (of, ticket) in in_flight.tickets.drain(..) {
         ended(of, ticket.wait_timeout(WAIT_TIMEOUT));
     }
-    for (of, reading) in flying.readings.drain(..) {
+    for (of, reading) in in_flight.readings.drain(..) {
         ended(&format!("the reading of {of}"), reading.wait_timeout(WAIT_TIMEOUT).map(drop));
     }
-    for profile in flying.profiles.drain(..) {
+    for profile in in_flight.profiles.drain(..) {
         ended("a profile", profile.wait_timeout(WAIT_TIMEOUT).map(drop));
     }
 }
 
 /// A lost device refuses everything, as lost.
 fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Report) {
-    let batch = || -> Result<()> {
+    let batch = || {
         let batch = device.batch();
         let x = batch.scratch::<u32>(64);
         batch.dispatch(slow, &[&x], Grid::items(64));
-        batch.submit()
-    };
-    let freeze = || {
-        let batch = device.batch();
-        let x = batch.scratch::<u32>(64);
-        batch.dispatch(slow, &[&x], Grid::items(64));
-        batch.freeze().map(drop)
+        batch
     };
     // wgpu tells of the loss when it is next polled: the batch comes first.
     let mut calls = vec![
-        ("a batch", batch()),
+        ("a batch", batch().submit()),
         ("an upload", device.upload(&[1_u32]).map(drop)),
         ("zeros", device.zeros::<u32>(16).map(drop)),
-        ("freezing", freeze()),
+        ("freezing", batch().freeze().map(drop)),
     ];
     calls.extend(replays.iter().map(|replay| ("a run", replay.run().submit_async().and_then(|ticket| ticket.wait()))));
     for (of, outcome) in calls {
@@ -357,11 +345,7 @@ fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Repo
 }
 
 /// Every call is answered: those whose batch was in flight as lost, those queued after the batcher has reopened.
-fn answered(
-    calls: Vec<ResponseFuture<OnDevice<Rows<u32, u32>>>>,
-    batcher: &Batcher<OnDevice<Rows<u32, u32>>>,
-    report: &mut Report,
-) {
+fn answered(calls: Vec<ResponseFuture<SlowRows>>, batcher: &Batcher<SlowRows>, report: &mut Report) {
     let (all, mut failed) = (calls.len(), 0);
     for (call, value) in calls.into_iter().zip(0_u32..) {
         match call.wait() {
@@ -387,15 +371,4 @@ fn answered(
 
 fn is_loss(of: &str, error: &Error, report: &mut Report) {
     report.check(error.kind() == &ErrorKind::DeviceLost, || format!("{of}: ended with {error:?}"));
-}
-
-/// A fresh device works.
-fn works(device: &Device) -> Result<()> {
-    let kernel = device.kernel(SLOW)?;
-    let x = device.upload(&[3_u32; 256])?;
-    let batch = device.batch();
-    batch.dispatch(&kernel, &[&x], Grid::items(256));
-    let read = batch.read(&x);
-    batch.submit()?;
-    if read.wait()? == [advanced(3); 256] { Ok(()) } else { Err(Error::input("a wrong answer")) }
 }

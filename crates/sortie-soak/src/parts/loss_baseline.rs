@@ -13,26 +13,25 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "loss-baseline",
-    about: "plain wgpu opens and destroys devices with work in flight, for comparison; size: losses",
     devices: devices::DRIVERS,
     weight: 0,
     size: Size { quick: 15, full: 200 },
-    cases: 1,
-    quick_runs: 1,
     patience: Duration::from_secs(900),
-    run,
-    conclude: None,
+    ..Part::new(
+        "loss-baseline",
+        "plain wgpu opens and destroys devices with work in flight, for comparison; size: losses",
+        run,
+    )
 };
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> sortie::Result<()> {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle_from_env();
     descriptor.backends = wgpu::Backends::VULKAN;
     let instance = wgpu::Instance::new(descriptor);
     let adapters = block_on(instance.enumerate_adapters(wgpu::Backends::VULKAN));
     let named = |adapter: &wgpu::Adapter| adapter.get_info().name.to_lowercase().contains(&task.device);
     let Some(adapter) = adapters.into_iter().find(named) else {
-        return report.fault(format!("there is no {}", task.device));
+        return Err(sortie::Error::input(format!("there is no {}", task.device)));
     };
     let mut before = memory::resident();
     for loss in 0..task.size {
@@ -44,13 +43,12 @@ fn run(task: &Task, report: &mut Report) {
         }
         // `loss` opens two: one after each loss, and one that the batcher opens.
         for destroyed in [true, false] {
-            if let Err(error) = cycle(&adapter, destroyed) {
-                return report.fault(format!("loss {loss}: {error}"));
-            }
+            cycle(&adapter, destroyed).map_err(|error| sortie::Error::input(format!("loss {loss}: {error}")))?;
         }
         report.count(1);
     }
     report.figure("growth MB", memory::growth(before));
+    Ok(())
 }
 
 fn cycle(adapter: &wgpu::Adapter, destroyed: bool) -> Result<(), wgpu::RequestDeviceError> {

@@ -3,30 +3,28 @@
 
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::Resource;
 use sortie::{
-    Buffer, Device, Error, ErrorKind, Grid, Result, Stream,
+    Buffer, Device, Error, ErrorKind, Result, Stream,
     stream::{Sink, Source},
 };
 
-use super::work::{SLOW, SLOW_ROWS, advanced};
+use super::work::{SLOW_ROWS, works};
 use crate::{
     devices, memory,
-    part::{Part, Size, Task},
+    part::{Part, Task},
     report::Report,
 };
 
 pub(crate) const PART: Part = Part {
-    name: "memory-limit",
-    about: "downloads, reads, writes and uploads under a limit of address space; one case per process",
-    devices: devices::ALL,
-    weight: 1,
-    size: Size { quick: 1, full: 1 },
     cases: 2 * CASES.len() as u64,
     quick_runs: 2 * CASES.len() as u64,
     patience: Duration::from_secs(300),
-    run,
-    conclude: None,
+    ..Part::new(
+        "memory-limit",
+        "downloads, reads, writes and uploads under a limit of address space; one case per process",
+        run,
+    )
 };
 
 /// Elements of what is asked for: 512 MiB, which there is no room for; and 192 MiB, which there is room for once, but not
@@ -131,22 +129,10 @@ const CASES: &[Case] = &[
     }),
 ];
 
-fn run(task: &Task, report: &mut Report) {
-    let (name, needs, case) = &CASES[task.seed as usize % CASES.len()];
+fn run(task: &Task, report: &mut Report) -> Result<()> {
+    let (name, needs, case) = CASES[task.seed as usize % CASES.len()];
     report.at(name);
     report.count(1);
-    if let Err(error) = attempt(task, name, *needs, *case, report) {
-        report.fault(format!("{name}: {error:?}"));
-    }
-}
-
-fn attempt(
-    task: &Task,
-    name: &str,
-    needs: Needs,
-    case: fn(&Device, &Prepared) -> Result<()>,
-    report: &mut Report,
-) -> Result<()> {
     let device = devices::open(&task.device)?;
     works(&device)?;
     let size = SIZES[task.seed as usize / CASES.len() % SIZES.len()];
@@ -157,7 +143,7 @@ fn attempt(
     };
     // All of it is there before the limit is set.
     works(&device)?;
-    limit(memory::address_space() + ROOM);
+    memory::limit(Resource::As, memory::address_space() + ROOM);
     match case(&device, &prepared).map_err(|error| (error.kind().clone(), error)) {
         Err((ErrorKind::OutOfMemory { .. }, _)) => {}
         // A device may not take as much in any case.
@@ -167,21 +153,4 @@ fn attempt(
         Ok(()) => report.fault(format!("{name}: 512 MiB were found where there are {} MiB", ROOM >> 20)),
     }
     works(&device)
-}
-
-/// Sets the limit of address space of this process.
-fn limit(bytes: u64) {
-    let hard = getrlimit(Resource::As).maximum;
-    setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: hard }).expect("a limit below the hard one");
-}
-
-/// Small work goes on.
-fn works(device: &Device) -> Result<()> {
-    let kernel = device.kernel(SLOW)?;
-    let x = device.upload(&[3_u32; 256])?;
-    let batch = device.batch();
-    batch.dispatch(&kernel, &[&x], Grid::items(256));
-    let read = batch.read(&x);
-    batch.submit()?;
-    if read.wait()? == [advanced(3); 256] { Ok(()) } else { Err(Error::input("a wrong answer")) }
 }

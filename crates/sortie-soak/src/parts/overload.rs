@@ -22,20 +22,17 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "overload",
-    about: "a batcher under overload, rejecting and queueing, and its recovery; size: seconds of each",
-    devices: devices::ALL,
     weight: 2,
     size: Size { quick: 1, full: 10 },
-    cases: 1,
-    quick_runs: 1,
-    patience: Duration::from_secs(600),
-    run,
-    conclude: None,
+    ..Part::new(
+        "overload",
+        "a batcher under overload, rejecting and queueing, and its recovery; size: seconds of each",
+        run,
+    )
 };
 
 /// Threads that ask.
-const CALLERS: usize = 4;
+const CALLERS: u32 = 4;
 /// Requests that one of them has under way.
 const UNDER_WAY: usize = 256;
 /// Rows of a request.
@@ -51,7 +48,7 @@ struct Answers {
     expired: AtomicU64,
 }
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let reject = BatchConfig::latency().with_max_batch_size(1024).with_overload(Overload::Reject);
     let target = BatchSizing::Target { p99: Duration::from_millis(20) };
     let configs = [
@@ -59,40 +56,30 @@ fn run(task: &Task, report: &mut Report) {
         ("queueing", reject.with_overload(Overload::Wait)),
         ("with a target", reject.with_sizing(target)),
     ];
-    let device = match devices::open(&task.device) {
-        Ok(device) => device,
-        Err(error) => return report.fault(format!("open: {error}")),
-    };
+    let device = devices::open(&task.device)?;
     let seconds = (task.size as f64).min(task.time.unwrap_or(f64::INFINITY) / configs.len() as f64);
     for (name, config) in configs {
         report.at(name);
-        if let Err(error) = overload(&device, name, config, Duration::from_secs_f64(seconds), report) {
-            report.fault(format!("{name}: {error:?}"));
-        }
+        overload(&device, name, config, Duration::from_secs_f64(seconds), report)?;
     }
+    Ok(())
 }
 
 fn overload(device: &Device, name: &str, config: BatchConfig, time: Duration, report: &mut Report) -> Result<()> {
     let batcher = Batcher::new(device, Rows::<u32, u32>::new([1, 1], SLOW_ROWS), config)?;
     recovered(&batcher, name, report);
     let (answers, begin, before) = (Answers::default(), Instant::now(), memory::resident());
+    let call = |caller: u32| {
+        let mut faults = Vec::new();
+        while begin.elapsed() < time && faults.is_empty() {
+            faults.extend(ask(&batcher, caller, &answers));
+        }
+        faults
+    };
     let faults: Vec<String> = thread::scope(|scope| {
-        let callers: Vec<_> = (0..CALLERS)
-            .map(|caller| {
-                let (batcher, answers) = (&batcher, &answers);
-                scope.spawn(move || {
-                    let mut faults = Vec::new();
-                    while begin.elapsed() < time && faults.is_empty() {
-                        faults.extend(ask(batcher, caller as u32, answers));
-                    }
-                    faults
-                })
-            })
-            .collect();
-        callers
-            .into_iter()
-            .flat_map(|caller| caller.join().unwrap_or_else(|_| vec!["a caller panicked".into()]))
-            .collect()
+        let callers: Vec<_> = (0..CALLERS).map(|caller| scope.spawn(move || call(caller))).collect();
+        let faults = callers.into_iter().map(|caller| caller.join().unwrap_or(vec!["a caller panicked".into()]));
+        faults.flatten().collect()
     });
     for fault in faults.iter().take(3) {
         report.fault(format!("{name}: {fault}"));

@@ -1,7 +1,5 @@
 //! Random programs on the public API, misuse included, with right answers and the right errors.
 
-use std::time::Duration;
-
 use fastrand::Rng;
 use sortie::{
     Device, DeviceOptions, Result,
@@ -17,16 +15,14 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "programs",
-    about: "random API programs, misuse included, against a model in plain Rust; size: programs per process",
-    devices: devices::ALL,
     weight: 3,
     size: Size { quick: 60, full: 400 },
-    cases: 1,
     quick_runs: 2,
-    patience: Duration::from_secs(600),
-    run,
-    conclude: None,
+    ..Part::new(
+        "programs",
+        "random API programs, misuse included, against a model in plain Rust; size: programs per process",
+        run,
+    )
 };
 
 /// Programs of one device.
@@ -35,13 +31,7 @@ const PER_DEVICE: u64 = 20;
 /// Steps of one program.
 const STEPS: usize = 40;
 
-fn run(task: &Task, report: &mut Report) {
-    if let Err(error) = programs(task, report) {
-        report.fault(format!("{error:?}"));
-    }
-}
-
-fn programs(task: &Task, report: &mut Report) -> Result<()> {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
     let other = Device::cpu()?;
     let mut device = devices::open_with(&task.device, options(&mut random))?;

@@ -3,24 +3,23 @@
 use std::{process, thread, time::Duration};
 
 use crate::{
-    part::{Part, Size, Task},
+    part::{Part, Task},
     report::Report,
 };
 
 pub(crate) const PART: Part = Part {
-    name: "self-check",
-    about: "fails on purpose: seed 0 reports a fault, 1 panics, 2 aborts, 3 hangs, 4 exits slowly, 5 is clean",
     devices: &["cpu"],
     weight: 0,
-    size: Size { quick: 1, full: 1 },
-    cases: 1,
     quick_runs: 6,
     patience: Duration::from_secs(10),
-    run,
-    conclude: None,
+    ..Part::new(
+        "self-check",
+        "fails on purpose: seed 0 reports a fault, 1 panics, 2 aborts, 3 hangs, 4 exits slowly, 5 is clean",
+        run,
+    )
 };
 
-fn run(task: &Task, report: &mut Report) {
+fn run(task: &Task, report: &mut Report) -> sortie::Result<()> {
     report.at("the failure");
     match task.seed {
         0 => report.fault("planted"),
@@ -34,4 +33,5 @@ fn run(task: &Task, report: &mut Report) {
         }
         _ => report.count(1),
     }
+    Ok(())
 }

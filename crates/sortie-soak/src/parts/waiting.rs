@@ -15,16 +15,14 @@ use crate::{
 };
 
 pub(crate) const PART: Part = Part {
-    name: "waiting",
-    about: "waits for submissions of about 100 ms each, with right answers and no panic; size: seconds",
-    devices: devices::ALL,
     weight: 3,
     size: Size { quick: 3, full: 60 },
     cases: 2,
-    quick_runs: 1,
-    patience: Duration::from_secs(600),
-    run,
-    conclude: None,
+    ..Part::new(
+        "waiting",
+        "waits for submissions of about 100 ms each, with right answers and no panic; size: seconds",
+        run,
+    )
 };
 
 /// What a dispatch is to take.
@@ -37,13 +35,7 @@ const READ: usize = 64;
 const MIN_ITEMS: usize = 1 << 12;
 const MAX_ITEMS: usize = 1 << 24;
 
-fn run(task: &Task, report: &mut Report) {
-    if let Err(error) = wait(task, report) {
-        report.fault(format!("{error:?}"));
-    }
-}
-
-fn wait(task: &Task, report: &mut Report) -> Result<()> {
+fn run(task: &Task, report: &mut Report) -> Result<()> {
     let device = devices::open(&task.device)?;
     let slow = device.kernel(SLOW)?;
     let mut random = task.random();

@@ -1,149 +1,52 @@
-//! WGSL that is made to hurt: small sources that ask for much, and mutations of good ones.
+//! Expensive WGSL: small sources that take a compiler much time or memory, and mutations of good ones.
 
-use std::{fmt::Write, fs, path::Path};
+use std::{fs, path::Path};
 
 use fastrand::Rng;
 
-/// A source that grows with a number.
-pub(crate) struct Adversary {
-    pub(crate) name: &'static str,
-    /// The size at which it was found to hurt.
-    pub(crate) size: u32,
-    pub(crate) source: fn(u32) -> String,
-}
+/// The sources of the library's own tests.
+#[path = "../../../sortie/tests/hostile/sources.rs"]
+#[expect(dead_code, reason = "the sizes and the markers are for the tests")]
+mod sources;
 
-/// All of them.
-pub(crate) const ADVERSARIES: &[Adversary] = &[
-    Adversary { name: "doubling constants", size: 24, source: doubling_constants },
-    Adversary { name: "doubling structs", size: 24, source: doubling_structs },
-    Adversary { name: "doubling arrays", size: 24, source: doubling_arrays },
-    Adversary { name: "doubling calls", size: 20, source: doubling_calls },
-    Adversary { name: "a large temporary", size: 65_536, source: large_temporary },
-    Adversary { name: "statements", size: 60_000, source: statements },
-    Adversary { name: "ifs", size: 20_000, source: ifs },
-    Adversary { name: "nested loops", size: 60, source: nested_loops },
-    Adversary { name: "cases of a switch", size: 20_000, source: cases },
-    Adversary { name: "functions", size: 20_000, source: functions },
-    Adversary { name: "variables", size: 20_000, source: variables },
-    Adversary { name: "elements of a constant", size: 60_000, source: elements },
-    Adversary { name: "a chain of additions", size: 5_000, source: additions },
-    Adversary { name: "nested parentheses", size: 5_000, source: parentheses },
-    Adversary { name: "a long name", size: 1_000_000, source: long_name },
+/// Families of sources, each with a size at which it was found to be expensive.
+pub(crate) const ADVERSARIES: &[(&str, usize)] = &[
+    ("doubling_constants", 24),
+    ("doubling_structs", 24),
+    ("doubling_aliases", 24),
+    ("doubling_calls", 20),
+    ("temporary_array", 65_536),
+    ("statements", 60_000),
+    ("ifs", 20_000),
+    ("nested_loops", 60),
+    ("cases", 20_000),
+    ("functions", 20_000),
+    ("variables", 20_000),
+    ("long_names", 100),
+    ("elements", 60_000),
+    ("additions", 5_000),
+    ("parentheses", 5_000),
 ];
 
-const OUTPUT: &str = "@group(0) @binding(0) var<storage, read_write> x: array<u32>;\n";
-
-fn kernel(declarations: &str, body: &str) -> String {
-    format!(
-        "{OUTPUT}{declarations}@compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{\n\
-         let i = id.x;\n{body}\n}}\n"
-    )
-}
-
-fn doubling_constants(levels: u32) -> String {
-    let mut text = "const T0 = array(1u, 2u);\n".to_owned();
-    for level in 1..=levels {
-        let below = level - 1;
-        writeln!(text, "const T{level} = array(T{below}, T{below});").expect("a string");
+/// The source of a family in a size.
+pub(crate) fn adversarial(family: &str, size: usize) -> String {
+    let kernel = |value: String| {
+        format!(
+            "@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+            @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) {{
+                let i = id.x; x[0] = {value};
+            }}"
+        )
+    };
+    match family {
+        "elements" => kernel(format!("array({})[i]", "1u, ".repeat(size))),
+        "additions" => kernel(format!("i{}", " + i".repeat(size))),
+        "parentheses" => kernel(format!("{}i{}", "(".repeat(size), ")".repeat(size))),
+        _ => {
+            let known = sources::FAMILIES.iter().find(|known| known.name == family);
+            (known.expect("a known family").make)(size)
+        }
     }
-    let index = "[i]".repeat(levels as usize + 1);
-    kernel(&text, &format!("x[0] = T{levels}{index};"))
-}
-
-fn doubling_structs(levels: u32) -> String {
-    let mut text = "struct S0 { a: u32, b: u32 }\n".to_owned();
-    for level in 1..=levels {
-        let below = level - 1;
-        writeln!(text, "struct S{level} {{ a: S{below}, b: S{below} }}").expect("a string");
-    }
-    format!("{text}@group(0) @binding(1) var<storage, read_write> s: S{levels};\n{}", kernel("", "x[0] = 1u;"))
-}
-
-fn doubling_arrays(levels: u32) -> String {
-    let mut text = "alias A0 = array<u32, 2>;\n".to_owned();
-    for level in 1..=levels {
-        let below = level - 1;
-        writeln!(text, "alias A{level} = array<A{below}, 2>;").expect("a string");
-    }
-    let index = "[i]".repeat(levels as usize + 1);
-    kernel(&text, &format!("var a = A{levels}(); x[0] = a{index};"))
-}
-
-fn doubling_calls(levels: u32) -> String {
-    let mut text = "fn f0(a: u32) -> u32 { return a * 3u + 1u; }\n".to_owned();
-    for level in 1..=levels {
-        let below = level - 1;
-        writeln!(text, "fn f{level}(a: u32) -> u32 {{ return f{below}(a) + f{below}(a + 1u); }}").expect("a string");
-    }
-    kernel(&text, &format!("x[0] = f{levels}(i);"))
-}
-
-fn large_temporary(elements: u32) -> String {
-    kernel("", &format!("x[0] = array<u32, {elements}>()[i];"))
-}
-
-fn statements(count: u32) -> String {
-    kernel("", &"x[i] += 1u;\n".repeat(count as usize))
-}
-
-fn ifs(count: u32) -> String {
-    kernel("", &"if x[i] > 3u { x[i] = 1u; }\n".repeat(count as usize))
-}
-
-fn nested_loops(depth: u32) -> String {
-    let mut text = String::new();
-    for level in 0..depth {
-        write!(text, "for (var l{level} = 0u; l{level} < 2u; l{level}++) {{ ").expect("a string");
-    }
-    kernel("", &format!("{text} x[i] += 1u; {}", "}".repeat(depth as usize)))
-}
-
-fn cases(count: u32) -> String {
-    let mut text = String::new();
-    for case in 0..count {
-        writeln!(text, "case {case}u: {{ x[i] = {case}u; }}").expect("a string");
-    }
-    kernel("", &format!("switch i {{ {text} default: {{ }} }}"))
-}
-
-fn functions(count: u32) -> String {
-    let mut text = String::new();
-    for function in 0..count {
-        writeln!(text, "fn f{function}() -> u32 {{ return {function}u; }}").expect("a string");
-    }
-    kernel(&text, &format!("x[0] = f{}();", count - 1))
-}
-
-fn variables(count: u32) -> String {
-    let mut text = String::new();
-    for variable in 0..count {
-        writeln!(text, "var v{variable} = i + {variable}u; x[i] += v{variable};").expect("a string");
-    }
-    kernel("", &text)
-}
-
-fn elements(count: u32) -> String {
-    kernel(&format!("const T = array({});\n", "1u, ".repeat(count as usize)), "x[0] = T[i];")
-}
-
-fn additions(count: u32) -> String {
-    kernel("", &format!("x[0] = i{};", " + i".repeat(count as usize)))
-}
-
-fn parentheses(depth: u32) -> String {
-    kernel("", &format!("x[0] = {}i{};", "(".repeat(depth as usize), ")".repeat(depth as usize)))
-}
-
-fn long_name(length: u32) -> String {
-    let name = "a".repeat(length as usize);
-    kernel("", &format!("let {name} = i; x[0] = {name};"))
-}
-
-/// Any of them in a random size, up to twice that at which it hurts.
-pub(crate) fn adversarial(random: &mut Rng) -> (String, String) {
-    let Adversary { name, size, source } = &ADVERSARIES[random.usize(..ADVERSARIES.len())];
-    let size = random.u32(1..=2 * size);
-    (format!("{name}, {size} of them"), source(size))
 }
 
 /// The entry points that a source seems to have.

@@ -169,8 +169,8 @@ impl<'a, C: Choose> Program<'a, C> {
         }
         match self.choose.below(8) {
             0 => self.abandon(draft),
-            1..4 => self.submit_async(draft),
-            _ => self.submit(draft),
+            1..4 => self.submit(draft, false),
+            _ => self.submit(draft, true),
         }
     }
 
@@ -193,29 +193,18 @@ impl<'a, C: Choose> Program<'a, C> {
         Ok(())
     }
 
-    fn submit(&mut self, draft: Draft) -> Result<(), Fault> {
+    fn submit(&mut self, draft: Draft, wait: bool) -> Result<(), Fault> {
         let Draft { batch, after, readings, verdict } = draft;
-        match (batch.submit(), verdict) {
-            (Ok(()), Verdict::Right | Verdict::Either) => {
-                self.commit(after);
-                check(readings)
-            }
-            (Ok(()), Verdict::Wrong) => Err("a batch with a mistake succeeds".into()),
-            (Err(error), Verdict::Right) => Err(format!("submit: {error:?}")),
-            (Err(error), _) => refused(&error, readings),
-        }
-    }
-
-    fn submit_async(&mut self, draft: Draft) -> Result<(), Fault> {
-        let Draft { batch, after, readings, verdict } = draft;
-        match (batch.submit_async(), verdict) {
+        let submitted = if wait { batch.submit().map(|()| None) } else { batch.submit_async().map(Some) };
+        match (submitted, verdict) {
             (Ok(ticket), Verdict::Right | Verdict::Either) => {
                 self.commit(after);
+                let Some(ticket) = ticket else { return check(readings) };
                 self.pending.push(Pending { ticket, readings });
                 if self.pending.len() > 4 { self.settle() } else { Ok(()) }
             }
             (Ok(_), Verdict::Wrong) => Err("a batch with a mistake is submitted".into()),
-            (Err(error), Verdict::Right) => Err(format!("submit_async: {error:?}")),
+            (Err(error), Verdict::Right) => Err(format!("submit: {error:?}")),
             (Err(error), _) => refused(&error, readings),
         }
     }

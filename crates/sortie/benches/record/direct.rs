@@ -12,23 +12,23 @@ use std::time::Duration;
 
 use sortie_bench::{Case, Clock, Contender, Cost, Outcome, Report, Rounds};
 
-use super::{Ops, Replayed, Runner};
+use super::{Dispatches, Replayed, Runner, open};
 
 pub(super) fn bench(device: &str, quick: bool, report: &mut Report) -> Outcome<()> {
     let names = ["through-wgpu", "direct", "direct-again", "through-wgpu-again"];
     for n in [1, 10, 100] {
         let mut contenders = Vec::new();
         for name in names {
-            let mut replayed = Replayed::new(device, true, Ops::Chain)?;
+            let mut replayed = Replayed::new(open(device, true)?, Dispatches::chain())?;
             if name.starts_with("through-wgpu") {
-                replayed.sortie.device.wgpu().ok_or("not a wgpu device")?;
+                replayed.recorded.device.wgpu().ok_or("not a wgpu device")?;
             }
             for _ in 0..10 {
                 replayed.run(n)?;
             }
-            let before = replayed.sortie.device.metrics();
+            let before = replayed.recorded.device.metrics();
             replayed.run(n)?;
-            assert_eq!((replayed.sortie.device.metrics() - before).native_runs, 1, "{name}");
+            assert_eq!((replayed.recorded.device.metrics() - before).native_runs, 1, "{name}");
             contenders.push(replayed);
         }
         let rounds = Rounds::within(Duration::from_millis(if quick { 600 } else { 4_000 }), 20);

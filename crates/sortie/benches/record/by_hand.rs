@@ -1,9 +1,9 @@
 //! wgpu 30 as an expert writes it, and as a beginner does.
 
 use sortie::{Buffer, Device};
+use sortie_bench::Outcome;
 
-use crate::case::{Case, GROUP, ITEMS, STEP};
-use crate::comparison::{Outcome, Runner};
+use crate::dispatches::{Dispatches, GROUP, ITEMS, Runner};
 
 /// What is made for every op.
 #[derive(Clone, Copy, PartialEq)]
@@ -21,40 +21,46 @@ pub(crate) enum How {
 /// A hand-written program.
 pub(crate) struct ByHand {
     how: How,
-    case: Case,
+    dispatches: Dispatches,
     device: wgpu::Device,
     queue: wgpu::Queue,
     pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
     buffers: Vec<wgpu::Buffer>,
-    routes: Vec<(usize, usize)>,
     groups: Vec<wgpu::BindGroup>,
 }
 
 impl ByHand {
-    /// Takes the device that sortie opens, so that features and limits are the same; nothing else of sortie is used in a run.
-    pub(crate) fn new(opened: &Device, how: How, case: Case) -> Outcome<Self> {
+    /// Takes the device that sortie opens, so that features and limits are the same; nothing else of sortie is used in
+    /// a run.
+    pub(crate) fn new(opened: &Device, how: How, dispatches: Dispatches) -> Outcome<Self> {
         let (device, queue) = opened.wgpu().ok_or("not a wgpu device")?;
         let (device, queue) = (device.clone(), queue.clone());
         let layout = layout(&device);
-        let pipeline = pipeline(&device, &layout);
-        let buffers = (0..case.buffers()).map(|_| buffer(&device)).collect();
-        let routes = case.routes();
-        let mut made = Self { how, case, device, queue, pipeline, layout, buffers, routes, groups: Vec::new() };
-        made.groups = made.routes.iter().map(|&route| made.group(route)).collect();
+        let pipeline = pipeline(&device, &layout, &dispatches);
+        let buffer = |_| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: ITEMS as u64 * 4,
+                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
+                mapped_at_creation: false,
+            })
+        };
+        let buffers = (0..dispatches.buffers).map(buffer).collect();
+        let mut made = Self { how, dispatches, device, queue, pipeline, layout, buffers, groups: Vec::new() };
+        made.groups = made.dispatches.routes.iter().map(|&route| made.group(route)).collect();
         Ok(made)
     }
 
     fn group(&self, (from, to): (usize, usize)) -> wgpu::BindGroup {
-        let entry = |binding, buffer: usize| wgpu::BindGroupEntry {
-            binding,
-            resource: self.buffers[buffer].as_entire_binding(),
-        };
-        let entries = [entry(0, from), entry(1, to)];
+        let resource = |buffer: usize| self.buffers[buffer].as_entire_binding();
         self.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &self.layout,
-            entries: &entries,
+            entries: &[
+                wgpu::BindGroupEntry { binding: 0, resource: resource(from) },
+                wgpu::BindGroupEntry { binding: 1, resource: resource(to) },
+            ],
         })
     }
 
@@ -68,44 +74,37 @@ impl ByHand {
         pass
     }
 
-    fn one_pass(&self, n: usize) {
-        let mut encoder = self.encoder();
-        let mut pass = self.pass(&mut encoder);
-        for op in 0..n {
-            let at = op % self.routes.len();
-            if self.how == How::NewGroups {
-                dispatch(&mut pass, &self.group(self.routes[at]));
-            } else {
-                dispatch(&mut pass, &self.groups[at]);
-            }
+    fn dispatch(&self, pass: &mut wgpu::ComputePass<'_>, op: usize, route: usize) {
+        if self.how == How::NewGroups {
+            pass.set_bind_group(0, &self.group(self.dispatches.routes[route]), &[]);
+        } else {
+            pass.set_bind_group(0, &self.groups[route], &[]);
         }
-        drop(pass);
-        self.queue.submit([encoder.finish()]);
-    }
-
-    fn pass_per_op(&self, n: usize) {
-        let mut encoder = self.encoder();
-        for group in self.groups.iter().cycle().take(n) {
-            dispatch(&mut self.pass(&mut encoder), group);
+        if let Some(immediates) = self.dispatches.immediates {
+            pass.set_immediates(0, bytemuck::cast_slice(&immediates(op)));
         }
-        self.queue.submit([encoder.finish()]);
-    }
-
-    fn submit_per_op(&self, n: usize) {
-        for group in self.groups.iter().cycle().take(n) {
-            let mut encoder = self.encoder();
-            dispatch(&mut self.pass(&mut encoder), group);
-            self.queue.submit([encoder.finish()]);
-        }
+        pass.dispatch_workgroups((ITEMS / GROUP) as u32, 1, 1);
     }
 }
 
 impl Runner for ByHand {
     fn run(&mut self, n: usize) -> Outcome<()> {
-        match self.how {
-            How::Best | How::NewGroups => self.one_pass(n),
-            How::PassPerOp => self.pass_per_op(n),
-            How::SubmitPerOp => self.submit_per_op(n),
+        let ops = (0..n).zip((0..self.groups.len()).cycle());
+        if self.how == How::SubmitPerOp {
+            for (op, route) in ops {
+                let mut encoder = self.encoder();
+                self.dispatch(&mut self.pass(&mut encoder), op, route);
+                self.queue.submit([encoder.finish()]);
+            }
+        } else {
+            let mut encoder = self.encoder();
+            if self.how == How::PassPerOp {
+                ops.for_each(|(op, route)| self.dispatch(&mut self.pass(&mut encoder), op, route));
+            } else {
+                let mut pass = self.pass(&mut encoder);
+                ops.for_each(|(op, route)| self.dispatch(&mut pass, op, route));
+            }
+            self.queue.submit([encoder.finish()]);
         }
         self.device.poll(wgpu::PollType::wait_indefinitely())?;
         Ok(())
@@ -113,14 +112,9 @@ impl Runner for ByHand {
 
     fn answer(&mut self) -> Outcome<u32> {
         let guest = Device::from_wgpu(self.device.clone(), self.queue.clone())?;
-        let buffer: Buffer<u32> = guest.import(self.buffers[self.case.answer()].clone())?;
+        let buffer: Buffer<u32> = guest.import(self.buffers[self.dispatches.answer].clone())?;
         Ok(buffer.download()?[0])
     }
-}
-
-fn dispatch(pass: &mut wgpu::ComputePass<'_>, group: &wgpu::BindGroup) {
-    pass.set_bind_group(0, group, &[]);
-    pass.dispatch_workgroups((ITEMS / GROUP) as u32, 1, 1);
 }
 
 fn layout(device: &wgpu::Device) -> wgpu::BindGroupLayout {
@@ -138,13 +132,13 @@ fn layout(device: &wgpu::Device) -> wgpu::BindGroupLayout {
     device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
 }
 
-fn pipeline(device: &wgpu::Device, layout: &wgpu::BindGroupLayout) -> wgpu::ComputePipeline {
-    let source = wgpu::ShaderSource::Wgsl(STEP.into());
+fn pipeline(device: &wgpu::Device, layout: &wgpu::BindGroupLayout, dispatches: &Dispatches) -> wgpu::ComputePipeline {
+    let source = wgpu::ShaderSource::Wgsl(dispatches.source.into());
     let module = device.create_shader_module(wgpu::ShaderModuleDescriptor { label: None, source });
     let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
         label: None,
         bind_group_layouts: &[Some(layout)],
-        immediate_size: 0,
+        immediate_size: if dispatches.immediates.is_some() { 16 } else { 0 },
     });
     device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: None,
@@ -153,14 +147,5 @@ fn pipeline(device: &wgpu::Device, layout: &wgpu::BindGroupLayout) -> wgpu::Comp
         entry_point: Some("main"),
         compilation_options: wgpu::PipelineCompilationOptions::default(),
         cache: None,
-    })
-}
-
-fn buffer(device: &wgpu::Device) -> wgpu::Buffer {
-    device.create_buffer(&wgpu::BufferDescriptor {
-        label: None,
-        size: ITEMS as u64 * 4,
-        usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
-        mapped_at_creation: false,
     })
 }

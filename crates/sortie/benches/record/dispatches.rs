@@ -1,0 +1,51 @@
+//! What the contenders dispatch. `peers/overhead` has the same, with other contenders.
+
+use sortie_bench::Outcome;
+
+/// Elements that a dispatch works on.
+pub(crate) const ITEMS: usize = 1024;
+/// Invocations of a workgroup.
+pub(crate) const GROUP: usize = 64;
+
+/// y\[i\] = x\[i\] + 1.
+pub(crate) const STEP: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    @compute @workgroup_size(64)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x < arrayLength(&x) { y[id.x] = x[id.x] + 1u; }
+    }
+";
+
+/// Dispatches of one kernel that reads one buffer and writes another.
+#[derive(Clone)]
+pub(crate) struct Dispatches {
+    pub(crate) source: &'static str,
+    /// Number of buffers.
+    pub(crate) buffers: usize,
+    /// Which buffer is read and which is written; op `i` takes route `i % routes`.
+    pub(crate) routes: Vec<(usize, usize)>,
+    /// The buffer whose first element is the answer.
+    pub(crate) answer: usize,
+    /// The immediates of an op, if the kernel takes any.
+    pub(crate) immediates: Option<fn(usize) -> [u32; 4]>,
+}
+
+impl Dispatches {
+    /// A chain between two buffers: each op reads what the one before wrote.
+    pub(crate) fn chain() -> Self {
+        Self { source: STEP, buffers: 2, routes: vec![(0, 1), (1, 0)], answer: 0, immediates: None }
+    }
+}
+
+/// One way to run dispatches on one device.
+pub(crate) trait Runner {
+    /// Records and runs `n` ops, until they are done. `n` is the same in every run.
+    fn run(&mut self, n: usize) -> Outcome<()>;
+    /// The first element of the buffer that has the answer.
+    fn answer(&mut self) -> Outcome<u32>;
+    /// Whether every run begins with zeros, and the answer is what the last op wrote.
+    fn begins_with_zeros(&self) -> bool {
+        false
+    }
+}
