@@ -1,15 +1,17 @@
 //! Time. The only place in this crate that reads a clock.
 //!
 //! An [`Instant`] is a point in time. All modules import it from here, so that a platform whose standard library has no
-//! clock only needs another import.
+//! clock only needs another type here.
 //!
 //! A [`Moment`] is a point in time with the CPU time that this process has used until then. The threads of a software
 //! driver belong to this process. On a busy machine they wait for a processor, and a submission seems to take two to
 //! five times as long, although its CPU time is the same. So the process's CPU time is an upper bound on the device
 //! time of a submission to a software driver.
 
-use std::time::Duration;
-pub(crate) use std::time::Instant;
+use std::time::{self, Duration};
+
+/// A monotonic point in time.
+pub(crate) type Instant = time::Instant;
 
 /// The clock that measures a device's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
