@@ -1,71 +1,17 @@
 //! Time. The only place in this crate that reads a clock.
 //!
-//! An [`Instant`] is a point in time. It is our own type, so that a platform whose standard library has no clock only
-//! needs another [`Instant::now`].
+//! An [`Instant`] is a point in time. All modules import it from here, so that a platform whose standard library has no
+//! clock only needs another type here.
 //!
 //! A [`Moment`] is a point in time with the CPU time that this process has used until then. The threads of a software
 //! driver belong to this process. On a busy machine they wait for a processor, and a submission seems to take two to
 //! five times as long, although its CPU time is the same. So the process's CPU time is an upper bound on the device
 //! time of a submission to a software driver.
 
-use std::{
-    ops::{Add, Sub},
-    time::{self, Duration},
-};
+use std::time::{self, Duration};
 
 /// A monotonic point in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Instant(time::Instant);
-
-impl Instant {
-    #[inline]
-    pub(crate) fn now() -> Self {
-        Self(time::Instant::now())
-    }
-
-    /// Time since then.
-    pub(crate) fn elapsed(self) -> Duration {
-        Self::now().saturating_duration_since(self)
-    }
-
-    /// Zero if `earlier` is later.
-    #[inline]
-    pub(crate) fn saturating_duration_since(self, earlier: Self) -> Duration {
-        self.0.saturating_duration_since(earlier.0)
-    }
-
-    /// `None` on overflow.
-    pub(crate) fn checked_add(self, duration: Duration) -> Option<Self> {
-        self.0.checked_add(duration).map(Self)
-    }
-
-    /// For locks and libraries that wait until an instant.
-    pub(crate) fn to_std(self) -> time::Instant {
-        self.0
-    }
-}
-
-impl From<time::Instant> for Instant {
-    fn from(instant: time::Instant) -> Self {
-        Self(instant)
-    }
-}
-
-impl Add<Duration> for Instant {
-    type Output = Self;
-
-    fn add(self, duration: Duration) -> Self {
-        Self(self.0 + duration)
-    }
-}
-
-impl Sub for Instant {
-    type Output = Duration;
-
-    fn sub(self, earlier: Self) -> Duration {
-        self.saturating_duration_since(earlier)
-    }
-}
+pub(crate) type Instant = time::Instant;
 
 /// The clock that measures a device's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,6 +37,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -237,17 +238,7 @@ impl Error {
     }
 
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = match Arc::try_unwrap(self.0) {
-            Ok(inner) => inner,
-            Err(shared) => Inner {
-                kind: shared.kind.clone(),
-                message: shared.message.clone(),
-                op: shared.op.clone(),
-                location: shared.location,
-                source: shared.source.clone(),
-                mistakes: shared.mistakes.clone(),
-            },
-        };
+        let mut inner = Arc::unwrap_or_clone(self.0);
         change(&mut inner);
         Self(Arc::new(inner))
     }

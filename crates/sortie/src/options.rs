@@ -234,11 +234,9 @@ impl TuningFile {
     /// The path of the file, unless it is off.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         match self {
-            Self::Usual => match std::env::var_os("SORTIE_TUNING") {
-                Some(off) if off == "off" => None,
-                Some(path) if !path.is_empty() => Some(path.into()),
-                _ => Some(etcetera::choose_base_strategy().ok()?.config_dir().join("sortie").join("tuning.toml")),
-            },
+            Self::Usual => usual_path("SORTIE_TUNING", || {
+                Some(etcetera::choose_base_strategy().ok()?.config_dir().join("sortie").join("tuning.toml"))
+            }),
             Self::At(path) => Some(path.clone()),
             Self::Off => None,
         }
@@ -278,14 +276,21 @@ impl CacheDir {
     /// The folder, unless it is off.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         let directory = match self {
-            Self::Usual => match std::env::var_os("SORTIE_CACHE") {
-                Some(off) if off == "off" => return None,
-                Some(path) if !path.is_empty() => path.into(),
-                _ => etcetera::choose_base_strategy().ok()?.cache_dir().join("sortie"),
-            },
+            Self::Usual => {
+                usual_path("SORTIE_CACHE", || Some(etcetera::choose_base_strategy().ok()?.cache_dir().join("sortie")))?
+            }
             Self::At(path) => path.clone(),
             Self::Off => return None,
         };
         Some(directory.join("pipelines"))
+    }
+}
+
+/// The path in an environment variable, or the default if that is not set. `None` if it is `off`.
+fn usual_path(variable: &str, default: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
+    match std::env::var_os(variable) {
+        Some(off) if off == "off" => None,
+        Some(path) if !path.is_empty() => Some(path.into()),
+        _ => default(),
     }
 }

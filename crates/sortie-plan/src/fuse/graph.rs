@@ -358,28 +358,20 @@ impl<'a> Graph<'a> {
         for node in &group.tail {
             builder.node(*node, &mut tail, &mut known);
         }
-        let mut outputs = Vec::new();
-        let mut writes = Vec::new();
         let members: Vec<u32> = group.nodes().map(|node| self.ops[node]).collect();
-        for node in group.head.iter().chain(&group.tail) {
-            let output = self.op(*node).output;
-            let slot = output.slot.0 as usize;
-            let needed =
-                self.uses.plain[slot] > 0 || self.uses.readers[slot].iter().any(|reader| !members.contains(reader));
-            if needed {
-                tail.stores.push(known[&output.slot]);
-                outputs.push(ProgramBuffer::of(&output));
-                writes.push((output.slot, output.start..output.end()));
-            }
-        }
-        if outputs.is_empty() {
+        let is_used = |node: &usize| {
+            let slot = self.op(*node).output.slot.0 as usize;
+            self.uses.plain[slot] > 0 || self.uses.readers[slot].iter().any(|reader| !members.contains(reader))
+        };
+        let mut stored: Vec<usize> = group.head.iter().chain(&group.tail).copied().filter(is_used).collect();
+        if stored.is_empty() {
             // None of the outputs is used; the last one is computed anyway, so that there is something to run.
-            let last = group.nodes().last().unwrap_or_else(|| unreachable!("a group has a node"));
-            let output = self.op(last).output;
-            tail.stores.push(known[&output.slot]);
-            outputs.push(ProgramBuffer::of(&output));
-            writes.push((output.slot, output.start..output.end()));
+            stored.extend(group.nodes().last());
         }
+        let stored: Vec<TensorRef> = stored.into_iter().map(|node| self.op(node).output).collect();
+        tail.stores.extend(stored.iter().map(|output| known[&output.slot]));
+        let outputs = stored.iter().map(ProgramBuffer::of).collect();
+        let writes = stored.iter().map(|output| (output.slot, output.start..output.end())).collect();
         let scalars = builder.scalars.len();
         let program = Program { head, tail, inputs: builder.ports, outputs, scalars };
         let origin = members.iter().max().copied().unwrap_or_default();

@@ -70,25 +70,13 @@ pub fn lower(recording: &Recording, caps: &Caps) -> Lowered {
         made: vec![false; recording.slots.len()],
         read: vec![false; recording.slots.len()],
         lowered: Lowered {
-            recording: Recording::new(),
+            recording: recording.without_ops(),
             origin: Vec::new(),
             programs: Vec::new(),
             members: Vec::new(),
             scalars: Vec::new(),
         },
     };
-    for slot in &recording.slots {
-        lowering.lowered.recording.push_slot(*slot);
-    }
-    for kernel in &recording.kernels {
-        lowering.lowered.recording.push_kernel(*kernel);
-    }
-    for port in recording.inputs.iter() {
-        lowering.lowered.recording.push_input(port.slot, port.bytes);
-    }
-    for port in recording.outputs.iter() {
-        lowering.lowered.recording.push_output(port.slot, port.bytes);
-    }
     for (number, op) in (0..).zip(&recording.ops) {
         match op.kind {
             OpKind::Tensor { tensor, .. } => lowering.tensor(number, tensor),

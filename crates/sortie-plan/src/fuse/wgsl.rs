@@ -29,6 +29,13 @@ pub(super) struct NameTable<'a> {
     pub(super) head: &'a str,
 }
 
+/// Rows of a table, and elements of a row.
+#[derive(Clone, Copy)]
+struct TableShape {
+    rows: u32,
+    row: u32,
+}
+
 impl<'a> Printer<'a> {
     pub(super) fn new(program: &'a Program, bodies: &[&Body], width: u32) -> Self {
         let loads = |input: usize| {
@@ -114,7 +121,10 @@ impl<'a> Printer<'a> {
                     continue;
                 }
                 Expr::Load { input, at } => self.load(*input, at, names),
-                Expr::Gather { input, index, rows, row } => self.gather(*input, &known[*index], [*rows, *row], names),
+                Expr::Gather { input, index, rows, row } => {
+                    let table = TableShape { rows: *rows, row: *row };
+                    self.gather(*input, &known[*index], table, names)
+                }
                 Expr::Join { inputs, pieces } => self.join(*inputs, *pieces, names),
                 Expr::Number { scalar, element } => self.number(*scalar, *element),
                 Expr::Apply { f, args, element } => {
@@ -163,24 +173,19 @@ impl<'a> Printer<'a> {
         self.each(element, names, |e| single(input, element, &index(at, e)))
     }
 
-    fn gather(&self, input: usize, chosen: &str, [rows, row]: [u32; 2], names: NameTable<'_>) -> String {
+    /// Elements of the chosen rows of a table; zero for a row that does not exist.
+    fn gather(&self, input: usize, chosen: &str, table: TableShape, names: NameTable<'_>) -> String {
+        let TableShape { rows, row } = table;
         let element = self.program.inputs[input].element;
-        let zero = format!("{}(0)", register(element, 1));
+        let value = |chosen: &str, e: &str| {
+            let at = format!("min({chosen}, {}u) * {row}u + {e} % {row}u", rows.saturating_sub(1));
+            format!("select({}(0), {}, {chosen} < {rows}u)", register(element, 1), single(input, element, &at))
+        };
         if self.width == 1 {
-            let at = format!("min({chosen}, {}u) * {row}u + {} % {row}u", rows.saturating_sub(1), names.first);
-            return format!("select({zero}, {}, {chosen} < {rows}u)", single(input, element, &at));
+            return value(chosen, names.first);
         }
-        let lanes: Vec<String> = (0..self.width)
-            .map(|lane| {
-                let chosen = format!("{chosen}[{lane}]");
-                let at = format!(
-                    "min({chosen}, {}u) * {row}u + ({} + {lane}u) % {row}u",
-                    rows.saturating_sub(1),
-                    names.first
-                );
-                format!("select({zero}, {}, {chosen} < {rows}u)", single(input, element, &at))
-            })
-            .collect();
+        let lane = |lane: u32| value(&format!("{chosen}[{lane}]"), &format!("({} + {lane}u)", names.first));
+        let lanes: Vec<String> = (0..self.width).map(lane).collect();
         format!("{}({})", register(element, self.width), lanes.join(", "))
     }
 

@@ -8,24 +8,12 @@ use crate::{Grid, Op, OpKind, Recording, Span};
 /// becomes. A piece runs a share of the workgroups. Also returns, for each op, its number in the original.
 #[must_use]
 pub fn divide(recording: &Recording, pieces: &[(u32, u32)]) -> (Recording, Vec<u32>) {
-    let mut divided = Recording::new();
-    for slot in &recording.slots {
-        divided.push_slot(*slot);
-    }
-    for kernel in &recording.kernels {
-        divided.push_kernel(*kernel);
-    }
+    let mut divided = recording.without_ops();
     for tensor in &recording.tensors {
         divided.push_tensor(*tensor);
     }
     for access in &recording.accesses {
         divided.push_access(*access);
-    }
-    for port in recording.inputs.iter() {
-        divided.push_input(port.slot, port.bytes);
-    }
-    for port in recording.outputs.iter() {
-        divided.push_output(port.slot, port.bytes);
     }
     let mut origin = Vec::with_capacity(recording.ops.len());
     let mut pieces = pieces.iter().peekable();

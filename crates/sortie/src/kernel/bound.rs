@@ -7,7 +7,7 @@ use naga::ResourceBinding;
 use super::{
     Kernel, KernelCache,
     compile_thread::{Deadline, compile},
-    interface::{Binding, BindingKind},
+    interface::Binding,
     rewrite::{self, ImmediatesAs},
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +24,7 @@ impl Kernel {
             let message = format!("bind_immediates: kernel {:?} {what}", self.entry());
             Error::new(ErrorKind::Bindings, message)
         };
-        if self.device_id() != kernels.device_id() {
+        if self.device_id() != kernels.device {
             return Err(wrong("belongs to another device"));
         }
         if self.immediate_bytes() == 0 {
@@ -46,17 +46,8 @@ impl Kernel {
         let (group, binding) = interface.bindings.last().map_or((0, 0), |last| (last.group, last.binding + 1));
         let mut module = self.module()?.clone();
         let name = rewrite::move_immediates(&mut module, ImmediatesAs::Storage, ResourceBinding { group, binding });
-        interface.bindings.push(Binding {
-            group,
-            binding,
-            name: name.unwrap_or_else(|| "immediates".into()),
-            kind: BindingKind::Storage { writes: false },
-            min_bytes: u64::from(immediates.size),
-            tail: None,
-            moves: [true, false],
-            scalar: None,
-            array: None,
-        });
+        let name = name.unwrap_or_else(|| "immediates".into());
+        interface.bindings.push(Binding::storage(group, binding, name, false, immediates.size.into()));
         kernels.again(self, module, interface)
     }
 }

@@ -42,8 +42,8 @@ impl KernelKey {
 }
 
 pub(crate) struct KernelCache {
-    /// The device's id.
-    device: u64,
+    /// The id of the device that the kernels belong to.
+    pub(super) device: u64,
     limits: Limits,
     compiler: Arc<dyn KernelCompiler>,
     counters: Arc<Counters>,
@@ -54,11 +54,6 @@ impl KernelCache {
     pub(crate) fn new(device: u64, limits: Limits, compiler: Arc<dyn KernelCompiler>, counters: Arc<Counters>) -> Self {
         let kernels = Mutex::new(LruCache::with_hasher(MAX_KERNELS, FxBuildHasher));
         Self { device, limits, compiler, counters, kernels }
-    }
-
-    /// The id of the device that the kernels belong to.
-    pub(crate) fn device_id(&self) -> u64 {
-        self.device
     }
 
     /// The kernel of a user's source: parsed, but perhaps not [finished](Self::finish).

@@ -7,14 +7,12 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::Duration,
 };
-
-use parking_lot::{Condvar, Mutex};
 
 use crate::{
     clock::Instant,
@@ -47,19 +45,20 @@ impl Deadline {
     }
 }
 
-/// A running compilation.
-pub(crate) struct Compiling<T>(Arc<Shared<T>>);
-
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    done: Condvar,
+/// A running compilation. The channel has no buffer: its thread either hands the result over, or learns that the caller
+/// has stopped waiting. Then it is overdue until it ends.
+pub(crate) struct Compiling<T> {
+    receiver: mpsc::Receiver<thread::Result<T>>,
+    is_received: bool,
 }
 
-enum State<T> {
-    Running,
-    Done(thread::Result<T>),
-    /// The caller has stopped waiting.
-    Abandoned,
+impl<T> Drop for Compiling<T> {
+    fn drop(&mut self) {
+        // Before the channel is dropped, which the thread answers by counting down.
+        if !self.is_received {
+            OVERDUE.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl<T: Send + 'static> Compiling<T> {
@@ -71,48 +70,34 @@ impl<T: Send + 'static> Compiling<T> {
             );
             return Err(Error::new(ErrorKind::Overloaded, message));
         }
-        let shared = Arc::new(Shared { state: Mutex::new(State::Running), done: Condvar::new() });
-        let theirs = Arc::clone(&shared);
+        let (sender, receiver) = mpsc::sync_channel(0);
         CompileThread::new().spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(run));
-            let mut state = theirs.state.lock();
-            match *state {
-                State::Abandoned => {
-                    drop(state);
-                    drop(result);
-                    OVERDUE.fetch_sub(1, Ordering::Relaxed);
-                }
-                State::Running | State::Done(_) => {
-                    *state = State::Done(result);
-                    theirs.done.notify_all();
-                }
+            if let Err(unwanted) = sender.send(result) {
+                drop(unwanted);
+                OVERDUE.fetch_sub(1, Ordering::Relaxed);
             }
         })?;
-        Ok(Self(shared))
+        Ok(Self { receiver, is_received: false })
     }
 
     /// Waits for the result. `what` names the kernel.
-    pub(crate) fn wait(self, deadline: Deadline, what: &str) -> Result<T> {
-        let mut state = self.0.state.lock();
-        while matches!(*state, State::Running) {
-            let late = match deadline.at {
-                Some(at) => self.0.done.wait_until(&mut state, at.to_std()).timed_out(),
-                None => {
-                    self.0.done.wait(&mut state);
-                    false
-                }
-            };
-            if late && matches!(*state, State::Running) {
-                *state = State::Abandoned;
-                OVERDUE.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn wait(mut self, deadline: Deadline, what: &str) -> Result<T> {
+        let received = match deadline.at {
+            Some(at) => self.receiver.recv_timeout(at.saturating_duration_since(Instant::now())),
+            None => self.receiver.recv().map_err(Into::into),
+        };
+        self.is_received = !matches!(received, Err(RecvTimeoutError::Timeout));
+        match received {
+            Ok(Ok(value)) => Ok(value),
+            Err(RecvTimeoutError::Timeout) => {
                 let budget = deadline.budget;
                 let message = format!("{what} was not compiled within its budget of {budget:?} (`compile_budget`)");
-                return Err(Error::new(ErrorKind::Timeout, message));
+                Err(Error::new(ErrorKind::Timeout, message))
             }
-        }
-        match std::mem::replace(&mut *state, State::Abandoned) {
-            State::Done(Ok(value)) => Ok(value),
-            _ => Err(Error::internal("the compiler panicked on this kernel; please report it")),
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::internal("the compiler panicked on this kernel; please report it"))
+            }
         }
     }
 }
@@ -161,7 +146,9 @@ fn not_started(error: std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 

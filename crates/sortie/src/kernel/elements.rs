@@ -35,7 +35,7 @@ pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
         match token {
             Token::Open('{') => depth += 1,
             Token::Close => {
-                depth = depth.saturating_sub(u32::from(tokens.text() == "}"));
+                depth = depth.saturating_sub(u32::from(tokens.text == "}"));
                 if depth == 0 {
                     elements.locals.clear();
                 }
@@ -45,7 +45,7 @@ pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
                 if let Some(Token::Word(name)) = tokens.clone().next()
                     && elements.members(name) > u64::from(MEMBERS)
                 {
-                    return Err(("members of a type, with those of its members,", MEMBERS, tokens.line()));
+                    return Err(("members of a type, with those of its members,", MEMBERS, tokens.line));
                 }
             }
             _ => {}
@@ -53,7 +53,7 @@ pub(super) fn count(source: &str, limit: u32) -> Result<(), Excess> {
         total = total.saturating_add(elements.token(token, &tokens, is_name));
         is_name = matches!(token, Token::Dot | Token::Word("const"));
         if total > u64::from(limit) {
-            return Err(("elements of constants and zero values, counted at each use,", limit, tokens.line()));
+            return Err(("elements of constants and zero values, counted at each use,", limit, tokens.line));
         }
     }
     Ok(())
@@ -89,7 +89,7 @@ fn declarations(source: &str) -> FxHashMap<&str, Named<'_>> {
 
 /// The rest of a declaration: up to its semicolon, or to its closing brace.
 fn declaration<'a>(tokens: &Tokens<'a>) -> &'a str {
-    let whole = tokens.rest();
+    let whole = tokens.rest;
     let mut ahead = tokens.clone();
     let mut depth = 0_u32;
     while let Some(token) = ahead.next() {
@@ -99,11 +99,11 @@ fn declaration<'a>(tokens: &Tokens<'a>) -> &'a str {
             Token::Semicolon => {}
             _ => continue,
         }
-        if depth == 0 && (token == Token::Semicolon || ahead.text() == "}") {
+        if depth == 0 && (token == Token::Semicolon || ahead.text == "}") {
             break;
         }
     }
-    &whole[..whole.len() - ahead.rest().len()]
+    &whole[..whole.len() - ahead.rest.len()]
 }
 
 /// A constant of the current function.
@@ -113,14 +113,23 @@ struct Local {
     value: Option<i128>,
 }
 
+/// What is counted of a declared name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Count {
+    /// Elements of a constant.
+    Elements,
+    /// Members of a type, nested ones included.
+    Members,
+    /// Elements of a type's zero value.
+    Size,
+}
+
 #[derive(Default)]
 struct Elements<'a> {
     named: FxHashMap<&'a str, Named<'a>>,
     locals: FxHashMap<&'a str, Local>,
     /// By name; 1 while it is being counted, because naga refuses cyclic definitions.
-    elements: FxHashMap<&'a str, u64>,
-    sizes: FxHashMap<&'a str, u64>,
-    members: FxHashMap<&'a str, u64>,
+    counts: FxHashMap<(Count, &'a str), u64>,
     values: FxHashMap<&'a str, Option<i128>>,
 }
 
@@ -148,13 +157,18 @@ impl<'a> Elements<'a> {
         let local = self.locals.get(name).map_or(1, |local| local.elements);
         // A type costs only where a value of it is constructed.
         let Some(named) = self.named.get(name).copied().filter(|named| !named.is_type) else { return local };
-        if let Some(known) = self.elements.get(name) {
-            return local.max(*known);
+        local.max(self.once(Count::Elements, name, |counts| counts.expression(named.text).max(1)))
+    }
+
+    /// A count of a declared name, computed once.
+    fn once(&mut self, what: Count, name: &'a str, count: impl FnOnce(&mut Self) -> u64) -> u64 {
+        if let Some(known) = self.counts.get(&(what, name)) {
+            return *known;
         }
-        self.elements.insert(name, 1);
-        let elements = self.expression(named.text).max(1);
-        self.elements.insert(name, elements);
-        local.max(elements)
+        self.counts.insert((what, name), 1);
+        let counted = count(self);
+        self.counts.insert((what, name), counted);
+        counted
     }
 
     fn declare_local(&mut self, mut tokens: Tokens<'a>) {
@@ -171,19 +185,9 @@ impl<'a> Elements<'a> {
     /// Members of a type, nested ones included. Their names count, too.
     fn members(&mut self, name: &'a str) -> u64 {
         let Some(named) = self.named.get(name).copied().filter(|named| named.is_type) else { return 1 };
-        if let Some(known) = self.members.get(name) {
-            return *known;
-        }
-        self.members.insert(name, 1);
-        let mut tokens = Tokens::new(named.text);
-        let mut sum = 0_u64;
-        while let Some(token) = tokens.next() {
-            if let Token::Word(word) = token {
-                sum = sum.saturating_add(self.members(word));
-            }
-        }
-        self.members.insert(name, sum);
-        sum
+        self.once(Count::Members, name, |counts| {
+            counts.sum_of_words(named.text, |counts, word, _| counts.members(word))
+        })
     }
 
     /// Elements of `T()`, if `word` is its `T`.
@@ -202,13 +206,8 @@ impl<'a> Elements<'a> {
     /// Elements of a type whose first word has been read.
     fn size(&mut self, word: &'a str, ahead: &mut Type<'a>) -> u64 {
         if let Some(named) = self.named.get(word).copied().filter(|named| named.is_type) {
-            if let Some(known) = self.sizes.get(word) {
-                return *known;
-            }
-            self.sizes.insert(word, 1);
-            let size = self.size_of_all(named.text);
-            self.sizes.insert(word, size);
-            return size;
+            // A struct has the elements of all members, an alias those of its type. Names of members count, too.
+            return self.once(Count::Size, word, |counts| counts.sum_of_words(named.text, Self::size).max(1));
         }
         let plain = if word.starts_with("mat") {
             16
@@ -245,30 +244,29 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Elements of all types that a declaration names: those of a struct's members, or that of an alias. Names of
-    /// members count, too.
-    fn size_of_all(&mut self, text: &'a str) -> u64 {
+    /// Sums a count over the words of a declaration. `count` may read on.
+    fn sum_of_words(&mut self, text: &'a str, count: impl Fn(&mut Self, &'a str, &mut Type<'a>) -> u64) -> u64 {
         let mut ahead = Type { tokens: Tokens::new(text), closed: 0 };
         let mut sum = 0_u64;
         while let Some(token) = ahead.tokens.next() {
             if let Token::Word(word) = token {
-                sum = sum.saturating_add(self.size(word, &mut ahead));
+                sum = sum.saturating_add(count(self, word, &mut ahead));
             }
         }
-        sum.max(1)
+        sum
     }
 
     /// The value of `: type = expression;`.
     fn initial(&mut self, text: &'a str) -> Option<i128> {
         let mut tokens = Tokens::new(text);
         loop {
-            if tokens.next()? == Token::Operator && tokens.text() == "=" {
+            if tokens.next()? == Token::Operator && tokens.text == "=" {
                 break;
             }
         }
         let mut words = Vec::new();
         while let Some(token) = tokens.next().filter(|token| *token != Token::Semicolon) {
-            words.push((token, tokens.text()));
+            words.push((token, tokens.text));
         }
         self.value(&words)
     }
@@ -406,7 +404,7 @@ impl<'a> Type<'a> {
                 Token::Close => depth -= 1,
                 _ => {}
             }
-            words.push((token, self.tokens.text()));
+            words.push((token, self.tokens.text));
         }
         words
     }

@@ -52,6 +52,14 @@ pub(crate) struct Binding {
     pub(crate) array: Option<ArrayElement>,
 }
 
+impl Binding {
+    /// A storage buffer that is not declared in WGSL. It is either read or written.
+    pub(crate) fn storage(group: u32, binding: u32, name: String, writes: bool, min_bytes: u64) -> Self {
+        let kind = BindingKind::Storage { writes };
+        Self { group, binding, name, kind, min_bytes, tail: None, moves: [!writes, writes], scalar: None, array: None }
+    }
+}
+
 /// The kernel's `var<immediate>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Immediates {
@@ -110,17 +118,7 @@ pub(crate) fn reflect(module: &Module, info: &ModuleInfo, declared: Vec<String>)
 impl Interface {
     /// The interface of a kernel without WGSL: storage buffers in one group, each either read or written.
     pub(crate) fn native(entry: &str, writes: impl Iterator<Item = bool>) -> Self {
-        let binding = |(binding, writes): (u32, bool)| Binding {
-            group: 0,
-            binding,
-            name: String::new(),
-            kind: BindingKind::Storage { writes },
-            min_bytes: 0,
-            tail: None,
-            moves: [!writes, writes],
-            scalar: None,
-            array: None,
-        };
+        let binding = |(binding, writes): (u32, bool)| Binding::storage(0, binding, String::new(), writes, 0);
         Self {
             entry: entry.into(),
             workgroup: [1; 3],

@@ -73,31 +73,16 @@ pub(crate) fn check(source: &str) -> Result<(), SourceError> {
     let mut tokens = Tokens::new(source);
     let mut depths = Depths::new();
     while let Some(token) = tokens.next() {
-        depths.take(token).map_err(|(what, limit)| SourceError::TooDeep { what, line: tokens.line(), limit })?;
+        depths.take(token).map_err(|(what, limit)| SourceError::TooDeep { what, line: tokens.line, limit })?;
     }
     elements::count(source, ELEMENTS).map_err(|(what, limit, line)| SourceError::TooDeep { what, line, limit })
 }
 
 /// Words that create no expression.
+const KEYWORDS: &str = "break case const continue continuing default else for if let loop return switch var while";
+
 fn is_keyword(word: &str) -> bool {
-    matches!(
-        word,
-        "break"
-            | "case"
-            | "const"
-            | "continue"
-            | "continuing"
-            | "default"
-            | "else"
-            | "for"
-            | "if"
-            | "let"
-            | "loop"
-            | "return"
-            | "switch"
-            | "var"
-            | "while"
-    )
+    KEYWORDS.split(' ').any(|keyword| keyword == word)
 }
 
 /// The exceeded quantity, and its limit.

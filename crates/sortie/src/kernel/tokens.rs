@@ -27,30 +27,17 @@ pub(super) enum Token<'a> {
 /// The unread part of a source.
 #[derive(Clone)]
 pub(super) struct Tokens<'a> {
-    rest: &'a str,
-    /// The last token.
-    text: &'a str,
-    line: u32,
+    /// The unread text.
+    pub(super) rest: &'a str,
+    /// The text of the last token.
+    pub(super) text: &'a str,
+    /// The line of the last token, counted from 1 as in naga.
+    pub(super) line: u32,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn new(source: &'a str) -> Self {
         Self { rest: source, text: "", line: 1 }
-    }
-
-    /// The line of the last token, counted from 1 as in naga.
-    pub(super) fn line(&self) -> u32 {
-        self.line
-    }
-
-    /// The text of the last token.
-    pub(super) fn text(&self) -> &'a str {
-        self.text
-    }
-
-    /// The unread text.
-    pub(super) fn rest(&self) -> &'a str {
-        self.rest
     }
 
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
@@ -231,7 +218,7 @@ mod tests {
     #[test]
     fn lines_are_counted_by_line_feeds_inside_comments_too() {
         let mut tokens = Tokens::new("a\n/* \n\n */ // \n b");
-        assert_eq!((tokens.next(), tokens.line()), (Some(Token::Word("a")), 1));
-        assert_eq!((tokens.next(), tokens.line()), (Some(Token::Word("b")), 5));
+        assert_eq!((tokens.next(), tokens.line), (Some(Token::Word("a")), 1));
+        assert_eq!((tokens.next(), tokens.line), (Some(Token::Word("b")), 5));
     }
 }

@@ -15,12 +15,11 @@ use crate::{
     finish::{BatchReadback, Completion},
     memory::Block,
     metrics::{AtomicCounter, Counters},
-    plan::{Cuts, FrozenPlan},
-    submit::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Replayed, Reservation, Submission, Submitter},
+    plan::Cuts,
+    submit::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Reservation, Submission, Submitter},
 };
 
 /// The state of a batch after encoding.
-#[derive(Debug)]
 pub(super) enum HandedOver<C> {
     /// The batch has nothing to do.
     Nothing,
@@ -143,7 +142,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
 
     /// Adds the plan's figures to the counters, without looking at any op.
     fn count(&self) {
-        let (counters, cuts) = (self.submitter.counters(), self.cuts);
+        let (counters, cuts) = (&self.submitter.counters, self.cuts);
         let (added, pieces) = (cuts.added(), cuts.pieces);
         counters.cuts.add(added);
         counters.pieces.add(pieces);
@@ -207,19 +206,5 @@ fn item<Q: DeviceQueue>(commands: Result<Q::Commands>, submission: Submission) -
     match commands {
         Ok(commands) => QueueItem::Submission(ReadySubmission { commands, submission }),
         Err(error) => QueueItem::Failed(error, submission),
-    }
-}
-
-impl Replayed for FrozenPlan {
-    fn blocks(&self) -> &[Option<Arc<Block>>] {
-        &self.resources.blocks
-    }
-
-    fn set_overran(&self) {
-        Self::set_overran(self);
-    }
-
-    fn first_runs(&self, last: bool) -> usize {
-        Self::first_runs(self, last)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     finish::{BatchReadback, Completion, PendingReadback},
     info::{DeviceInfo, DeviceKind},
     memory::Block,
-    metrics::Counters,
+    metrics::{AtomicCounter, Counters},
     plan::{CachedPlan, Cuts, FrozenPlan, PlanDescription, Resources, RunArgs},
     profile::{Log, StageKind, WatcherList},
     submit::{BatchState, DeviceQueue, ProfiledBatch, Submitter, poisoned},
@@ -68,7 +68,9 @@ pub(crate) trait Executor {
     fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, Self::Queue>) -> Result<Last<Self::Queue>>;
 
     /// Replaces an error caused by a lost device with [`DeviceLost`](crate::ErrorKind::DeviceLost).
-    fn explain(&self, error: Error) -> Error;
+    fn explain(&self, error: Error) -> Error {
+        error
+    }
 }
 
 impl Launch<'_> {
@@ -120,10 +122,10 @@ impl Launch<'_> {
         log.planned(&device.to_string(), side_by_side, move || described.outline());
     }
 
-    /// The number of inputs that a run uploads and of outputs that it reads.
-    fn moved(&self) -> Option<[usize; 2]> {
+    /// The number of inputs that a run of a replay uploads, and of outputs that it reads.
+    fn transfers(&self) -> Option<(usize, usize)> {
         let RunSource::Replay(frozen, run_args) = &self.source else { return None };
-        Some([frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()])
+        Some((frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()))
     }
 }
 
@@ -135,10 +137,10 @@ pub(crate) fn run<E: Executor>(executor: &E, mut launch: Launch<'_>) -> Result<(
         Ok(handed_over) => handed_over,
         Err(error) => {
             let error = attribute(error, &launch.resources().blocks, |error| executor.explain(error), launch.at);
-            return Err(refuse(error, completion, submitter.counters()));
+            return Err(refuse(error, completion, &submitter.counters));
         }
     };
-    handed_over.report_start(submitter.counters(), completion);
+    handed_over.report_start(&submitter.counters, completion);
     match launch.wait {
         true => handed_over.finish(submitter, completion),
         false => {
@@ -153,7 +155,8 @@ fn hand_over<E: Executor>(
     launch: &mut Launch<'_>,
 ) -> Result<HandedOver<<E::Queue as DeviceQueue>::Commands>> {
     launch.check_poison()?;
-    let (submitter, cuts, readback, moved) = (executor.submitter(), launch.cuts, launch.readback, launch.moved());
+    let (submitter, cuts, readback) = (executor.submitter(), launch.cuts, launch.readback);
+    let transfers = launch.transfers();
     let mut hand_over = HandOver::new(submitter, cuts, launch.batch());
     let log = launch.log().cloned();
     let is_batch = matches!(launch.source, RunSource::Batch(_));
@@ -172,8 +175,9 @@ fn hand_over<E: Executor>(
         RunSource::Batch(resources) => std::mem::take(&mut resources.blocks),
         RunSource::Replay(..) => Vec::new(),
     })?;
-    if let Some(moved) = moved {
-        submitter.counters().moved(moved);
+    if let Some((uploads, reads)) = transfers {
+        submitter.counters.uploads.add(uploads as u64);
+        submitter.counters.reads.add(reads as u64);
     }
     Ok(handed_over)
 }

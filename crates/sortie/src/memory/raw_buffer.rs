@@ -28,7 +28,7 @@ pub(crate) trait DeviceMemory: Any + Debug + Send + Sync {
 }
 
 /// Creates the memory that a pool recycles.
-pub(crate) trait MemorySource: Debug + Send + Sync {
+pub(crate) trait MemorySource: Send + Sync {
     /// At least `bytes`, zeroed.
     fn create(&self, bytes: u64) -> Result<Box<dyn DeviceMemory>>;
 

@@ -231,12 +231,6 @@ impl Counters {
         self.publish();
     }
 
-    /// Counts the inputs and outputs of one run of a replay.
-    pub(crate) fn moved(&self, [brought, asked]: [usize; 2]) {
-        self.uploads.add(brought as u64);
-        self.reads.add(asked as u64);
-    }
-
     /// Publishes the changed figures. Without a recorder this only compares each figure.
     pub(crate) fn publish(&self) {
         if let Some(published) = self.published.get() {

@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -62,6 +61,8 @@ impl FrozenPlan {
 
     fn of(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Arc<Resources>, imported: Vec<Arc<Block>>) -> Self {
         let planned = cuts.planned(&base).clone();
+        // Scratch memory holds the data of the last run.
+        resources.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.mark_used());
         Self {
             base,
             planned,
@@ -173,11 +174,5 @@ impl FrozenPlan {
     /// The submissions of the device's recording.
     pub(crate) fn cuts(&self) -> &[Cut] {
         &self.cuts.list
-    }
-}
-
-impl fmt::Debug for FrozenPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
     }
 }

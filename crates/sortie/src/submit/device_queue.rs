@@ -4,7 +4,7 @@
 //! [`Submitter`](super::Submitter) handles order, bounds, poison and completion. Unless stated otherwise the caller has
 //! the turn, so one call is made at a time.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::submission::BatchState;
 use crate::{
@@ -13,13 +13,13 @@ use crate::{
     finish::PendingReadback,
 };
 
-pub(crate) trait DeviceQueue: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait DeviceQueue: Send + Sync + 'static {
     /// The commands of one submission.
-    type Commands: fmt::Debug + Send;
+    type Commands: Send;
     /// One write outside batches.
-    type Write: fmt::Debug + Send;
+    type Write: Send;
     /// Identifies a submission in flight to wait for.
-    type WaitPoint: fmt::Debug + Clone + Send;
+    type WaitPoint: Clone + Send;
 
     /// Hands commands to the device, or runs them, and counts the submission. `batch` stays alive until the submission
     /// is done.

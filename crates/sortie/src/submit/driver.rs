@@ -4,7 +4,6 @@
 //! are available, the thread that queued something. Nothing else in this crate knows which driver a device has.
 
 use std::{
-    fmt,
     sync::{Arc, OnceLock, Weak},
     thread::{self, JoinHandle, ThreadId},
 };
@@ -31,7 +30,7 @@ pub(crate) trait Turns: Quit {
 }
 
 /// Which thread takes turns.
-pub(crate) trait Driver: fmt::Debug + Send + Sync {
+pub(crate) trait Driver: Send + Sync {
     /// Called once, before anything is queued. The threads it starts keep `turns` alive and end when [`Turns`] returns
     /// false.
     fn start(&self, turns: Arc<dyn Turns>) -> Result<()>;

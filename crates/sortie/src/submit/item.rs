@@ -13,7 +13,6 @@ use crate::{
     memory::{Block, Sequence},
 };
 
-#[derive(Debug)]
 pub(crate) enum QueueItem<Q: DeviceQueue> {
     Submission(ReadySubmission<Q::Commands>),
     /// A submission that failed to encode, of a batch with earlier submissions already queued. It fails when its turn
@@ -32,7 +31,6 @@ impl<Q: DeviceQueue> Queued for QueueItem<Q> {
 }
 
 /// The block that a write goes to.
-#[derive(Debug)]
 pub(crate) struct WriteTarget {
     pub(super) block: Arc<Block>,
     /// Whether it overwrites the whole block.
@@ -58,7 +56,6 @@ impl WriteTarget {
 }
 
 /// Completes when dropped: after its turn, or when its turn will never come.
-#[derive(Debug)]
 pub(crate) struct Flush(pub(super) Arc<Completion>);
 
 impl Drop for Flush {

@@ -17,6 +17,6 @@ pub(crate) use self::{
     driver::{Driver, OneThread, TwoThreads},
     item::{QueueItem, WriteTarget},
     queue::Reservation,
-    submission::{BatchState, Pins, ProfiledBatch, ReadySubmission, Replayed, Submission, poisoned},
+    submission::{BatchState, Pins, ProfiledBatch, ReadySubmission, Submission, poisoned},
     submitter::Submitter,
 };

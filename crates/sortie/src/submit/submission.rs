@@ -1,7 +1,6 @@
 //! One submission: its commands, and everything that must stay alive until they are done.
 
 use std::{
-    fmt,
     panic::Location,
     sync::{
         Arc, OnceLock,
@@ -18,19 +17,18 @@ use crate::{
     error::{Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, PendingReadback, Wakers, canceled},
     memory::{Block, MAX_SPARE_OPS, Sequence, Spares},
+    plan::FrozenPlan,
     policy::WorkEstimate,
     profile::{Log, Profile, StageKind, WatcherList},
 };
 
 /// One submission with its commands `C`, not submitted yet.
-#[derive(Debug)]
 pub(crate) struct ReadySubmission<C> {
     pub(crate) commands: C,
     pub(crate) submission: Submission,
 }
 
 /// One submission of a batch without its commands. A split batch has several.
-#[derive(Debug)]
 pub(crate) struct Submission {
     /// Its index among the submissions of its batch.
     pub(crate) part: u32,
@@ -52,7 +50,6 @@ pub(crate) struct Submission {
 }
 
 /// State that all submissions of a batch share and keep alive until the last one is done.
-#[derive(Debug)]
 pub(crate) struct BatchState {
     pub(crate) completion: Arc<Completion>,
     pub(crate) pins: Pins,
@@ -64,27 +61,14 @@ pub(crate) struct BatchState {
     /// Its pending readback, and where its readings get the data. Set before the last submission is submitted.
     readback: OnceLock<(Arc<dyn PendingReadback>, Arc<BatchReadback>)>,
     /// The replay that this is a run of. The replay keeps its blocks alive, so none are pinned.
-    pub(crate) keeps: Option<Arc<dyn Replayed>>,
+    pub(crate) keeps: Option<Arc<FrozenPlan>>,
     /// Profile log and watchers, if the batch is profiled.
     pub(crate) logged: Option<ProfiledBatch>,
     /// The batch has succeeded; its completion is set next.
     ended: AtomicBool,
 }
 
-/// A replay, as its runs use it.
-pub(crate) trait Replayed: fmt::Debug + Send + Sync {
-    /// The blocks that its runs use, by slot.
-    fn blocks(&self) -> &[Option<Arc<Block>>];
-
-    /// A submission took longer than its budget.
-    fn set_overran(&self);
-
-    /// The number of pipelines that ran for the first time in a submission of a native run, the last one or not.
-    fn first_runs(&self, last: bool) -> usize;
-}
-
 /// The profile log of a batch, and the watchers that get its profile.
-#[derive(Debug)]
 pub(crate) struct ProfiledBatch {
     pub(crate) log: Arc<Log>,
     readback_slot: Arc<BatchReadback>,
@@ -167,7 +151,7 @@ impl BatchState {
     /// The blocks it uses, by slot.
     pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
         match &self.keeps {
-            Some(replay) => replay.blocks(),
+            Some(replay) => &replay.resources.blocks,
             None => &self.pins.blocks,
         }
     }

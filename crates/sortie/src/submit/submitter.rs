@@ -37,13 +37,12 @@ use crate::{
 pub(super) const SLICE: Duration = Duration::from_millis(100);
 
 /// All access to a device's queue.
-#[derive(Debug)]
 pub(crate) struct Submitter<Q: DeviceQueue> {
-    pub(super) device: Q,
+    pub(crate) device: Q,
     pub(super) queue: SubmitQueue<QueueItem<Q>, Submission, Q::WaitPoint>,
     driver: Box<dyn Driver>,
     pub(super) lost: Arc<Lost>,
-    counters: Arc<Counters>,
+    pub(crate) counters: Arc<Counters>,
     costs: Arc<Costs>,
     /// Measures device times.
     clock: Clock,
@@ -119,14 +118,6 @@ impl<Q: DeviceQueue> Submitter<Q> {
         });
         submitter.driver.start(submitter.clone()).inspect_err(|_| submitter.close())?;
         Ok(submitter)
-    }
-
-    pub(crate) fn device(&self) -> &Q {
-        &self.device
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
     }
 
     /// Queues items, in order. Never waits for the device.

@@ -7,6 +7,7 @@ use sortie_plan::{
     fuse::{Body, Expr, Head, KernelSource, Product, Program, ProgramBuffer},
 };
 
+use super::rounds::{in_turn, median_time};
 use crate::{
     batch::Grid,
     clock::Instant,
@@ -155,12 +156,11 @@ impl MatmulReport {
     }
 }
 
-/// A kernel and the times of its runs.
+/// A kernel of one way.
 struct Contender {
     way: MatmulKernel,
     kernel: Kernel,
     source: KernelSource,
-    times: [Duration; ROUNDS],
 }
 
 /// Runs the kernels of all ways in turn. Returns the median time of each.
@@ -168,22 +168,12 @@ fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let ones = device.upload(&vec![1.0_f32; SIDE * SIDE])?;
     let result = device.zeros::<f32>(SIDE * SIDE)?;
     let ways = MatmulKernel::ALL.into_iter().filter(|way| fits(*way, &device.info().limits));
-    let contenders = ways.map(|way| Contender::new(device, way));
-    let mut contenders = contenders.collect::<Result<Vec<_>>>()?;
+    let contenders = ways.map(|way| Contender::new(device, way)).collect::<Result<Vec<_>>>()?;
+    let run = |at: usize| contenders[at].run(device, &ones, &result);
     // The first round compiles.
-    for round in 0..=ROUNDS {
-        for contender in &mut contenders {
-            let time = contender.run(device, &ones, &result)?;
-            if let Some(own) = round.checked_sub(1).and_then(|round| contender.times.get_mut(round)) {
-                *own = time;
-            }
-        }
-    }
-    let median = |mut contender: Contender| {
-        contender.times.sort();
-        (contender.way.name(), contender.times[ROUNDS / 2])
-    };
-    Ok(contenders.into_iter().map(median).collect())
+    (0..contenders.len()).try_for_each(|at| run(at).map(drop))?;
+    let times = in_turn(contenders.len(), ROUNDS..=ROUNDS, Instant::now(), run)?;
+    Ok(contenders.iter().zip(&times).map(|(contender, times)| (contender.way.name(), median_time(times))).collect())
 }
 
 impl Contender {
@@ -200,7 +190,7 @@ impl Contender {
             scalars: 0,
         };
         let source = program.source(&Caps { product: way, ..Caps::default() });
-        Ok(Self { way, kernel: device.kernel(&source.text)?, source, times: [Duration::ZERO; ROUNDS] })
+        Ok(Self { way, kernel: device.core().kernels().generated(&source.text)?, source })
     }
 
     fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {

@@ -4,7 +4,7 @@
 //! varying load slows all of them. A control is the baseline under another name: its deviation from 1 is the noise of
 //! the other ratios.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
     matmul::MatmulReport,
@@ -31,7 +31,7 @@ const LONG: Duration = Duration::from_millis(200);
 const MIN_OPS: usize = 16;
 /// Batches of a run that measures depth.
 pub(super) const STREAM: usize = 4;
-const ROUNDS: std::ops::RangeInclusive<usize> = 3..=25;
+const ROUNDS: RangeInclusive<usize> = 3..=25;
 
 const STEP: &str = "
     @group(0) @binding(0) var<storage, read> x: array<u32>;
@@ -138,33 +138,21 @@ fn rounds(
         let fewer = work.ops as f64 * LONG.as_secs_f64() / once.as_secs_f64();
         work.ops = (fewer as usize).max(MIN_OPS);
     }
-    let mut contenders: Vec<(Strategy, bool, Vec<Duration>)> =
-        Strategy::all(work).into_iter().map(|(way, control)| (way, control, Vec::new())).collect();
-    for (way, ..) in &contenders {
+    let contenders = Strategy::all(work);
+    for (way, _) in &contenders {
         run(*way, work.ops)?;
         told();
     }
-    for round in 0..*ROUNDS.end() {
-        if round >= *ROUNDS.start() && Instant::now() >= end {
-            break;
-        }
-        let count = contenders.len();
-        for turn in 0..count {
-            let at = (turn + round * 3) % count;
-            let (way, _, times) = &mut contenders[if round % 2 == 0 { at } else { count - 1 - at }];
-            times.push(run(*way, work.ops)?);
-            told();
-        }
-    }
-    let times = |way: Strategy| {
-        contenders.iter().find(|(other, control, _)| *other == way && !control).map(|(.., times)| times)
+    let times = in_turn(contenders.len(), ROUNDS, end, |at| {
+        let time = run(contenders[at].0, work.ops);
+        told();
+        time
+    })?;
+    let timing = |((way, control), own): (&(Strategy, bool), &Vec<Duration>)| {
+        let base = contenders.iter().position(|other| *other == (way.baseline(), false)).map_or(own, |at| &times[at]);
+        Timing { work, way: *way, control: *control, time: median_time(own), ratio: median_ratio(own, base) }
     };
-    let timing = |(way, control, own): &(Strategy, bool, Vec<Duration>)| {
-        let base = times(way.baseline()).unwrap_or(own);
-        let ratios = own.iter().zip(base).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64()).collect();
-        Timing { work, way: *way, control: *control, time: median_time(own), ratio: median(ratios) }
-    };
-    let timings = contenders.iter().map(timing).collect();
+    let timings = contenders.iter().zip(&times).map(timing).collect();
     Ok((work, timings))
 }
 
@@ -225,21 +213,8 @@ fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> 
     for way in ways {
         way()?;
     }
-    let mut times = [const { Vec::new() }; 4];
-    for round in 0..1000 {
-        if round >= *ROUNDS.end() && Instant::now() >= end {
-            break;
-        }
-        for turn in 0..4 {
-            let at = (turn + round) % 4;
-            let at = if round % 2 == 0 { at } else { 3 - at };
-            times[at].push(ways[at]()?);
-        }
-    }
-    let ratio = |at: usize| {
-        let ratios = times[at].iter().zip(&times[2]).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64());
-        median(ratios.collect())
-    };
+    let times = in_turn(ways.len(), *ROUNDS.end()..=1000, end, |at| ways[at]())?;
+    let ratio = |at: usize| median_ratio(&times[at], &times[2]);
     Ok(ItemTiming {
         items,
         one_by_one: median_time(&times[0]),
@@ -251,13 +226,37 @@ fn churn(ground: &TestDevice, items: usize, end: Instant) -> Result<ItemTiming> 
     })
 }
 
-fn median_time(times: &[Duration]) -> Duration {
+/// Runs all contenders in turn, in a different order each round, until `end`. Returns the times of each.
+pub(super) fn in_turn(
+    contenders: usize,
+    rounds: RangeInclusive<usize>,
+    end: Instant,
+    mut run: impl FnMut(usize) -> Result<Duration>,
+) -> Result<Vec<Vec<Duration>>> {
+    let mut times = vec![Vec::new(); contenders];
+    for round in 0..*rounds.end() {
+        if round >= *rounds.start() && Instant::now() >= end {
+            break;
+        }
+        for turn in 0..contenders {
+            let at = (turn + round * 3) % contenders;
+            let at = if round % 2 == 0 { at } else { contenders - 1 - at };
+            times[at].push(run(at)?);
+        }
+    }
+    Ok(times)
+}
+
+pub(super) fn median_time(times: &[Duration]) -> Duration {
     let mut times = times.to_vec();
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(1.0)
+/// The median of the ratios within rounds.
+fn median_ratio(times: &[Duration], base: &[Duration]) -> f64 {
+    let ratios = times.iter().zip(base).map(|(own, base)| own.as_secs_f64() / base.as_secs_f64());
+    let mut ratios: Vec<f64> = ratios.collect();
+    ratios.sort_unstable_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied().unwrap_or(1.0)
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend, ProductLibraries},
     clock::Clock,
-    error::{Error, Result},
+    error::Result,
     finish::PendingReadback,
     kernel::KernelCache,
     launch::{self, Executor, Last, Launch, RunSource, SubmitPart},
@@ -79,7 +79,7 @@ impl CpuBackend {
         submit_part: SubmitPart<'_, CpuQueue>,
     ) -> Last<CpuQueue> {
         self.counters.bytes_written.add(batch.bytes_written());
-        let returning = batch.returns().cloned().map(|readback| readback as Arc<dyn PendingReadback>);
+        let returning = batch.returns.clone().map(|readback| readback as Arc<dyn PendingReadback>);
         let batch = Arc::new(batch);
         let work = |number: usize, cut: &Cut| {
             let part = u32::try_from(number).unwrap_or(u32::MAX);
@@ -123,10 +123,6 @@ impl Executor for CpuBackend {
             }
         }
     }
-
-    fn explain(&self, error: Error) -> Error {
-        error
-    }
 }
 
 impl Backend for CpuBackend {
@@ -158,7 +154,6 @@ impl Backend for CpuBackend {
         _at: &'static Location<'static>,
     ) -> Result<FrozenPlan> {
         self.place(cuts.planned(planned), &mut resources)?;
-        resources.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.mark_used());
         Ok(FrozenPlan::new(planned.clone(), cuts, resources))
     }
 

@@ -25,7 +25,6 @@ use crate::{
     submit::{BatchState, DeviceQueue, Refused, Submitted, Submitter, Waited, WriteTarget},
 };
 
-#[derive(Debug)]
 pub(crate) struct CpuQueue {
     counters: Arc<Counters>,
     /// The completion of the running submission.
@@ -34,7 +33,6 @@ pub(crate) struct CpuQueue {
 }
 
 /// A write to host memory that waits for its turn.
-#[derive(Debug)]
 pub(crate) struct CpuWrite {
     block: Arc<Block>,
     start: u64,

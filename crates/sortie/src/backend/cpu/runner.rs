@@ -1,11 +1,8 @@
 //! Runs one submission of a plan on the host.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use smallvec::SmallVec;
@@ -37,7 +34,7 @@ pub(super) struct CpuBatch {
     pub(super) planned: Arc<CachedPlan>,
     source: CpuSource,
     pub(super) threads: Arc<CpuThreads>,
-    returns: Option<Arc<CpuReadback>>,
+    pub(super) returns: Option<Arc<CpuReadback>>,
     counters: Arc<Counters>,
     /// Profile log, if the batch is profiled.
     log: Option<Arc<Log>>,
@@ -92,10 +89,6 @@ impl CpuBatch {
 
     pub(super) fn bytes_written(&self) -> u64 {
         (self.resources().uploads.len() + self.run().map_or(0, |run_args| run_args.data.len())) as u64
-    }
-
-    pub(super) fn returns(&self) -> Option<&Arc<CpuReadback>> {
-        self.returns.as_ref()
     }
 }
 
@@ -272,11 +265,5 @@ impl StepCounts {
         counters.dispatches.add(self.dispatches);
         counters.transfers.add(self.transfers);
         counters.bytes_read.add(self.bytes_read);
-    }
-}
-
-impl fmt::Debug for CpuSubmission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CpuSubmission").field("cut", &self.cut).finish_non_exhaustive()
     }
 }

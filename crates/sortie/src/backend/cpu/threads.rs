@@ -32,8 +32,8 @@ impl CpuThreads {
 
     /// The deadline of a dispatch that starts now. Reads the clock only if there is a budget.
     #[inline]
-    pub(super) fn deadline(&self) -> Option<std::time::Instant> {
-        self.budget.and_then(|budget| Instant::now().checked_add(budget)).map(Instant::to_std)
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.budget.and_then(|budget| Instant::now().checked_add(budget))
     }
 
     pub(super) fn budget(&self) -> Duration {

@@ -30,7 +30,7 @@ impl Descriptors {
         raw_layout: vk::DescriptorSetLayout,
         places: &SlotOffsets,
     ) -> Result<vk::DescriptorSet> {
-        let key = (layout.id(), places.iter().map(|(bound, _)| *bound).collect());
+        let key = (layout.id, places.iter().map(|(bound, _)| *bound).collect());
         if let Some(set) = self.sets.get(&key) {
             return Ok(*set);
         }
@@ -42,7 +42,7 @@ impl Descriptors {
             })
             .collect();
         let writes: SmallVec<[_; 8]> = (0..)
-            .zip(layout.signature())
+            .zip(&layout.signature)
             .zip(&infos)
             .map(|((binding, one), info)| {
                 vk::WriteDescriptorSet::default()

@@ -166,12 +166,6 @@ impl Drop for VulkanReplay {
     }
 }
 
-impl std::fmt::Debug for VulkanReplay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VulkanReplay").field("counts", &self.counts).finish_non_exhaustive()
-    }
-}
-
 fn refused(error: vk::Result) -> Error {
     Error::internal(format!("Vulkan refused a native replay: {error}"))
 }

@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 
 use super::{refused, spirv_target::SpirvTarget};
 use crate::{
-    backend::wgpu::{BindingSignatureKind, GroupLayout, WgpuCompiler, WgpuKernel},
+    backend::wgpu::{GroupLayout, WgpuCompiler, WgpuKernel},
     error::{Error, Result},
     exit,
-    kernel::Kernel,
+    kernel::{BindingKind, Kernel},
 };
 
 /// Stages that immediates are declared for: all of them, as in wgpu.
@@ -45,7 +45,7 @@ impl VulkanPipeline {
     ) -> Result<Self> {
         let own = WgpuKernel::of(kernel)?;
         let known = own.pipeline(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
-        let groups = own.groups().iter().map(|group| (group.number, &group.layout));
+        let groups = own.groups.iter().map(|group| (group.number, &group.layout));
         let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
@@ -57,7 +57,7 @@ impl VulkanPipeline {
             sets: Vec::new(),
         };
         for number in 0..count {
-            let signature = numbered.get(&number).map_or(&[][..], |layout| layout.signature());
+            let signature = numbered.get(&number).map_or(&[][..], |layout| &layout.signature);
             let bindings: Vec<_> = (0..)
                 .zip(signature)
                 .map(|(binding, one)| {
@@ -117,7 +117,7 @@ impl Drop for VulkanPipeline {
 /// wgpu renumbers the bindings of a group without gaps, in the order of their numbers. Signatures are in that order.
 fn bindings(numbered: &FxHashMap<u32, &Arc<GroupLayout>>) -> spv::BindingMap {
     let each = numbered.iter().flat_map(|(group, layout)| {
-        (0..).zip(layout.signature()).map(|(binding, one)| {
+        (0..).zip(&layout.signature).map(|(binding, one)| {
             let from = naga::ResourceBinding { group: *group, binding: one.binding };
             (from, spv::BindingInfo { descriptor_set: *group, binding, binding_array_size: None })
         })
@@ -125,13 +125,11 @@ fn bindings(numbered: &FxHashMap<u32, &Arc<GroupLayout>>) -> spv::BindingMap {
     each.collect()
 }
 
-pub(super) fn descriptor(kind: BindingSignatureKind, dynamic: bool) -> vk::DescriptorType {
+pub(super) fn descriptor(kind: BindingKind, dynamic: bool) -> vk::DescriptorType {
     match (kind, dynamic) {
-        (BindingSignatureKind::Read | BindingSignatureKind::ReadWrite, false) => vk::DescriptorType::STORAGE_BUFFER,
-        (BindingSignatureKind::Read | BindingSignatureKind::ReadWrite, true) => {
-            vk::DescriptorType::STORAGE_BUFFER_DYNAMIC
-        }
-        (BindingSignatureKind::Uniform, false) => vk::DescriptorType::UNIFORM_BUFFER,
-        (BindingSignatureKind::Uniform, true) => vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
+        (BindingKind::Storage { .. }, false) => vk::DescriptorType::STORAGE_BUFFER,
+        (BindingKind::Storage { .. }, true) => vk::DescriptorType::STORAGE_BUFFER_DYNAMIC,
+        (BindingKind::Uniform, false) => vk::DescriptorType::UNIFORM_BUFFER,
+        (BindingKind::Uniform, true) => vk::DescriptorType::UNIFORM_BUFFER_DYNAMIC,
     }
 }

@@ -44,12 +44,6 @@ pub(super) struct Writer<'a> {
     descriptors: Descriptors,
 }
 
-/// The immediates of a dispatch.
-enum Immediates<'i> {
-    Bytes(&'i [u8]),
-    None,
-}
-
 impl<'a> Writer<'a> {
     pub(super) fn new(
         on: &'a RecordingDevice<'a>,
@@ -158,7 +152,7 @@ impl<'a> Writer<'a> {
         let own = WgpuKernel::of(kernel)?;
         let pipeline = compiled_by_wgpu(own, wrapped)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
-        for group in own.groups() {
+        for group in &own.groups {
             let places: SlotOffsets =
                 accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
             let layout = compiled.sets[group.number as usize];
@@ -170,11 +164,8 @@ impl<'a> Writer<'a> {
             let offsets = hidden.immediates.map(|_| at.immediates).into_iter().chain(hidden.grid.then_some(at.grid));
             sets.extend(self.hidden(&compiled, hidden, offsets.collect())?);
         }
-        let immediates = match pipeline.immediates {
-            true => Immediates::Bytes(&placed.resources.immediates[dispatch.immediates.range()]),
-            false => Immediates::None,
-        };
-        self.run(&compiled, &sets, &immediates, groups);
+        let immediates = pipeline.immediates.then(|| &placed.resources.immediates[dispatch.immediates.range()]);
+        self.run(&compiled, &sets, immediates, groups);
         Ok(())
     }
 
@@ -187,7 +178,7 @@ impl<'a> Writer<'a> {
         // A fill starts anywhere; its binding starts at the alignment before it.
         let skipped = fill.to.start % u64::from(limits.slice_alignment);
         let places = [self.place(&Access { start: fill.to.start - skipped, ..fill.to })].into_iter().collect();
-        let group = &own.groups()[0];
+        let group = &own.groups[0];
         let set = self.descriptors.set(self.into, &group.layout, compiled.sets[group.number as usize], &places)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::from_iter([(group.number, set, SmallVec::new())]);
         if let Some(hidden) = &pipeline.hidden {
@@ -195,8 +186,8 @@ impl<'a> Writer<'a> {
         }
         let count = fill::words(fill.to.end - fill.to.start);
         let bytes = fill::immediates(fill::words(skipped), count, &placed.resources.immediates[fill.pattern.range()]);
-        let immediates = if pipeline.immediates { Immediates::Bytes(&bytes) } else { Immediates::None };
-        self.run(&compiled, &sets, &immediates, fill::grid(count, limits.groups));
+        let immediates = pipeline.immediates.then_some(&bytes[..]);
+        self.run(&compiled, &sets, immediates, fill::grid(count, limits.groups));
         Ok(())
     }
 
@@ -218,7 +209,7 @@ impl<'a> Writer<'a> {
         Ok(Some((hidden.number, set, offsets)))
     }
 
-    fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: &Immediates<'_>, [x, y, z]: [u32; 3]) {
+    fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: Option<&[u8]>, [x, y, z]: [u32; 3]) {
         self.into.counts.dispatches += 1;
         let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other; the
@@ -229,8 +220,8 @@ impl<'a> Writer<'a> {
                 let point = vk::PipelineBindPoint::COMPUTE;
                 device.cmd_bind_descriptor_sets(commands, point, compiled.layout, *number, &[*set], offsets);
             }
-            if let Immediates::Bytes(bytes) = immediates {
-                let mut bytes: SmallVec<[u8; 128]> = (*bytes).into();
+            if let Some(bytes) = immediates {
+                let mut bytes: SmallVec<[u8; 128]> = bytes.into();
                 bytes.resize(bytes.len().next_multiple_of(4), 0);
                 device.cmd_push_constants(commands, compiled.layout, IMMEDIATE_STAGES, 0, &bytes);
             }

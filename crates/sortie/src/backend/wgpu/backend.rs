@@ -10,46 +10,46 @@ use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
 
 use super::{
-    BindGroupCache, Gpu, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, RecordingDevice,
-    ReplayRecorder, Rules, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue,
-    bind_groups::BoundGroups, buffer, encoder::PlanEncoder, fill, timestamps::TimestampWriter,
+    BindGroupCache, Gpu, ImportTable, MappedReadback, PipelineCache, ReplayRecorder, Rules, Staging, WgpuCommands,
+    WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue, bind_groups::BoundGroups, buffer, encoder::PlanEncoder,
+    fill, timestamps::TimestampWriter,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
     clock::Clock,
     error::{Error, Result},
     exit::{self, Inside},
-    finish::{Completion, PendingReadback},
+    finish::PendingReadback,
     info::{DeviceKind, Limits},
     kernel::{Kernel, KernelCache},
     launch::{self, Executor, Last, Launch, RunSource, SubmitPart},
     lost::Lost,
-    memory::{Block, Pool, Usage},
+    memory::{Block, Pool},
     metrics::{AtomicCounter, Counters},
     plan::{CachedPlan, Cuts, FrozenPlan, PlacedPlan, Resources, RunArgs},
     profile::Log,
-    submit::{BatchState, ReadySubmission, Submitter, TwoThreads},
+    submit::{Submitter, TwoThreads},
 };
 
 /// State of a wgpu device that lives from batch to batch.
 pub(crate) struct WgpuBackend {
     pub(super) gpu: Gpu,
-    queue: wgpu::Queue,
-    limits: Limits,
+    pub(super) queue: wgpu::Queue,
+    pub(super) limits: Limits,
     pool: Arc<Pool>,
     pub(super) compiler: Arc<WgpuCompiler>,
     /// The kernel that fills memory with a pattern.
-    fill: Kernel,
+    pub(super) fill: Kernel,
     groups: Arc<BindGroupCache>,
     imports: Arc<ImportTable>,
     pub(super) staging: Arc<Staging>,
-    submitter: Arc<Submitter<WgpuQueue>>,
-    lost: Arc<Lost>,
+    pub(super) submitter: Arc<Submitter<WgpuQueue>>,
+    pub(super) lost: Arc<Lost>,
     pub(super) counters: Arc<Counters>,
     /// Recorders of native replays; empty if these are switched off.
     pub(super) recorders: Vec<Box<dyn ReplayRecorder>>,
     /// See [`RecordingDevice::first_buffer`].
-    first_buffer: wgpu::Buffer,
+    pub(super) first_buffer: wgpu::Buffer,
 }
 
 /// A wgpu device that has been opened.
@@ -181,7 +181,7 @@ impl WgpuBackend {
         }
         let upload = self.upload(placed)?;
         let stamps_start = placed.read_bytes().next_multiple_of(8);
-        let room = self.staging.max_bytes().saturating_sub(stamps_start);
+        let room = self.staging.max_bytes.saturating_sub(stamps_start);
         let stamps = |log| TimestampWriter::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
         let mut stamps = log.map(stamps).transpose()?;
         let read_bytes = match stamps.as_ref().map_or(0, TimestampWriter::bytes) {
@@ -248,10 +248,8 @@ impl WgpuBackend {
     }
 
     /// Gives a plan memory that all its runs use, and compiles its kernels.
-    fn place_for_good(&self, planned: &CachedPlan, resources: &mut Resources) -> Result<()> {
+    pub(super) fn place_for_good(&self, planned: &CachedPlan, resources: &mut Resources) -> Result<()> {
         self.place(planned, resources, &BoundGroups::default())?;
-        let first = planned.plan.memory.len();
-        resources.blocks[first..].iter().flatten().for_each(|block| block.mark_used());
         self.compile(planned, resources)
     }
 
@@ -313,42 +311,6 @@ impl WgpuBackend {
         let cores = thread::available_parallelism().map_or(1, Into::into);
         missing.chunks(cores).try_for_each(|some| self.compiler.compile_all(some))
     }
-
-    /// The first recorder that supports the recording.
-    fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
-        self.recorders.iter().find(|recorder| recorder.supports(&self.gpu, frozen)).map(|recorder| &**recorder)
-    }
-
-    fn record(
-        &self,
-        recorder: &dyn ReplayRecorder,
-        frozen: &FrozenPlan,
-        earlier: Option<&dyn NativeReplay>,
-    ) -> Result<Option<Arc<dyn NativeReplay>>> {
-        let on = RecordingDevice {
-            gpu: &self.gpu,
-            limits: &self.limits,
-            compiler: &self.compiler,
-            fill: &self.fill,
-            first_buffer: &self.first_buffer,
-            direct: !self.gpu.is_borrowed() && self.submitter.device().has_timeline(),
-        };
-        recorder.record(&on, frozen, earlier)
-    }
-
-    /// Runs the commands that must come before the first run of a native replay.
-    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
-        let completion = Arc::new(Completion::new());
-        completion.submitted();
-        let mut hold = BatchState::new(completion, Arc::new([]), at);
-        hold.pin(frozen.resources.blocks.clone());
-        self.submitter.run(ReadySubmission::whole(commands, hold))
-    }
-
-    /// Writes to memory outside batches.
-    fn writer(&self) -> HostWriter<'_> {
-        HostWriter { gpu: &self.gpu, queue: &self.queue, lost: &self.lost, submitter: &self.submitter }
-    }
 }
 
 impl Executor for WgpuBackend {
@@ -401,22 +363,7 @@ impl Backend for WgpuBackend {
         at: &'static Location<'static>,
     ) -> Result<FrozenPlan> {
         self.place_for_good(cuts.planned(planned), &mut resources)?;
-        let mut frozen = FrozenPlan::new(planned.clone(), cuts, resources);
-        let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
-        let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
-        let Some(recorder) = recorder else { return Ok(frozen) };
-        // wgpu checks the application's buffers first: the API below it does not.
-        let first = self.initialise(&frozen, None).map_err(|error| Block::blame_import(&frozen.imported, error))?;
-        // If recording fails, the replay is encoded instead.
-        let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
-            tracing::debug!(%error, "a replay is not native");
-            None
-        });
-        if native.is_some() {
-            frozen.set_native(native);
-            self.run_first(&frozen, first, at)?;
-        }
-        Ok(frozen)
+        self.with_native_replay(FrozenPlan::new(planned.clone(), cuts, resources), at)
     }
 
     fn refreeze(
@@ -425,40 +372,19 @@ impl Backend for WgpuBackend {
         cuts: Arc<Cuts>,
         at: &'static Location<'static>,
     ) -> Result<Option<FrozenPlan>> {
-        let planned = frozen.planned_of(&cuts);
-        let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
-            true => (frozen.cut_by(cuts), None),
-            false => {
-                let mut resources = Resources::clone(&frozen.resources);
-                resources.blocks.truncate(planned.plan.memory.len());
-                self.place_for_good(&planned, &mut resources)?;
-                let next = frozen.planned_by(cuts, resources);
-                let first = self.initialise(&next, Some(frozen))?;
-                (next, Some(first))
-            }
-        };
-        let Some(recorder) = self.recorder(&next) else { return Ok(None) };
-        let native = self.record(recorder, &next, frozen.native_replay().map(|native| &**native))?;
-        if native.is_none() {
-            return Ok(None);
-        }
-        next.set_native(native);
-        if let Some(first) = first {
-            self.run_first(&next, first, at)?;
-        }
-        Ok(Some(next))
+        self.rerecord(frozen, cuts, at)
     }
 
     fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
-        self.writer().upload(block, data)
+        self.upload_block(block, data)
     }
 
     fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
-        self.writer().write(block, start, data, whole)
+        self.write_block(block, start, data, whole)
     }
 
     fn zero(&self, block: &Arc<Block>) -> Result<()> {
-        self.writer().zero(block)
+        self.zero_block(block)
     }
 
     fn flush(&self) {
@@ -490,7 +416,7 @@ impl Backend for WgpuBackend {
     }
 
     fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
-        self.submitter.device().share();
+        self.submitter.device.share();
         Some((&self.gpu, &self.queue))
     }
 
@@ -500,7 +426,7 @@ impl Backend for WgpuBackend {
 
     fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {
         // The owner of the buffer may use the queue.
-        self.submitter.device().share();
+        self.submitter.device.share();
         Ok(self.imports.import(buffer))
     }
 

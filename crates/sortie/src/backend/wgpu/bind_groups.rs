@@ -137,7 +137,7 @@ impl BindGroupCache {
         }
         self.counters.bind_groups_created.add(1);
         let entries: SmallVec<[_; 8]> = layout
-            .signature()
+            .signature
             .iter()
             .zip(&key.bound)
             .zip(blocks)
@@ -152,7 +152,7 @@ impl BindGroupCache {
             .collect::<Result<_>>()?;
         let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
-            layout: layout.raw(),
+            layout: &layout.raw,
             entries: &entries,
         });
         Ok(groups.insert(key, group, now))

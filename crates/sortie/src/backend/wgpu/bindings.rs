@@ -35,7 +35,7 @@ impl<'a> PlanEncoder<'a> {
         let ids = self.placed.blocks.iter().map(|block| block.as_ref().map_or(unused, |block| block.id()));
         bound_groups.buffers.extend(ids);
         let mut push = |layout: &GroupLayout, bound: &[(BoundRange, &Block)]| {
-            let key = BindGroupKey { layout: layout.id(), bound: bound.iter().map(|(bound, _)| *bound).collect() };
+            let key = BindGroupKey { layout: layout.id, bound: bound.iter().map(|(bound, _)| *bound).collect() };
             let blocks: SmallVec<[&Block; 8]> = bound.iter().map(|(_, block)| *block).collect();
             bound_groups.groups.push(self.groups.find(groups, self.gpu, key, layout, &blocks, now)?);
             Ok(())
@@ -46,7 +46,7 @@ impl<'a> PlanEncoder<'a> {
                 Step::Fill(id) => {
                     if let Some(fill) = self.fills_in_pass(&plan[id]) {
                         let bound = self.bound(&Access { start: self.aligned(plan[id].to.start), ..plan[id].to });
-                        push(&fill.groups()[0].layout, &[bound])?;
+                        push(&fill.groups[0].layout, &[bound])?;
                         self.resolve_hidden(pipeline(fill, false), &mut push)?;
                     }
                 }
@@ -54,7 +54,7 @@ impl<'a> PlanEncoder<'a> {
                     if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
                         let block = self.placed.block(plan[id].memory);
                         let bound = BoundRange { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
-                        push(&fill.groups()[0].layout, &[(bound, block)])?;
+                        push(&fill.groups[0].layout, &[(bound, block)])?;
                     }
                 }
                 _ => {}
@@ -66,7 +66,7 @@ impl<'a> PlanEncoder<'a> {
     fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl Push) -> Result<()> {
         let kernel = self.kernels[dispatch.kernel.0 as usize];
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
-        for group in kernel.groups() {
+        for group in &kernel.groups {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(access)).collect();
             push(&group.layout, &bound)?;

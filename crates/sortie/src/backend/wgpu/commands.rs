@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use super::native_replay::NativeReplay;
 
 /// One submission.
-#[derive(Debug)]
 pub(crate) enum WgpuCommands {
     Encoded(wgpu::CommandBuffer),
     /// The commands before a native replay, the replay itself, and the commands after it.
@@ -17,7 +16,6 @@ pub(crate) enum WgpuCommands {
 }
 
 /// One write outside batches.
-#[derive(Debug)]
 pub(crate) enum WgpuWrite {
     /// Takes effect when the view is dropped, with the next submission.
     View(wgpu::QueueWriteBufferView),

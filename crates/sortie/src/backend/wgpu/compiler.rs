@@ -12,7 +12,7 @@ use sortie_plan::GRID_BLOCK;
 use super::{
     Gpu, PipelineCache,
     kernel::{BindGroupSlot, Hidden, Pipeline, WgpuKernel},
-    layouts::{BindingSignature, BindingSignatureKind, LayoutCache},
+    layouts::{BindingSignature, LayoutCache},
 };
 use crate::{
     clock::Instant,
@@ -146,14 +146,13 @@ impl WgpuCompiler {
         let hidden = self.hidden(kernel, own, rewritten.hidden_group, wrapped)?;
         let immediate_bytes = own.native_immediate_bytes();
 
-        let last =
-            own.groups().iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
+        let last = own.groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
         let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
-        for group in own.groups() {
-            layouts[group.number as usize] = Some(group.layout.raw());
+        for group in &own.groups {
+            layouts[group.number as usize] = Some(&group.layout.raw);
         }
         if let Some(hidden) = &hidden {
-            layouts[hidden.number as usize] = Some(hidden.layout.raw());
+            layouts[hidden.number as usize] = Some(&hidden.layout.raw);
         }
         let label = Some(kernel.entry());
         let scopes = device.scopes();
@@ -209,11 +208,7 @@ impl WgpuCompiler {
                 .iter()
                 .map(|binding| BindingSignature {
                     binding: binding.binding,
-                    kind: match binding.kind {
-                        BindingKind::Storage { writes: false } => BindingSignatureKind::Read,
-                        BindingKind::Storage { writes: true } => BindingSignatureKind::ReadWrite,
-                        BindingKind::Uniform => BindingSignatureKind::Uniform,
-                    },
+                    kind: binding.kind,
                     min_bytes: binding.min_bytes,
                     dynamic: false,
                 })
@@ -236,11 +231,11 @@ impl WgpuCompiler {
         if immediates.is_some() {
             check_hidden_immediates(kernel.interface(), limits, uniform)?;
         }
-        let kind = if uniform { BindingSignatureKind::Uniform } else { BindingSignatureKind::Read };
+        let kind = if uniform { BindingKind::Uniform } else { BindingKind::Storage { writes: false } };
         let immediates_at = immediates.map(|min_bytes| BindingSignature { binding: 0, kind, min_bytes, dynamic: true });
         let grid_at = grid.then_some(BindingSignature {
             binding: 1,
-            kind: BindingSignatureKind::Uniform,
+            kind: BindingKind::Uniform,
             min_bytes: GRID_BLOCK,
             dynamic: true,
         });

@@ -19,7 +19,7 @@ use crate::{
 /// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one set of bind group
 /// layouts.
 pub(crate) struct WgpuKernel {
-    groups: Vec<BindGroupSlot>,
+    pub(crate) groups: Vec<BindGroupSlot>,
     pub(super) immediates: ImmediatesAs,
     immediate_bytes: u32,
     /// Plain and wrapped. A failure is not kept: memory may become free.
@@ -71,11 +71,6 @@ impl WgpuKernel {
         let compiled: &dyn Any = kernel.compiled();
         let own = compiled.downcast_ref::<Guarded<Self>>();
         own.map(|own| &**own).ok_or_else(|| Error::internal("a wgpu device was given a kernel of another backend"))
-    }
-
-    #[inline]
-    pub(crate) fn groups(&self) -> &[BindGroupSlot] {
-        &self.groups
     }
 
     /// The pipeline of a variant that has been compiled.

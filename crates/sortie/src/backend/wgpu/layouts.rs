@@ -6,44 +6,23 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::Gpu;
-use crate::error::Result;
+use crate::{error::Result, kernel::BindingKind};
 
 /// One binding of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BindingSignature {
     pub(crate) binding: u32,
-    pub(crate) kind: BindingSignatureKind,
+    pub(crate) kind: BindingKind,
     pub(crate) min_bytes: u64,
     /// Bound with a dynamic offset: hidden parameters.
     pub(crate) dynamic: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum BindingSignatureKind {
-    Read,
-    ReadWrite,
-    Uniform,
-}
-
 #[derive(Debug)]
 pub(crate) struct GroupLayout {
-    id: u64,
-    raw: wgpu::BindGroupLayout,
-    signature: Vec<BindingSignature>,
-}
-
-impl GroupLayout {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn raw(&self) -> &wgpu::BindGroupLayout {
-        &self.raw
-    }
-
-    pub(crate) fn signature(&self) -> &[BindingSignature] {
-        &self.signature
-    }
+    pub(crate) id: u64,
+    pub(super) raw: wgpu::BindGroupLayout,
+    pub(crate) signature: Vec<BindingSignature>,
 }
 
 /// Layouts in use. A layout is dropped with its last kernel.
@@ -79,9 +58,8 @@ impl LayoutCache {
 
 fn entry(signature: &BindingSignature) -> wgpu::BindGroupLayoutEntry {
     let ty = match signature.kind {
-        BindingSignatureKind::Read => wgpu::BufferBindingType::Storage { read_only: true },
-        BindingSignatureKind::ReadWrite => wgpu::BufferBindingType::Storage { read_only: false },
-        BindingSignatureKind::Uniform => wgpu::BufferBindingType::Uniform,
+        BindingKind::Storage { writes } => wgpu::BufferBindingType::Storage { read_only: !writes },
+        BindingKind::Uniform => wgpu::BufferBindingType::Uniform,
     };
     wgpu::BindGroupLayoutEntry {
         binding: signature.binding,

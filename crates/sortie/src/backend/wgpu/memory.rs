@@ -5,7 +5,7 @@
 //!
 //! Buffers are dropped, never destroyed: wgpu's `destroy` blocks behind a waiting `poll`.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::{BindGroupCache, Gpu};
 use crate::{
@@ -92,11 +92,5 @@ impl MemorySource for WgpuMemorySource {
     fn freeing(&self, ids: &[BufferId]) {
         let _inside = exit::enter();
         self.groups.evict(ids);
-    }
-}
-
-impl fmt::Debug for WgpuMemorySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WgpuMemorySource").field("gpu", &self.gpu).finish_non_exhaustive()
     }
 }

@@ -36,7 +36,7 @@ pub(crate) use self::{
     compiler::WgpuCompiler,
     gpu::Gpu,
     kernel::{Hidden, Pipeline, WgpuKernel},
-    layouts::{BindingSignatureKind, GroupLayout},
+    layouts::GroupLayout,
     memory::buffer,
     native_replay::{NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder},
     timeline::Timeline,
@@ -44,5 +44,5 @@ pub(crate) use self::{
 use self::{
     bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, imports::ImportTable,
     memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue, readback::MappedReadback,
-    signal::Signal, staging::Staging, timeline::DriverLost, write::HostWriter,
+    signal::Signal, staging::Staging, timeline::DriverLost,
 };

@@ -1,13 +1,13 @@
 //! The interface of native replays, which the device itself keeps a recording of. One implementation per API below
 //! wgpu.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use super::{compiler::WgpuCompiler, gpu::Gpu, timeline::Timeline};
 use crate::{error::Result, info::Limits, kernel::Kernel, memory::Block, plan::FrozenPlan};
 
 /// A replay recorded for the device.
-pub(crate) trait NativeReplay: Any + fmt::Debug + Send + Sync {
+pub(crate) trait NativeReplay: Any + Send + Sync {
     /// The dispatches and transfers of one run.
     fn counts(&self) -> NativeCounts;
 

@@ -1,6 +1,6 @@
 //! The encoder of one submission, with its open compute pass.
 
-use std::{ptr, sync::atomic::AtomicU64};
+use std::ptr;
 
 use sortie_plan::StepId;
 
@@ -196,10 +196,9 @@ impl<'a, 's> PassEncoder<'a, 's> {
         if let Some(stamps) = &mut self.stamps {
             stamps.end(&mut self.encoder);
         }
-        let count = |counter: &AtomicU64, n| counter.add(n);
-        count(&counters.passes, self.passes);
-        count(&counters.dispatches, self.dispatches);
-        count(&counters.transfers, self.transfers);
+        counters.passes.add(self.passes);
+        counters.dispatches.add(self.dispatches);
+        counters.transfers.add(self.transfers);
         self.encoder
     }
 }

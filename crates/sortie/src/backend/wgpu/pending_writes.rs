@@ -16,7 +16,6 @@ use parking_lot::Mutex;
 use super::wait_point::WaitPoint;
 use crate::metrics::{AtomicCounter, Counters};
 
-#[derive(Debug)]
 pub(super) struct PendingWrites {
     counters: Arc<Counters>,
     /// Applied, but not submitted.

@@ -28,13 +28,12 @@ use crate::{
     lost::Lost,
     memory::Block,
     metrics::{AtomicCounter, Counters},
-    submit::{BatchState, DeviceQueue, Refused, Submitted, Submitter, Waited, WriteTarget},
+    submit::{BatchState, DeviceQueue, Refused, Submitted, Waited},
 };
 
 /// Interval of checks for a mapping whose callback another thread's poll is about to run.
 const MAPPING: Duration = Duration::from_millis(1);
 
-#[derive(Debug)]
 pub(crate) struct WgpuQueue {
     gpu: Gpu,
     queue: wgpu::Queue,
@@ -285,29 +284,5 @@ impl DeviceQueue for WgpuQueue {
 
     fn retain(&self, point: WaitPoint, batch: &Arc<BatchState>) {
         self.retained.keep(point, batch.clone());
-    }
-}
-
-impl Submitter<WgpuQueue> {
-    /// Writes to a buffer, in order with submissions.
-    pub(crate) fn write(&self, view: wgpu::QueueWriteBufferView, block: &Arc<Block>, whole: bool) -> Result<()> {
-        let bytes = view.len() as u64;
-        self.write_in_order(WgpuWrite::View(view), bytes, WriteTarget::new(block, whole))
-    }
-
-    /// Writes to a buffer with commands that copy `bytes` staged bytes, in order with submissions.
-    pub(crate) fn copy_in(
-        &self,
-        commands: wgpu::CommandBuffer,
-        bytes: u64,
-        block: &Arc<Block>,
-        whole: bool,
-    ) -> Result<()> {
-        self.write_in_order(WgpuWrite::Copy(commands, bytes), bytes, WriteTarget::new(block, whole))
-    }
-
-    /// Zeroes recycled memory, in order with submissions.
-    pub(crate) fn clear(&self, commands: wgpu::CommandBuffer) {
-        self.queue_write(WgpuWrite::Clear(commands));
     }
 }

@@ -1,23 +1,110 @@
 //! Native replays on the side of wgpu: the commands before the first run, and those around each run.
 
-use std::sync::Arc;
+use std::{panic::Location, sync::Arc};
 
 use smallvec::SmallVec;
 use sortie_plan::Port;
 
 use super::{
-    MappedReadback, NativeReplay, WgpuCommands, WgpuQueue, backend::WgpuBackend, buffer, native_replay::NativeCounts,
+    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, WgpuCommands, WgpuQueue, backend::WgpuBackend,
+    buffer, native_replay::NativeCounts,
 };
 use crate::{
     error::{Error, Result},
-    finish::PendingReadback,
+    finish::{Completion, PendingReadback},
     launch::{Last, SubmitPart},
-    memory::Block,
+    memory::{Block, Usage},
     metrics::AtomicCounter,
-    plan::{FrozenPlan, RunArgs},
+    plan::{Cuts, FrozenPlan, Resources, RunArgs},
+    submit::{BatchState, ReadySubmission},
 };
 
 impl WgpuBackend {
+    /// Records a frozen plan for the device, if a recorder supports it.
+    pub(super) fn with_native_replay(
+        &self,
+        mut frozen: FrozenPlan,
+        at: &'static Location<'static>,
+    ) -> Result<FrozenPlan> {
+        let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
+        let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
+        let Some(recorder) = recorder else { return Ok(frozen) };
+        // wgpu checks the application's buffers first: the API below it does not.
+        let first = self.initialise(&frozen, None).map_err(|error| Block::blame_import(&frozen.imported, error))?;
+        // If recording fails, the replay is encoded instead.
+        let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
+            tracing::debug!(%error, "a replay is not native");
+            None
+        });
+        if native.is_some() {
+            frozen.set_native(native);
+            self.run_first(&frozen, first, at)?;
+        }
+        Ok(frozen)
+    }
+
+    /// Records a native replay again with other cuts. `None` if no recorder supports them.
+    pub(super) fn rerecord(
+        &self,
+        frozen: &FrozenPlan,
+        cuts: Arc<Cuts>,
+        at: &'static Location<'static>,
+    ) -> Result<Option<FrozenPlan>> {
+        let planned = frozen.planned_of(&cuts);
+        let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
+            true => (frozen.cut_by(cuts), None),
+            false => {
+                let mut resources = Resources::clone(&frozen.resources);
+                resources.blocks.truncate(planned.plan.memory.len());
+                self.place_for_good(&planned, &mut resources)?;
+                let next = frozen.planned_by(cuts, resources);
+                let first = self.initialise(&next, Some(frozen))?;
+                (next, Some(first))
+            }
+        };
+        let Some(recorder) = self.recorder(&next) else { return Ok(None) };
+        let native = self.record(recorder, &next, frozen.native_replay().map(|native| &**native))?;
+        if native.is_none() {
+            return Ok(None);
+        }
+        next.set_native(native);
+        if let Some(first) = first {
+            self.run_first(&next, first, at)?;
+        }
+        Ok(Some(next))
+    }
+
+    /// The first recorder that supports the recording.
+    fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
+        self.recorders.iter().find(|recorder| recorder.supports(&self.gpu, frozen)).map(|recorder| &**recorder)
+    }
+
+    fn record(
+        &self,
+        recorder: &dyn ReplayRecorder,
+        frozen: &FrozenPlan,
+        earlier: Option<&dyn NativeReplay>,
+    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+        let on = RecordingDevice {
+            gpu: &self.gpu,
+            limits: &self.limits,
+            compiler: &self.compiler,
+            fill: &self.fill,
+            first_buffer: &self.first_buffer,
+            direct: !self.gpu.is_borrowed() && self.submitter.device.has_timeline(),
+        };
+        recorder.record(&on, frozen, earlier)
+    }
+
+    /// Runs the commands that must come before the first run of a native replay.
+    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
+        let completion = Arc::new(Completion::new());
+        completion.submitted();
+        let mut hold = BatchState::new(completion, Arc::new([]), at);
+        hold.pin(frozen.resources.blocks.clone());
+        self.submitter.run(ReadySubmission::whole(commands, hold))
+    }
+
     /// Initializes all memory of a native replay in wgpu's view: wgpu does not see the replay's writes, and would zero
     /// the memory later. Also fills the hidden parameters, which no run changes. Skips memory of an `earlier`
     /// recording, which runs may be using.

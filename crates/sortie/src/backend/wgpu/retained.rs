@@ -16,7 +16,6 @@ use crate::{exit, lost::Lost, metrics::Counters, submit::BatchState};
 /// How long the thread waits before it checks whether the process exits.
 const SLICE: Duration = Duration::from_millis(100);
 
-#[derive(Debug)]
 pub(super) struct Retained {
     pub(super) gpu: Gpu,
     pub(super) timeline: Option<Arc<Timeline>>,
@@ -25,7 +24,7 @@ pub(super) struct Retained {
     pub(super) state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct State {
     kept: Vec<(WaitPoint, Arc<BatchState>)>,
     /// Whether a thread waits for them.

@@ -24,7 +24,8 @@ const MAX_SIGNALS: usize = 16;
 pub(crate) struct Staging {
     gpu: Gpu,
     lost: Arc<Lost>,
-    max_bytes: u64,
+    /// Size of the largest staging buffer in bytes.
+    pub(super) max_bytes: u64,
     uploads: Mutex<FreeList<wgpu::Buffer>>,
     readbacks: Mutex<FreeList<wgpu::Buffer>>,
     /// Signals of readbacks that are done.
@@ -52,11 +53,6 @@ impl Staging {
                 signals.push(signal);
             }
         }
-    }
-
-    /// Size of the largest staging buffer in bytes.
-    pub(crate) fn max_bytes(&self) -> u64 {
-        self.max_bytes
     }
 
     /// An upload buffer, filled by `fill` and unmapped, ready to be copied from.

@@ -10,7 +10,6 @@
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -116,11 +115,5 @@ impl Drop for Timeline {
         // SAFETY: it was created by this device. The submitter that owns this waits for, or retains, everything that
         // signals it.
         unsafe { self.device.destroy_semaphore(self.semaphore, None) };
-    }
-}
-
-impl fmt::Debug for Timeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeline").field("newest", &self.newest).finish_non_exhaustive()
     }
 }

@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{Gpu, memory::buffer, queue::WgpuQueue};
+use super::{backend::WgpuBackend, buffer, commands::WgpuWrite};
 use crate::{
     error::{Error, Result},
-    lost::Lost,
     memory::Block,
-    submit::Submitter,
+    submit::WriteTarget,
 };
 
 /// Recycled memory up to this size is zeroed by a queue write, which goes with the next submission. Larger memory is
@@ -22,25 +21,17 @@ const QUEUED: usize = 1 << 20;
 /// Bytes of an upload that are staged at a time.
 const PIECE: usize = 8 << 20;
 
-/// The parts of the device that a write needs.
-pub(crate) struct HostWriter<'a> {
-    pub(crate) gpu: &'a Gpu,
-    pub(crate) queue: &'a wgpu::Queue,
-    pub(crate) lost: &'a Lost,
-    pub(crate) submitter: &'a Submitter<WgpuQueue>,
-}
-
-impl HostWriter<'_> {
+impl WgpuBackend {
     /// Writes data to memory that no batch has used yet.
-    pub(crate) fn upload(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
+    pub(super) fn upload_block(&self, block: &Arc<Block>, data: &[u8]) -> Result<()> {
         // Piece by piece: no other work can see a half-written buffer.
         let mut pieces = (0_u64..).step_by(PIECE).zip(data.chunks(PIECE));
-        pieces.try_for_each(|(start, piece)| self.write(block, start, piece, false))
+        pieces.try_for_each(|(start, piece)| self.write_block(block, start, piece, false))
     }
 
     /// Overwrites memory in order with the submissions, padded with zeros to 4 bytes. `whole`: it overwrites all of the
     /// block.
-    pub(crate) fn write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
+    pub(super) fn write_block(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
         match data.len() {
             ..=QUEUED => self.queue_write(block, start, data, whole),
             _ => self.copy_in(block, start, data, whole),
@@ -48,7 +39,7 @@ impl HostWriter<'_> {
     }
 
     /// Zeroes recycled memory that no batch has used yet.
-    pub(crate) fn zero(&self, block: &Arc<Block>) -> Result<()> {
+    pub(super) fn zero_block(&self, block: &Arc<Block>) -> Result<()> {
         static ZEROS: [u8; ZEROED_BY_WRITE as usize] = [0; ZEROED_BY_WRITE as usize];
         match block.bytes() {
             bytes @ ..=ZEROED_BY_WRITE => {
@@ -59,7 +50,7 @@ impl HostWriter<'_> {
     }
 
     fn copy_in(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
-        let (gpu, target) = (self.gpu, buffer(block)?);
+        let (gpu, target) = (&self.gpu, buffer(block)?);
         let padded = (data.len() as u64).next_multiple_of(4);
         self.submitter.make_room(padded);
         let scopes = gpu.scopes();
@@ -81,7 +72,7 @@ impl HostWriter<'_> {
         encoder.copy_buffer_to_buffer(&staging, 0, target, start, padded);
         let commands = encoder.finish();
         scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
-        self.submitter.copy_in(commands, padded, block, whole)
+        self.submitter.write_in_order(WgpuWrite::Copy(commands, padded), padded, WriteTarget::new(block, whole))
     }
 
     fn queue_write(&self, block: &Arc<Block>, start: u64, data: &[u8], whole: bool) -> Result<()> {
@@ -93,7 +84,7 @@ impl HostWriter<'_> {
         let view = self.queue.write_buffer_with(target, start, size);
         scopes.pop(|| format!("a write of {padded} bytes"), padded)?;
         let Some(mut view) = view else {
-            self.lost.probe(self.gpu);
+            self.lost.probe(&self.gpu);
             self.lost.check()?;
             return Err(Error::internal(format!("wgpu gave no room to write {padded} bytes")));
         };
@@ -101,7 +92,7 @@ impl HostWriter<'_> {
         for pad in data.len()..view.len() {
             view.slice(pad..=pad).copy_from_slice(&[0]);
         }
-        self.submitter.write(view, block, whole)
+        self.submitter.write_in_order(WgpuWrite::View(view), padded, WriteTarget::new(block, whole))
     }
 
     fn clear(&self, block: &Arc<Block>) -> Result<()> {
@@ -112,7 +103,7 @@ impl HostWriter<'_> {
         encoder.clear_buffer(target, 0, Some(block.bytes()));
         let commands = encoder.finish();
         scopes.pop(|| "the zeroing of recycled memory".into(), 0)?;
-        self.submitter.clear(commands);
+        self.submitter.queue_write(WgpuWrite::Clear(commands));
         Ok(())
     }
 }

@@ -188,7 +188,7 @@ fn what_is_in_flight_is_completed_by_calls_which_make_room_for_the_next() -> Res
         })
         .collect();
     let ended = || completions.iter().filter(|completion| completion.is_done()).count();
-    let device = submitter.device();
+    let device = &submitter.device;
     assert_eq!(*device.given.lock(), [0, 1], "two may be in flight");
     assert!(!submitter.complete(false), "nothing is done");
     device.done.store(1, Ordering::Relaxed);
