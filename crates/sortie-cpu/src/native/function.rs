@@ -26,13 +26,7 @@ use crate::{
 /// apply(Function::Add, ElementType::F32, ElementType::F32, [&a, &b, &[]], &mut sum);
 /// assert_eq!(sum.map(f32::from_bits), [1.75, 2.0]);
 /// ```
-pub fn apply(
-    f: Function,
-    operands: ElementType,
-    result: ElementType,
-    args: [&[u32]; 3],
-    to: &mut [u32],
-) {
+pub fn apply(f: Function, operands: ElementType, result: ElementType, args: [&[u32]; 3], to: &mut [u32]) {
     Simd::new().run(Apply { f, operands, result, args, to });
 }
 

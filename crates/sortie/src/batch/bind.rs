@@ -46,13 +46,13 @@ pub trait Bind {
 /// use sortie::{Batch, Reading, batch::Typed};
 ///
 /// /// Reads several of a kind: buffers, slices, scratch, tensors.
-/// fn read_all(batch: &mut Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {
+/// fn read_all(batch: &Batch, of: &[impl Typed<Item = u32> + Copy]) -> Vec<Reading<u32>> {
 ///     of.iter().map(|memory| batch.read(*memory)).collect()
 /// }
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let batch = device.batch();
-/// let readings = read_all(&mut batch, &[x.slice(..1), x.slice(1..)]);
+/// let readings = read_all(&batch, &[x.slice(..1), x.slice(1..)]);
 /// batch.submit()?;
 /// assert_eq!(readings.into_iter().map(|all| all.wait()).collect::<sortie::Result<Vec<_>>>()?, [vec![1], vec![2, 3]]);
 /// # Ok::<(), sortie::Error>(())

@@ -67,9 +67,9 @@ impl Device {
     /// ")?;
     /// let add = device.bind_immediates(&add)?;
     /// let x = device.upload(&[10_u32, 20, 30])?;
-    /// let mut batch = device.batch();
-    /// let by = batch.input::<u32>([1]);
-    /// batch.dispatch(&add, &[&x, &by], Grid::items(3));
+    /// let batch = device.batch();
+    /// let (by, immediates) = batch.input::<u32>([1]);
+    /// batch.dispatch(&add, &[&x, &immediates], Grid::items(3));
     /// let replay = batch.freeze()?;
     /// for step in 1..4 {
     ///     let mut run = replay.run();

@@ -24,7 +24,7 @@ impl Device {
     ///         told.send(profile.to_string()).ok();
     ///     }
     /// })?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(&x, 1.0);
     /// batch.submit()?;
     /// watch.finish();
@@ -48,7 +48,7 @@ impl Device {
     /// # let path = std::env::temp_dir().join(format!("sortie-doc-run-{}.json", std::process::id()));
     /// let trace = device.trace(&path)?;
     /// for value in 0..10 {
-    ///     let mut batch = device.batch();
+    ///     let batch = device.batch();
     ///     batch.fill(&x, value as f32);
     ///     batch.submit()?;
     /// }
@@ -95,7 +95,7 @@ mod tests {
         let watch = device.watch(move |profile| told.send(profile.ops().len()).expect("the test listens"));
         let watch = watch.expect("the thread starts");
         let x = device.zeros::<u32>(4).expect("there is memory");
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.fill(&x, 1);
         batch.submit().expect("it runs");
         let core = Arc::downgrade(device.core());

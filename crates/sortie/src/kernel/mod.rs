@@ -90,7 +90,7 @@ use crate::{
 /// let names: Vec<_> = twice.bindings().into_iter().map(|binding| binding.name).collect();
 /// assert_eq!(names, ["x", "y"]);
 /// let (x, y) = (device.upload(&[3.0_f32])?, device.zeros::<f32>(1)?);
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// batch.dispatch(&twice, &[&x, &y], Grid::groups(1)); // no `scale` between them
 /// batch.submit()?;
 /// assert_eq!(y.download()?, [6.0]);

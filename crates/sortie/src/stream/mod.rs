@@ -106,10 +106,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn record(
-        device: &Device,
-        record: impl for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a,
-    ) -> Self {
+    pub fn record(device: &Device, record: impl for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a) -> Self {
         let here = Location::caller();
         Self::new(Transform::Recording { device: device.clone(), record: Box::new(record), here })
     }

@@ -160,12 +160,7 @@ impl<'b, T: Element> Tensor<'b, T> {
     }
 
     #[track_caller]
-    pub(super) fn binary<U: Element>(
-        self,
-        what: &str,
-        f: Function,
-        right: impl Into<Operand<'b, T>>,
-    ) -> Tensor<'b, U> {
+    pub(super) fn binary<U: Element>(self, what: &str, f: Function, right: impl Into<Operand<'b, T>>) -> Tensor<'b, U> {
         let right = right.into();
         let shape = broadcast(what, self.value.shape, right.shape());
         self.batch.operate(what, TensorKind::Map(f), &[self.into(), right.into()], &[], shape)
@@ -193,11 +188,7 @@ impl<'b> Tensor<'b, u32> {
     /// ```
     #[must_use]
     #[track_caller]
-    pub fn select<T: Element>(
-        self,
-        yes: impl Into<Operand<'b, T>>,
-        no: impl Into<Operand<'b, T>>,
-    ) -> Tensor<'b, T> {
+    pub fn select<T: Element>(self, yes: impl Into<Operand<'b, T>>, no: impl Into<Operand<'b, T>>) -> Tensor<'b, T> {
         let (yes, no) = (yes.into(), no.into());
         let both = broadcast("select", yes.shape(), no.shape());
         let shape = both.and_then(|both| broadcast("select: the condition", self.value.shape, both));

@@ -363,8 +363,7 @@ impl Batch {
 
     /// A placeholder for a tensor whose mistake has been recorded.
     fn placeholder<T: Element>(&self) -> Tensor<'_, T> {
-        let value =
-            TensorRef { slot: self.tensor_slot(4), start: 0, shape: Shape::default(), element: T::KIND };
+        let value = TensorRef { slot: self.tensor_slot(4), start: 0, shape: Shape::default(), element: T::KIND };
         self.named(value, true)
     }
 

@@ -188,7 +188,8 @@ fn live(device: &Device, add: &Add, steps: &[Step]) -> sortie::Result<Left> {
     let mut outputs = Vec::new();
     for run in 0..RUNS {
         let batch = device.batch();
-        let inputs: Vec<_> = (0..INPUTS as u32).map(|input| batch.tensor_from(&numbers(100 * run + input), [LEN])).collect();
+        let inputs: Vec<_> =
+            (0..INPUTS as u32).map(|input| batch.tensor_from(&numbers(100 * run + input), [LEN])).collect();
         let memory = Memory { buffers: &buffers, scratch: scratch(&batch), inputs: &inputs };
         let readings = record!(batch, steps, add, memory, read);
         batch.submit()?;

@@ -102,7 +102,8 @@ fn pieces_are_put_together_along_any_axis() {
         on_all(
             &format!("concat along {axis}"),
             |batch| {
-                let all: Vec<_> = parts.iter().zip(&shapes).map(|(part, shape)| batch.tensor_from(part, shape)).collect();
+                let all: Vec<_> =
+                    parts.iter().zip(&shapes).map(|(part, shape)| batch.tensor_from(part, shape)).collect();
                 CONCAT_TODO(&all, axis)
             },
             exactly(&expected),

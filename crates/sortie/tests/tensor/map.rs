@@ -157,13 +157,7 @@ fn integers_truth_and_conversions_are_exact() {
         "comparisons",
         |batch| {
             let (a, b) = (batch.tensor_from(&a, [41]), batch.tensor_from(&b, [41]));
-            let all = [
-                a.equal(b),
-                a.not_equal(b),
-                a.less_equal(b),
-                a.greater(b),
-                a.greater_equal(b),
-            ];
+            let all = [a.equal(b), a.not_equal(b), a.less_equal(b), a.greater(b), a.greater_equal(b)];
             let mut sum = a.less(b);
             for (power, one) in (1..).zip(all) {
                 let one = one * (1 << power);

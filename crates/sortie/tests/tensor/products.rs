@@ -86,8 +86,10 @@ fn batches_of_products_share_a_side_or_not() {
         on_all(
             &format!("a batch of products, {left} {right}"),
             |batch| {
-                let a = if left { batch.tensor_from(&a, [count, m, k]) } else { batch.tensor_from(&a[..m * k], [m, k]) };
-                let b = if right { batch.tensor_from(&b, [count, k, n]) } else { batch.tensor_from(&b[..k * n], [k, n]) };
+                let a =
+                    if left { batch.tensor_from(&a, [count, m, k]) } else { batch.tensor_from(&a[..m * k], [m, k]) };
+                let b =
+                    if right { batch.tensor_from(&b, [count, k, n]) } else { batch.tensor_from(&b[..k * n], [k, n]) };
                 a.matmul(b)
             },
             near(&of(left, right), 0.0, 1e-4),
@@ -107,7 +109,8 @@ fn tails_join_products_and_what_does_not_fit_is_put_in_place_first() {
     on_all(
         "a layer",
         |batch| {
-            let (x, w, bias) = (batch.tensor_from(&a, [m, k]), batch.tensor_from(&b, [k, n]), batch.tensor_from(&bias, [n]));
+            let (x, w, bias) =
+                (batch.tensor_from(&a, [m, k]), batch.tensor_from(&b, [k, n]), batch.tensor_from(&bias, [n]));
             let y = x.matmul(w);
             let y = y + bias;
             let y = y.relu();

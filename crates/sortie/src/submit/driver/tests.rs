@@ -51,7 +51,7 @@ const DOUBLE: &str = "@group(0) @binding(0) var<storage, read_write> x: array<u3
 fn a_device_without_threads_has_run_a_batch_when_submit_async_returns() -> Result<()> {
     let device = device()?;
     let (kernel, x) = (device.kernel(DOUBLE)?, device.upload(&[1_u32, 2, 3])?);
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::groups([3, 1, 1]));
     let reading = batch.read(&x);
     let ticket = batch.submit_async()?;
@@ -65,17 +65,16 @@ fn a_device_without_threads_runs_blocking_batches_writes_and_replays_in_order() 
     let device = device()?;
     let (kernel, x) = (device.kernel(DOUBLE)?, device.zeros::<u32>(2)?);
     x.write(&[5, 6])?;
-    let mut batch = device.batch();
+    let batch = device.batch();
     batch.dispatch(&kernel, &[&x], Grid::groups([2, 1, 1]));
     batch.submit()?;
     x.slice(..1).write(&[7])?;
     assert_eq!(x.download()?, [7, 12]);
     device.trim();
 
-    let mut batch = device.batch();
-    let input = batch.input::<f32>([2]);
-    let scaled = batch.scale(input, 3.0);
-    let output = batch.output(scaled);
+    let batch = device.batch();
+    let (input, x) = batch.input::<f32>([2]);
+    let output = (x * 3.0).output();
     let replay = batch.freeze()?;
     let mut run = replay.run();
     run.write(input, &[1.0, 2.0]);
@@ -90,7 +89,7 @@ fn a_device_without_threads_runs_batches_that_are_cut_and_reports_their_errors()
     let device = device()?;
     let (kernel, x) = (device.kernel(DOUBLE)?, device.upload(&[1_u32])?);
     let doubled = |times: usize, dropped: bool| {
-        let mut batch = device.batch();
+        let batch = device.batch();
         batch.split_by(Split::Every(1));
         for _ in 0..times {
             batch.dispatch(&kernel, &[&x], Grid::groups([1, 1, 1]));
@@ -117,7 +116,7 @@ fn callers_on_many_threads_take_turns_for_each_other() -> Result<()> {
     let spare = device.upload(&[0_u32])?;
     let caller = |number: u32| -> Result<()> {
         for round in 0..20 {
-            let mut batch = device.batch();
+            let batch = device.batch();
             batch.dispatch(&kernel, &[&x], Grid::groups([1, 1, 1]));
             match round % 2 {
                 0 => batch.submit()?,

@@ -42,7 +42,16 @@ impl<'p> RegisterAssignment<'p> {
                 Expr::Load { .. } | Expr::Join { .. } | Expr::Head(_) => {}
             }
         }
-        Self { program, tasks: Vec::new(), numbers: Vec::new(), known: Vec::new(), last, free: Vec::new(), registers: 0, loads: 0 }
+        Self {
+            program,
+            tasks: Vec::new(),
+            numbers: Vec::new(),
+            known: Vec::new(),
+            last,
+            free: Vec::new(),
+            registers: 0,
+            loads: 0,
+        }
     }
 
     pub(super) fn chain(mut self) -> Chain {
