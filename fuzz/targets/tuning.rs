@@ -16,8 +16,7 @@ fuzz_target!(|file: &[u8]| {
     let device = Device::cpu_with(options).expect("a tuning file is only advice");
     let batch = device.batch();
     let x = batch.tensor_from(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]);
-    let square = x.matmul(x);
-    let square = batch.read(square);
+    let square = x.matmul(x).read();
     batch.submit().expect("a product");
     assert_eq!(square.wait().expect("a product"), [7.0, 10.0, 15.0, 22.0]);
 });

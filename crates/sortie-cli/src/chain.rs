@@ -156,7 +156,7 @@ impl Chain {
         let addends = batch.tensor(&memory.addends, [self.items()]);
         let mut x = batch.tensor(from, [self.items()]);
         for op in range {
-            x = if op % 2 == 0 { (x * FACTOR) } else { (x + addends) };
+            x = if op % 2 == 0 { x * FACTOR } else { x + addends };
         }
         x.store(to);
     }

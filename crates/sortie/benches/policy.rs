@@ -86,7 +86,7 @@ impl Runner {
         let start = Instant::now();
         match submission {
             Submission::Whole(split) => {
-                let mut batch = self.record(n);
+                let batch = self.record(n);
                 batch.split_by(split);
                 batch.submit()?;
             }
@@ -169,7 +169,7 @@ fn long(index: &str, device: &str, ops: usize, report: &mut Report) -> Outcome<(
     for _ in 0..2 {
         runner.record(ops / 10).submit()?;
     }
-    let mut batch = runner.record(ops);
+    let batch = runner.record(ops);
     batch.split_by(Split::Adaptive { budget: BUDGET });
     let plan = batch.plan()?;
     assert!(plan.longest() <= BUDGET, "{plan:?}");

@@ -101,13 +101,8 @@ impl OnDevice {
             }
             let x = batch.tensor(x, [ROWS, COLUMNS]);
             let (w, b) = (batch.tensor(w, [COLUMNS]), batch.tensor(b, [COLUMNS]));
-            let v = x * w;
-            let v = v + b;
-            let g = v.gelu();
-            let s = g.sigmoid();
-            let product = g * s;
-            let sum = product + x;
-            sum.store(y);
+            let g = (x * w + b).gelu();
+            (g * g.sigmoid() + x).store(y);
         };
         let lens = [ROWS * COLUMNS, COLUMNS, COLUMNS];
         Ok(Self { record, ..Self::new(device, source, &lens, ROWS * COLUMNS)? })
@@ -122,8 +117,7 @@ impl OnDevice {
                 return;
             }
             let (a, b) = (batch.tensor(a, [SIDE, SIDE]), batch.tensor(b, [SIDE, SIDE]));
-            let product = a.matmul(b);
-            product.store(c);
+            a.matmul(b).store(c);
         };
         Ok(Self { record, ..Self::new(device, source, &[SIDE * SIDE; 2], SIDE * SIDE)? })
     }

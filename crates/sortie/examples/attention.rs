@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use sortie::{Batch, Device, Tensor};
+use sortie::{Device, Tensor};
 
 const HEADS: usize = 4;
 const TOKENS: usize = 32;
@@ -11,22 +11,14 @@ const SIZE: usize = 16;
 const WIDTH: usize = HEADS * SIZE;
 
 /// Rows of tokens as rows of each head.
-fn heads(batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
-    let x = x.reshape([TOKENS, HEADS, SIZE]);
-    x.permute(&[1, 0, 2])
+fn heads(x: Tensor<'_, f32>) -> Tensor<'_, f32> {
+    x.reshape([TOKENS, HEADS, SIZE]).permute(&[1, 0, 2])
 }
 
-fn attention(batch: &Batch, x: Tensor<f32>, weights: [Tensor<f32>; 3], mask: Tensor<f32>) -> Tensor<f32> {
-    let [query, key, value] = weights.map(|weights| x.matmul(weights));
-    let [query, key, value] = [query, key, value].map(|x| heads(batch, x));
-    let key = key.transpose();
-    let scores = query.matmul(key);
-    let scores = scores * (1.0 / (SIZE as f32).sqrt());
-    let scores = scores + mask;
-    let shares = scores.softmax();
-    let mixed = shares.matmul(value);
-    let mixed = mixed.permute(&[1, 0, 2]);
-    mixed.reshape([TOKENS, WIDTH])
+fn attention<'b>(x: Tensor<'b, f32>, weights: [Tensor<'b, f32>; 3], mask: Tensor<'b, f32>) -> Tensor<'b, f32> {
+    let [query, key, value] = weights.map(|weights| heads(x.matmul(weights)));
+    let scores = query.matmul(key.transpose()) / (SIZE as f32).sqrt() + mask;
+    scores.softmax().matmul(value).permute(&[1, 0, 2]).reshape([TOKENS, WIDTH])
 }
 
 /// The same in plain Rust.
@@ -40,7 +32,7 @@ fn reference(x: &[f32], weights: &[Vec<f32>; 3]) -> Vec<f64> {
             })
             .collect()
     };
-    let [query, key, value] = [0, 1, 2].map(|kind| product(&weights[kind]));
+    let [query, key, value] = weights.each_ref().map(|weights| product(weights));
     let mut out = vec![0.0; TOKENS * WIDTH];
     for head in 0..HEADS {
         for token in 0..TOKENS {
@@ -73,9 +65,8 @@ fn main() -> sortie::Result<()> {
     let batch = device.batch();
     let x = batch.tensor_from(&input, [TOKENS, WIDTH]);
     let mask = batch.tensor_from(&mask, [TOKENS, TOKENS]);
-    let given = [0, 1, 2].map(|kind| batch.tensor_from(&weights[kind], [WIDTH, WIDTH]));
-    let y = attention(&batch, x, given, mask);
-    let y = batch.read(y);
+    let projections = weights.each_ref().map(|weights| batch.tensor_from(weights, [WIDTH, WIDTH]));
+    let y = attention(x, projections, mask).read();
     let (ops, plan) = (batch.num_ops(), batch.plan()?);
     batch.submit()?;
     let y = y.wait()?;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use sortie::{Batch, Buffer, Device, Tensor};
+use sortie::{Buffer, Device, Tensor};
 
 const LAYERS: usize = 36;
 const WIDTH: usize = 128;
@@ -29,17 +29,12 @@ impl Layer {
         Ok(Self { gate: weights(WIDTH, HIDDEN, 1)?, up: weights(WIDTH, HIDDEN, 2)?, down: weights(HIDDEN, WIDTH, 3)? })
     }
 
-    fn record(&self, batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
-        let gate = batch.tensor(&self.gate, [WIDTH, HIDDEN]);
-        let up = batch.tensor(&self.up, [WIDTH, HIDDEN]);
+    fn forward<'b>(&self, x: Tensor<'b, f32>) -> Tensor<'b, f32> {
+        let batch = x.batch();
+        let [gate, up] = [&self.gate, &self.up].map(|weights| batch.tensor(weights, [WIDTH, HIDDEN]));
         let down = batch.tensor(&self.down, [HIDDEN, WIDTH]);
         let normed = x.rms_norm(1e-6);
-        let gate = normed.matmul(gate);
-        let gate = gate.swish();
-        let up = normed.matmul(up);
-        let hidden = gate * up;
-        let out = hidden.matmul(down);
-        (x + out)
+        x + (normed.matmul(gate).swish() * normed.matmul(up)).matmul(down)
     }
 }
 
@@ -53,8 +48,7 @@ fn main() -> sortie::Result<()> {
         let (start, before) = (Instant::now(), device.metrics());
         let batch = device.batch();
         let x = batch.tensor_from(&input, [ROWS, WIDTH]);
-        let y = layers.iter().fold(x, |x, layer| layer.record(&batch, x));
-        let y = batch.read(y);
+        let y = layers.iter().fold(x, |x, layer| layer.forward(x)).read();
         let (ops, plan) = (batch.num_ops(), batch.plan()?);
         batch.submit()?;
         answers.push(y.wait()?);

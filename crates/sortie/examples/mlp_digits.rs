@@ -4,10 +4,13 @@
 
 use std::time::Instant;
 
-use sortie::{Batch, Device, Tensor};
+use sortie::{Device, Tensor};
 
 const SIDE: usize = 8;
 const PIXELS: usize = SIDE * SIDE;
+
+/// Images less similar than this do not vote.
+const THRESHOLD: f32 = 0.6;
 
 /// Five rows of three pixels, three bits per row.
 const DIGITS: [[u8; 5]; 10] = [
@@ -41,22 +44,16 @@ fn normal(picture: &[f32]) -> Vec<f32> {
     picture.iter().map(|x| (x - mean) / length).collect()
 }
 
-struct Network<'a> {
-    seen: Tensor<f32>,
-    digits: Tensor<f32>,
-    threshold: Tensor<f32>,
-    batch: &'a mut Batch,
+struct Network<'b> {
+    seen: Tensor<'b, f32>,
+    digits: Tensor<'b, f32>,
 }
 
-impl Network<'_> {
-    fn read(&mut self, pictures: Tensor<f32>) -> Tensor<u32> {
-        let alike = pictures.matmul(self.seen);
-        let alike = alike - self.threshold;
-        let alike = alike.relu();
-        // The most similar count for much more.
-        let alike = alike * alike;
-        let votes = alike.matmul(self.digits);
-        votes.argmax(1)
+impl<'b> Network<'b> {
+    fn read(&self, pictures: Tensor<'b, f32>) -> Tensor<'b, u32> {
+        let alike = (pictures.matmul(self.seen) - THRESHOLD).relu();
+        // Squared, so that the most similar count for much more.
+        (alike * alike).matmul(self.digits).argmax(1)
     }
 }
 
@@ -84,14 +81,9 @@ fn main() -> sortie::Result<()> {
     let (start, before) = (Instant::now(), device.metrics());
     let batch = device.batch();
     let given = batch.tensor_from(&pictures.concat(), [count, PIXELS]);
-    let mut network = Network {
-        seen: batch.tensor_from(&seen, [PIXELS, count]),
-        digits: batch.tensor_from(&digits, [count, 10]),
-        threshold: batch.tensor_from(&[0.6], [1]),
-        batch: &batch,
-    };
-    let answers = network.read(given);
-    let answers = batch.read(answers);
+    let network =
+        Network { seen: batch.tensor_from(&seen, [PIXELS, count]), digits: batch.tensor_from(&digits, [count, 10]) };
+    let answers = network.read(given).read();
     let (ops, plan) = (batch.num_ops(), batch.plan()?);
     batch.submit()?;
     let answers = answers.wait()?;

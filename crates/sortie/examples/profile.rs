@@ -21,18 +21,12 @@ impl Layer {
         Ok(Self { name: format!("layer {number}"), up, down, width })
     }
 
-    fn forward(&self, batch: &Batch, x: Tensor<f32>) -> Tensor<f32> {
-        batch.scope(&self.name, |batch| {
-            let (up, down) = (
-                batch.tensor(&self.up, [self.width, 4 * self.width]),
-                batch.tensor(&self.down, [4 * self.width, self.width]),
-            );
-            let hidden = batch.scope("up", |batch| {
-                let hidden = x.matmul(up);
-                hidden.gelu()
-            });
-            let out = batch.scope("down", |batch| hidden.matmul(down));
-            (out + x)
+    fn forward<'b>(&self, x: Tensor<'b, f32>) -> Tensor<'b, f32> {
+        x.batch().scope(&self.name, |batch| {
+            let up = batch.tensor(&self.up, [self.width, 4 * self.width]);
+            let down = batch.tensor(&self.down, [4 * self.width, self.width]);
+            let hidden = batch.scope("up", |_| x.matmul(up).gelu());
+            x + batch.scope("down", |_| hidden.matmul(down))
         })
     }
 }
@@ -40,7 +34,9 @@ impl Layer {
 /// A reusable piece of recording is a scope, too.
 struct Clear<'a>(&'a sortie::Buffer<f32>);
 
-impl Record for Clear<'_> {
+impl Record<'_> for Clear<'_> {
+    type Output = ();
+
     fn label(&self) -> &str {
         "clear"
     }
@@ -61,12 +57,10 @@ fn main() -> sortie::Result<()> {
     for round in ["first", "second"] {
         let batch = device.batch();
         let profile = batch.profile();
-        let mut x = batch.tensor_from(&input, [rows, width]);
-        for layer in &layers {
-            x = layer.forward(&batch, x);
-        }
+        let x = batch.tensor_from(&input, [rows, width]);
+        let out = layers.iter().fold(x, |x, layer| layer.forward(x));
         batch.record(&Clear(&spare));
-        let out = batch.read(x);
+        let out = out.read();
         batch.submit()?;
 
         let profile = profile.wait()?;

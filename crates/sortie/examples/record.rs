@@ -21,7 +21,9 @@ struct Affine<'a> {
     shift: i32,
 }
 
-impl Record for Affine<'_> {
+impl Record<'_> for Affine<'_> {
+    type Output = ();
+
     /// Names what it records in errors and profiles, here "model/first/apply" and so on.
     fn label(&self) -> &str {
         self.name

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use sortie::{Batch, Buffer, Device, Result, Tensor};
+use sortie::{Buffer, Device, Result, Tensor};
 
 const WORDS: usize = 64;
 const WIDTH: usize = 128;
@@ -32,21 +32,14 @@ impl Network {
     }
 
     /// The next word: the hidden state is mixed with the last word.
-    fn step(&self, batch: &Batch, token: Tensor<u32>, memory: &Buffer<f32>) -> Tensor<u32> {
-        let table = batch.tensor(&self.embedding, [WORDS, WIDTH]);
-        let word = table.gather(token);
-        let old = batch.tensor(memory, [1, WIDTH]);
-        let old = old * 0.9;
-        let mixed = word + old;
-        let hidden = batch.tensor(&self.hidden, [WIDTH, WIDTH]);
-        let h = mixed.matmul(hidden);
-        let h = h.gelu();
-        let h = h + mixed;
-        let h = h.rms_norm(1e-5);
-        h.store(memory);
-        let head = batch.tensor(&self.head, [WIDTH, WORDS]);
-        let scores = h.matmul(head);
-        scores.argmax(1)
+    fn step<'b>(&self, token: Tensor<'b, u32>, memory: &Buffer<f32>) -> Tensor<'b, u32> {
+        let batch = token.batch();
+        let word = batch.tensor(&self.embedding, [WORDS, WIDTH]).gather(token);
+        let mixed = word + 0.9 * batch.tensor(memory, [1, WIDTH]);
+        let hidden = mixed.matmul(batch.tensor(&self.hidden, [WIDTH, WIDTH])).gelu();
+        let state = (hidden + mixed).rms_norm(1e-5);
+        state.store(memory);
+        state.matmul(batch.tensor(&self.head, [WIDTH, WORDS])).argmax(1)
     }
 }
 
@@ -57,8 +50,7 @@ fn main() -> Result<()> {
 
     // Kernels are compiled before anything is timed.
     let batch = device.batch();
-    let token = batch.tensor_from(&[1], [1]);
-    network.step(&batch, token, &device.zeros(WIDTH)?);
+    network.step(batch.tensor_from(&[1], [1]), &device.zeros(WIDTH)?);
     batch.submit()?;
 
     // Live: recorded again for every token.
@@ -67,9 +59,7 @@ fn main() -> Result<()> {
     let mut live = vec![1_u32];
     for at in 0..TOKENS {
         let batch = device.batch();
-        let token = batch.tensor_from(&[live[at]], [1]);
-        let next = network.step(&batch, token, &memory);
-        let next = batch.read(next);
+        let next = network.step(batch.tensor_from(&[live[at]], [1]), &memory).read();
         batch.submit()?;
         live.extend(next.wait()?);
     }
@@ -78,15 +68,14 @@ fn main() -> Result<()> {
     // Replayed: recorded once.
     let memory = device.zeros::<f32>(WIDTH)?;
     let batch = device.batch();
-    let (token_input, token) = batch.input::<u32>([1]);
-    let next = network.step(&batch, token, &memory);
-    let next = batch.output(next);
+    let (last, token) = batch.input::<u32>([1]);
+    let next = network.step(token, &memory).output();
     let replay = batch.freeze()?;
     let start = Instant::now();
     let mut replayed = vec![1_u32];
     for at in 0..TOKENS {
         let mut run = replay.run();
-        run.write(token_input, &[replayed[at]]);
+        run.write(last, &[replayed[at]]);
         let next = run.read(next);
         run.submit()?;
         replayed.extend(next.wait()?);

@@ -24,7 +24,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// use sortie::ErrorKind;
 /// # let device = sortie::Device::cpu()?;
 /// let (x, short) = (device.zeros::<f32>(100)?, device.zeros::<f32>(50)?);
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// batch.copy(&x, &short);
 /// batch.write(&x, &[0.0; 99]);
 /// let error = batch.submit().unwrap_err(); // nothing has run

@@ -68,10 +68,10 @@ pub struct DeviceOptions {
     ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] += 1; }
     /// ")?;
     /// let x = device.zeros::<u32>(100)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.dispatch(&kernel, &[&x.slice(64..)], Grid::items(36)); // at byte 256
     /// batch.submit()?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.dispatch(&kernel, &[&x.slice(1..)], Grid::items(99)); // at byte 4, which the built-in CPU could do
     /// assert_eq!(batch.submit().unwrap_err().kind(), &ErrorKind::Bindings);
     /// # Ok::<(), sortie::Error>(())
@@ -157,11 +157,9 @@ impl Default for DeviceOptions {
 /// // For comparison: one kernel per tensor operation.
 /// let planning = Planning { fuse: false, ..Default::default() };
 /// let device = Device::cpu_with(DeviceOptions::default().with_planning(planning))?;
-/// let mut batch = device.batch();
-/// let x = batch.upload(&[1.0_f32; 16], [16]);
-/// let x = batch.exp(x);
-/// let x = batch.relu(x);
-/// let x = batch.read(x);
+/// let batch = device.batch();
+/// let x = batch.tensor_from(&[1.0_f32; 16], [16]);
+/// let y = x.exp().relu().read();
 /// assert_eq!(batch.plan()?.dispatches(), 2);
 /// # Ok::<(), sortie::Error>(())
 /// ```

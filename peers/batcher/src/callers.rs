@@ -64,7 +64,7 @@ impl Callers {
             while handle.block_on(next(&mut turn)) {
                 own.work(|| {
                     let first = batch[0];
-                    device.run(&batch);
+                    device.run(&mut batch);
                     (batch[0] == answer(first)).then_some(rows as u64).ok_or_else(|| "a wrong answer".into())
                 });
             }

@@ -61,7 +61,7 @@ impl Additions {
         let mut result = inputs[0];
         for op in 0..n {
             let from = if self.case == Case::Chain { result } else { inputs[op % inputs.len()] };
-            result = from + ones;
+            result = batch.add(from, ones);
         }
         (batch, result)
     }

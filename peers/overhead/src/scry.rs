@@ -31,7 +31,7 @@ impl Scry {
 
 impl Runner for Scry {
     fn run(&mut self, n: usize) -> Outcome<()> {
-        let batch = self.device.batch()?;
+        let mut batch = self.device.batch()?;
         for (op, &(from, to)) in self.dispatches.routes.iter().cycle().take(n).enumerate() {
             if op > 0 && op.is_multiple_of(self.case.apart()) {
                 batch.barrier();

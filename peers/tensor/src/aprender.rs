@@ -70,12 +70,12 @@ impl Program {
         let ChainOperands { x, w, b } = ChainOperands::new();
         Self::new(device, way, vec![x, w.repeat(ROWS), b.repeat(ROWS)], |batch, operands| {
             let [x, w, b] = operands else { unreachable!("the chain has three operands") };
-            let v = (*x) * (*w);
-            let v = v + (*b);
-            let g = v.gelu();
-            let s = g.sigmoid();
-            let y = g * s;
-            (y + (*x))
+            let v = batch.mul(*x, *w);
+            let v = batch.add(v, *b);
+            let g = batch.gelu(v);
+            let s = batch.sigmoid(g);
+            let y = batch.mul(g, s);
+            batch.add(y, *x)
         })
     }
 
@@ -85,7 +85,7 @@ impl Program {
         Self::new(device, way, vec![a, b], |batch, operands| {
             let [a, b] = operands else { unreachable!("the product has two operands") };
             let side = SIDE as u32;
-            (*a).matmul(*b, side, side, side)
+            batch.matmul(*a, *b, side, side, side)
         })
     }
 
@@ -97,11 +97,11 @@ impl Program {
     fn record(&self) -> (GpuCommandBatch, BufferId) {
         let mut batch = GpuCommandBatch::new(self.device.clone());
         let bring = |operand: &Operand| match self.way {
-            Way::Upload => batch.tensor_from(&operand.data),
+            Way::Upload => batch.upload(&operand.data),
             Way::Again | Way::Record => batch.import_buffer(operand.buffer.clone(), operand.data.len()),
         };
         let operands: Vec<BufferId> = self.operands.iter().map(bring).collect();
-        let result = (self.operations)(&batch, &operands);
+        let result = (self.operations)(&mut batch, &operands);
         (batch, result)
     }
 }

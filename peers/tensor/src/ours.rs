@@ -41,13 +41,8 @@ impl Runner for Chain {
         let batch = self.device.batch();
         let x = batch.tensor(&self.x, [ROWS, COLUMNS]);
         let (w, b) = (batch.tensor(&self.w, [COLUMNS]), batch.tensor(&self.b, [COLUMNS]));
-        let v = x * w;
-        let v = v + b;
-        let g = v.gelu();
-        let s = g.sigmoid();
-        let y = g * s;
-        let y = y + x;
-        y.store(&self.y);
+        let g = (x * w + b).gelu();
+        (g * g.sigmoid() + x).store(&self.y);
         batch.submit()?;
         let time = start.elapsed().as_secs_f64() * 1e6;
         Ok((time, if wanted { self.y.download()? } else { Vec::new() }))
@@ -80,8 +75,7 @@ impl Runner for Product {
         let start = Instant::now();
         let batch = self.device.batch();
         let (a, b) = (batch.tensor(&self.a, [SIDE, SIDE]), batch.tensor(&self.b, [SIDE, SIDE]));
-        let c = a.matmul(b);
-        c.store(&self.c);
+        a.matmul(b).store(&self.c);
         batch.submit()?;
         let time = start.elapsed().as_secs_f64() * 1e6;
         Ok((time, if wanted { self.c.download()? } else { Vec::new() }))
@@ -108,8 +102,7 @@ impl Runner for ReadProduct {
         let batch = device.batch();
         batch.write(a, &self.a);
         let (left, right) = (batch.tensor(a, [SIDE, SIDE]), batch.tensor(b, [SIDE, SIDE]));
-        let result = left.matmul(right);
-        result.store(c);
+        left.matmul(right).store(c);
         let reading = batch.read(c);
         batch.submit()?;
         let answer = reading.wait()?;

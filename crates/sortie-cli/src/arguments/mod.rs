@@ -94,7 +94,7 @@ impl Call<'_> {
     }
 
     /// Records all dispatches into `batch` and submits it.
-    pub(crate) fn submit(&self, mut batch: Batch) -> Result<(), String> {
+    pub(crate) fn submit(&self, batch: Batch) -> Result<(), String> {
         let bindings: Vec<&dyn Bind> = self.buffers.iter().map(|buffer| buffer.buffer() as &dyn Bind).collect();
         for _ in 0..self.arguments.repeat {
             let dispatch = batch.dispatch(&self.kernel, &bindings, Grid::items(self.arguments.items as usize));

@@ -61,17 +61,16 @@ fn steps(layers: usize) -> Vec<Step> {
 }
 
 impl Step {
-    fn record(self, batch: &Batch, weights: &[Buffer<f32>], x: Tensor<f32>, y: Tensor<f32>) -> Tensor<f32> {
+    fn record<'b>(self, weights: &[Buffer<f32>], x: Tensor<'b, f32>, y: Tensor<'b, f32>) -> Tensor<'b, f32> {
         match self.op {
             Op::RmsNorm => x.rms_norm(EPSILON),
             Op::Matmul(index) => {
                 let weights = &weights[index];
-                let weights = batch.tensor(weights, [weights.len() / self.width, self.width]);
-                x.matmul(weights)
+                x.matmul(x.batch().tensor(weights, [weights.len() / self.width, self.width]))
             }
             Op::Swish => x.swish(),
-            Op::Mul => (x * y),
-            Op::Add => (x + y),
+            Op::Mul => x * y,
+            Op::Add => x + y,
         }
     }
 
@@ -118,8 +117,7 @@ impl Resident {
         for (step, to) in steps.iter().zip(&self.results[1..]) {
             let batch = self.device.batch();
             let [x, y] = [step.x, step.y].map(|at| batch.tensor(&self.results[at], [1, self.results[at].len()]));
-            let result = step.record(&batch, &self.weights, x, y);
-            result.store(to);
+            step.record(&self.weights, x, y).store(to);
             in_flight.submit(batch)?;
         }
         in_flight.wait()
@@ -129,7 +127,7 @@ impl Resident {
         let batch = self.device.batch();
         let mut results = vec![batch.tensor(&self.results[0], [1, WIDTH])];
         for step in steps {
-            results.push(step.record(&batch, &self.weights, results[step.x], results[step.y]));
+            results.push(step.record(&self.weights, results[step.x], results[step.y]));
         }
         results[steps.len()].store(&self.results[steps.len()]);
         batch

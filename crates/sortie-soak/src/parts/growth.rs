@@ -190,16 +190,15 @@ fn replays(task: &Task, report: &mut Report) -> Result<()> {
     steady("replays", task, times(task, 10_000) / 10, report, |report| {
         for _ in 0..10 {
             let batch = device.batch();
-            let (x_input, x) = batch.input::<u32>([64]);
-            let y = x + x;
-            y.store(&state);
+            let (input, x) = batch.input::<u32>([64]);
+            (x + x).store(&state);
             for _ in 0..random.usize(1..5) {
                 batch.dispatch(&kernel, &[&state], Grid::items(64));
             }
             let out = batch.output(&state);
             let replay = batch.freeze()?;
             let mut run = replay.run();
-            run.write(x_input, &[1; 64]);
+            run.write(input, &[1; 64]);
             let reading = run.read(out);
             drop(run.submit_async()?);
             if random.bool() {

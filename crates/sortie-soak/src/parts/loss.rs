@@ -212,10 +212,9 @@ fn direct_replays(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &
 /// Replays with inputs and outputs; some of their runs are encoded, because they are profiled.
 fn replays(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mut InFlight) -> Result<()> {
     let batch = device.batch();
-    let (x_input, x) = batch.input::<u32>([ITEMS]);
-    let sum = x + x;
+    let (input, x) = batch.input::<u32>([ITEMS]);
     let state = batch.scratch::<u32>(ITEMS);
-    sum.store(state);
+    (x + x).store(state);
     for _ in 0..random.usize(1..6) {
         batch.dispatch(slow, &[&state], Grid::items(ITEMS));
     }
@@ -223,7 +222,7 @@ fn replays(device: &Device, slow: &Kernel, random: &mut Rng, in_flight: &mut InF
     let replay = batch.freeze()?;
     for _ in 0..random.usize(1..8) {
         let mut run = replay.run();
-        run.write(x_input, &[7; ITEMS]);
+        run.write(input, &[7; ITEMS]);
         let of = if random.bool() {
             in_flight.profiles.push(run.profile());
             "an encoded replay"

@@ -80,8 +80,7 @@ const CASES: &[Case] = &[
     }),
     ("a tensor's data", Needs::Host, |device, with| {
         let batch = device.batch();
-        let x = batch.tensor_from(&with.host, [with.host.len()]);
-        let reading = batch.read(x);
+        let reading = batch.tensor_from(&with.host, [with.host.len()]).read();
         batch.submit()?;
         reading.wait().map(drop)
     }),
@@ -100,11 +99,11 @@ const CASES: &[Case] = &[
     }),
     ("a replay's input", Needs::Host, |device, with| {
         let batch = device.batch();
-        let (x_input, x) = batch.input::<u32>([with.size]);
-        let _ = batch.output(x);
+        let (input, x) = batch.input::<u32>([with.size]);
+        let _ = x.output();
         let replay = batch.freeze()?;
         let mut run = replay.run();
-        run.write(x_input, &with.host);
+        run.write(input, &with.host);
         run.submit()
     }),
     ("a replay's output", Needs::Buffer, |device, with| {

@@ -108,11 +108,9 @@ impl<C: Choose> Program<'_, C> {
     /// Sums and products of whole buffers, stored to one of them.
     fn record_tensor(&mut self, draft: &mut Draft, [at, to]: [usize; 2]) {
         let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
-        let batch = &mut draft.batch;
+        let batch = &draft.batch;
         let x = batch.tensor(&source, [source.len()]);
-        let y = x + x;
-        let y = y * x;
-        y.store(&target);
+        ((x + x) * x).store(&target);
         draft.maybe(source.is_empty() || target.is_empty());
         draft.unless(source.len() != target.len());
         if source.len() == target.len() {

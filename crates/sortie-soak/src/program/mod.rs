@@ -282,10 +282,9 @@ impl<'a, C: Choose> Program<'a, C> {
         let [at, to] = [(); 2].map(|()| self.choose.below(self.held.len()));
         let [source, target] = [at, to].map(|at| self.held[at].buffer.clone());
         let batch = self.device.batch();
-        let (x_input, x) = batch.input::<u32>([source.len()]);
+        let (input, x) = batch.input::<u32>([source.len()]);
         let w = batch.tensor(&source, [source.len()]);
-        let y = x * w;
-        y.store(&target);
+        (x * w).store(&target);
         batch.dispatch(&self.kernels[0], &[&target], Grid::items(target.len()));
         let out = batch.output(&target);
         let (replay, right) = (batch.freeze(), source.len() == target.len());
@@ -300,9 +299,9 @@ impl<'a, C: Choose> Program<'a, C> {
             let mut run = replay.run();
             let wrong = self.choose.once_in(5) && !data.is_empty();
             match wrong {
-                true if self.choose.once_in(2) => run.write(x_input, &data[1..]),
+                true if self.choose.once_in(2) => run.write(input, &data[1..]),
                 true => {}
-                false => run.write(x_input, &data),
+                false => run.write(input, &data),
             }
             let reading = run.read(out);
             let ticket = match run.submit_async() {

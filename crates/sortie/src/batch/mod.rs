@@ -223,10 +223,8 @@ impl Batch {
     /// # let device = sortie::Device::cpu()?;
     /// let batch = device.batch();
     /// let profile = batch.profile();
-    /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
-    /// let y = batch.exp(x);
-    /// let y = batch.relu(y);
-    /// let y = batch.read(y);
+    /// let x = batch.tensor_from(&[1.0_f32; 1024], [1024]);
+    /// let y = x.exp().relu().read();
     /// batch.submit()?;
     /// let profile = profile.wait()?;
     /// assert_eq!(profile.ops()[1].kernel(), Some("exp+relu"));

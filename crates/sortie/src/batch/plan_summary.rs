@@ -10,13 +10,11 @@ use crate::error::{Error, Result};
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let batch = device.batch();
-/// let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// let y = batch.exp(x);
-/// let y = batch.relu(y);
-/// let y = batch.read(y);
-/// let plan_summary = batch.plan()?;
-/// assert_eq!((plan_summary.dispatches(), plan_summary.passes(), plan_summary.submissions()), (1, 1, 1));
-/// println!("about {:?} on the device", plan_summary.estimate());
+/// let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// let y = x.exp().relu().read();
+/// let plan = batch.plan()?;
+/// assert_eq!((plan.dispatches(), plan.passes(), plan.submissions()), (1, 1, 1));
+/// println!("about {:?} on the device", plan.estimate());
 /// batch.submit()?;
 /// # Ok::<(), sortie::Error>(())
 /// ```
@@ -82,11 +80,8 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let batch = device.batch();
-    /// let x = batch.upload(&[1.0_f32; 1024], [1024]);
-    /// let x = batch.exp(x);
-    /// let x = batch.scale(x, 2.0);
-    /// let y = batch.sqrt(x);
-    /// let y = batch.read(y);
+    /// let x = batch.tensor_from(&[1.0_f32; 1024], [1024]);
+    /// let y = (2.0 * x.exp()).sqrt().read();
     /// let plan = batch.plan()?;
     /// assert_eq!(plan.dispatches(), 1); // fused
     /// assert_eq!(plan.peak_bytes(), 2 * 4096); // the input and the output

@@ -99,7 +99,7 @@ impl Device {
     /// ```
     /// let device = sortie::Device::cpu()?;
     /// let x = device.upload(&[1_u32, 2, 3])?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.copy(x.slice(..2), x.slice(1..));
     /// batch.submit()?;
     /// assert_eq!(x.download()?, [1, 1, 2]);

@@ -48,7 +48,7 @@ impl Device {
     /// # let path = std::env::temp_dir().join(format!("sortie-doc-run-{}.json", std::process::id()));
     /// let trace = device.trace(&path)?;
     /// for value in 0..10 {
-    ///     let mut batch = device.batch();
+    ///     let batch = device.batch();
     ///     batch.fill(&x, value as f32);
     ///     batch.submit()?;
     /// }

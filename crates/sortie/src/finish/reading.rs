@@ -66,7 +66,7 @@ impl BatchReadback {
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.upload(&[1_u32, 2, 3])?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let reading = batch.read(&x);
 /// batch.submit_async()?; // the ticket may be dropped: the reading reports errors too
 /// assert_eq!(reading.wait()?, [1, 2, 3]); // or `reading.await?`
@@ -91,7 +91,7 @@ pub struct Reading<T> {
 ///     readings.into_iter().map(|reading| reading.wait()).collect()
 /// }
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let profile = batch.profile();
 /// batch.submit()?;
 /// assert_eq!(all(vec![profile])?[0].ops().len(), 0);

@@ -21,7 +21,7 @@ use crate::error::Result;
 /// ```
 /// # let device = sortie::Device::cpu()?;
 /// let x = device.zeros::<f32>(16)?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// batch.fill(&x, 1.0);
 /// let ticket = batch.submit_async()?;
 /// ticket.wait()?; // or `ticket.await?`
@@ -85,7 +85,7 @@ impl Ticket {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let x = device.zeros::<f32>(16)?;
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// batch.fill(&x, 1.0);
     /// let ticket = batch.submit_async()?;
     /// ticket.cancel();

@@ -62,7 +62,7 @@ macro_rules! figures {
         /// let device = sortie::Device::cpu()?;
         /// let x = device.upload(&[1_u32, 2, 3])?;
         /// let before = device.metrics();
-        /// let mut batch = device.batch();
+        /// let batch = device.batch();
         /// batch.fill(x.slice(..1), 7);
         /// batch.copy(x.slice(..1), x.slice(1..2));
         /// batch.submit()?;

@@ -46,14 +46,10 @@ use crate::{
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let profile = batch.profile(); // first, so that recording is timed too
-/// let x = batch.upload(&[0.5_f32; 4096], [64, 64]);
-/// let y = batch.scope("layer", |batch| {
-///     let y = batch.matmul(x, x);
-///     batch.relu(y)
-/// });
-/// let y = batch.read(y);
+/// let x = batch.tensor_from(&[0.5_f32; 4096], [64, 64]);
+/// let y = batch.scope("layer", |_| x.matmul(x).relu()).read();
 /// batch.submit()?;
 ///
 /// let profile = profile.wait()?;
@@ -72,14 +68,10 @@ pub struct Profile {
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// # let mut batch = device.batch();
+/// # let batch = device.batch();
 /// # let profile = batch.profile();
-/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// # let y = batch.scope("layer", |batch| {
-/// #     let y = batch.matmul(x, x);
-/// #     batch.relu(y)
-/// # });
-/// # let y = batch.read(y);
+/// # let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |_| x.matmul(x).relu()).read();
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
 /// use sortie::profile::TimestampTier;
@@ -122,14 +114,10 @@ impl fmt::Display for TimestampTier {
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// # let mut batch = device.batch();
+/// # let batch = device.batch();
 /// # let profile = batch.profile();
-/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// # let y = batch.scope("layer", |batch| {
-/// #     let y = batch.matmul(x, x);
-/// #     batch.relu(y)
-/// # });
-/// # let y = batch.read(y);
+/// # let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |_| x.matmul(x).relu()).read();
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
 /// let stages = profile.stages();
@@ -266,7 +254,7 @@ impl Profile {
     /// # let device = sortie::Device::cpu()?;
     /// # let x = device.zeros::<f32>(64)?;
     /// # let path = std::env::temp_dir().join(format!("sortie-doc-trace-{}.json", std::process::id()));
-    /// let mut batch = device.batch();
+    /// let batch = device.batch();
     /// let profile = batch.profile();
     /// batch.fill(&x, 1.0);
     /// batch.submit()?;

@@ -8,14 +8,10 @@ use super::{OpProfile, PlanOutline, StepProfile, step::rate};
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// let mut batch = device.batch();
+/// let batch = device.batch();
 /// let profile = batch.profile();
-/// let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// let y = batch.scope("layer", |batch| {
-///     let y = batch.matmul(x, x);
-///     batch.relu(y)
-/// });
-/// let y = batch.read(y);
+/// let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// let y = batch.scope("layer", |_| x.matmul(x).relu()).read();
 /// batch.submit()?;
 /// let profile = profile.wait()?;
 /// let layer = &profile.scopes()[0];

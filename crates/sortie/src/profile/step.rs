@@ -10,14 +10,10 @@ use super::{ExecutedStep, PlanOutline};
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// # let mut batch = device.batch();
+/// # let batch = device.batch();
 /// # let profile = batch.profile();
-/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// # let y = batch.scope("layer", |batch| {
-/// #     let y = batch.exp(x);
-/// #     batch.relu(y)
-/// # });
-/// # let y = batch.read(y);
+/// # let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |_| x.exp().relu()).read();
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
 /// for step in profile.steps() {
@@ -170,14 +166,10 @@ pub(super) fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
 ///
 /// ```
 /// # let device = sortie::Device::cpu()?;
-/// # let mut batch = device.batch();
+/// # let batch = device.batch();
 /// # let profile = batch.profile();
-/// # let x = batch.upload(&[1.0_f32; 64], [8, 8]);
-/// # let y = batch.scope("layer", |batch| {
-/// #     let y = batch.exp(x);
-/// #     batch.relu(y)
-/// # });
-/// # let y = batch.read(y);
+/// # let x = batch.tensor_from(&[1.0_f32; 64], [8, 8]);
+/// # let y = batch.scope("layer", |_| x.exp().relu()).read();
 /// # batch.submit()?;
 /// # let profile = profile.wait()?;
 /// let relu = &profile.ops()[2];

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// ```
 /// # use sortie::{Device, Stream, stream::Source};
 /// # let device = Device::cpu()?;
-/// let stream = Stream::<u32, u32>::record(&device, |batch, x| batch.add(x, x)).window(1 << 10);
+/// let stream = Stream::<u32, u32>::record(&device, |_, x| (x + x).read()).window(1 << 10);
 /// let done = stream.run(Source::items(0..1000), &mut Vec::new())?;
 /// assert_eq!((done.windows, done.elements_in, done.bytes_out), (4, 1000, 4000));
 /// assert_eq!(done.fraction(), Some(1.0));

@@ -23,7 +23,7 @@ use crate::{
 ///     }),
 /// ];
 /// for sink in sinks {
-///     Stream::<u32, u32>::record(&device, |batch, x| batch.add(x, x)).run(&[1, 2, 3], sink)?;
+///     Stream::<u32, u32>::record(&device, |_, x| (x + x).read()).run(&[1, 2, 3], sink)?;
 /// }
 /// assert_eq!((all, file, sum), (vec![2, 4, 6], vec![2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0], 12));
 /// # Ok::<(), sortie::Error>(())

@@ -25,7 +25,7 @@ use crate::{
 /// ];
 /// for source in sources {
 ///     let mut out = Vec::new();
-///     Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).run(source, &mut out)?;
+///     Stream::<u32, u32>::record(&device, |_, x| (x * x).read()).run(source, &mut out)?;
 ///     assert_eq!(out, [1, 4, 9]);
 /// }
 /// # Ok::<(), sortie::Error>(())
@@ -86,7 +86,7 @@ impl<'a, T: Element> Source<'a, T> {
     /// # let device = Device::cpu()?;
     /// let pieces = [Ok(vec![1.0_f32; 100]), Err(io::Error::other("the sensor is gone"))];
     /// let mut out = Vec::new();
-    /// let stream = Stream::<f32, f32>::record(&device, |batch, x| batch.exp(x)).window(200);
+    /// let stream = Stream::<f32, f32>::record(&device, |_, x| x.exp().read()).window(200);
     /// let error = stream.run(Source::try_chunks(pieces), &mut out).unwrap_err();
     /// assert_eq!((error.kind(), out.len()), (&ErrorKind::Source, 100)); // two whole windows came before
     /// # Ok::<(), sortie::Error>(())

@@ -19,7 +19,7 @@ use crate::{
 /// # use sortie::{Device, Stream, stream::Source};
 /// # let device = Device::cpu()?;
 /// let endless = Source::items(0_u32..);
-/// let squares = Stream::<u32, u32>::record(&device, |batch, x| batch.mul(x, x)).window(64);
+/// let squares = Stream::<u32, u32>::record(&device, |_, x| (x * x).read()).window(64);
 /// for window in squares.over(endless) {
 ///     let window: Vec<u32> = window?;
 ///     if window.contains(&2500) {
