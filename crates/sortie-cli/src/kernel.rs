@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sortie::{Device, Kernel, kernel::KernelOptions};
+use sortie::{Device, Kernel, kernel::Module};
 
 use crate::{device::DeviceArgs, input, terminal};
 
@@ -29,16 +29,24 @@ impl KernelArgs {
     pub(crate) fn open(&self) -> Result<(Device, Kernel), Box<dyn Error>> {
         let source = input::source(&self.path)?;
         let device = self.device.open()?;
-        let mut options = KernelOptions::default();
-        options.entry.clone_from(&self.entry);
-        options.constants.clone_from(&self.constant);
-        let kernel = device.kernel_with(&source, &options).map_err(|error| self.explain(&error))?;
+        let module = device.module(&source).map_err(|error| self.explain(&error))?;
+        let module = with_constants(module, &self.constant);
+        let kernel = match &self.entry {
+            Some(entry) => module.kernel(entry),
+            None => module.only_kernel(),
+        };
+        let kernel = kernel.map_err(|error| self.explain(&error))?;
         Ok((device, kernel))
     }
 
     pub(crate) fn explain(&self, error: &sortie::Error) -> String {
         in_file(&self.path, error)
     }
+}
+
+/// The module with these values for its `override` constants.
+pub(crate) fn with_constants(module: Module, constants: &[(String, f64)]) -> Module {
+    constants.iter().fold(module, |module, (name, value)| module.with(name, *value))
 }
 
 /// The error for the author of a kernel: with the file and line of the kernel, not of this program.

@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie::{Device, Kernel, kernel::KernelOptions};
+use sortie::{Device, Kernel};
 
 use crate::{
     device::DeviceArgs,
     input,
-    kernel::{constant, in_file},
+    kernel::{constant, in_file, with_constants},
     number,
     progress::Progress,
     terminal,
@@ -86,10 +86,8 @@ impl Warm {
     }
 
     fn compile(&self, device: &Device, source: &str, entry: &str) -> sortie::Result<Duration> {
-        let mut options = KernelOptions::default().with_entry(entry);
-        options.constants.clone_from(&self.constant);
         let start = Instant::now();
-        device.kernel_with(source, &options)?;
+        with_constants(device.module(source)?, &self.constant).kernel(entry)?;
         Ok(start.elapsed())
     }
 }

@@ -1,7 +1,7 @@
 //! Every operation on a device.
 
 use bytemuck::Pod;
-use sortie::{Batch, Device, Grid, Kernel, Reading, kernel::KernelOptions};
+use sortie::{Batch, Device, Grid, Kernel, Reading};
 
 use crate::{
     blend::{Between, Blends},
@@ -58,11 +58,11 @@ impl States {
     /// # Errors
     /// [`Device`](crate::StatesError::Device) when the device refuses them, for example because it is lost.
     pub fn new(device: &Device) -> Result<Self> {
-        let distance = |entry: &str| device.kernel_with(DISTANCE, &KernelOptions::default().with_entry(entry));
+        let distance = device.module(DISTANCE)?;
         Ok(Self {
-            gradient: device.kernel_with(GRADIENT, &KernelOptions::default().with_constant("factor", factor()))?,
+            gradient: device.module(GRADIENT)?.with("factor", factor()).only_kernel()?,
             blend: device.kernel(BLEND)?,
-            distance: [distance("state_distance")?, distance("geodesic_distance")?],
+            distance: [distance.kernel("state_distance")?, distance.kernel("geodesic_distance")?],
             device: device.clone(),
         })
     }

@@ -25,7 +25,7 @@ use std::{
 use sortie::{
     Bind, Device, DeviceOptions, Grid, Kernel,
     device::{CacheDir, DeviceKind},
-    kernel::{BindingInfo, KernelOptions},
+    kernel::BindingInfo,
 };
 
 use sortie_bench::Args;
@@ -123,9 +123,10 @@ fn compile(device: &Device, family: &Family, size: usize) -> sortie::Result<Kern
         DeviceKind::Cpu => (family.make)(size),
         _ => (family.make)(size).replace(START, "if arrayLength(&o) < 64u { return; }"),
     };
-    let options = KernelOptions::default();
-    let options = if family.name == "entry_points" { options.with_entry("main") } else { options };
-    device.kernel_with(&source, &options)
+    match family.name {
+        "entry_points" => device.module(&source)?.kernel("main"),
+        _ => device.kernel(&source),
+    }
 }
 
 /// Runs one workgroup, which returns at once.

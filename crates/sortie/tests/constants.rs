@@ -44,7 +44,7 @@ fn numbers_and_data_of_a_frozen_batch_do_not_keep_its_runs_from_being_native() {
             }
             assert_eq!(halves.wait().expect("halves")[0], f16::from_f32(value * 0.5 + 1.0));
             assert_eq!(counts.wait().expect("counts")[0], run * 2 + 1);
-            assert_eq!(signed.wait().expect("signed")[0], 3 + run as i32);
+            assert_eq!(signed.wait().expect("signed")[0], 3 + run.cast_signed());
         }
         let spent = device.metrics() - before;
         if device.info().backend == "vulkan" {

@@ -6,7 +6,7 @@ use rustix::{
     process::Resource,
     time::{ClockId, clock_gettime},
 };
-use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result, kernel::KernelOptions};
+use sortie::{Buffer, Device, DeviceOptions, Error, ErrorKind, Grid, Kernel, Result};
 
 use super::wgsl::{self, ADVERSARIES};
 use crate::{
@@ -97,9 +97,11 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
         report.at(format!("mutation {number}"));
         dump(&source);
         report.count(1);
-        let mut options = KernelOptions::default();
-        options.entry = entry;
-        match device.kernel_with(&source, &options) {
+        let kernel = match entry {
+            Some(entry) => device.module(&source).and_then(|module| module.kernel(&entry)),
+            None => device.kernel(&source),
+        };
+        match kernel {
             Ok(kernel) => {
                 compiled += 1;
                 // Endless loops are stopped on the built-in CPU only.

@@ -72,8 +72,21 @@ impl Module {
     /// impossible. Else as [`Device::kernel`](crate::Device::kernel).
     #[track_caller]
     pub fn kernel(&self, entry: &str) -> Result<Kernel> {
-        let here = Location::caller();
-        self.device.compile_kernel(&self.source, Some(entry), &self.constants).map_err(|error| error.at(here))
+        self.compile(Some(entry), Location::caller())
+    }
+
+    /// Compiles its only entry point, as [`Device::kernel`](crate::Device::kernel) does.
+    ///
+    /// # Errors
+    /// [`Shader`](crate::ErrorKind::Shader) with the names of its entry points, if there are several. Else as
+    /// [`Module::kernel`].
+    #[track_caller]
+    pub fn only_kernel(&self) -> Result<Kernel> {
+        self.compile(None, Location::caller())
+    }
+
+    fn compile(&self, entry: Option<&str>, here: &'static Location<'static>) -> Result<Kernel> {
+        self.device.compile_kernel(&self.source, entry, &self.constants).map_err(|error| error.at(here))
     }
 }
 

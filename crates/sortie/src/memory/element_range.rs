@@ -26,7 +26,7 @@ impl ElementRange {
         let bytes = |elements: usize| elements.saturating_mul(self.size);
         let len = bytes(self.len).checked_div(size).unwrap_or_default();
         let whole = |elements: usize| {
-            (size > 0 && bytes(elements).is_multiple_of(size)).then(|| bytes(elements) / size).unwrap_or(usize::MAX)
+            if size > 0 && bytes(elements).is_multiple_of(size) { bytes(elements) / size } else { usize::MAX }
         };
         let end = if self.end == self.len { len } else { whole(self.end) };
         Self { start: whole(self.start), end, len, size }
