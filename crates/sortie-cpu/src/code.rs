@@ -3,7 +3,7 @@
 //! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so
 //! there are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of
 //! the same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
-//! [`Op::Blend`], [`Op::Add`], stores and atomics. Control flow is a tree of [`Node`]s.
+//! [`Op::Blend`], stores and atomics. Control flow is a tree of [`Node`]s.
 //!
 //! A mask's register is defined only where not all lanes are active. A block without an active lane is not computed, so
 //! nothing may be read from it.
@@ -23,7 +23,7 @@ pub(crate) struct Region(pub(crate) u32);
 
 /// The name of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Loop(pub(crate) u32);
+pub(crate) struct LoopId(pub(crate) u32);
 
 /// All lanes.
 pub(crate) const ALL_LANES: Region = Region(0);
@@ -171,11 +171,12 @@ pub(crate) enum Ternary {
     ExtractU,
 }
 
-/// What [`Op::Add`] adds.
+/// What [`Op::Blend`] does to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sum {
-    Integer,
-    Float,
+pub(crate) enum Blend {
+    Assign,
+    AddI,
+    AddF,
 }
 
 /// Where memory lives.
@@ -311,16 +312,9 @@ pub(crate) enum Op {
         /// Its initial value.
         init: bool,
     },
-    /// Takes the value where the mask is set.
+    /// Changes a variable where the mask is set.
     Blend {
-        d: Reg,
-        a: Reg,
-        mask: Reg,
-        grid: bool,
-    },
-    /// Adds a value where the mask is set.
-    Add {
-        f: Sum,
+        f: Blend,
         d: Reg,
         a: Reg,
         mask: Reg,
@@ -360,19 +354,8 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Ops(Vec<Op>),
-    If {
-        cond: Reg,
-        accept: Body,
-        reject: Body,
-        how: BranchPlan,
-    },
-    Loop {
-        id: Loop,
-        body: Body,
-        continuing: Body,
-        break_if: Option<Reg>,
-        how: LoopPlan,
-    },
+    If(Branch),
+    Loop(Loop),
     /// Lanes leave the loop.
     Break(LoopExit),
     /// Lanes go on with the next iteration of the loop.
@@ -393,6 +376,25 @@ pub(crate) enum Node {
 }
 
 pub(crate) type Body = Vec<Node>;
+
+/// An `if`.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) cond: Reg,
+    pub(crate) accept: Body,
+    pub(crate) reject: Body,
+    pub(crate) how: BranchPlan,
+}
+
+/// A loop. A `switch` with a `break` inside is a loop that runs once.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub(crate) id: LoopId,
+    pub(crate) body: Body,
+    pub(crate) continuing: Body,
+    pub(crate) break_if: Option<Reg>,
+    pub(crate) how: LoopPlan,
+}
 
 /// How lanes go through an `if`.
 #[derive(Clone, Debug, Default)]
@@ -472,7 +474,7 @@ pub(crate) struct DivergentLoop {
 /// Lanes leave a body early.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopExit {
-    pub(crate) target: Loop,
+    pub(crate) target: LoopId,
     /// From a loop whose lanes leave one by one: the region that leaves, and where its lanes are collected.
     pub(crate) split: Option<(Region, Option<Reg>)>,
 }
@@ -500,7 +502,7 @@ impl Op {
                 read(c);
                 write(d);
             }
-            Self::Blend { d, a, mask, .. } | Self::Add { d, a, mask, .. } => {
+            Self::Blend { d, a, mask, .. } => {
                 read(a);
                 read(mask);
                 read(d);
@@ -532,7 +534,7 @@ impl Op {
 
     /// Calls `visit` for each register that it names, once for each place.
     pub(crate) fn registers_once(&mut self, visit: &mut impl FnMut(&mut Reg)) {
-        if let Self::Blend { d, a, mask, .. } | Self::Add { d, a, mask, .. } = self {
+        if let Self::Blend { d, a, mask, .. } = self {
             [d, a, mask].into_iter().for_each(visit);
             return;
         }
@@ -576,9 +578,8 @@ impl Node {
     /// The bodies inside it, in program order.
     pub(crate) fn bodies(&self) -> impl Iterator<Item = &Body> {
         match self {
-            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
-                [Some(one), Some(other)]
-            }
+            Self::If(branch) => [Some(&branch.accept), Some(&branch.reject)],
+            Self::Loop(node) => [Some(&node.body), Some(&node.continuing)],
             Self::Scope(body) => [Some(body), None],
             _ => [None, None],
         }
@@ -589,9 +590,8 @@ impl Node {
     /// As [`Node::bodies`], to change them.
     pub(crate) fn bodies_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Body> {
         match self {
-            Self::If { accept: one, reject: other, .. } | Self::Loop { body: one, continuing: other, .. } => {
-                [Some(one), Some(other)]
-            }
+            Self::If(branch) => [Some(&mut branch.accept), Some(&mut branch.reject)],
+            Self::Loop(node) => [Some(&mut node.body), Some(&mut node.continuing)],
             Self::Scope(body) => [Some(body), None],
             _ => [None, None],
         }
@@ -602,8 +602,8 @@ impl Node {
     /// The register that decides how lanes go on.
     pub(crate) fn condition(&self) -> Option<Reg> {
         match self {
-            Self::If { cond, .. } => Some(*cond),
-            Self::Loop { break_if, .. } => *break_if,
+            Self::If(branch) => Some(branch.cond),
+            Self::Loop(node) => node.break_if,
             _ => None,
         }
     }

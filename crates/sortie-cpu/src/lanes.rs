@@ -63,6 +63,14 @@ pub(crate) struct BlockRange {
     pub(crate) len: u32,
 }
 
+impl BlockRange {
+    /// The columns of its blocks.
+    #[inline(always)]
+    pub(crate) fn columns(self) -> std::ops::Range<u32> {
+        self.x..self.x + self.len
+    }
+}
+
 impl BlockLayout {
     #[inline(always)]
     pub(crate) fn at(&self, y: u32, x: u32) -> usize {

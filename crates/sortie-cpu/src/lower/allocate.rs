@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Origin;
 use crate::{
-    code::{Body, Builtin, Node, Op, Reg, Region},
+    code::{Body, Branch, Builtin, Loop, Node, Op, Reg, Region},
     compiled::{Local, RegionInfo, Register},
     shape::Shape,
 };
@@ -156,14 +156,14 @@ impl Liveness<'_> {
                         // What is written may overlap with what is read for the last time: blocks are read before they
                         // are written. Accesses to memory write several registers one after the other, so theirs must
                         // not.
-                        let apart = !op.is_pure() && !matches!(op, Op::Blend { .. } | Op::Add { .. });
+                        let apart = !op.is_pure() && !matches!(op, Op::Blend { .. });
                         op.operands().into_iter().for_each(|reg| self.touch(reg));
                         self.place += u32::from(!apart);
                         op.results().into_iter().for_each(|reg| self.touch(reg));
                         self.place += u32::from(apart);
                     }
                 }
-                Node::If { cond, accept, reject, how } => {
+                Node::If(Branch { cond, accept, reject, how }) => {
                     if let Some(guard) = &mut how.guard {
                         guard.compare.registers_once(&mut |reg| self.touch(*reg));
                         self.place += 1;
@@ -185,7 +185,7 @@ impl Liveness<'_> {
                     self.masks(&inside);
                     opened.extend(inside);
                 }
-                Node::Loop { body, continuing, break_if, how, .. } => {
+                Node::Loop(Loop { body, continuing, break_if, how, .. }) => {
                     let start = self.place;
                     let (mut regions, mut collectors) = (Vec::new(), Vec::new());
                     if let Some(spin) = how.split {
@@ -252,7 +252,7 @@ pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     for node in body {
         match node {
             Node::Ops(ops) => ops.iter_mut().for_each(|op| op.registers_once(&mut |reg| new(reg))),
-            Node::If { cond, how, .. } => {
+            Node::If(Branch { cond, how, .. }) => {
                 new(cond);
                 if let Some(guard) = &mut how.guard {
                     guard.compare.registers_once(&mut |reg| new(reg));
@@ -260,7 +260,7 @@ pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
                     new(&mut guard.limit);
                 }
             }
-            Node::Loop { break_if, how, .. } => {
+            Node::Loop(Loop { break_if, how, .. }) => {
                 break_if.iter_mut().for_each(new);
                 if let Some(spin) = &mut how.split {
                     spin.continued.iter_mut().for_each(new);

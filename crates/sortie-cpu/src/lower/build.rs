@@ -5,7 +5,9 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    code::{ALL_LANES, Access, Address, Binary, Body, Builtin, Loop, Node, Op, Part, Parts, Reg, Root, Ternary, Unary},
+    code::{
+        ALL_LANES, Access, Address, Binary, Body, Builtin, LoopId, Node, Op, Part, Parts, Reg, Root, Ternary, Unary,
+    },
     eval::{self, One},
     shape::Shape,
 };
@@ -120,9 +122,9 @@ impl Builder {
         self.current().push(node);
     }
 
-    pub(super) fn next_loop(&mut self) -> Loop {
+    pub(super) fn next_loop(&mut self) -> LoopId {
         self.loops += 1;
-        Loop(self.loops)
+        LoopId(self.loops)
     }
 
     /// Opens a body that is entered from here, with all that is known here.

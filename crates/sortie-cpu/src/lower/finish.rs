@@ -8,7 +8,7 @@ use super::{
     regions::{Regions, Variable},
 };
 use crate::{
-    code::{ALL_LANES, Body, Builtin, Node, Op, Reg, Region, Root, Unary},
+    code::{ALL_LANES, Blend, Body, Builtin, Node, Op, Reg, Region, Root, Unary},
     compiled::{Compiled, RegionInfo, next_id},
     geometry::Geometry,
     shape::Shape,
@@ -118,7 +118,7 @@ fn mask(op: &mut Op, regions: &Regions<'_>, masks: &[Option<Reg>]) {
             let blended = !*init && regions.blended(Variable::Register(*d), *region).is_some();
             let (d, a) = (*d, *a);
             *op = match of(*region).filter(|_| blended) {
-                Some(mask) => Op::Blend { d, a, mask, grid: false },
+                Some(mask) => Op::Blend { f: Blend::Assign, d, a, mask, grid: false },
                 None => Op::Unary { f: Unary::Copy, d, a, grid: false },
             };
         }
@@ -146,7 +146,6 @@ fn spread_over_rows(op: &mut Op, shapes: &[Shape]) {
     | Op::Binary { grid, .. }
     | Op::Ternary { grid, .. }
     | Op::Blend { grid, .. }
-    | Op::Add { grid, .. }
     | Op::Address { grid, .. } = op
     {
         *grid = wide && partial;
@@ -159,8 +158,8 @@ fn weigh(body: &Body) -> u32 {
         let inside = node.bodies().map(weigh).fold(0, u32::saturating_add);
         match node {
             Node::Ops(ops) => u32::try_from(ops.len()).unwrap_or(u32::MAX),
-            Node::If { .. } => inside.saturating_add(2),
-            Node::Loop { .. } => inside.saturating_mul(16),
+            Node::If(_) => inside.saturating_add(2),
+            Node::Loop(_) => inside.saturating_mul(16),
             Node::Scope(_) => inside,
             Node::Call { .. } => 1 << 10,
             Node::Break(_) | Node::Continue(_) | Node::Return | Node::Barrier { .. } => 1,

@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     Unsupported,
-    code::{ALL_LANES, Atomic, AtomicOp, Binary, Body, BranchPlan, Loop, LoopExit, LoopPlan, Node, Op, Parts, Reg},
+    code::{
+        ALL_LANES, Atomic, AtomicOp, Binary, Body, Branch, BranchPlan, Loop, LoopExit, LoopId, LoopPlan, Node, Op,
+        Parts, Reg,
+    },
 };
 
 /// Nesting depth of bodies, those of functions included, during lowering, which is recursive.
@@ -44,7 +47,7 @@ pub(super) struct FunctionFrame<'a> {
 /// A loop or switch that `break` leaves; `continue` skips switches.
 #[derive(Clone, Copy)]
 struct BreakTarget {
-    id: Loop,
+    id: LoopId,
     is_switch: bool,
 }
 
@@ -126,7 +129,7 @@ impl<'a> Lower<'a> {
                     None => {
                         let accept = self.body(frame, accept)?;
                         let reject = self.body(frame, reject)?;
-                        self.build.node(Node::If { cond, accept, reject, how: BranchPlan::default() });
+                        self.build.node(Node::If(Branch { cond, accept, reject, how: BranchPlan::default() }));
                     }
                 }
             }
@@ -143,7 +146,7 @@ impl<'a> Lower<'a> {
                 let continuing = self.build.close(mark);
                 frame.loops.pop();
                 self.build.forget();
-                self.build.node(Node::Loop { id, body, continuing, break_if, how: LoopPlan::default() });
+                self.build.node(Node::Loop(Loop { id, body, continuing, break_if, how: LoopPlan::default() }));
             }
             Statement::Break => {
                 let Some(target) = frame.loops.last() else { unreachable!("checked by naga") };
@@ -269,7 +272,7 @@ impl<'a> Lower<'a> {
                 accept.pop();
             }
             if self.build.value(cond) != Some(0) {
-                self.build.node(Node::If { cond, accept, reject: Vec::new(), how: BranchPlan::default() });
+                self.build.node(Node::If(Branch { cond, accept, reject: Vec::new(), how: BranchPlan::default() }));
             }
         }
         let mut body = self.build.close(mark);
@@ -278,7 +281,13 @@ impl<'a> Lower<'a> {
         if body.iter().any(|node| node.any(&leaves)) {
             // A loop that goes round once, to be left by `break`.
             body.push(Node::Break(LoopExit { target: id, split: None }));
-            self.build.node(Node::Loop { id, body, continuing: Vec::new(), break_if: None, how: LoopPlan::default() });
+            self.build.node(Node::Loop(Loop {
+                id,
+                body,
+                continuing: Vec::new(),
+                break_if: None,
+                how: LoopPlan::default(),
+            }));
         } else {
             for node in body {
                 self.build.node(node);
@@ -480,14 +489,14 @@ pub(super) fn straighten(body: &mut Body, depth: u32) {
     }
     let Some(deeper) = depth.checked_sub(1) else { return };
     for index in 0..body.len() {
-        let Node::If { accept, reject, .. } = &body[index] else { continue };
+        let Node::If(Branch { accept, reject, .. }) = &body[index] else { continue };
         let ends = |side: &Body| matches!(side.last(), Some(Node::Return));
         let (first, second) = (ends(accept), ends(reject));
         if !first && !second {
             continue;
         }
         let rest = body.split_off(index + 1);
-        if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
+        if let Some(Node::If(Branch { accept, reject, .. })) = body.last_mut() {
             // With both sides returning, what follows is never reached.
             if first && !second {
                 reject.extend(rest);
@@ -497,7 +506,7 @@ pub(super) fn straighten(body: &mut Body, depth: u32) {
         }
         break;
     }
-    if let Some(Node::If { accept, reject, .. }) = body.last_mut() {
+    if let Some(Node::If(Branch { accept, reject, .. })) = body.last_mut() {
         straighten(accept, deeper);
         straighten(reject, deeper);
     }

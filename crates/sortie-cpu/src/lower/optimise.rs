@@ -4,7 +4,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, build::register, count_reads, for_each_list, for_each_op};
-use crate::code::{Body, Node, Op, Reg, Root, Ternary, Unary};
+use crate::code::{Body, Branch, Loop, Node, Op, Reg, Root, Ternary, Unary};
 
 /// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
 const MAX_SELECT_OPS: usize = 10;
@@ -47,7 +47,7 @@ fn prune(body: &mut Body) {
                 Some(Node::Ops(before)) => before.extend(ops),
                 _ => pruned.push(Node::Ops(ops)),
             },
-            Node::If { accept, reject, .. } if accept.is_empty() && reject.is_empty() => {}
+            Node::If(Branch { accept, reject, .. }) if accept.is_empty() && reject.is_empty() => {}
             node => pruned.push(node),
         }
     }
@@ -58,7 +58,7 @@ fn prune(body: &mut Body) {
 fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
     for node in body.iter_mut() {
         node.bodies_mut().for_each(|inner| select_instead(inner, origins));
-        let Node::If { cond, accept, reject, .. } = node else { continue };
+        let Node::If(Branch { cond, accept, reject, .. }) = node else { continue };
         let short = |side: &Body| match side.as_slice() {
             [] => Some(0),
             [Node::Ops(ops)] => {
@@ -122,7 +122,7 @@ pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -
     let mut result: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
         node.bodies_mut().for_each(|inner| hoist(inner, origins, steady));
-        if let Node::Loop { body, continuing, .. } = &mut node {
+        if let Node::Loop(Loop { body, continuing, .. }) = &mut node {
             let mut changes = FxHashSet::default();
             for inner in [&mut *body, &mut *continuing] {
                 for_each_op(inner, &mut |op| changes.extend(op.results()));
@@ -196,7 +196,7 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
                     }
                     false
                 }
-                Op::Blend { .. } | Op::Add { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
+                Op::Blend { .. } | Op::Address { .. } | Op::Store(_) | Op::FillLocal { .. } => false,
             };
             if unused {
                 op.operands().iter().for_each(|reg| uses[reg.0 as usize] -= 1);

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, allocate::rename, build::register};
 use crate::{
-    code::{Body, CarriedRegister, Node, Op, PackPlan, Reg, Root, Unary},
+    code::{Body, CarriedRegister, Loop, Node, Op, PackPlan, Reg, Root, Unary},
     compiled::RegionInfo,
     geometry::{Geometry, Mode},
     shape::Shape,
@@ -40,13 +40,13 @@ impl Packer<'_> {
         let mut any = false;
         let mut planned = Vec::with_capacity(body.len());
         for mut node in std::mem::take(body) {
-            if let Node::Loop { .. } = node {
+            if let Node::Loop(_) = node {
                 let copies = self.plan_loop(&mut node);
                 if !copies.is_empty() {
                     planned.push(Node::Ops(copies));
                 }
             }
-            any |= matches!(&node, Node::Loop { how, .. } if how.pack.is_some());
+            any |= matches!(&node, Node::Loop(Loop { how, .. }) if how.pack.is_some());
             node.bodies_mut().for_each(|body| any |= self.plan(body));
             planned.push(node);
         }
@@ -56,7 +56,7 @@ impl Packer<'_> {
 
     /// What has to be copied before the loop.
     fn plan_loop(&mut self, node: &mut Node) -> Vec<Op> {
-        let Node::Loop { body, continuing, break_if, how, .. } = node else { return Vec::new() };
+        let Node::Loop(Loop { body, continuing, break_if, how, .. }) = node else { return Vec::new() };
         let Some(spin) = how.split else { return Vec::new() };
         // Lanes that leave for further outside are collected where they started from.
         if spin.broke.is_some() || self.zones[spin.region.0 as usize].shape != Shape::LANE {

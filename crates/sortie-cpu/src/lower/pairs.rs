@@ -7,7 +7,7 @@ use super::{
     peephole::{MAX_OP_DISTANCE, remove, writes},
 };
 use crate::{
-    code::{Binary, Body, Op, Reg, Sum, Ternary},
+    code::{Binary, Blend, Body, Op, Reg, Ternary},
     shape::Shape,
 };
 
@@ -56,14 +56,14 @@ fn join(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
                     Some((at, [x, y], Op::Ternary { f, d, a: x, b: y, c, grid }))
                 })
             }
-            Op::Blend { d, a: inner, mask, grid } => near(&inner).and_then(|at| {
+            Op::Blend { f: Blend::Assign, d, a: inner, mask, grid } => near(&inner).and_then(|at| {
                 let (f, x, y) = match ops[at] {
-                    Op::Binary { f: Binary::AddI, a, b, .. } => (Sum::Integer, a, b),
-                    Op::Binary { f: Binary::AddF, a, b, .. } => (Sum::Float, a, b),
+                    Op::Binary { f: Binary::AddI, a, b, .. } => (Blend::AddI, a, b),
+                    Op::Binary { f: Binary::AddF, a, b, .. } => (Blend::AddF, a, b),
                     _ => return None,
                 };
                 let a = if x == d { y } else { x };
-                (x == d || y == d).then_some((at, [x, y], Op::Add { f, d, a, mask, grid }))
+                (x == d || y == d).then_some((at, [x, y], Op::Blend { f, d, a, mask, grid }))
             }),
             _ => None,
         };

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Origin, count_reads, for_each_list, for_each_op};
 use crate::{
-    code::{ALL_LANES, Binary, Body, Guard, Node, Op, Reg, Unary},
+    code::{ALL_LANES, Binary, Body, Branch, Guard, Node, Op, Reg, Unary},
     shape::Shape,
 };
 
@@ -118,7 +118,7 @@ impl Copies<'_> {
     /// Looks at the copies of a body that starts at this place. Returns the place after it.
     fn body(&mut self, body: &Body, start: u32) -> u32 {
         let last_call = body.iter().rposition(|node| matches!(node, Node::Call { .. } | Node::Scope(_)));
-        let is_loop = |node: &Node| matches!(node, Node::Loop { .. });
+        let is_loop = |node: &Node| matches!(node, Node::Loop(_));
         let last_loop = body.iter().rposition(|node| node.any(&is_loop));
         let mut place = start;
         let mut lists = Vec::new();
@@ -261,7 +261,7 @@ fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {
         node.bodies_mut().for_each(|body| guard(body, shapes, by_one, uses));
         match node {
             Node::Ops(ops) => compare = Some(ops),
-            Node::If { cond, how, .. } => {
+            Node::If(Branch { cond, how, .. }) => {
                 let found = before
                     .filter(|_| how.split.is_some() && how.outer == Some(ALL_LANES) && uses[cond.0 as usize] == 1);
                 let Some(ops) = found else { continue };

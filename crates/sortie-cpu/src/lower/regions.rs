@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, build::register};
 use crate::{
-    code::{ALL_LANES, Body, BranchPlan, DivergentLoop, Join, Loop, LoopExit, Node, Op, Reg, Region, Root},
+    code::{ALL_LANES, Body, Branch, DivergentLoop, Join, Loop, LoopExit, LoopId, Node, Op, Reg, Region, Root},
     geometry::Geometry,
     shape::Shape,
 };
@@ -66,15 +66,15 @@ pub(super) struct Regions<'a> {
     pub(super) areas: Vec<RegionDraft>,
     uses: FxHashMap<Variable, Uses>,
     /// Where lanes of a loop are collected.
-    collected: FxHashMap<(Loop, bool), Reg>,
-    leaving: FxHashMap<Loop, Shape>,
-    divergent: FxHashMap<Loop, bool>,
+    collected: FxHashMap<(LoopId, bool), Reg>,
+    leaving: FxHashMap<LoopId, Shape>,
+    divergent: FxHashMap<LoopId, bool>,
     /// Loops with no other around, by their region: the one in which all lanes that go round again end.
     rounds: FxHashMap<Region, Region>,
     /// How many conditions deep the place at hand is inside its region.
     nested: u32,
     /// Loops around the place at hand, and the borders of functions.
-    around: Vec<Option<(Loop, bool)>>,
+    around: Vec<Option<(LoopId, bool)>>,
     /// Regions from here on belong to the innermost function or loop.
     own_from: u32,
     shared_shapes: Vec<Shape>,
@@ -179,7 +179,7 @@ impl<'a> Regions<'a> {
         register(self.origins, Origin::Variable)
     }
 
-    fn collector(&mut self, id: Loop, broke: bool, shape: Shape) -> Reg {
+    fn collector(&mut self, id: LoopId, broke: bool, shape: Shape) -> Reg {
         let reg = match self.collected.get(&(id, broke)) {
             Some(reg) => *reg,
             None => {
@@ -195,7 +195,7 @@ impl<'a> Regions<'a> {
 
     /// A new region, whose mask varies as said beyond its parent's.
     fn area(&mut self, parent: Option<Region>, own: Shape) -> Region {
-        let region = Region(u32::try_from(self.areas.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+        let region = Region(self.next_area());
         let (total, depth) = parent.map_or((own, 0), |parent| {
             let parent = &self.areas[parent.0 as usize];
             (parent.total | own, parent.depth + 1)
@@ -203,6 +203,10 @@ impl<'a> Regions<'a> {
         let in_loop = self.around.iter().any(Option::is_some);
         self.areas.push(RegionDraft { parent, total, in_loop, instead_of: None, depth });
         region
+    }
+
+    fn next_area(&self) -> u32 {
+        u32::try_from(self.areas.len()).unwrap_or_else(|_| unreachable!("bounded by the source"))
     }
 
     pub(super) fn total(&self, region: Region) -> Shape {
@@ -299,11 +303,10 @@ impl<'a> Regions<'a> {
         for node in body {
             match node {
                 Node::Ops(ops) => ops.iter_mut().for_each(|op| self.place(op, current)),
-                Node::If { cond, accept, reject, how } => {
-                    self.used(*cond, current, false);
-                    let [accept_end, reject_end] = self.branch(*cond, accept, reject, how, current);
-                    let escapes = escapes(accept) || escapes(reject);
-                    let ends = [accept_end, reject_end];
+                Node::If(branch) => {
+                    let ends = self.branch(branch, current);
+                    let Branch { cond, accept, reject, how } = branch;
+                    let escapes = self.escapes(accept, &mut vec![]) || self.escapes(reject, &mut vec![]);
                     how.join = None;
                     how.gone = ends == [None, None];
                     match ends {
@@ -330,7 +333,7 @@ impl<'a> Regions<'a> {
                         }
                     }
                 }
-                Node::Loop { id, body, continuing, break_if, how } => {
+                Node::Loop(Loop { id, body, continuing, break_if, how }) => {
                     let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
                     let own_from = self.own_from;
                     let nested = self.nested;
@@ -341,7 +344,7 @@ impl<'a> Regions<'a> {
                         self.nested = 0;
                         self.own_from = inner.0;
                         let end = self.walk(body, inner);
-                        self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                        self.own_from = self.next_area();
                         self.walk(continuing, inner);
                         let mut shape = self.leaving.get(id).copied().unwrap_or_default();
                         if let Some(cond) = break_if {
@@ -357,7 +360,7 @@ impl<'a> Regions<'a> {
                         let next = |node: &Node| matches!(node, Node::Continue(leave) if leave.target == *id);
                         let continues = body.iter().any(|node| node.any(&next));
                         let continued = continues.then(|| self.collector(*id, false, total));
-                        let broke = escapes_beyond(body, &mut vec![*id]).then(|| {
+                        let broke = self.escapes(body, &mut vec![*id]).then(|| {
                             let reg = self.collector(*id, true, total);
                             (reg, self.area(Some(outer), how.shape))
                         });
@@ -373,7 +376,7 @@ impl<'a> Regions<'a> {
                     } else {
                         self.around.push(Some((*id, false)));
                         how.split = None;
-                        self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                        self.own_from = self.next_area();
                         self.nested += 1;
                         self.walk(body, current);
                         self.walk(continuing, current);
@@ -403,7 +406,7 @@ impl<'a> Regions<'a> {
                 }
                 Node::Scope(body) => {
                     let own_from = self.own_from;
-                    self.own_from = u32::try_from(self.areas.len()).unwrap_or(u32::MAX);
+                    self.own_from = self.next_area();
                     self.around.push(None);
                     self.walk(body, current);
                     self.around.pop();
@@ -422,16 +425,11 @@ impl<'a> Regions<'a> {
     }
 
     /// Both sides of an `if`; the regions in which they end.
-    fn branch(
-        &mut self,
-        cond: Reg,
-        accept: &mut Body,
-        reject: &mut Body,
-        how: &mut BranchPlan,
-        current: Region,
-    ) -> [Option<Region>; 2] {
+    fn branch(&mut self, branch: &mut Branch, current: Region) -> [Option<Region>; 2] {
+        let Branch { cond, accept, reject, how } = branch;
+        self.used(*cond, current, false);
         how.outer = Some(current);
-        let shape = self.shape(cond);
+        let shape = self.shape(*cond);
         if shape.is_uniform() {
             how.split = None;
             how.runs = [true; 2];
@@ -464,7 +462,7 @@ impl<'a> Regions<'a> {
     }
 
     /// Whether lanes may leave this loop, or go on in it, one by one.
-    fn diverges(&mut self, body: &Body, id: Loop) -> bool {
+    fn diverges(&mut self, body: &Body, id: LoopId) -> bool {
         if let Some(known) = self.divergent.get(&id) {
             return *known;
         }
@@ -474,14 +472,14 @@ impl<'a> Regions<'a> {
     }
 
     /// Whether lanes leave the body when others may stay. `inside` are loops within it, which may be left.
-    fn parts(&mut self, body: &Body, apart: bool, inside: &mut Vec<Loop>) -> bool {
+    fn parts(&mut self, body: &Body, apart: bool, inside: &mut Vec<LoopId>) -> bool {
         for node in body {
             let found = match node {
-                Node::If { cond, accept, reject, .. } => {
+                Node::If(Branch { cond, accept, reject, .. }) => {
                     let apart = apart || !self.shape(*cond).is_uniform();
                     self.parts(accept, apart, inside) || self.parts(reject, apart, inside)
                 }
-                Node::Loop { id, body, break_if, .. } => {
+                Node::Loop(Loop { id, body, break_if, .. }) => {
                     let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
                     let apart = apart || varies || self.diverges(body, *id);
                     inside.push(*id);
@@ -498,6 +496,11 @@ impl<'a> Regions<'a> {
             }
         }
         false
+    }
+
+    /// Whether lanes may leave the body, and more than the loops `inside`, other than by its end.
+    fn escapes(&mut self, body: &Body, inside: &mut Vec<LoopId>) -> bool {
+        self.parts(body, true, inside)
     }
 
     fn place(&mut self, op: &mut Op, current: Region) {
@@ -571,27 +574,6 @@ impl<'a> Regions<'a> {
                 Root::Buffer(_) | Root::Immediate => Shape::UNIFORM,
             }
     }
-}
-
-/// Whether lanes may leave the body other than by its end.
-fn escapes(body: &Body) -> bool {
-    escapes_beyond(body, &mut Vec::new())
-}
-
-/// Whether lanes may leave more than these loops.
-fn escapes_beyond(body: &Body, inside: &mut Vec<Loop>) -> bool {
-    body.iter().any(|node| match node {
-        Node::Return => true,
-        Node::Break(leave) | Node::Continue(leave) => !inside.contains(&leave.target),
-        Node::If { accept, reject, .. } => escapes_beyond(accept, inside) || escapes_beyond(reject, inside),
-        Node::Loop { id, body, continuing, .. } => {
-            inside.push(*id);
-            let found = escapes_beyond(body, inside) || escapes_beyond(continuing, inside);
-            inside.pop();
-            found
-        }
-        Node::Ops(_) | Node::Scope(_) | Node::Call { .. } | Node::Barrier { .. } => false,
-    })
 }
 
 /// Whether a side needs to know its lanes: not if it only leaves and its lanes are not collected.

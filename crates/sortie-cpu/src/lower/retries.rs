@@ -11,19 +11,19 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::code::{Address, Atomic, AtomicOp, Binary, Body, Loop, Node, Op, Reg, Unary};
+use crate::code::{Address, Atomic, AtomicOp, Binary, Body, Branch, Loop, LoopId, Node, Op, Reg, Unary};
 
 /// Instructions between a value and what it comes from.
 const MAX_OP_DISTANCE: u32 = 16;
 
 /// Whether a loop is left as soon as one compare-and-exchange has succeeded, which each round tries.
-pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option<Reg>) -> bool {
-    let mut trunk = EveryRound { id, ops: Vec::new(), exits: Vec::new(), whole: true };
-    trunk.walk(body);
+pub(super) fn retries(node: &Loop) -> bool {
+    let mut trunk = EveryRound { id: node.id, ops: Vec::new(), exits: Vec::new(), whole: true };
+    trunk.walk(&node.body);
     // What goes on with the next round comes through here.
     trunk.whole = true;
-    trunk.walk(continuing);
-    trunk.exits.extend(break_if.map(|cond| (cond, true)));
+    trunk.walk(&node.continuing);
+    trunk.exits.extend(node.break_if.map(|cond| (cond, true)));
     let exchanges = trunk.ops.iter().filter_map(|op| match op {
         Op::Atomic(atomic) if atomic.atomic_op == AtomicOp::CompareExchange => Some(&**atomic),
         _ => None,
@@ -32,7 +32,7 @@ pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option
     if exchanges.is_empty() {
         return false;
     }
-    let values = Values::new(body, continuing, &trunk.ops);
+    let values = Values::new(node, &trunk.ops);
     exchanges.into_iter().any(|exchange| {
         values.is_fresh(exchange)
             && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, MAX_OP_DISTANCE))
@@ -41,7 +41,7 @@ pub(super) fn retries(id: Loop, body: &Body, continuing: &Body, break_if: Option
 
 /// What every round runs that does not leave the loop.
 struct EveryRound<'a> {
-    id: Loop,
+    id: LoopId,
     ops: Vec<&'a Op>,
     /// Conditions, and what they are when the loop is left.
     exits: Vec<(Reg, bool)>,
@@ -57,19 +57,23 @@ impl<'a> EveryRound<'a> {
             }
             match node {
                 Node::Ops(ops) => self.ops.extend(ops),
-                Node::If { cond, accept, reject, .. } => match [accept, reject].map(|side| self.always_leaves(side)) {
-                    [true, true] => return,
-                    [true, false] => {
-                        self.exits.push((*cond, true));
-                        self.walk(reject);
+                Node::If(Branch { cond, accept, reject, .. }) => {
+                    match [accept, reject].map(|side| self.always_leaves(side)) {
+                        [true, true] => return,
+                        [true, false] => {
+                            self.exits.push((*cond, true));
+                            self.walk(reject);
+                        }
+                        [false, true] => {
+                            self.exits.push((*cond, false));
+                            self.walk(accept);
+                        }
+                        [false, false] => self.whole = !(self.goes_on(accept) || self.goes_on(reject)),
                     }
-                    [false, true] => {
-                        self.exits.push((*cond, false));
-                        self.walk(accept);
-                    }
-                    [false, false] => self.whole = !(self.goes_on(accept) || self.goes_on(reject)),
-                },
-                Node::Loop { body, continuing, .. } => self.whole = !(self.goes_on(body) || self.goes_on(continuing)),
+                }
+                Node::Loop(Loop { body, continuing, .. }) => {
+                    self.whole = !(self.goes_on(body) || self.goes_on(continuing));
+                }
                 Node::Break(_) | Node::Continue(_) | Node::Return => return,
                 Node::Scope(_) | Node::Call { .. } | Node::Barrier { .. } => {}
             }
@@ -106,11 +110,11 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn new(body: &'a Body, continuing: &'a Body, trunk: &[&'a Op]) -> Self {
+    fn new(node: &'a Loop, trunk: &[&'a Op]) -> Self {
         let mut values = Self::default();
         let every: FxHashSet<*const Op> = trunk.iter().map(|op| std::ptr::from_ref(*op)).collect();
-        values.collect(body, &every);
-        values.collect(continuing, &every);
+        values.collect(&node.body, &every);
+        values.collect(&node.continuing, &every);
         values
     }
 

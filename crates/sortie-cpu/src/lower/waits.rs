@@ -16,7 +16,7 @@
 use rustc_hash::FxHashSet;
 
 use super::retries::retries;
-use crate::code::{Body, Loop, Node, Op, Reg, Root};
+use crate::code::{Body, Branch, Loop, LoopId, Node, Op, Reg, Root};
 
 /// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics,
 /// is taken for one that waits.
@@ -35,10 +35,8 @@ pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
 fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool {
     body.iter().any(|node| {
         let inside = node.bodies().any(|body| has_waiting_loop(body, shared, patience));
-        let Node::Loop { id, body, continuing, break_if, .. } = node else { return inside };
-        inside
-            || AtomicTrace::new(*id, shared, patience).waits(body, continuing, *break_if)
-                && !retries(*id, body, continuing, *break_if)
+        let Node::Loop(node) = node else { return inside };
+        inside || AtomicTrace::new(node.id, shared, patience).waits(node) && !retries(node)
     })
 }
 
@@ -53,13 +51,13 @@ fn is_asking(op: &Op) -> bool {
 
 /// What depends on atomics within one loop. Grows until nothing is added: where things stand does not matter.
 struct AtomicTrace<'a> {
-    id: Loop,
+    id: LoopId,
     shared: &'a [Body],
     patience: &'a mut usize,
     registers: FxHashSet<Reg>,
     memory: FxHashSet<Root>,
     /// Loops inside that are left when an atomic says so: what they set depends on it.
-    loops: FxHashSet<Loop>,
+    loops: FxHashSet<LoopId>,
     /// Shared functions that this round has seen, and whether an atomic decided that they are called.
     called: FxHashSet<(usize, bool)>,
     grown: bool,
@@ -69,7 +67,7 @@ struct AtomicTrace<'a> {
 /// What lanes leave when an atomic says so: what follows there depends on it.
 #[derive(Default)]
 struct EarlyExits {
-    loops: FxHashSet<Loop>,
+    loops: FxHashSet<LoopId>,
     function: bool,
 }
 
@@ -85,7 +83,7 @@ impl EarlyExits {
 }
 
 impl<'a> AtomicTrace<'a> {
-    fn new(id: Loop, shared: &'a [Body], patience: &'a mut usize) -> Self {
+    fn new(id: LoopId, shared: &'a [Body], patience: &'a mut usize) -> Self {
         Self {
             id,
             shared,
@@ -99,15 +97,15 @@ impl<'a> AtomicTrace<'a> {
         }
     }
 
-    fn waits(mut self, body: &Body, continuing: &Body, break_if: Option<Reg>) -> bool {
+    fn waits(mut self, node: &Loop) -> bool {
         loop {
             self.grown = false;
             self.called.clear();
-            let mut left = self.body(body, false);
-            left.add(self.body(continuing, false));
+            let mut left = self.body(&node.body, false);
+            left.add(self.body(&node.continuing, false));
             // Lanes that leave more than the loop leave the loop.
             let beyond = left.function || left.loops.iter().any(|id| *id != self.id);
-            let ends = break_if.is_some_and(|cond| self.registers.contains(&cond));
+            let ends = node.break_if.is_some_and(|cond| self.registers.contains(&cond));
             if beyond || ends || self.found || *self.patience == 0 {
                 return true;
             }
@@ -124,12 +122,12 @@ impl<'a> AtomicTrace<'a> {
             let decided = decided || left.any();
             match node {
                 Node::Ops(ops) => ops.iter().for_each(|op| self.op(op, decided)),
-                Node::If { cond, accept, reject, .. } => {
+                Node::If(Branch { cond, accept, reject, .. }) => {
                     let decided = decided || self.registers.contains(cond);
                     left.add(self.body(accept, decided));
                     left.add(self.body(reject, decided));
                 }
-                Node::Loop { id, body, continuing, break_if, .. } => {
+                Node::Loop(Loop { id, body, continuing, break_if, .. }) => {
                     let decided = decided || self.loops.contains(id);
                     let mut inside = self.body(body, decided);
                     inside.add(self.body(continuing, decided));

@@ -66,14 +66,14 @@ impl Walker<'_> {
 
     #[inline(always)]
     fn pack_lanes<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
-        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
+        let mask = self.own_mask(region);
         let ground = self.ground;
         let base = ground.place(mask).base;
         let mut lanes = 0;
         let mut count = 0;
         for stretch in &self.summary(region).flat {
             count += stretch.len;
-            for block in stretch.x..stretch.x + stretch.len {
+            for block in stretch.columns() {
                 lanes += ground.file[(base + block) as usize].get().bits().count_ones();
             }
         }
@@ -89,7 +89,7 @@ impl Walker<'_> {
         let first = packing.is_none();
         let at = packing.get_or_insert_with(|| {
             let flat = &self.summary(region).flat;
-            let blocks: Vec<u32> = flat.iter().flat_map(|stretch| stretch.x..stretch.x + stretch.len).collect();
+            let blocks: Vec<u32> = flat.iter().flat_map(|stretch| stretch.columns()).collect();
             let homes = (0..count * BLOCK as u32).collect();
             Packing { plan, blocks, homes, saved: Vec::new(), before: self.packed }
         });
@@ -97,8 +97,7 @@ impl Walker<'_> {
         let used = at.homes.len();
         let mut stay = Vec::with_capacity(count as usize * BLOCK);
         let mut left = Vec::with_capacity(used);
-        let mut present =
-            self.summary(region).flat.iter().flat_map(|stretch| stretch.x..stretch.x + stretch.len).peekable();
+        let mut present = self.summary(region).flat.iter().flat_map(|stretch| stretch.columns()).peekable();
         for (number, block) in at.blocks[..used.div_ceil(BLOCK)].iter().enumerate() {
             let first = number * BLOCK;
             let exist = u32::MAX >> (32 - (used - first).min(BLOCK));

@@ -10,9 +10,10 @@ use std::{
 use super::{
     check::{AccessKind, Checker},
     view::View,
+    walk::Narrow,
 };
 use crate::{
-    code::{Access, Limit, Op, Reg, Sum},
+    code::{Access, Blend, Limit, Op, Reg},
     compiled::Compiled,
     eval::{self, Apply, One},
     lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
@@ -153,6 +154,12 @@ impl RectangleState<'_, '_> {
         self.places[reg.0 as usize]
     }
 
+    /// The block of a register for the lanes of a row at a column of blocks.
+    #[inline(always)]
+    pub(crate) fn cell(&self, reg: Reg, y: u32, x: u32) -> &Cell<Block> {
+        &self.file[self.place(reg).at(y, x)]
+    }
+
     /// How many elements an index may reach, in this run.
     #[inline(always)]
     pub(super) fn limit(&self, limit: Limit) -> u32 {
@@ -186,23 +193,19 @@ impl Lanes<'_, '_> {
                 }
                 Op::Binary { f, d, a, b, grid } => eval::binary(*f, into(*d, [*a, *b, *b], *grid)),
                 Op::Ternary { f, d, a, b, c, grid } => eval::ternary(*f, into(*d, [*a, *b, *c], *grid)),
-                // Where all lanes are active, the mask may hold anything.
-                Op::Blend { d, a, grid, .. } if self.summary.all => into(*d, [*a; 3], *grid).one(|new| new),
-                Op::Blend { d, a, mask, grid } => {
-                    into(*d, [*d, *a, *mask], *grid).three(|old, new, mask| (new & mask) | (old & !mask));
-                }
-                Op::Add { f, d, a, mask, grid } if self.summary.all => {
-                    let sum = into(*d, [*d, *a, *mask], *grid);
+                // Where all lanes are active, the mask is undefined.
+                Op::Blend { f, d, a, grid, .. } if self.summary.all => match f {
+                    Blend::Assign => into(*d, [*a; 3], *grid).one(|new| new),
+                    Blend::AddI => into(*d, [*d, *a, *a], *grid).two(u32::wrapping_add),
+                    Blend::AddF => into(*d, [*d, *a, *a], *grid)
+                        .two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
+                },
+                Op::Blend { f, d, a, mask, grid } => {
+                    let blend = into(*d, [*d, *a, *mask], *grid);
                     match f {
-                        Sum::Integer => sum.two(u32::wrapping_add),
-                        Sum::Float => sum.two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
-                    }
-                }
-                Op::Add { f, d, a, mask, grid } => {
-                    let sum = into(*d, [*d, *a, *mask], *grid);
-                    match f {
-                        Sum::Integer => sum.three(|old, new, mask| old.wrapping_add(new & mask)),
-                        Sum::Float => sum.three(|old, new, mask| {
+                        Blend::Assign => blend.three(|old, new, mask| (new & mask) | (old & !mask)),
+                        Blend::AddI => blend.three(|old, new, mask| old.wrapping_add(new & mask)),
+                        Blend::AddF => blend.three(|old, new, mask| {
                             let sum = (f32::from_bits(old) + f32::from_bits(new)).to_bits();
                             (sum & mask) | (old & !mask)
                         }),
@@ -272,24 +275,14 @@ impl Lanes<'_, '_> {
         self.file[place.base as usize..][..blocks as usize].iter().for_each(|block| block.set(value));
     }
 
-    /// Selects the lanes of `outer` for which a condition holds, or does not: writes their mask to a register and their
-    /// blocks to `into`.
+    /// Selects the lanes of a mask for which a condition holds, or does not.
     #[inline(always)]
-    pub(crate) fn narrow(
-        &self,
-        to: Reg,
-        outer: Option<Reg>,
-        entry: Option<Reg>,
-        cond: Reg,
-        wanted: u32,
-        into: &mut ActiveBlocks,
-    ) {
+    pub(super) fn narrow(&self, Narrow { to, outer, entry, cond, wanted, into, .. }: Narrow<'_>) {
         let to = self.place(to);
         let cond = self.place(cond);
         // A missing mask is all ones: all lanes of a mask that varies by row exist.
-        let ones = self.place(self.code.ones);
-        let outer = outer.map_or(ones, |reg| self.place(reg));
-        let entry = entry.map_or(ones, |reg| self.place(reg));
+        let [outer, entry] = [outer, entry].map(|mask| self.place(mask.unwrap_or(self.code.ones)));
+        let flip = if wanted { 0 } else { u32::MAX };
         // Values per row or column are blended as a whole, so their mask must be valid where no lane is active, too.
         let wide = to.class == 3;
         let partial = |place: BlockLayout| place.class == 1 || place.class == 2;
@@ -310,7 +303,7 @@ impl Lanes<'_, '_> {
                 let mut block = Block::ZERO;
                 for lane in 0..BLOCK {
                     let before = outer[lane] & entry[lane];
-                    block.0[lane] = (cond[lane] ^ wanted) & before;
+                    block.0[lane] = (cond[lane] ^ flip) & before;
                     lost.0[lane] |= before & !block.0[lane];
                 }
                 emptied |= !any(&block);
@@ -341,7 +334,7 @@ impl Lanes<'_, '_> {
         into.clear();
         into.all = false;
         for stretch in &self.summary.grid {
-            for x in stretch.x..stretch.x + stretch.len {
+            for x in stretch.columns() {
                 if any(&self.file[to.at(stretch.y, x)].get()) {
                     into.push(stretch.y, x, self.columns);
                 }
@@ -351,7 +344,7 @@ impl Lanes<'_, '_> {
 
     /// All blocks of a shape, as rows and columns.
     #[inline(always)]
-    fn all_of(&self, class: u8) -> &[BlockRange] {
+    pub(super) fn all_of(&self, class: u8) -> &[BlockRange] {
         match class {
             2 => self.each_row,
             class => &self.full[usize::from(class)],
@@ -363,7 +356,7 @@ impl Lanes<'_, '_> {
         let to = self.place(to);
         let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
         for stretch in blocks {
-            for x in stretch.x..stretch.x + stretch.len {
+            for x in stretch.columns() {
                 self.file[to.at(stretch.y, x)].set(Block::ZERO);
             }
         }
@@ -377,7 +370,7 @@ impl Lanes<'_, '_> {
         // A mask by row does not know which lanes exist.
         let exist = if from.across == 0 && to.across != 0 { entry } else { from };
         for stretch in &self.summary.grid {
-            for x in stretch.x..stretch.x + stretch.len {
+            for x in stretch.columns() {
                 let mut block = self.file[to.at(stretch.y, x)].get();
                 let other = self.file[from.at(stretch.y, x)].get().0;
                 let exist = self.file[exist.at(stretch.y, x)].get().0;
@@ -394,7 +387,7 @@ impl Lanes<'_, '_> {
         into.clear();
         let mut all = true;
         for stretch in &self.summary.grid {
-            for x in stretch.x..stretch.x + stretch.len {
+            for x in stretch.columns() {
                 let block = self.file[mask.at(stretch.y, x)].get();
                 let exist = self.file[entry.at(stretch.y, x)].get();
                 all &= block.0.iter().zip(exist.0).all(|(lane, exist)| lane & exist == exist);

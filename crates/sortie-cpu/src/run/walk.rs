@@ -3,7 +3,7 @@
 use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
     Halted, Stop,
-    code::{ALL_LANES, Binary, Body, BranchPlan, DivergentLoop, Guard, LoopExit, Node, Op, PackPlan, Reg, Region},
+    code::{ALL_LANES, Binary, Body, Branch, DivergentLoop, Guard, Loop, LoopExit, LoopId, Node, Op, Reg, Region},
     lanes::First,
     simd::Simd,
 };
@@ -14,8 +14,8 @@ enum Flow {
     /// By its end: lanes go on in this region.
     On(Region),
     /// All lanes left for the end of this loop, or for its next iteration.
-    Break(u32),
-    Continue(u32),
+    Break(LoopId),
+    Continue(LoopId),
     /// No lane goes on here: all have left, one by one or by returning.
     Gone,
 }
@@ -50,14 +50,29 @@ impl Walker<'_> {
     }
 
     fn copy_summary(&mut self, from: Region, to: Region) {
-        let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
-        summary.copy_from(self.summary(from));
-        self.summaries[to.0 as usize] = summary;
+        self.update_summary(to, |walker, summary| summary.copy_from(walker.summary(from)));
+    }
+
+    /// Changes the active blocks of a region. Meanwhile the walker has none for it.
+    fn update_summary(&mut self, region: Region, change: impl FnOnce(&Self, &mut ActiveBlocks)) {
+        let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
+        change(self, &mut summary);
+        self.summaries[region.0 as usize] = summary;
+    }
+
+    /// A register that is the same for all lanes.
+    fn uniform(&self, reg: Reg) -> u32 {
+        self.ground.cell(reg, 0, 0).first()
     }
 
     /// The mask register of a region. Undefined where all lanes are active.
     pub(super) fn mask(&self, region: Region) -> Option<Reg> {
         self.ground.code.zones[region.0 as usize].mask
+    }
+
+    /// The mask register of a region other than [`ALL_LANES`].
+    pub(super) fn own_mask(&self, region: Region) -> Reg {
+        self.mask(region).unwrap_or_else(|| unreachable!("only ALL_LANES has none"))
     }
 
     /// The mask of a region; `None` where all lanes that exist are active.
@@ -78,16 +93,16 @@ impl Walker<'_> {
                     self.straight(ops, region);
                     continue;
                 }
-                Node::If { cond, accept, reject, how } => match how.split {
-                    None => self.branch(*cond, accept, reject, how, region)?,
-                    Some(sides) => self.split(*cond, accept, reject, how, sides, region)?,
+                Node::If(branch) => match branch.how.split {
+                    None => self.branch(branch, region)?,
+                    Some(sides) => self.split(branch, sides, region)?,
                 },
-                Node::Loop { id, body, continuing, break_if, how } => match how.split {
-                    None => self.cycle(id.0, body, continuing, *break_if, region)?,
-                    Some(spin) => self.spin(body, continuing, *break_if, spin, how.pack.as_deref())?,
+                Node::Loop(node) => match node.how.split {
+                    None => self.cycle(node, region)?,
+                    Some(spin) => self.spin(node, spin)?,
                 },
-                Node::Break(leave) => return Ok(self.leave(*leave, Flow::Break(leave.target.0))),
-                Node::Continue(leave) => return Ok(self.leave(*leave, Flow::Continue(leave.target.0))),
+                Node::Break(leave) => return Ok(self.leave(*leave, Flow::Break(leave.target))),
+                Node::Continue(leave) => return Ok(self.leave(*leave, Flow::Continue(leave.target))),
                 Node::Return => return Ok(Flow::Gone),
                 Node::Scope(body) => {
                     self.body(body, region)?;
@@ -113,18 +128,10 @@ impl Walker<'_> {
     }
 
     /// All lanes go one way.
-    fn branch(
-        &mut self,
-        cond: Reg,
-        accept: &Body,
-        reject: &Body,
-        how: &BranchPlan,
-        region: Region,
-    ) -> Result<Flow, Halted> {
-        let taken = self.ground.file[self.ground.place(cond).base as usize].first() != 0;
-        let flow = self.body(if taken { accept } else { reject }, region)?;
-        let Some(join) = how.join else { return Ok(flow) };
-        let Flow::On(end) = flow else { return Ok(flow) };
+    fn branch(&mut self, branch: &Branch, region: Region) -> Result<Flow, Halted> {
+        let side = if self.uniform(branch.cond) != 0 { &branch.accept } else { &branch.reject };
+        let flow = self.body(side, region)?;
+        let (Some(join), Flow::On(end)) = (branch.how.join, flow) else { return Ok(flow) };
         if end != join.into {
             self.move_to(end, join.into, region);
         }
@@ -144,28 +151,20 @@ impl Walker<'_> {
 
     /// Computes which lanes of `outer` go into a region.
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
-        let mut summary = std::mem::take(&mut self.summaries[to.0 as usize]);
-        let Some(mask) = self.mask(to) else { unreachable!("only ALL_LANES has none") };
         let before = self.active(outer);
         // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
         let knows = before.is_some() && self.ground.code.zones[outer.0 as usize].shape.has_x();
         let entry = (!knows && self.ground.code.zones[to.0 as usize].shape.has_x()).then_some(self.ground.code.entry);
-        let wanted = if wanted { 0 } else { u32::MAX };
-        let lanes = self.lanes(self.summary(outer));
-        self.simd.run(Narrow { lanes: &lanes, to: mask, outer: before, entry, cond, wanted, into: &mut summary });
-        self.summaries[to.0 as usize] = summary;
+        let mask = self.own_mask(to);
+        self.update_summary(to, |walker, into| {
+            let lanes = &walker.lanes(walker.summary(outer));
+            walker.simd.run(Narrow { lanes, to: mask, outer: before, entry, cond, wanted, into });
+        });
     }
 
     /// Lanes part.
-    fn split(
-        &mut self,
-        cond: Reg,
-        accept: &Body,
-        reject: &Body,
-        how: &BranchPlan,
-        sides: [Region; 2],
-        outer: Region,
-    ) -> Result<Flow, Halted> {
+    fn split(&mut self, branch: &Branch, sides: [Region; 2], outer: Region) -> Result<Flow, Halted> {
+        let Branch { cond, accept, reject, how } = branch;
         let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
         let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
         // A side that reuses the mask register of the outer region comes last: the other side still reads it.
@@ -183,7 +182,7 @@ impl Walker<'_> {
             }
             for side in order {
                 if needed[side] {
-                    self.narrow(outer, sides[side], cond, side == 0);
+                    self.narrow(outer, sides[side], *cond, side == 0);
                 }
             }
         }
@@ -202,7 +201,7 @@ impl Walker<'_> {
             [None, None] => return Ok(Flow::Gone),
             [Some(end), None] | [None, Some(end)] if end == join.into => {}
             _ => {
-                let Some(into) = self.mask(join.into) else { unreachable!("only ALL_LANES has none") };
+                let into = self.own_mask(join.into);
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
                     self.lanes(self.summary(end)).join(into, self.active(end), self.ground.code.entry);
@@ -217,7 +216,7 @@ impl Walker<'_> {
     fn decide(&self, guard: &Guard) -> Option<usize> {
         let ground = self.ground;
         let place = ground.place(guard.index);
-        let limit = ground.file[ground.place(guard.limit).base as usize].first();
+        let limit = self.uniform(guard.limit);
         let holds = |index: u32| match (guard.f, guard.index_first) {
             (Binary::LtU, true) => index < limit,
             (Binary::LtU, false) => limit < index,
@@ -238,17 +237,13 @@ impl Walker<'_> {
         decided.map(|holds| usize::from(!holds))
     }
 
-    /// Recomputes the active blocks of a region from its mask.
+    /// Recomputes the active blocks of a region from its mask. They are among those of `outer`, another region.
     fn resummarise(&mut self, region: Region, outer: Region) {
-        let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
-        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
-        if region == outer {
-            let before = summary.clone();
-            self.lanes(&before).summarise(mask, self.ground.code.entry, &mut summary);
-        } else {
-            self.lanes(self.summary(outer)).summarise(mask, self.ground.code.entry, &mut summary);
-        }
-        self.summaries[region.0 as usize] = summary;
+        debug_assert_ne!(region, outer, "its active blocks are being replaced");
+        let mask = self.own_mask(region);
+        self.update_summary(region, |walker, summary| {
+            walker.lanes(walker.summary(outer)).summarise(mask, walker.ground.code.entry, summary);
+        });
     }
 
     fn leave(&mut self, leave: LoopExit, together: Flow) -> Flow {
@@ -272,42 +267,26 @@ impl Walker<'_> {
     }
 
     /// A loop that all lanes leave together.
-    fn cycle(
-        &mut self,
-        id: u32,
-        body: &Body,
-        continuing: &Body,
-        break_if: Option<Reg>,
-        region: Region,
-    ) -> Result<Flow, Halted> {
+    fn cycle(&mut self, node: &Loop, region: Region) -> Result<Flow, Halted> {
         loop {
             self.tick()?;
-            match self.body(body, region)? {
+            match self.body(&node.body, region)? {
                 Flow::On(_) => {}
-                Flow::Continue(target) if target == id => {}
-                Flow::Break(target) if target == id => return Ok(Flow::On(region)),
+                Flow::Continue(target) if target == node.id => {}
+                Flow::Break(target) if target == node.id => return Ok(Flow::On(region)),
                 other => return Ok(other),
             }
-            self.body(continuing, region)?;
-            if let Some(cond) = break_if
-                && self.ground.file[self.ground.place(cond).base as usize].first() != 0
-            {
+            self.body(&node.continuing, region)?;
+            if node.break_if.is_some_and(|cond| self.uniform(cond) != 0) {
                 return Ok(Flow::On(region));
             }
         }
     }
 
     /// A loop that lanes leave one by one.
-    fn spin(
-        &mut self,
-        body: &Body,
-        continuing: &Body,
-        break_if: Option<Reg>,
-        spin: DivergentLoop,
-        pack: Option<&PackPlan>,
-    ) -> Result<Flow, Halted> {
+    fn spin(&mut self, node: &Loop, spin: DivergentLoop) -> Result<Flow, Halted> {
         let DivergentLoop { outer, region, end, continued, broke } = spin;
-        let Some(mask) = self.mask(region) else { unreachable!("only ALL_LANES has none") };
+        let mask = self.own_mask(region);
         let entry = self.ground.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
@@ -324,14 +303,14 @@ impl Walker<'_> {
             rounds = rounds.wrapping_add(1);
             let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.ground.code.pack_always;
             // Findings name lanes by where they are.
-            if let Some(plan) = pack.filter(|_| look && self.ground.check.is_none()) {
+            if let Some(plan) = node.how.pack.as_deref().filter(|_| look && self.ground.check.is_none()) {
                 self.pack(plan, region, &mut packing);
             }
             if let Some(collector) = continued {
                 around.copy_from(self.summary(region));
                 self.lanes(&around).none(collector);
             }
-            let flow = self.body(body, region)?;
+            let flow = self.body(&node.body, region)?;
             debug_assert!(!matches!(flow, Flow::Break(_) | Flow::Continue(_)), "lanes leave one by one");
             let ended = if let Flow::On(end) = flow { Some(end) } else { None };
             debug_assert!(ended.is_none() || ended == end, "known before");
@@ -351,40 +330,31 @@ impl Walker<'_> {
                         }
                     }
                     self.lanes(&around).join(mask, Some(collector), entry);
-                    let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
-                    self.lanes(&around).summarise(mask, entry, &mut summary);
-                    self.summaries[region.0 as usize] = summary;
+                    self.update_summary(region, |walker, summary| {
+                        walker.lanes(&around).summarise(mask, entry, summary);
+                    });
                 }
             }
             if self.summary(region).is_empty() {
                 break;
             }
-            self.body(continuing, region)?;
-            if let Some(cond) = break_if {
+            self.body(&node.continuing, region)?;
+            if let Some(cond) = node.break_if {
                 if let Some((collector, _)) = broke {
                     self.leave_if(region, cond, collector);
                 }
-                let before = self.summary(region).clone();
-                let mut summary = std::mem::take(&mut self.summaries[region.0 as usize]);
-                let lanes = self.lanes(&before);
-                let narrow = Narrow {
-                    lanes: &lanes,
-                    to: mask,
-                    outer: Some(mask),
-                    entry: None,
-                    cond,
-                    wanted: u32::MAX,
-                    into: &mut summary,
-                };
-                self.simd.run(narrow);
-                self.summaries[region.0 as usize] = summary;
+                around.copy_from(self.summary(region));
+                self.update_summary(region, |walker, into| {
+                    let (lanes, outer) = (&walker.lanes(&around), Some(mask));
+                    walker.simd.run(Narrow { lanes, to: mask, outer, entry: None, cond, wanted: false, into });
+                });
             }
         }
         if let Some(packing) = packing {
             self.unpack(packing);
         }
         let Some((collector, after)) = broke else { return Ok(Flow::On(outer)) };
-        let Some(into) = self.mask(after) else { unreachable!("only ALL_LANES has none") };
+        let into = self.own_mask(after);
         self.lanes(self.summary(outer)).none(into);
         self.lanes(self.summary(outer)).join(into, Some(collector), entry);
         self.resummarise(after, outer);
@@ -397,7 +367,7 @@ impl Walker<'_> {
         let (to, cond) = (lanes.place(collector), lanes.place(cond));
         let mask = self.active(region).map(|mask| lanes.place(mask));
         for stretch in &lanes.summary.grid {
-            for x in stretch.x..stretch.x + stretch.len {
+            for x in stretch.columns() {
                 let cell = &self.ground.file[to.at(stretch.y, x)];
                 let cond = self.ground.file[cond.at(stretch.y, x)].get();
                 let mut block = cell.get();
@@ -437,19 +407,22 @@ impl crate::simd::Vectorize for RunOps<'_> {
     }
 }
 
-struct Narrow<'l> {
+/// Selects the lanes of `outer` for which a condition is `wanted`: writes their mask to a register and their blocks to
+/// `into`.
+pub(super) struct Narrow<'l> {
     lanes: &'l Lanes<'l, 'l>,
-    to: Reg,
-    outer: Option<Reg>,
-    entry: Option<Reg>,
-    cond: Reg,
-    wanted: u32,
-    into: &'l mut ActiveBlocks,
+    pub(super) to: Reg,
+    pub(super) outer: Option<Reg>,
+    /// The mask of lanes that exist, if `outer` does not exclude the others.
+    pub(super) entry: Option<Reg>,
+    pub(super) cond: Reg,
+    pub(super) wanted: bool,
+    pub(super) into: &'l mut ActiveBlocks,
 }
 
 impl crate::simd::Vectorize for Narrow<'_> {
     #[inline(always)]
     fn work(self) {
-        self.lanes.narrow(self.to, self.outer, self.entry, self.cond, self.wanted, self.into);
+        self.lanes.narrow(self);
     }
 }
