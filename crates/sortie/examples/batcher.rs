@@ -33,7 +33,8 @@ impl DeviceJob for Length {
     }
 
     fn record(&self, kernel: &mut Kernel, batch: &Batch, inputs: &[[f32; 4]]) -> sortie::Result<Answers<f32>> {
-        let x = batch.tensor_from(inputs.as_flattened(), [inputs.len(), 4]);
+        let x = batch.scratch::<[f32; 4]>(inputs.len());
+        batch.write(x, inputs);
         let y = batch.scratch::<f32>(inputs.len());
         batch.dispatch(kernel, &[&x, &y], Grid::items(inputs.len()));
         let y = batch.read(y);

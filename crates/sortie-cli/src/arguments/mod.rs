@@ -95,7 +95,8 @@ impl Call<'_> {
 
     /// Records all dispatches into `batch` and submits it.
     pub(crate) fn submit(&self, batch: Batch) -> Result<(), String> {
-        let bindings: Vec<&dyn Bind> = self.buffers.iter().map(|buffer| buffer.buffer() as &dyn Bind).collect();
+        let untyped: Vec<_> = self.buffers.iter().map(|buffer| buffer.buffer().untyped()).collect();
+        let bindings: Vec<&dyn Bind> = untyped.iter().map(|buffer| buffer as &dyn Bind).collect();
         for _ in 0..self.arguments.repeat {
             let dispatch = batch.dispatch(&self.kernel, &bindings, Grid::items(self.arguments.items as usize));
             if let Some(immediates) = &self.arguments.immediates {

@@ -125,7 +125,8 @@ impl Requests {
             for inputs in self.inputs[..count].chunks(rows) {
                 let start = Instant::now();
                 let batch = self.device.batch();
-                let x = batch.tensor_from(inputs.as_flattened(), [inputs.len(), 4]);
+                let x = batch.scratch::<[u32; 4]>(inputs.len());
+                batch.write(x, inputs);
                 let y = batch.scratch::<u32>(inputs.len());
                 batch.dispatch(&self.kernel, &[&x, &y], Grid::items(inputs.len()));
                 let y = batch.read(y);

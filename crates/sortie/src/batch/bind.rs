@@ -138,6 +138,50 @@ impl<B: Bind> Bind for (&str, B) {
     }
 }
 
+/// Memory without an element type, from [`Buffer::untyped`].
+#[derive(Clone, Copy, Debug)]
+pub struct Untyped<'a>(BindTarget<'a>);
+
+impl Bind for Untyped<'_> {
+    fn place(&self) -> BindTarget<'_> {
+        self.0
+    }
+}
+
+impl<T: Pod> Buffer<T> {
+    /// Its memory without an element type. It fits every array of a kernel; only its length is checked. For programs
+    /// that run kernels they did not write; others [`reinterpret`](Buffer::reinterpret) the buffer.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let kernel = device.kernel("
+    ///     struct Particle { place: vec3<f32>, mass: f32, speed: vec3<f32> }
+    ///     @group(0) @binding(0) var<storage, read_write> all: array<Particle>;
+    ///     @compute @workgroup_size(1) fn main(@builtin(global_invocation_id) id: vec3<u32>) { all[id.x].mass = 1.0; }
+    /// ")?;
+    /// let bytes = kernel.bindings()[0].bytes(10).unwrap_or(0); // of ten particles
+    /// let memory = device.zeros::<u32>(bytes as usize / 4)?;
+    /// let batch = device.batch();
+    /// batch.dispatch(&kernel, &[&memory.untyped()], 10);
+    /// batch.submit()?;
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    #[must_use]
+    pub fn untyped(&self) -> Untyped<'_> {
+        Untyped(BindTarget { numbers: HostNumbers::Flat(None), ..self.place() })
+    }
+}
+
+/// Rows of numbers: a kernel may read them as vectors or structures of such numbers.
+pub(crate) struct FlatRows<'a, B>(pub(crate) &'a B);
+
+impl<B: Bind> Bind for FlatRows<'_, B> {
+    fn place(&self) -> BindTarget<'_> {
+        let place = self.0.place();
+        BindTarget { numbers: place.numbers.flat(), ..place }
+    }
+}
+
 impl<B: Typed + ?Sized> Typed for &B {
     type Item = B::Item;
 }

@@ -27,10 +27,10 @@ use std::{
 use bytemuck::Pod;
 use sortie_plan::OpKind;
 
-pub(crate) use self::bind::BindTarget;
+pub(crate) use self::bind::{BindTarget, FlatRows};
 use self::recorder::Recorder;
 pub use self::{
-    bind::{Bind, Slot, Typed},
+    bind::{Bind, Slot, Typed, Untyped},
     dispatch::Dispatch,
     grid::{Extent, Grid},
     plan_summary::PlanSummary,

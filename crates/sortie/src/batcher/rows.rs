@@ -7,7 +7,7 @@ use super::{
     widths::Widths,
 };
 use crate::{
-    batch::{Batch, Grid},
+    batch::{Batch, FlatRows, Grid},
     device::Device,
     error::Result,
     kernel::Kernel,
@@ -84,7 +84,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for Rows<T, U> {
         let rows = self.widths.rows(&all);
         let x = batch.tensor_from(&all, [all.len()]);
         let y = batch.scratch::<U>(rows * self.widths.output());
-        batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
+        batch.dispatch(kernel, &[&FlatRows(&x), &FlatRows(&y)], Grid::items(rows));
         let y = batch.read(y);
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
     }

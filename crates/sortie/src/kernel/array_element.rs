@@ -23,6 +23,8 @@ pub(crate) enum HostNumbers {
     Foreign,
     /// A structure or another type whose members are not known.
     Unknown,
+    /// Memory whose elements may be grouped in any way: rows of numbers of this type, or bytes.
+    Flat(Option<Scalar>),
 }
 
 impl ArrayElement {
@@ -40,11 +42,11 @@ impl ArrayElement {
     #[inline]
     pub(crate) fn takes(&self, size: usize, numbers: HostNumbers) -> bool {
         let agrees = match (numbers, self.scalar) {
-            (HostNumbers::Of(host), Some(scalar)) => host == scalar,
+            (HostNumbers::Of(host) | HostNumbers::Flat(Some(host)), Some(scalar)) => host == scalar,
             (HostNumbers::Foreign, _) => false,
-            (HostNumbers::Of(_) | HostNumbers::Unknown, _) => true,
+            _ => true,
         };
-        size as u64 == self.stride && agrees
+        agrees && (size as u64 == self.stride || matches!(numbers, HostNumbers::Flat(_)))
     }
 }
 
@@ -71,6 +73,19 @@ impl HostNumbers {
         let foreign = foreign!(f64 u8 i8 u16 i16 u64 i64 usize isize u128 i128);
         if foreign { Self::Foreign } else { Self::Unknown }
     }
+
+    /// The same numbers, grouped in any way.
+    pub(crate) fn flat(self) -> Self {
+        Self::Flat(self.scalar())
+    }
+
+    fn scalar(self) -> Option<Scalar> {
+        match self {
+            Self::Of(scalar) => Some(scalar),
+            Self::Flat(scalar) => scalar,
+            Self::Foreign | Self::Unknown => None,
+        }
+    }
 }
 
 impl fmt::Display for ArrayElement {
@@ -86,8 +101,7 @@ pub(crate) struct HostType(pub(crate) HostNumbers, pub(crate) usize);
 impl fmt::Display for HostType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(numbers, bytes) = *self;
-        let scalar = if let HostNumbers::Of(scalar) = numbers { Some(scalar) } else { None };
-        write_type(f, scalar, bytes as u64)
+        write_type(f, numbers.scalar(), bytes as u64)
     }
 }
 

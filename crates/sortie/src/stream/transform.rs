@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use super::bytes;
 use crate::{
-    batch::{Batch, Grid},
+    batch::{Batch, FlatRows, Grid},
     device::Device,
     error::{Error, ErrorKind, Result},
     finish::{Reading, Ticket},
@@ -85,12 +85,12 @@ fn through_kernel<T: Element, U: Element>(
     let batch = device.batch();
     let reading = if kernel.num_bindings() == 1 {
         let x = device.upload::<U>(bytemuck::cast_slice(window))?;
-        batch.dispatch(kernel, &[&x], Grid::items(rows));
+        batch.dispatch(kernel, &[&FlatRows(&x)], Grid::items(rows));
         batch.read(&x)
     } else {
         let x = device.upload(window)?;
         let y = batch.scratch::<U>(rows * widths[1]);
-        batch.dispatch(kernel, &[&x, &y], Grid::items(rows));
+        batch.dispatch(kernel, &[&FlatRows(&x), &FlatRows(&y)], Grid::items(rows));
         batch.read(y)
     };
     Ok((batch.submit_async()?, reading))

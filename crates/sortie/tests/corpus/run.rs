@@ -87,10 +87,11 @@ fn run(device: &Device, case: &Case) -> Result<Vec<Vec<u32>>> {
 }
 
 pub(crate) fn dispatch(batch: &Batch, kernel: &Kernel, step: &Step, buffers: &[Buffer<u32>], grid: Grid<'_>) {
-    let bound: Vec<&dyn Bind> = match &step.binds {
-        None => buffers.iter().map(|buffer| buffer as &dyn Bind).collect(),
-        Some(binds) => binds.iter().map(|index| &buffers[*index] as &dyn Bind).collect(),
+    let untyped: Vec<_> = match &step.binds {
+        None => buffers.iter().map(Buffer::untyped).collect(),
+        Some(binds) => binds.iter().map(|index| buffers[*index].untyped()).collect(),
     };
+    let bound: Vec<&dyn Bind> = untyped.iter().map(|buffer| buffer as &dyn Bind).collect();
     let recorded = batch.dispatch(kernel, &bound, grid).label(step.entry);
     // Immediates are a value of a plain type, so each length is a type.
     macro_rules! immediates {
