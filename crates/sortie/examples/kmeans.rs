@@ -110,7 +110,8 @@ fn in_plain_rust(points: &[[u32; 2]], mut centres: Vec<[u32; 2]>) -> (Vec<[u32; 
     for _ in 0..ITERATIONS {
         let (mut sums, mut spread) = ([[0_u32; 3]; CENTRES], 0.0);
         for (point, label) in points.iter().zip(&mut labels) {
-            let distance = |centre: &[u32; 2]| point[0].abs_diff(centre[0]).pow(2) + point[1].abs_diff(centre[1]).pow(2);
+            let distance =
+                |centre: &[u32; 2]| point[0].abs_diff(centre[0]).pow(2) + point[1].abs_diff(centre[1]).pow(2);
             let nearest = (0..CENTRES).min_by_key(|at| distance(&centres[*at])).expect("there are centres");
             *label = nearest as u32;
             spread += f64::from(distance(&centres[nearest])) / POINTS as f64;

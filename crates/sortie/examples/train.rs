@@ -1,5 +1,5 @@
-//! A small network learns which of two interleaved moons a point is on. The gradients are written by hand; a training step
-//! is ten lines of tensor operations, frozen into a replay that runs 1,000 times.
+//! A small network learns which of two interleaved moons a point is on. The gradients are written by hand. A training step
+//! is twelve lines (`step`, `forward`, `gradients`), frozen into a replay that runs 1,000 times.
 //!
 //! `cargo run --release -p sortie --example train`
 #![expect(clippy::print_stdout, reason = "an example prints what it does")]
@@ -28,34 +28,36 @@ impl Network {
         std::array::from_fn(|at| batch.tensor(&self.0[at], SHAPES[at]))
     }
 
-    /// The hidden layer, and how likely each point is on the second moon.
-    fn forward<'b>(&self, x: Tensor<'b, f32>) -> [Tensor<'b, f32>; 2] {
-        let [w1, b1, w2, b2] = self.tensors(x.batch());
-        let hidden = (x.matmul(w1) + b1).tanh();
-        [hidden, (hidden.matmul(w2) + b2).sigmoid()]
-    }
-
-    /// A step down the gradients of the cross-entropy. Returns the gradients.
-    fn step<'b>(&self, x: Tensor<'b, f32>, y: Tensor<'b, f32>) -> [Tensor<'b, f32>; 4] {
+    /// A step down the gradients.
+    fn step<'b>(&self, x: Tensor<'b, f32>, y: Tensor<'b, f32>) {
         let old = self.tensors(x.batch());
-        let [hidden, guess] = self.forward(x);
-        let d_out = (guess - y) / POINTS as f32;
-        let d_hidden = d_out.matmul(old[2].transpose()) * (1.0 - hidden * hidden);
-        let (of_w1, of_b1) = (x.transpose().matmul(d_hidden), d_hidden.sum(&[0]));
-        let (of_w2, of_b2) = (hidden.transpose().matmul(d_out), d_out.sum(&[0]));
-        let gradients = [of_w1, of_b1, of_w2, of_b2];
-        for (at, parameter) in self.0.iter().enumerate() {
-            (old[at] - RATE * gradients[at]).store(parameter);
+        for ((parameter, old), gradient) in self.0.iter().zip(old).zip(gradients(old, x, y)) {
+            (old - RATE * gradient).store(parameter);
         }
-        gradients
     }
+}
+
+/// The hidden layer, and how likely each point is on the second moon.
+fn forward<'b>([w1, b1, w2, b2]: [Tensor<'b, f32>; 4], x: Tensor<'b, f32>) -> [Tensor<'b, f32>; 2] {
+    let hidden = (x.matmul(w1) + b1).tanh();
+    [hidden, (hidden.matmul(w2) + b2).sigmoid()]
+}
+
+/// The gradients of the mean cross-entropy.
+fn gradients<'b>(network: [Tensor<'b, f32>; 4], x: Tensor<'b, f32>, y: Tensor<'b, f32>) -> [Tensor<'b, f32>; 4] {
+    let [hidden, guess] = forward(network, x);
+    let d_out = (guess - y) / POINTS as f32;
+    let d_hidden = d_out.matmul(network[2].transpose()) * (1.0 - hidden * hidden);
+    let (of_w1, of_b1) = (x.transpose().matmul(d_hidden), d_hidden.sum(&[0]));
+    let (of_w2, of_b2) = (hidden.transpose().matmul(d_out), d_out.sum(&[0]));
+    [of_w1, of_b1, of_w2, of_b2]
 }
 
 /// The mean cross-entropy, and how many points of a hundred are on the moon that the network says.
 fn score(device: &Device, network: &Network, (x, y): &(Vec<f32>, Vec<f32>)) -> Result<[f32; 2]> {
     let batch = device.batch();
     let (x, y) = (batch.tensor_from(x, [POINTS, 2]), batch.tensor_from(y, [POINTS, 1]));
-    let [_, guess] = network.forward(x);
+    let [_, guess] = forward(network.tensors(&batch), x);
     let loss = (0.0 - y * guess.log() - (1.0 - y) * (1.0 - guess).log()).mean(&[0, 1]).read();
     let right = (guess.greater(0.5).cast::<f32>().equal(y).cast::<f32>() * 100.0).mean(&[0, 1]).read();
     batch.submit()?;
@@ -67,11 +69,11 @@ fn main() -> Result<()> {
     println!("on {}", device.info());
     let (known, unknown) = (moons(1), moons(2));
 
-    // The gradients of one step, against plain Rust.
+    // The gradients at the start, against plain Rust.
     let network = Network::new(&device)?;
     let batch = device.batch();
     let (x, y) = (batch.tensor_from(&known.0, [POINTS, 2]), batch.tensor_from(&known.1, [POINTS, 1]));
-    let readings = network.step(x, y).map(Tensor::read);
+    let readings = gradients(network.tensors(&batch), x, y).map(Tensor::read);
     batch.submit()?;
     for (reading, expected) in readings.into_iter().zip(gradients_in_plain_rust(&known.0, &known.1)) {
         for (found, expected) in reading.wait()?.into_iter().zip(expected) {
@@ -79,8 +81,7 @@ fn main() -> Result<()> {
         }
     }
 
-    // The same step from the start again, as a replay. The data is written once.
-    let network = Network::new(&device)?;
+    // The step is recorded once and replayed. Its data is written once, too.
     let [loss_before, _] = score(&device, &network, &known)?;
     let batch = device.batch();
     let (x, y) = (batch.tensor_from(&known.0, [POINTS, 2]), batch.tensor_from(&known.1, [POINTS, 1]));
