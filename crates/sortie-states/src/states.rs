@@ -267,7 +267,13 @@ impl States {
 
 /// Records one dispatch, with room for one answer per item.
 #[track_caller]
-fn record<T: Pod, R: Pod>(batch: &Batch, kernel: &Kernel, label: &str, items: &[T], invocations: usize) -> Reading<R> {
+fn record<T: Pod, R: Pod>(
+    batch: &Batch,
+    kernel: &Kernel,
+    label: &str,
+    items: &[T],
+    invocations: usize,
+) -> Reading<R> {
     let (given, answers) = (batch.scratch::<T>(items.len()), batch.scratch::<R>(items.len()));
     if !items.is_empty() {
         batch.write(given, items);
