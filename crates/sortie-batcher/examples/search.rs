@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sortie_batcher::{BatchConfig, Batcher, CallOptions, Error, ErrorKind, Job, Priority};
+use sortie_batcher::{BatchConfig, Batcher, Error, ErrorKind, Job, Priority};
 
 const DOCUMENTS: usize = 20_000;
 const TASKS: usize = 1_000;
@@ -128,9 +128,8 @@ async fn main() -> Result<(), Error> {
 
     // A query that is wrong fails by itself; one that comes too late is not run.
     assert_eq!(batcher.call(Vec::new()).await.map_err(|error| error.kind()), Err(ErrorKind::Input));
-    let deadline = Some(Instant::now() + Duration::from_millis(500));
-    let urgent = CallOptions { deadline, priority: Priority::High };
-    let (document, matches) = batcher.call_with(vec!["queue", "waker"], urgent).await?;
+    let urgent = batcher.call(vec!["queue", "waker"]).within(Duration::from_millis(500)).priority(Priority::High);
+    let (document, matches) = urgent.await?;
     println!("document {document} has {matches} of the words queue and waker");
     Ok(())
 }

@@ -3,13 +3,13 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
+    call::RequestFuture,
     config::BatchConfig,
     driver::{Driver, Threads},
     error::{Error, ErrorKind},
     handle::Handle,
     job::Job,
     metrics::{BatchMetrics, LiveMetrics},
-    response::{CallOptions, ResponseFuture},
     scheduler::WorkerMetrics,
     state::{BatcherState, ReplyOf},
     worker::Worker,
@@ -149,28 +149,25 @@ impl<J: Job> Batcher<J> {
         Ok((Self { handle: Arc::new(handle) }, workers))
     }
 
-    /// Creates a request. Nothing is sent until the future is polled. A request that is dropped before its batch starts
-    /// is left out.
-    pub fn call(&self, input: J::Input) -> ResponseFuture<J> {
-        self.call_with(input, CallOptions::default())
-    }
-
-    /// As [`Batcher::call`], with a deadline or a priority.
+    /// Creates a request. It is sent when the future is first polled; until then its deadline and priority can be set. A
+    /// request that is dropped before its batch starts is left out.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
-    /// use sortie_batcher::{BatchConfig, Batcher, CallOptions, ErrorKind, Priority, batch_fn};
+    /// use std::time::Duration;
+    /// use sortie_batcher::{BatchConfig, Batcher, Priority, batch_fn};
     ///
     /// let halve = batch_fn(|numbers: &[f32]| numbers.iter().map(|x| 0.5 * x).collect());
     /// let batcher = Batcher::new([()], halve, BatchConfig::default())?;
-    /// let urgent = CallOptions { deadline: Some(Instant::now() + Duration::from_secs(60)), priority: Priority::High };
-    /// assert_eq!(batcher.call_with(3.0, urgent).wait()?, 1.5);
-    /// let late = CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() };
-    /// assert_eq!(batcher.call_with(3.0, late).wait().unwrap_err().kind(), ErrorKind::Expired);
+    /// # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(async {
+    /// assert_eq!(batcher.call(1.0).await?, 0.5);
+    /// let urgent = batcher.call(3.0).within(Duration::from_secs(60)).priority(Priority::High);
+    /// assert_eq!(urgent.await?, 1.5);
+    /// # Ok::<(), sortie_batcher::Error>(())
+    /// # })?;
     /// # Ok::<(), sortie_batcher::Error>(())
     /// ```
-    pub fn call_with(&self, input: J::Input, options: CallOptions) -> ResponseFuture<J> {
-        ResponseFuture::new(self.handle.clone(), input, options)
+    pub fn call(&self, input: J::Input) -> RequestFuture<J> {
+        RequestFuture::new(self.handle.clone(), input)
     }
 
     /// Sends a request and waits for the answer.
@@ -198,6 +195,23 @@ impl<J: Job> Batcher<J> {
     /// ```
     pub fn close(&self) {
         self.handle.state.close(Error::new(ErrorKind::Canceled, "the batcher has been closed"));
+    }
+
+    /// Why no more requests are admitted: it was closed, or its last worker has failed. `None` while it is open.
+    ///
+    /// ```
+    /// use sortie_batcher::{BatchConfig, Batcher, batch_fn};
+    ///
+    /// let halve = batch_fn(|numbers: &[f32]| numbers.iter().map(|x| 0.5 * x).collect());
+    /// let batcher = Batcher::new([()], halve, BatchConfig::default())?;
+    /// assert!(batcher.closed().is_none());
+    /// batcher.close();
+    /// assert_eq!(batcher.closed().expect("an error").to_string(), "the batcher has been closed");
+    /// # Ok::<(), sortie_batcher::Error>(())
+    /// ```
+    #[must_use]
+    pub fn closed(&self) -> Option<J::Error> {
+        self.handle.state.closed().and_then(Result::err)
     }
 
     /// A snapshot of its metrics.

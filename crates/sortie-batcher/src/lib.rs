@@ -24,7 +24,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `batcher`, `response` | [`Batcher`], the handle that callers clone; [`ResponseFuture`], a pending answer; [`CallOptions`] |
+//! | `batcher`, `call`, `response` | [`Batcher`], the handle that callers clone; [`RequestFuture`], a request; [`CallOptions`]; [`ResponseFuture`], the answer to a sent request |
+//! | `tower` | [`Batcher`] as a `tower` service, with the feature `tower` |
 //! | `job`, `batch_fn` | [`Job`], the work; [`batch_fn`], a function as a job |
 //! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`isolate`] | the rules: pure functions of the queue, the measurements and the time. A simulation can use them with its own clock |
 //! | `state`, `handle`, `reply`, `sync` | state shared by callers and workers, behind locks |
@@ -34,6 +35,7 @@
 
 mod batch_fn;
 mod batcher;
+mod call;
 mod clock;
 mod config;
 mod driver;
@@ -52,11 +54,14 @@ pub mod scheduler;
 pub mod service_fit;
 mod state;
 mod sync;
+#[cfg(feature = "tower")]
+mod tower;
 mod worker;
 
 pub use self::{
     batch_fn::{BatchFn, batch_fn},
     batcher::{Batcher, IntoWorkers},
+    call::{CallOptions, RequestFuture},
     clock::Clock,
     config::{BatchConfig, BatchSizing, Overload},
     driver::{Driver, Threads},
@@ -65,7 +70,7 @@ pub use self::{
     job::{IntoAnswers, Job},
     metrics::{BatchMetrics, Percentiles},
     queue::{FlushReason, Priority},
-    response::{CallOptions, ResponseFuture},
+    response::ResponseFuture,
     scheduler::WorkerMetrics,
     service_fit::ServiceTime,
     state::Action,

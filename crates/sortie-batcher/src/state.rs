@@ -356,6 +356,12 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
     }
 
+    /// The answer of requests that are not admitted because it is closed.
+    pub(crate) fn closed(&self) -> Option<R> {
+        let refusal = self.shared.lock().closed.clone();
+        refusal.map(|refusal| refusal())
+    }
+
     /// A snapshot of the metrics.
     pub(crate) fn metrics(&self) -> BatchMetrics {
         let queue = self.shared.lock().queue_state();

@@ -9,7 +9,7 @@ use std::{
 
 use sortie::{
     BatchConfig, Batcher, Fleet,
-    batcher::{BatchMetrics, CallOptions, OnDevice, ResponseFuture},
+    batcher::{BatchMetrics, CallOptions, OnDevice, RequestFuture, ResponseFuture},
 };
 
 use crate::{
@@ -139,7 +139,8 @@ impl BatchedStates {
     }
 
     fn request<T>(&self, request: StatesRequest, take: fn(Answer, Frames) -> T) -> StatesFuture<T> {
-        StatesFuture { response: self.batcher.call_with(request, self.call), frames: Frames::default(), take }
+        let request = self.batcher.call(request).with(self.call);
+        StatesFuture { call: Call::Unsent(request), frames: Frames::default(), take }
     }
 }
 
@@ -158,10 +159,16 @@ impl BatchedStates {
 /// ```
 #[must_use = "the request is sent when this is awaited"]
 pub struct StatesFuture<T> {
-    response: ResponseFuture<OnDevice<StatesJob>>,
+    call: Call,
     frames: Frames,
     /// Turns the answer of the job into that of the caller.
     take: fn(Answer, Frames) -> T,
+}
+
+#[derive(Debug)]
+enum Call {
+    Unsent(RequestFuture<OnDevice<StatesJob>>),
+    Sent(ResponseFuture<OnDevice<StatesJob>>),
 }
 
 // No field is pinned.
@@ -190,7 +197,11 @@ impl<T> StatesFuture<T> {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn send(self) -> Self {
-        Self { response: self.response.send(), ..self }
+        let call = match self.call {
+            Call::Unsent(request) => Call::Sent(request.send()),
+            sent @ Call::Sent(_) => sent,
+        };
+        Self { call, ..self }
     }
 
     /// Waits for the answer.
@@ -200,7 +211,11 @@ impl<T> StatesFuture<T> {
     /// queue is full and the batcher rejects, [`Expired`](sortie::ErrorKind::Expired),
     /// [`Canceled`](sortie::ErrorKind::Canceled) when the batcher has been closed, and errors of the device.
     pub fn wait(self) -> sortie::Result<T> {
-        self.response.wait().map(|answer| (self.take)(answer, self.frames))
+        let answer = match self.call {
+            Call::Unsent(request) => request.wait(),
+            Call::Sent(response) => response.wait(),
+        };
+        answer.map(|answer| (self.take)(answer, self.frames))
     }
 }
 
@@ -208,14 +223,17 @@ impl<T> Future for StatesFuture<T> {
     type Output = sortie::Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = Pin::new(&mut self.response).poll(cx);
+        let answer = match &mut self.call {
+            Call::Unsent(request) => Pin::new(request).poll(cx),
+            Call::Sent(response) => Pin::new(response).poll(cx),
+        };
         answer.map_ok(|answer| (self.take)(answer, self.frames))
     }
 }
 
 impl<T> fmt::Debug for StatesFuture<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StatesFuture").field("response", &self.response).finish_non_exhaustive()
+        f.debug_struct("StatesFuture").field("call", &self.call).finish_non_exhaustive()
     }
 }
 

@@ -101,7 +101,7 @@ fn ask(batcher: &Batcher<OnDevice<Rows<u32, u32>>>, value: u32, answers: &Answer
     let mut asked = Vec::with_capacity(UNDER_WAY);
     for request in 0..UNDER_WAY {
         let deadline = (request % 4 == 0).then(|| Instant::now() + Duration::from_millis(5));
-        asked.push(batcher.call_with(vec![value; ROWS], CallOptions { deadline, ..CallOptions::default() }).send());
+        asked.push(batcher.call(vec![value; ROWS]).with(CallOptions { deadline, ..CallOptions::default() }).send());
         if request % 16 == 0 {
             // The caller has gone.
             drop(asked.pop());

@@ -14,7 +14,7 @@ mod worker;
 
 pub use sortie_batcher::{
     Action, BatchConfig, BatchFn, BatchMetrics, BatchSizing, Batcher, CallOptions, Driver, FlushReason, IntoAnswers,
-    IntoWorkers, Job, Overload, Percentiles, Priority, ResponseFuture, ServiceTime, Stage, Threads, Worker,
+    IntoWorkers, Job, Overload, Percentiles, Priority, RequestFuture, ResponseFuture, ServiceTime, Stage, Threads, Worker,
     WorkerMetrics, batch_fn,
 };
 

@@ -135,7 +135,7 @@ fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
     let config = BatchConfig::default().with_max_batch_size(4).with_greedy(false).with_max_wait(Duration::MAX);
     let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, config).expect("a batcher");
     let deadline = Some(Instant::now() + Duration::from_secs(2));
-    let late = batcher.call_with(1, CallOptions { deadline, ..CallOptions::default() }).send();
+    let late = batcher.call(1).with(CallOptions { deadline, ..CallOptions::default() }).send();
     let gone = batcher.call(2).send();
     let panics = batcher.call(0).send();
     let last = batcher.call(3).send();

@@ -13,7 +13,7 @@ use std::{
 
 use sortie::{
     BatchConfig, Batcher, Device, ErrorKind, Fleet,
-    batcher::{BatchSizing, CallOptions, OnDevice, Overload, ResponseFuture},
+    batcher::{BatchSizing, CallOptions, OnDevice, Overload, RequestFuture},
 };
 
 use crate::{Ask, Gate, Triple, one, tripled};
@@ -22,7 +22,7 @@ use crate::{Ask, Gate, Triple, one, tripled};
 struct Held {
     batcher: Batcher<OnDevice<Triple>>,
     gate: Arc<Gate>,
-    first: Pin<Box<ResponseFuture<OnDevice<Triple>>>>,
+    first: Pin<Box<RequestFuture<OnDevice<Triple>>>>,
     /// Most requests of a batch.
     most: Arc<AtomicUsize>,
 }
@@ -95,11 +95,10 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
 #[test]
 fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
     let Held { batcher, gate, first, .. } = held(BatchConfig::default().with_in_flight(1));
-    let past = CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() };
-    let error = block_on(pin!(batcher.call_with(one(1), past))).expect_err("too late");
+    let error = block_on(pin!(batcher.call(one(1)).within(Duration::ZERO))).expect_err("too late");
     assert_eq!(error.kind(), &ErrorKind::Expired);
     let deadline = Instant::now() + Duration::from_millis(100);
-    let mut call = pin!(batcher.call_with(one(2), CallOptions { deadline: Some(deadline), ..CallOptions::default() }));
+    let mut call = pin!(batcher.call(one(2)).with(CallOptions { deadline: Some(deadline), ..CallOptions::default() }));
     // On a busy machine it may be late already.
     let polled = poll(call.as_mut());
     std::thread::sleep(deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(1));
@@ -143,7 +142,7 @@ fn closing_answers_what_is_in_and_refuses_what_comes() {
     assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
 }
 
-fn pollster(call: Pin<Box<ResponseFuture<OnDevice<Triple>>>>) -> Vec<u32> {
+fn pollster(call: Pin<Box<RequestFuture<OnDevice<Triple>>>>) -> Vec<u32> {
     block_on(call).expect("an answer")
 }
 

@@ -84,7 +84,7 @@ fn dependencies(name: &str) -> Vec<String> {
 /// None of these has wgpu or naga behind it: `cargo tree -p sortie-batcher` shows them all.
 #[test]
 fn the_batcher_knows_no_device() {
-    let expected = ["hdrhistogram", "metrics", "parking_lot", "pollster", "smallvec", "tracing"];
+    let expected = ["hdrhistogram", "metrics", "parking_lot", "pollster", "smallvec", "tower-service", "tracing"];
     assert_eq!(dependencies("sortie-batcher"), expected);
 }
 
