@@ -110,6 +110,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metrics = device.metrics();
     assert_eq!(metrics.submissions, 0, "the application submitted everything");
     println!("{FRAMES} frames of two passes of the application around a batch, {LEN} numbers, on {}", device.info());
-    println!("{} batches, {} submissions of sortie, {time:.1?}; equal to plain Rust", metrics.batches, metrics.submissions);
+    println!(
+        "{} batches, {} submissions of sortie, {time:.1?}; equal to plain Rust",
+        metrics.batches, metrics.submissions
+    );
     Ok(())
 }

@@ -79,10 +79,8 @@ impl Application {
 
     /// The application's own pass: steps from one buffer to another.
     fn pass(&self, encoder: &mut wgpu::CommandEncoder, from: usize, to: usize) {
-        let entry = |binding, buffer: usize| wgpu::BindGroupEntry {
-            binding,
-            resource: self.raw[buffer].as_entire_binding(),
-        };
+        let entry =
+            |binding, buffer: usize| wgpu::BindGroupEntry { binding, resource: self.raw[buffer].as_entire_binding() };
         let group = self.wgpu().0.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &self.pipeline.get_bind_group_layout(0),
@@ -245,7 +243,7 @@ fn a_device_of_our_own_does_not_encode() -> Result<()> {
         let reading = batch.read(&x);
         let error = batch.encode(&mut app.encoder()).expect_err("not a guest");
         assert_eq!(error.kind(), &ErrorKind::Unsupported);
-        assert_eq!(error.location().map(|at| at.file()), Some(file!()));
+        assert_eq!(error.location().map(std::panic::Location::file), Some(file!()));
         assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Unsupported);
     }
     Ok(())

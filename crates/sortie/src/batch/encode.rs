@@ -69,7 +69,8 @@ impl Batch {
 
 fn check(core: &DeviceCore, recorder: &mut Recorder) -> Result<()> {
     if !core.backend().is_borrowed() {
-        let message = "encode: only a device from Device::from_wgpu shares its encoders with an application; use submit";
+        let message =
+            "encode: only a device from Device::from_wgpu shares its encoders with an application; use submit";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
     let ops = recorder.recording.ops.iter().enumerate();

@@ -315,20 +315,23 @@ impl Batch {
         let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let checked = check(&core, &mut recorder).and_then(|()| state.prepare(&core, &mut recorder));
         let outcome = match checked {
-            Ok((planned, cuts)) => run(core.backend(), Launch {
-                planned: cuts.planned(&planned),
-                cuts: &cuts,
-                source: RunSource::Batch(&mut recorder.resources),
-                completion: &completion,
-                readback: state.readback.as_ref(),
-                profiled: state.log.as_ref().map(|log| Profiled {
-                    log,
-                    watchers: core.notes().watchers(),
-                    device: core.info(),
-                }),
-                at,
-                wait,
-            }),
+            Ok((planned, cuts)) => run(
+                core.backend(),
+                Launch {
+                    planned: cuts.planned(&planned),
+                    cuts: &cuts,
+                    source: RunSource::Batch(&mut recorder.resources),
+                    completion: &completion,
+                    readback: state.readback.as_ref(),
+                    profiled: state.log.as_ref().map(|log| Profiled {
+                        log,
+                        watchers: core.notes().watchers(),
+                        device: core.info(),
+                    }),
+                    at,
+                    wait,
+                },
+            ),
             Err(error) => {
                 let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
                 Err(launch::refuse(error, &completion, core.counters()))

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
 
 use super::{
-    BindGroupCache, Gpu, GuestBatches, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, Receipt, RecordingDevice,
-    ReplayRecorder, Rules, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue,
-    bind_groups::BoundGroups, buffer, encoder::PlanEncoder, fill, timestamps::TimestampWriter,
+    BindGroupCache, Gpu, GuestBatches, HostWriter, ImportTable, MappedReadback, NativeReplay, PipelineCache, Receipt,
+    RecordingDevice, ReplayRecorder, Rules, Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource,
+    WgpuQueue, bind_groups::BoundGroups, buffer, encoder::PlanEncoder, fill, timestamps::TimestampWriter,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},

@@ -18,9 +18,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc, OnceLock, Weak,
-    },
+    sync::{Arc, OnceLock, Weak},
     thread,
     time::Duration,
 };
@@ -118,7 +116,8 @@ impl GuestBatches {
             exit::begin_exempt();
             batches.run();
         });
-        let thread = thread.map_err(|error| Error::internal("the thread sortie-guest did not start").caused_by(error))?;
+        let thread =
+            thread.map_err(|error| Error::internal("the thread sortie-guest did not start").caused_by(error))?;
         state.attended = true;
         drop(state);
         let weak: Weak<Self> = Arc::downgrade(self);

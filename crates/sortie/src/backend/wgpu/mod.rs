@@ -44,7 +44,8 @@ pub(crate) use self::{
     timeline::Timeline,
 };
 use self::{
-    bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, guests::GuestBatches, imports::ImportTable,
-    memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue, readback::MappedReadback, receipt::Receipt,
-    signal::Signal, staging::Staging, timeline::DriverLost, write::HostWriter,
+    bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, guests::GuestBatches,
+    imports::ImportTable, memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue,
+    readback::MappedReadback, receipt::Receipt, signal::Signal, staging::Staging, timeline::DriverLost,
+    write::HostWriter,
 };

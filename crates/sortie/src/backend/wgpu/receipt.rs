@@ -9,10 +9,7 @@ use std::sync::{
 };
 
 use super::{MappedReadback, Staging};
-use crate::{
-    error::Result,
-    finish::PendingReadback,
-};
+use crate::{error::Result, finish::PendingReadback};
 
 const BYTES: usize = size_of::<u64>();
 
