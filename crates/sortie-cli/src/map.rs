@@ -11,9 +11,10 @@ use std::{
 };
 
 use sortie::{
-    Device, Stream,
+    Device, Kernel, Stream,
     kernel::Scalar,
     stream::{Progress, Sink, Source},
+    tensor::Element,
 };
 
 use crate::{
@@ -56,6 +57,16 @@ pub(crate) struct Map {
     in_flight: u8,
 }
 
+/// What a stream runs on.
+struct Run<'a> {
+    device: &'a Device,
+    kernel: &'a Kernel,
+    file: File,
+    output: &'a mut OutputFile,
+    /// Of the file.
+    elements: u64,
+}
+
 impl Map {
     pub(crate) fn run(&self, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         array::is_npy(&self.output)?;
@@ -69,16 +80,13 @@ impl Map {
             output.put(&result.header())?;
         }
         file.seek(SeekFrom::Start(array.start)).map_err(|error| named(&self.input, &error))?;
-        let template = "{bar:40} {percent:>3} % of {total_bytes}, {bytes_per_sec}, {eta} left";
-        let bar = progress::bar(array.elements() * 4, template);
-        // The stream moves four-byte elements; only the kernel and the files know their type.
-        let stream = Stream::<u32, u32>::kernel(&device, &kernel)
-            .rows([self.row.input, self.row.output])
-            .window(self.window)
-            .in_flight(self.in_flight.into())
-            .on_progress(|progress| bar.set_position(progress.bytes_in));
-        let done = stream.run(Source::reader(file).of_len(array.elements()), Sink::writer(&mut output));
-        bar.finish_and_clear();
+        let run = Run { device: &device, kernel: &kernel, file, output: &mut output, elements: array.elements() };
+        // Files have no other types than these three.
+        let done = match array.scalar {
+            Scalar::F32 => self.stream_from::<f32>(result.scalar, run),
+            Scalar::I32 => self.stream_from::<i32>(result.scalar, run),
+            _ => self.stream_from::<u32>(result.scalar, run),
+        };
         let done = done.map_err(|error| self.explained(error))?;
         if done.elements_in != array.elements() {
             let before = number::counted(array.elements(), "element");
@@ -87,6 +95,28 @@ impl Map {
         output.keep()?;
         writeln!(out, "{}", summary(&done, &device))?;
         Ok(())
+    }
+
+    fn stream_from<T: Element>(&self, output: Scalar, run: Run<'_>) -> sortie::Result<Progress> {
+        match output {
+            Scalar::F32 => self.stream::<T, f32>(run),
+            Scalar::I32 => self.stream::<T, i32>(run),
+            _ => self.stream::<T, u32>(run),
+        }
+    }
+
+    fn stream<T: Element, U: Element>(&self, run: Run<'_>) -> sortie::Result<Progress> {
+        let Run { device, kernel, file, output, elements } = run;
+        let template = "{bar:40} {percent:>3} % of {total_bytes}, {bytes_per_sec}, {eta} left";
+        let bar = progress::bar(elements * 4, template);
+        let stream = Stream::<T, U>::kernel(device, kernel)
+            .rows([self.row.input, self.row.output])
+            .window(self.window)
+            .in_flight(self.in_flight.into())
+            .on_progress(|progress| bar.set_position(progress.bytes_in));
+        let done = stream.run(Source::reader(file).of_len(elements), Sink::writer(output));
+        bar.finish_and_clear();
+        done
     }
 
     /// The input and its header.

@@ -1,7 +1,7 @@
 //! Every operation on a device.
 
 use bytemuck::Pod;
-use sortie::{Batch, Device, Grid, Kernel, Reading};
+use sortie::{Batch, Device, Grid, Kernel, Reading, Slot};
 
 use crate::{
     blend::{Between, Blends},
@@ -214,7 +214,12 @@ impl States {
     /// Gradients of the first `count` states; the rest is padding, in the answer too.
     #[track_caller]
     pub(crate) fn load_gradients(&self, batch: &Batch, states: &[State], count: usize) -> Reading<Gradient> {
-        record(batch, &self.gradient, "gradients", states, WORDS * count)
+        let (given, slopes) = staged(batch, states);
+        let (words, pairs) = (given.reinterpret::<u32>(), slopes.reinterpret::<[f32; 2]>());
+        if !states.is_empty() {
+            batch.dispatch(&self.gradient, &[&words, &pairs], Grid::items(WORDS * count)).label("gradients");
+        }
+        batch.read(slopes)
     }
 
     /// Likewise distances.
@@ -227,7 +232,12 @@ impl States {
         count: usize,
     ) -> Reading<f32> {
         let label = ["state distance", "geodesic distance"][metric as usize];
-        record(batch, &self.distance[metric as usize], label, pairs, count)
+        let (given, distances) = staged(batch, pairs);
+        if !pairs.is_empty() {
+            let kernel = &self.distance[metric as usize];
+            batch.dispatch(kernel, &[&given, &distances], Grid::items(count)).label(label);
+        }
+        batch.read(distances)
     }
 
     /// Likewise states between others.
@@ -239,6 +249,7 @@ impl States {
             batch.write(points, &all.points);
             batch.write(blends, &all.blends);
             let grid = Grid::items(WORDS * count);
+            let (points, states) = (points.reinterpret::<u32>(), states.reinterpret::<u32>());
             batch.dispatch(&self.blend, &[&points, &blends, &states], grid).label(label);
         }
         batch.read(states)
@@ -265,15 +276,12 @@ impl States {
     }
 }
 
-/// Records one dispatch, with room for one answer per item.
+/// Memory with these items, and room for one answer per item.
 #[track_caller]
-fn record<T: Pod, R: Pod>(batch: &Batch, kernel: &Kernel, label: &str, items: &[T], invocations: usize) -> Reading<R> {
-    let (given, answers) = (batch.scratch::<T>(items.len()), batch.scratch::<R>(items.len()));
-    if !items.is_empty() {
-        batch.write(given, items);
-        batch.dispatch(kernel, &[&given, &answers], Grid::items(invocations)).label(label);
-    }
-    batch.read(answers)
+fn staged<T: Pod, R: Pod>(batch: &Batch, items: &[T]) -> (Slot<T>, Slot<R>) {
+    let (given, answers) = (batch.scratch(items.len()), batch.scratch(items.len()));
+    batch.write(given, items);
+    (given, answers)
 }
 
 /// All requests of one call, in order.

@@ -42,6 +42,11 @@ pub(crate) trait Backend: Send + Sync {
     /// Launches a batch or a run of a replay.
     fn launch(&self, launch: Launch<'_>) -> Result<()>;
 
+    /// Encodes a batch of one submission into the application's encoder.
+    fn encode(&self, _launch: Launch<'_>, _encoder: &mut ::wgpu::CommandEncoder) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "encode: the built-in CPU has no use for a wgpu::CommandEncoder"))
+    }
+
     /// Prepares a planned recording for replay: allocates everything that its runs need. `resources` is complete, and
     /// its ports have memory.
     fn freeze(

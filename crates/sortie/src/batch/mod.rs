@@ -6,6 +6,7 @@
 mod bind;
 mod buffer;
 mod dispatch;
+mod encode;
 mod freeze;
 mod grid;
 mod plan_summary;
@@ -38,6 +39,7 @@ pub use self::{
 };
 pub use crate::finish::Readable;
 use crate::{
+    backend::Backend,
     clock::Instant,
     device::{Device, DeviceCore},
     error::{Error, ErrorKind, Result},
@@ -285,6 +287,17 @@ impl Batch {
 
     /// Checks, plans and launches. An error is also returned by the readings.
     fn launch(self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+        self.start(at, wait, |_, _| Ok(()), |backend, launch| backend.launch(launch))
+    }
+
+    /// As [`Batch::launch`]: `check` may refuse the recording, `run` launches the plan.
+    fn start(
+        self,
+        at: &'static Location<'static>,
+        wait: bool,
+        check: impl FnOnce(&DeviceCore, &mut Recorder) -> Result<()>,
+        run: impl FnOnce(&dyn Backend, Launch<'_>) -> Result<()>,
+    ) -> Result<Arc<Completion>> {
         let core = self.core.clone();
         let _inside = core.enter();
         let completion = self.completion();
@@ -297,21 +310,25 @@ impl Batch {
             state.readback.get_or_insert_default().set_log(log);
         }
         let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
-        let outcome = match state.prepare(&core, &mut recorder) {
-            Ok((planned, cuts)) => core.backend().launch(Launch {
-                planned: cuts.planned(&planned),
-                cuts: &cuts,
-                source: RunSource::Batch(&mut recorder.resources),
-                completion: &completion,
-                readback: state.readback.as_ref(),
-                profiled: state.log.as_ref().map(|log| Profiled {
-                    log,
-                    watchers: core.notes().watchers(),
-                    device: core.info(),
-                }),
-                at,
-                wait,
-            }),
+        let checked = check(&core, &mut recorder).and_then(|()| state.prepare(&core, &mut recorder));
+        let outcome = match checked {
+            Ok((planned, cuts)) => run(
+                core.backend(),
+                Launch {
+                    planned: cuts.planned(&planned),
+                    cuts: &cuts,
+                    source: RunSource::Batch(&mut recorder.resources),
+                    completion: &completion,
+                    readback: state.readback.as_ref(),
+                    profiled: state.log.as_ref().map(|log| Profiled {
+                        log,
+                        watchers: core.notes().watchers(),
+                        device: core.info(),
+                    }),
+                    at,
+                    wait,
+                },
+            ),
             Err(error) => {
                 let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
                 Err(launch::refuse(error, &completion, core.counters()))

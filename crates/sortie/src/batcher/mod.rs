@@ -14,8 +14,8 @@ mod worker;
 
 pub use sortie_batcher::{
     Action, BatchConfig, BatchFn, BatchMetrics, BatchSizing, Batcher, CallOptions, Driver, FlushReason, IntoAnswers,
-    IntoWorkers, Job, Overload, Percentiles, Priority, RequestFuture, ResponseFuture, ServiceTime, Stage, Threads, Worker,
-    WorkerMetrics, batch_fn,
+    IntoWorkers, Job, Overload, Percentiles, Priority, RequestFuture, ResponseFuture, ServiceTime, Stage, Threads,
+    Worker, WorkerMetrics, batch_fn,
 };
 
 pub use self::{

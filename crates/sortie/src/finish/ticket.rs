@@ -80,7 +80,8 @@ impl Ticket {
     /// A batch that has not started ends at once and has no effect. The built-in CPU device stops a running batch in
     /// the middle of its kernel. On other devices a submission that is in flight runs to its end, and only later
     /// submissions of the batch ([`Batch::split`](crate::Batch::split)) are dropped. Buffers that a started batch had
-    /// still to write are [`Poisoned`](crate::ErrorKind::Poisoned).
+    /// still to write are [`Poisoned`](crate::ErrorKind::Poisoned). A batch in an application's encoder
+    /// ([`Batch::encode`](crate::Batch::encode)) cannot be canceled: drop the encoder or command buffer instead.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;

@@ -125,7 +125,7 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
         if let Some((pending, readback)) = pending.zip(readback) {
             batch.set_readback(pending, readback.clone());
         }
-        self.count();
+        count(&self.submitter.counters, self.cuts);
         let submission = self.submission(batch, true);
         match commands {
             Ok(commands) if self.count == 1 => return Ok(HandedOver::Ready(ReadySubmission { commands, submission })),
@@ -138,21 +138,6 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
             self.submitter.release(reserved);
         }
         Ok(HandedOver::Queued)
-    }
-
-    /// Adds the plan's figures to the counters, without looking at any op.
-    fn count(&self) {
-        let (counters, cuts) = (&self.submitter.counters, self.cuts);
-        let (added, pieces) = (cuts.added(), cuts.pieces);
-        counters.cuts.add(added);
-        counters.pieces.add(pieces);
-        counters.barriers.add(cuts.barriers);
-        counters.fused_ops.add(cuts.fused_ops);
-        counters.uploads.add(cuts.uploads);
-        counters.reads.add(cuts.reads);
-        if added > 0 {
-            tracing::debug!(target: "sortie", submissions = cuts.list.len(), cuts = added, pieces, "a batch is cut");
-        }
     }
 
     /// The state that all submissions share. The first call pins the blocks.
@@ -199,6 +184,20 @@ impl<'a, Q: DeviceQueue> HandOver<'a, Q> {
             }
             None => self.waiting.push(item),
         }
+    }
+}
+
+/// Adds the plan's figures to the counters, without looking at any op.
+pub(super) fn count(counters: &Counters, cuts: &Cuts) {
+    let (added, pieces) = (cuts.added(), cuts.pieces);
+    counters.cuts.add(added);
+    counters.pieces.add(pieces);
+    counters.barriers.add(cuts.barriers);
+    counters.fused_ops.add(cuts.fused_ops);
+    counters.uploads.add(cuts.uploads);
+    counters.reads.add(cuts.reads);
+    if added > 0 {
+        tracing::debug!(target: "sortie", submissions = cuts.list.len(), cuts = added, pieces, "a batch is cut");
     }
 }
 

@@ -1,11 +1,13 @@
 //! One way for batches and runs of replays to the device: check, execute, hand over, wait.
 
+mod guest;
 mod hand_over;
 
 use std::{panic::Location, sync::Arc};
 
 use sortie_plan::{Op, SlotId};
 
+pub(crate) use self::guest::encode;
 use self::hand_over::{HandOver, HandedOver};
 use crate::{
     error::{Error, Result},

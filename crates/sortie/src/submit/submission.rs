@@ -131,6 +131,11 @@ impl BatchState {
         self.overwritten(None).for_each(|block| block.claim(self.sequence));
     }
 
+    /// As [`BatchState::pin`], but claims nothing: it is not known yet which batches this one comes before.
+    pub(crate) fn hold(&mut self, blocks: Vec<Option<Arc<Block>>>) {
+        self.pins.blocks = blocks;
+    }
+
     /// Blocks that are fully overwritten by one section of the batch, or by all of it.
     fn overwritten(&self, section: Option<u32>) -> impl Iterator<Item = &Arc<Block>> {
         let of = move |touch: &&Touch| section.is_none_or(|section| touch.section == section);

@@ -185,7 +185,8 @@ impl<Q: DeviceQueue> Submitter<Q> {
         self.queue.close();
     }
 
-    pub(super) fn next_order(&self) -> u64 {
+    /// The next number in the order of submissions and writes.
+    pub(crate) fn next_order(&self) -> u64 {
         self.order.fetch_add(1, Ordering::Relaxed)
     }
 

@@ -43,6 +43,23 @@ impl<Q: DeviceQueue> Submitter<Q> {
         while !own && self.lost.check().is_ok() && self.device.wait_for_write(SLICE) {}
     }
 
+    /// Waits until everything queued so far was submitted. On a thread that others wait for, it does not wait.
+    pub(crate) fn wait_until_submitted(&self) {
+        match self.queue.take_turn(false) {
+            Some(turn) => {
+                drop(turn);
+                self.pushed();
+            }
+            None if exit::is_own() => {}
+            None => {
+                let done = Arc::new(Completion::new());
+                done.submitted();
+                self.push([QueueItem::Flush(Flush(done.clone()))]);
+                drop(done.wait());
+            }
+        }
+    }
+
     /// Bytes of writes that are staged or wait for their turn.
     pub(crate) fn staged_bytes(&self) -> u64 {
         self.device.reap();

@@ -1,6 +1,6 @@
 //! Recycled memory never shows old data, and what is dropped is freed.
 
-use sortie::{DeviceOptions, Grid, device::PoolLimits};
+use sortie::{DeviceOptions, Grid, batch::Bind, device::PoolLimits};
 
 use crate::{STEP, on_all, on_drivers_with};
 
@@ -129,7 +129,8 @@ fn a_runtime_sized_array_has_as_many_elements_as_fit_into_its_buffer() {
         let (threes, head) = (device.upload(&numbers[..8])?, device.upload(&numbers[..9])?);
         let (written, found) = (device.upload(&numbers[..7])?, device.zeros::<u32>(7)?);
         let batch = device.batch();
-        batch.dispatch(&kernel, &[&words, &threes, &head, &written, &found], Grid::groups(1));
+        let bound: [&dyn Bind; 5] = [&words.untyped(), &threes.untyped(), &head, &written.untyped(), &found];
+        batch.dispatch(&kernel, &bound, Grid::groups(1));
         batch.submit()?;
         assert_eq!(found.download()?, [2, 2, 3, 1, 0x0706_0504, 5, 7]);
         assert_eq!(written.download()?, [0, 1, 2, 9, 4, 5, 6]);

@@ -1,5 +1,7 @@
 //! wgpu as a backend: compiles pipelines, gives slots buffers, then encodes commands, submission by submission.
 //!
+//! The encoders are ours, or one of the application ([`Batch::encode`](crate::Batch::encode)).
+//!
 //! Everything that can fail by itself (memory, pipelines, staging) happens before the first command is encoded. If wgpu
 //! refuses something after that, the batch fails. If submissions of it are already queued, the submission fails in its
 //! turn.
@@ -10,9 +12,9 @@ use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
 
 use super::{
-    BindGroupCache, Gpu, ImportTable, MappedReadback, PipelineCache, ReplayRecorder, Rules, Staging, WgpuCommands,
-    WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue, bind_groups::BoundGroups, buffer, encoder::PlanEncoder,
-    fill, timestamps::TimestampWriter,
+    BindGroupCache, Gpu, GuestBatches, ImportTable, MappedReadback, PipelineCache, Receipt, ReplayRecorder, Rules,
+    Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue, bind_groups::BoundGroups, buffer,
+    encoder::PlanEncoder, fill, timestamps::TimestampWriter,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
@@ -50,6 +52,29 @@ pub(crate) struct WgpuBackend {
     pub(super) recorders: Vec<Box<dyn ReplayRecorder>>,
     /// See [`RecordingDevice::first_buffer`].
     pub(super) first_buffer: wgpu::Buffer,
+    /// Batches in encoders of the application.
+    guests: Arc<GuestBatches>,
+}
+
+const DESCRIPTOR: wgpu::CommandEncoderDescriptor<'_> = wgpu::CommandEncoderDescriptor { label: Some("sortie") };
+
+/// Where a plan is encoded.
+enum Target<'a> {
+    /// One encoder of ours per submission. All commands but the last are passed on at once.
+    Submissions(SubmitPart<'a, WgpuQueue>),
+    /// The application's encoder. The plan is not cut.
+    Encoder(&'a mut wgpu::CommandEncoder),
+}
+
+/// The last part of an encoded plan.
+struct Encoded {
+    /// `None` if they are in the application's encoder.
+    commands: Option<WgpuCommands>,
+    readback: Option<Arc<dyn PendingReadback>>,
+}
+
+fn last(encoded: Option<Encoded>) -> Last<WgpuQueue> {
+    encoded.and_then(|Encoded { commands, readback }| Some((commands?, readback)))
 }
 
 /// A wgpu device that has been opened.
@@ -104,6 +129,7 @@ impl WgpuBackend {
         if !options.native_replay {
             recorders.clear();
         }
+        let guests = Arc::new(GuestBatches::new(gpu.clone(), lost.clone(), submitter.clone()));
         let backend = Self {
             gpu,
             queue,
@@ -119,6 +145,7 @@ impl WgpuBackend {
             counters: counters.clone(),
             recorders,
             first_buffer,
+            guests,
         };
         Ok(OpenBackend { backend: Arc::new(backend), pool, kernels })
     }
@@ -129,13 +156,13 @@ impl WgpuBackend {
         cuts: &Cuts,
         resources: &mut Resources,
         log: Option<&Arc<Log>>,
-        submit_part: SubmitPart<'_, WgpuQueue>,
-    ) -> Result<Last<WgpuQueue>> {
+        target: Target<'_>,
+    ) -> Result<Option<Encoded>> {
         let mut bound_groups = planned.state.take::<BoundGroups>();
         let encoded = self.place(planned, resources, &bound_groups).and_then(|()| {
             self.compile(planned, resources)?;
             let placed = PlacedPlan { planned, cuts: &cuts.list, resources, blocks: &resources.blocks, run: None };
-            self.commands(&placed, &mut bound_groups, log, submit_part)
+            self.commands(&placed, &mut bound_groups, log, target)
         });
         planned.state.put(bound_groups);
         encoded
@@ -157,9 +184,10 @@ impl WgpuBackend {
         }
         let mut bound_groups = frozen.state.take::<BoundGroups>();
         let placed = PlacedPlan { cuts: &cuts.list, ..frozen.placed(Some(run_args)) };
-        let encoded = self.commands(&placed, &mut bound_groups, run_args.log.as_ref(), submit_part);
+        let target = Target::Submissions(submit_part);
+        let encoded = self.commands(&placed, &mut bound_groups, run_args.log.as_ref(), target);
         frozen.state.put(bound_groups);
-        encoded
+        encoded.map(last)
     }
 
     /// Encodes a plan that has all its memory. All submissions but the last are queued as soon as they are encoded.
@@ -168,8 +196,8 @@ impl WgpuBackend {
         placed: &PlacedPlan<'_>,
         bound_groups: &mut BoundGroups,
         log: Option<&Arc<Log>>,
-        submit_part: SubmitPart<'_, WgpuQueue>,
-    ) -> Result<Last<WgpuQueue>> {
+        mut target: Target<'_>,
+    ) -> Result<Option<Encoded>> {
         let mut kernels: SmallVec<[_; 16]> = SmallVec::with_capacity(placed.resources.kernels.len());
         for kernel in &placed.resources.kernels {
             kernels.push(WgpuKernel::of(kernel)?);
@@ -206,23 +234,28 @@ impl WgpuBackend {
             groups: &self.groups,
             counters: &self.counters,
         };
-        let mut last_submission = None;
+        let mut encoded = None;
         let outcome = encoding.run(bound_groups, stamps.as_mut(), |last, encode| {
             let scopes = self.gpu.scopes();
-            let encoder = encode()?;
+            let mut own = None;
+            let encoder = match &mut target {
+                Target::Submissions(_) => own.insert(self.gpu.create_command_encoder(&DESCRIPTOR)),
+                Target::Encoder(encoder) => encoder,
+            };
+            encode(encoder)?;
             let mut returning = None;
             if last {
-                let pending = |buffer| MappedReadback::new(buffer, self.staging.clone(), &encoder);
+                let pending = |buffer| MappedReadback::new(buffer, self.staging.clone(), encoder);
                 returning = readback.take().map(|buffer| Arc::new(pending(buffer)) as Arc<dyn PendingReadback>);
                 if let Some(buffer) = &upload {
-                    self.staging.reclaim(buffer, &encoder);
+                    self.staging.reclaim(buffer, encoder);
                 }
             }
-            let commands = WgpuCommands::Encoded(encoder.finish());
+            let commands = own.map(|encoder| WgpuCommands::Encoded(encoder.finish()));
             scopes.pop(|| "a batch".into(), 0)?;
-            match last {
-                true => last_submission = Some((commands, returning)),
-                false => submit_part(commands, placed.blocks),
+            match (commands, &mut target) {
+                (Some(commands), Target::Submissions(submit_part)) if !last => submit_part(commands, placed.blocks),
+                (commands, _) => encoded = Some(Encoded { commands, readback: returning }),
             }
             Ok(())
         });
@@ -232,7 +265,7 @@ impl WgpuBackend {
             self.groups.evict(&bound_groups.buffers);
             return Err(error);
         }
-        Ok(last_submission)
+        Ok(encoded)
     }
 
     /// Appends the memory for scratch and parameters of a plan: the same as last time if it is idle.
@@ -323,7 +356,9 @@ impl Executor for WgpuBackend {
     fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
         let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
         match &mut launch.source {
-            RunSource::Batch(resources) => self.encode(planned, cuts, resources, log.as_ref(), submit_part),
+            RunSource::Batch(resources) => {
+                self.encode(planned, cuts, resources, log.as_ref(), Target::Submissions(submit_part)).map(last)
+            }
             RunSource::Replay(frozen, run_args) => self.replay(frozen, cuts, run_args, submit_part),
         }
     }
@@ -353,6 +388,23 @@ impl Backend for WgpuBackend {
 
     fn launch(&self, launch: Launch<'_>) -> Result<()> {
         launch::run(self, launch)
+    }
+
+    fn encode(&self, launch: Launch<'_>, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+        self.guests.start()?;
+        // The application's submission must come after everything that was submitted to this device before.
+        self.submitter.wait_until_submitted();
+        let encoded = launch::encode(self, launch, |launch| {
+            let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
+            let RunSource::Batch(resources) = &mut launch.source else { unreachable!("runs are not encoded") };
+            let receipt = Receipt::new(&self.staging)?;
+            let encoded = self.encode(planned, cuts, resources, log.as_ref(), Target::Encoder(encoder))?;
+            Ok(encoded.map(|Encoded { readback, .. }| (receipt.encode(&self.staging, encoder), readback)))
+        })?;
+        if let Some((submission, receipt)) = encoded {
+            self.guests.watch(submission, receipt, encoder);
+        }
+        Ok(())
     }
 
     fn freeze(
@@ -400,6 +452,7 @@ impl Backend for WgpuBackend {
     }
 
     fn close(&self) {
+        self.guests.close();
         self.submitter.close();
     }
 

@@ -46,12 +46,13 @@ pub(super) struct PlanEncoder<'a> {
 }
 
 impl<'a> PlanEncoder<'a> {
-    /// Calls `each` to encode each submission, with whether it is the last one, until one fails.
+    /// Calls `each` for each submission, with whether it is the last one and a function that encodes it, until one
+    /// fails.
     pub(super) fn run(
         &self,
         bound_groups: &mut BoundGroups,
         mut stamps: Option<&mut TimestampWriter>,
-        mut each: impl FnMut(bool, &mut dyn FnMut() -> Result<wgpu::CommandEncoder>) -> Result<()>,
+        mut each: impl FnMut(bool, &mut dyn FnMut(&mut wgpu::CommandEncoder) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
         let now = self.groups.tick();
         let matches = self.matches(bound_groups);
@@ -77,16 +78,16 @@ impl<'a> PlanEncoder<'a> {
         let mut refs = bound_groups.groups.iter();
         for (number, cut) in self.placed.cuts.iter().enumerate() {
             let last = number + 1 == self.placed.cuts.len();
-            each(last, &mut || {
-                let mut commands = PassEncoder::new(self.gpu, &groups, now, stamps.as_deref_mut());
+            each(last, &mut |into| {
+                let mut commands = PassEncoder::new(into, &groups, now, stamps.as_deref_mut());
                 commands.begin(number);
                 let mut encoder = StepEncoder { of: self, commands, refs: &mut refs };
                 interpret(self.placed, cut, &mut encoder)?;
-                let mut encoder = encoder.commands.end(self.counters);
+                encoder.commands.end(self.counters);
                 if let Some(stamps) = stamps.as_deref().filter(|_| last) {
-                    stamps.read(&mut encoder, self.readback.as_ref(), self.stamps_start, self.timestamp_period);
+                    stamps.read(into, self.readback.as_ref(), self.stamps_start, self.timestamp_period);
                 }
-                Ok(encoder)
+                Ok(())
             })?;
         }
         Ok(())

@@ -10,6 +10,7 @@ mod compiler;
 mod encoder;
 pub(crate) mod fill;
 mod gpu;
+mod guests;
 mod imports;
 mod kernel;
 mod layouts;
@@ -20,6 +21,7 @@ mod pending_writes;
 mod pipeline_cache;
 mod queue;
 mod readback;
+mod receipt;
 mod replay;
 mod retained;
 mod signal;
@@ -42,7 +44,7 @@ pub(crate) use self::{
     timeline::Timeline,
 };
 use self::{
-    bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, imports::ImportTable,
-    memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue, readback::MappedReadback,
-    signal::Signal, staging::Staging, timeline::DriverLost,
+    bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, guests::GuestBatches,
+    imports::ImportTable, memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue,
+    readback::MappedReadback, receipt::Receipt, signal::Signal, staging::Staging, timeline::DriverLost,
 };

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::metrics::{AtomicCounter, Counters};
 
-/// One encoder, its open pass and the state set in it. State that is already set is not set again, which saves time in
+/// An encoder, ours or the application's, its open pass and the state set in it. State that is already set is not set again, which saves time in
 /// wgpu.
 pub(super) struct PassEncoder<'a, 's> {
-    encoder: wgpu::CommandEncoder,
+    encoder: &'s mut wgpu::CommandEncoder,
     pass: Option<wgpu::ComputePass<'static>>,
     groups: &'a BindGroups,
     now: u64,
@@ -35,13 +35,13 @@ const SET: usize = 8;
 
 impl<'a, 's> PassEncoder<'a, 's> {
     pub(super) fn new(
-        device: &wgpu::Device,
+        encoder: &'s mut wgpu::CommandEncoder,
         groups: &'a BindGroups,
         now: u64,
         stamps: Option<&'s mut TimestampWriter>,
     ) -> Self {
         Self {
-            encoder: device.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") }),
+            encoder,
             pass: None,
             groups,
             now,
@@ -76,7 +76,7 @@ impl<'a, 's> PassEncoder<'a, 's> {
         if let Some(stamps) = &mut self.stamps {
             match &mut self.pass {
                 Some(pass) => stamps.ran_inside(step, pass),
-                None => stamps.ran_outside(step, &mut self.encoder),
+                None => stamps.ran_outside(step, self.encoder),
             }
         }
     }
@@ -92,10 +92,10 @@ impl<'a, 's> PassEncoder<'a, 's> {
     pub(super) fn transfer(&mut self) -> &mut wgpu::CommandEncoder {
         self.close();
         if let Some(stamps) = &mut self.stamps {
-            stamps.outside(&mut self.encoder);
+            stamps.outside(self.encoder);
         }
         self.transfers += 1;
-        &mut self.encoder
+        self.encoder
     }
 
     /// The open pass; opens one if there is none.
@@ -191,15 +191,14 @@ impl<'a, 's> PassEncoder<'a, 's> {
         self.pass().dispatch_workgroups_indirect(from, offset);
     }
 
-    pub(super) fn end(mut self, counters: &Counters) -> wgpu::CommandEncoder {
+    pub(super) fn end(mut self, counters: &Counters) {
         self.close();
         if let Some(stamps) = &mut self.stamps {
-            stamps.end(&mut self.encoder);
+            stamps.end(self.encoder);
         }
         counters.passes.add(self.passes);
         counters.dispatches.add(self.dispatches);
         counters.transfers.add(self.transfers);
-        self.encoder
     }
 }
 
