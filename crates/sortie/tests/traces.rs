@@ -12,7 +12,7 @@ use std::{
 };
 
 use sortie::{
-    Device, DeviceOptions, ErrorKind, Grid,
+    Device, DeviceOptions, ErrorKind,
     device::{CacheDir, DeviceKind},
     policy::Split,
     tune::TuneReport,
