@@ -10,7 +10,7 @@ static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cpu().expect("the bui
 
 fuzz_target!(|source: &str| {
     if let Err(error) = DEVICE.kernel(source) {
-        assert!(error.kind() != &ErrorKind::Internal, "{error:?}");
+        assert!(error.kind() != ErrorKind::Internal, "{error:?}");
         assert!(error.to_string().len() <= 16 << 10, "an error of {} bytes", error.to_string().len());
     }
 });

@@ -75,7 +75,7 @@ impl BatchedStates {
     /// let states = BatchedStates::new(&Device::cpu()?, BatchConfig::default())?;
     /// let late = states.with(CallOptions { deadline: Some(Instant::now()), ..CallOptions::default() });
     /// let error = late.gradients(vec![State::default()]).wait().unwrap_err();
-    /// assert_eq!(error.kind(), &ErrorKind::Expired);
+    /// assert_eq!(error.kind(), ErrorKind::Expired);
     /// assert!(states.gradients(vec![State::default()]).wait().is_ok());
     /// # Ok::<(), sortie::Error>(())
     /// ```

@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn a_request_that_no_batch_can_hold_is_refused_and_its_rows_do_not_overflow() {
         let error = sequence(200, 1 << 28).check().expect_err("2³⁵ states");
-        assert_eq!(error.kind(), &sortie::ErrorKind::Input);
+        assert_eq!(error.kind(), sortie::ErrorKind::Input);
         assert_eq!(sequence(2, usize::MAX).rows(), usize::MAX);
     }
 }

@@ -265,7 +265,7 @@ fn collect(from: &mpsc::Receiver<Offered>) -> sortie::Result<(Vec<Duration>, Vec
         lateness.push(late);
         match call.wait() {
             Ok(_) => latencies.push(arrival.elapsed()),
-            Err(error) if *error.kind() == ErrorKind::Overloaded => {}
+            Err(error) if error.kind() == ErrorKind::Overloaded => {}
             Err(error) => return Err(error),
         }
     }

@@ -38,20 +38,20 @@ fn main() -> Result<()> {
     for ((mistake, kind), line) in error.mistakes().iter().zip(kinds).zip(first..) {
         assert_eq!(
             (mistake.kind(), mistake.location().map(|at| (at.file(), at.line()))),
-            (&kind, Some((file!(), line)))
+            (kind, Some((file!(), line)))
         );
     }
     let second = &error.mistakes()[1];
     assert_eq!((second.op(), second.label()), (Some(2), Some("layer/reads what it writes")));
 
     // A reading of a refused batch returns the error. Nothing has run, not even the valid dispatch.
-    assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Bindings);
+    assert_eq!(reading.wait().expect_err("refused").kind(), ErrorKind::Bindings);
     assert_eq!(y.download()?, [0.0; 100]);
 
     // WGSL that does not compile returns naga's message.
     let error =
         device.kernel("@compute @workgroup_size(1) fn main() { let x = 1.0 + true; }").expect_err("no such sum");
     println!("{error}");
-    assert_eq!((error.kind(), error.location().map(Location::line)), (&ErrorKind::Shader, Some(line!() - 2)));
+    assert_eq!((error.kind(), error.location().map(Location::line)), (ErrorKind::Shader, Some(line!() - 2)));
     Ok(())
 }

@@ -100,8 +100,8 @@ fn main() -> Result<()> {
     let sample: Vec<[usize; 2]> =
         xs.flat_map(|x| (0..HEIGHT).step_by(83).chain([1, HEIGHT - 2, HEIGHT - 1]).map(move |y| [x, y])).collect();
     let mut edge_pixels = 0;
-    for [x, y] in &sample {
-        let (at, x, y) = (y * WIDTH + x, *x as i32, *y as i32);
+    for &[x, y] in &sample {
+        let at = y * WIDTH + x;
         let (expected_sharp, expected_edge) = (sharpened(&pixels, x, y), edge(&pixels, x, y));
         assert!((sharp[at] - expected_sharp).abs() < 1e-5, "{} at {x}, {y}, not {expected_sharp}", sharp[at]);
         assert!((outline[at] - expected_edge).abs() < 1e-4, "{} at {x}, {y}, not {expected_edge}", outline[at]);
@@ -119,21 +119,21 @@ fn brightness(x: usize, y: usize) -> f32 {
     0.5 * ring as f32 + 0.25 * (x as f32 / WIDTH as f32) + 0.25 * (y as f32 / HEIGHT as f32)
 }
 
-fn pixel(pixels: &[f32], x: i32, y: i32) -> f32 {
-    pixels[y.clamp(0, HEIGHT as i32 - 1) as usize * WIDTH + x.clamp(0, WIDTH as i32 - 1) as usize]
+/// `by` pixels further along a side of `size` pixels. Outside the picture, its border goes on.
+fn moved(from: usize, by: isize, size: usize) -> usize {
+    from.saturating_add_signed(by).min(size - 1)
 }
 
-fn sharpened(pixels: &[f32], x: i32, y: i32) -> f32 {
-    // A pixel outside the picture is the one at its border, blurred or not.
-    let (x, y) = (x.clamp(0, WIDTH as i32 - 1), y.clamp(0, HEIGHT as i32 - 1));
+fn sharpened(pixels: &[f32], x: usize, y: usize) -> f32 {
     let weights = [(-2, 1.0), (-1, 4.0), (0, 6.0), (1, 4.0), (2, 1.0)];
-    let row = |y| weights.iter().map(|(step, weight)| weight * pixel(pixels, x + step, y)).sum::<f32>() / 16.0;
-    let blurred = weights.iter().map(|(step, weight)| weight * row(y + step)).sum::<f32>() / 16.0;
-    (2.0 * pixel(pixels, x, y) - blurred).clamp(0.0, 1.0)
+    let pixel = |x, y| pixels[y * WIDTH + x];
+    let row = |y| weights.iter().map(|&(by, weight)| weight * pixel(moved(x, by, WIDTH), y)).sum::<f32>() / 16.0;
+    let blurred = weights.iter().map(|&(by, weight)| weight * row(moved(y, by, HEIGHT))).sum::<f32>() / 16.0;
+    (2.0 * pixel(x, y) - blurred).clamp(0.0, 1.0)
 }
 
-fn edge(pixels: &[f32], x: i32, y: i32) -> f32 {
-    let sharp = |across: i32, down: i32| sharpened(pixels, x + across, y + down);
+fn edge(pixels: &[f32], x: usize, y: usize) -> f32 {
+    let sharp = |across, down| sharpened(pixels, moved(x, across, WIDTH), moved(y, down, HEIGHT));
     let corners = [sharp(-1, -1), sharp(1, -1), sharp(-1, 1), sharp(1, 1)];
     let across = corners[1] + corners[3] - corners[0] - corners[2] + 2.0 * (sharp(1, 0) - sharp(-1, 0));
     let down = corners[2] + corners[3] - corners[0] - corners[1] + 2.0 * (sharp(0, 1) - sharp(0, -1));

@@ -28,7 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// batch.copy(&x, &short);
 /// batch.write(&x, &[0.0; 99]);
 /// let error = batch.submit().unwrap_err(); // nothing has run
-/// assert_eq!((error.kind(), error.mistakes().len()), (&ErrorKind::Shape, 2));
+/// assert_eq!((error.kind(), error.mistakes().len()), (ErrorKind::Shape, 2));
 /// let first = &error.mistakes()[0];
 /// assert_eq!((first.op(), first.location().map(|at| at.file())), (Some(0), Some(file!())));
 /// assert!(first.to_string().starts_with("copy: 400 bytes into 200; op 0, "));
@@ -67,13 +67,13 @@ pub(crate) struct OpName {
 /// use sortie::{Device, DeviceOptions, ErrorKind};
 ///
 /// let device = Device::cpu_with(DeviceOptions::default().with_memory_budget(1 << 20))?;
-/// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind().clone()) {
+/// match device.zeros::<f32>(1 << 20).map_err(|error| error.kind()) {
 ///     Err(ErrorKind::OutOfMemory { wanted, budget }) => assert_eq!((wanted, budget), (4 << 20, 1 << 20)),
 ///     other => panic!("{other:?}"), // non-exhaustive
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// No device matches the request.
@@ -137,8 +137,8 @@ pub enum ErrorKind {
 impl Error {
     /// The kind of the failure.
     #[must_use]
-    pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
     }
 
     /// The line of the caller's source that recorded the op or made the call, if known.
@@ -171,7 +171,7 @@ impl Error {
     /// use sortie::{Error, ErrorKind};
     ///
     /// let error = Error::input("3 numbers are not a row of 4");
-    /// assert_eq!((error.kind(), error.to_string()), (&ErrorKind::Input, "3 numbers are not a row of 4".into()));
+    /// assert_eq!((error.kind(), error.to_string()), (ErrorKind::Input, "3 numbers are not a row of 4".into()));
     /// ```
     pub fn input(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Input, message)
@@ -311,7 +311,7 @@ mod tests {
     fn several_mistakes_print_one_per_line_and_keep_the_first_kind() {
         let all = Error::all(vec![Error::new(ErrorKind::Shape, "one"), Error::new(ErrorKind::Grid, "two")]);
         let all = all.expect("two mistakes make an error");
-        assert_eq!(all.kind(), &ErrorKind::Shape);
+        assert_eq!(all.kind(), ErrorKind::Shape);
         assert_eq!(all.to_string(), "one\ntwo");
         assert_eq!(all.mistakes().len(), 2);
         assert!(Error::all(Vec::new()).is_none());

@@ -1,6 +1,6 @@
 //! Options for opening a device, and the paths of its files.
 
-use std::{path::PathBuf, time::Duration};
+use std::{env, path::PathBuf, time::Duration};
 
 use etcetera::BaseStrategy;
 
@@ -58,6 +58,7 @@ pub struct DeviceOptions {
     /// storage buffers, bindings of 128 MiB that start at multiples of 256 bytes, workgroups of 256 invocations and 16
     /// KiB, …), and no optional feature of WGSL (`f16`, 64-bit numbers, subgroups). A use beyond them is refused with
     /// the same kind of error on the built-in CPU as on GPUs: a program that is tested with it there runs elsewhere.
+    /// The default is true if the environment has `SORTIE_PORTABLE=1`.
     ///
     /// ```
     /// use sortie::{Device, DeviceOptions, ErrorKind, Grid};
@@ -73,7 +74,7 @@ pub struct DeviceOptions {
     /// batch.submit()?;
     /// let batch = device.batch();
     /// batch.dispatch(&kernel, &[&x.slice(1..)], Grid::items(99)); // at byte 4, which the built-in CPU could do
-    /// assert_eq!(batch.submit().unwrap_err().kind(), &ErrorKind::Bindings);
+    /// assert_eq!(batch.submit().unwrap_err().kind(), ErrorKind::Bindings);
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub portable: bool,
@@ -139,7 +140,7 @@ impl Default for DeviceOptions {
             native_replay: true,
             check_replays: false,
             compile_budget: Duration::from_secs(10),
-            portable: false,
+            portable: env::var_os("SORTIE_PORTABLE").is_some_and(|value| value == "1"),
             threads: None,
             kernel_budget: None,
             check_races: false,

@@ -54,7 +54,7 @@ fn refusal(device: &Device, row: &str, binding: &str) -> Option<String> {
         let line = line!() + 1;
         batch.dispatch(&kernel, &[&buffer], 1);
         let error = batch.submit().err()?;
-        assert_eq!(error.kind(), &ErrorKind::Bindings);
+        assert_eq!(error.kind(), ErrorKind::Bindings);
         assert_eq!(error.location().map(std::panic::Location::line), Some(line));
         Some(error.to_string())
     }

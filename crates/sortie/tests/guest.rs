@@ -227,9 +227,9 @@ fn a_split_in_an_encoded_batch_is_a_mistake_with_its_line() -> Result<()> {
     batch.split();
     let reading = batch.read(&app.shared[0]);
     let error = batch.encode(&mut app.encoder()).expect_err("a split");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.location().map(|at| (at.file(), at.line())), Some((file!(), line)));
-    assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Unsupported);
+    assert_eq!(reading.wait().expect_err("refused").kind(), ErrorKind::Unsupported);
     Ok(())
 }
 
@@ -242,9 +242,9 @@ fn a_device_of_our_own_does_not_encode() -> Result<()> {
         batch.fill(&x, 1);
         let reading = batch.read(&x);
         let error = batch.encode(&mut app.encoder()).expect_err("not a guest");
-        assert_eq!(error.kind(), &ErrorKind::Unsupported);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert_eq!(error.location().map(std::panic::Location::file), Some(file!()));
-        assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Unsupported);
+        assert_eq!(reading.wait().expect_err("refused").kind(), ErrorKind::Unsupported);
     }
     Ok(())
 }
@@ -264,8 +264,8 @@ fn a_dropped_encoder_or_command_buffer_cancels_the_batch_and_leaves_no_trace() -
             } else {
                 drop(encoder);
             }
-            assert_eq!(ticket.wait().expect_err("dropped").kind(), &ErrorKind::Canceled);
-            assert_eq!(reading.wait().expect_err("dropped").kind(), &ErrorKind::Canceled);
+            assert_eq!(ticket.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
+            assert_eq!(reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
             assert_eq!(x.download()?, [5; LEN], "not poisoned and not written");
         }
         Ok(())
@@ -282,7 +282,7 @@ fn waiting_before_the_application_submits_times_out_and_can_be_repeated() -> Res
         let ticket = batch.encode(&mut encoder)?;
         ticket.cancel(); // has no effect
         let error = ticket.wait_timeout(Duration::from_millis(20)).expect_err("not submitted");
-        assert_eq!(error.kind(), &ErrorKind::Timeout);
+        assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(!ticket.is_ready());
         app.submit(encoder);
         // Nobody but sortie's own thread polls.
@@ -336,8 +336,8 @@ fn a_lost_device_resolves_an_encoded_batch_submitted_or_not() -> Result<()> {
                 queue.submit(kept.take());
                 drop(scope);
             }
-            assert_eq!(ticket.wait().expect_err("lost").kind(), &ErrorKind::DeviceLost, "{driver} {submitted}");
-            assert_eq!(reading.wait().expect_err("lost").kind(), &ErrorKind::DeviceLost);
+            assert_eq!(ticket.wait().expect_err("lost").kind(), ErrorKind::DeviceLost, "{driver} {submitted}");
+            assert_eq!(reading.wait().expect_err("lost").kind(), ErrorKind::DeviceLost);
         }
     }
     Ok(())
@@ -367,8 +367,8 @@ fn a_command_buffer_that_wgpu_refuses_never_gives_stale_bytes() -> Result<()> {
         encoder.copy_buffer_to_buffer(&app.raw[0], 0, &app.raw[1], 8, 4 * LEN as u64);
         queue.submit([encoder.finish()]);
         drop(scope);
-        assert_eq!(ticket.wait().expect_err("refused").kind(), &ErrorKind::Canceled);
-        assert_eq!(reading.wait().expect_err("refused").kind(), &ErrorKind::Canceled);
+        assert_eq!(ticket.wait().expect_err("refused").kind(), ErrorKind::Canceled);
+        assert_eq!(reading.wait().expect_err("refused").kind(), ErrorKind::Canceled);
         assert_eq!(app.shared[0].download()?, [8; LEN], "no effect");
         Ok(())
     })

@@ -137,7 +137,7 @@ fn a_lost_device_is_told_once_and_one_that_was_let_go_not_at_all() {
         let x = device.zeros::<u32>(64).expect("memory");
         device.wgpu().expect("a wgpu device").0.destroy();
         for _ in 0..2 {
-            assert_eq!(x.download().expect_err("it is gone").kind(), &ErrorKind::DeviceLost);
+            assert_eq!(x.download().expect_err("it is gone").kind(), ErrorKind::DeviceLost);
         }
     });
     let errors = log.starting("ERROR");
@@ -295,7 +295,7 @@ fn saves_findings_twice() {
     let findings = LazyLock::new(|| TuneReport::measure(&options, Duration::from_millis(1), |_| {}).expect("it runs"));
     twice(|| {
         let error = findings.save().expect_err("it is no tuning file");
-        assert_eq!(error.kind(), &ErrorKind::Unsupported);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
     });
 }
 

@@ -297,12 +297,12 @@ fn resolve(in_flight: &mut InFlight, begin: Instant, tally: &mut Tally, report: 
         let took = begin.elapsed();
         match outcome {
             Ok(()) => tally.done += 1,
-            Err(error) if error.kind() == &ErrorKind::DeviceLost => {
+            Err(error) if error.kind() == ErrorKind::DeviceLost => {
                 tally.lost += 1;
                 tally.longest = tally.longest.max(took);
                 tally.late += u32::from(took > MAX_RESOLVE_TIME);
             }
-            Err(error) if error.kind() == &ErrorKind::Timeout => report.fault(format!("{of}: never resolved")),
+            Err(error) if error.kind() == ErrorKind::Timeout => report.fault(format!("{of}: never resolved")),
             Err(error) => report.fault(format!("{of}: ended with {error:?}")),
         }
     };
@@ -337,7 +337,7 @@ fn refuses(device: &Device, slow: &Kernel, replays: &[Replay], report: &mut Repo
         match outcome {
             Ok(()) => report.fault(format!("{of} succeeds on a lost device")),
             // A replay with inputs complains of those first.
-            Err(error) if error.kind() == &ErrorKind::Bindings => {}
+            Err(error) if error.kind() == ErrorKind::Bindings => {}
             Err(error) => is_loss(of, &error, report),
         }
     }
@@ -369,5 +369,5 @@ fn answered(calls: Vec<ResponseFuture<SlowRows>>, batcher: &Batcher<SlowRows>, r
 }
 
 fn is_loss(of: &str, error: &Error, report: &mut Report) {
-    report.check(error.kind() == &ErrorKind::DeviceLost, || format!("{of}: ended with {error:?}"));
+    report.check(error.kind() == ErrorKind::DeviceLost, || format!("{of}: ended with {error:?}"));
 }

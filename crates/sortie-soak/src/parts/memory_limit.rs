@@ -143,7 +143,7 @@ fn run(task: &Task, report: &mut Report) -> Result<()> {
     // All of it is there before the limit is set.
     works(&device)?;
     memory::limit(Resource::As, memory::address_space() + ROOM);
-    match case(&device, &prepared).map_err(|error| (error.kind().clone(), error)) {
+    match case(&device, &prepared).map_err(|error| (error.kind(), error)) {
         Err((ErrorKind::OutOfMemory { .. }, _)) => {}
         // A device may not take as much in any case.
         Err((ErrorKind::TooLarge { .. }, _)) => {}

@@ -40,7 +40,7 @@ pub(super) fn mistake(error: &Error) -> Result<(), Fault> {
 pub(super) fn expect_error(of: &str, outcome: Result<()>) -> Result<(), Fault> {
     match outcome {
         Ok(()) => Err(format!("{of} succeeds")),
-        Err(error) if error.kind() == &ErrorKind::Internal => Err(format!("{of}: {error:?}")),
+        Err(error) if error.kind() == ErrorKind::Internal => Err(format!("{of}: {error:?}")),
         Err(_) => Ok(()),
     }
 }

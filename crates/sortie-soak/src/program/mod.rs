@@ -151,7 +151,7 @@ impl<'a, C: Choose> Program<'a, C> {
         }
         if self.choose.once_in(4)
             && let Err(error) = ticket.wait_timeout(Duration::ZERO)
-            && error.kind() != &ErrorKind::Timeout
+            && error.kind() != ErrorKind::Timeout
         {
             return Err(format!("a ticket: {error:?}"));
         }
@@ -232,13 +232,13 @@ impl<'a, C: Choose> Program<'a, C> {
         ticket.cancel();
         match ticket.wait() {
             Ok(()) => self.held[at].data = after,
-            Err(error) if error.kind() == &ErrorKind::Canceled => {
+            Err(error) if error.kind() == ErrorKind::Canceled => {
                 let before = &self.held[at].data;
                 match buffer.download() {
                     Ok(found) if found == *before => {}
                     Ok(found) if found == after => self.held[at].data = after,
                     Ok(found) => return Err(differs("the buffer of a canceled batch", &found, before)),
-                    Err(error) if error.kind() == &ErrorKind::Poisoned => {
+                    Err(error) if error.kind() == ErrorKind::Poisoned => {
                         let data = self.data(buffer.len());
                         buffer.write(&data).map_err(|error| format!("write to a poisoned buffer: {error:?}"))?;
                         self.held[at].data = data;
@@ -271,7 +271,7 @@ impl<'a, C: Choose> Program<'a, C> {
         first.cancel();
         second.wait().map_err(|error| format!("an overwrite behind a canceled batch: {error:?}"))?;
         match first.wait() {
-            Err(error) if error.kind() != &ErrorKind::Canceled => return Err(format!("a canceled batch: {error:?}")),
+            Err(error) if error.kind() != ErrorKind::Canceled => return Err(format!("a canceled batch: {error:?}")),
             _ => self.held[at].data = data,
         }
         self.compare(at).map_err(|fault| format!("overwritten behind a canceled batch: {fault}"))

@@ -178,7 +178,7 @@ fn a_request_that_makes_no_sense_fails_its_caller_alone() {
         let none = Interpolation { a: vec![], ..fine.between.clone() };
         let nan = Bezier { t: f32::NAN, ..fine.cubic.clone() };
         let long = Sequence { frames: 1 << 27, ..fine.sequence.clone() };
-        let error = |result: sortie::Result<()>| result.map_err(|error| (error.kind().clone(), error.to_string()));
+        let error = |result: sortie::Result<()>| result.map_err(|error| (error.kind(), error.to_string()));
         let ends = |first, other| format!("`a` has {first} states but `b` has {other}");
         for (result, why) in [
             (batched.interpolate(short).wait().map(drop), ends(3, 2)),
@@ -264,7 +264,7 @@ fn after_a_lost_device_the_kernels_are_made_anew() {
         let lost = (0..10).take_while(|_| match batched.gradients(states(1, 0)).wait() {
             Ok(_) => false,
             Err(error) => {
-                assert_eq!(error.kind(), &ErrorKind::DeviceLost, "{name}: {error}");
+                assert_eq!(error.kind(), ErrorKind::DeviceLost, "{name}: {error}");
                 true
             }
         });

@@ -85,7 +85,7 @@ fn what_the_device_says_is_the_source() {
     let refused = StatesError::from(batch.submit().expect_err("kernels of another device"));
     let source =
         refused.source().and_then(|source| source.downcast_ref::<sortie::Error>()).expect("the device's error");
-    assert_eq!(source.kind(), &ErrorKind::Bindings);
+    assert_eq!(source.kind(), ErrorKind::Bindings);
     assert_eq!(source.label(), Some("gradients"));
     assert_eq!(source.location().map(std::panic::Location::file), Some(file!()), "the caller's own line");
     assert!(gradients.wait().is_err());
@@ -115,5 +115,5 @@ fn more_than_the_device_binds_is_too_large() {
     let count = usize::try_from(limit / 128 + 1).expect("a count");
     let error = ops.gradients(&states(count)).expect_err("too many");
     let wanted = 128 * count as u64;
-    assert!(matches!(error, StatesError::Device(error) if *error.kind() == ErrorKind::TooLarge { wanted, limit }));
+    assert!(matches!(error, StatesError::Device(error) if error.kind() == ErrorKind::TooLarge { wanted, limit }));
 }

@@ -102,6 +102,11 @@ pub(crate) trait Backend: Send + Sync {
         None
     }
 
+    /// Its wgpu device.
+    fn wgpu_device(&self) -> Option<&::wgpu::Device> {
+        None
+    }
+
     /// Its wgpu device and queue. After the first call, others may use the queue.
     fn wgpu(&self) -> Option<(&::wgpu::Device, &::wgpu::Queue)> {
         None

@@ -244,7 +244,7 @@ impl OpRecorder<'_> {
         if !place.elements.fits()
             && let Err(mistake) = place.elements.bytes()
         {
-            return Error::new(mistake.kind().clone(), format!("{what}: {mistake}"));
+            return Error::new(mistake.kind(), format!("{what}: {mistake}"));
         }
         if let Err(error) = self.slot_range(&what, place, needed(takes)) {
             return error;

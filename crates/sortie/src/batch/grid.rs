@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_ids_cannot_express_is_too_large_and_what_is_negative_no_grid() {
-        let kind = |grid: Grid<'_>| of(&grid, [64, 1, 1]).map_err(|error| error.kind().clone());
+        let kind = |grid: Grid<'_>| of(&grid, [64, 1, 1]).map_err(|error| error.kind());
         let too_large = |wanted| Err(ErrorKind::TooLarge { wanted, limit: MAX_ITEMS });
         assert_eq!(kind(Grid::items((1_u64 << 32) + 1)), too_large((1 << 32) + 1));
         assert_eq!(kind(Grid::items(1_u64 << 32)), Ok([1 << 26, 1, 1]));

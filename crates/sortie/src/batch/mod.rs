@@ -239,16 +239,58 @@ impl Batch {
         Reading::new(completion, readback, 0, 0)
     }
 
-    /// Number of ops recorded, not counting barriers and splits.
+    /// Number of operations recorded: dispatches, tensor operations, copies and fills.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let y = batch.tensor_from(&[1.0_f32, 2.0], [2]).exp().read();
+    /// assert_eq!((batch.num_ops(), batch.num_transfers()), (1, 2));
+    /// # batch.submit()?;
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     #[must_use]
     pub fn num_ops(&self) -> usize {
-        self.recorder().count()
+        let counts =
+            |kind| !matches!(kind, OpKind::Write { .. } | OpKind::Read { .. } | OpKind::Barrier | OpKind::Split);
+        self.count(counts)
+    }
+
+    /// Number of writes and reads recorded.
+    #[must_use]
+    pub fn num_transfers(&self) -> usize {
+        self.count(|kind| matches!(kind, OpKind::Write { .. } | OpKind::Read { .. }))
+    }
+
+    fn count(&self, counts: impl Fn(OpKind) -> bool) -> usize {
+        self.recorder().recording.ops.iter().filter(|op| counts(op.kind)).count()
     }
 
     /// Number of distinct buffers and scratch slots used so far.
     #[must_use]
     pub fn num_slots(&self) -> usize {
         self.recorder().recording.slots.len()
+    }
+
+    /// Runs the batch and waits for a reading of exactly `N` elements.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let batch = device.batch();
+    /// let sum = batch.tensor_from(&[1.0_f32, 2.0, 3.0], [3]).sum(0).read();
+    /// let [sum] = batch.run_and_read(sum)?;
+    /// assert_eq!(sum, 6.0);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Batch::submit`]; [`Shape`](ErrorKind::Shape) if the reading has another length.
+    #[track_caller]
+    pub fn run_and_read<T: Pod, const N: usize>(self, reading: Reading<T>) -> Result<[T; N]> {
+        self.submit()?;
+        let mut elements = [T::zeroed(); N];
+        reading.wait_into(&mut elements)?;
+        Ok(elements)
     }
 
     /// Runs the batch and waits until it is done.

@@ -208,11 +208,6 @@ impl Recorder {
         });
         attributed.collect()
     }
-
-    /// The number of ops as the user counts them.
-    pub(super) fn count(&self) -> usize {
-        self.resources.names.count()
-    }
 }
 
 fn index(op: usize) -> u32 {

@@ -54,14 +54,14 @@ mod tests {
         }
         let error = BatcherError::from(Error::new(ErrorKind::DeviceLost, "gone"));
         assert_eq!(error.kind(), BatcherErrorKind::Other);
-        assert_eq!(error.downcast_ref::<Error>().map(|own| own.kind().clone()), Some(ErrorKind::DeviceLost));
+        assert_eq!(error.downcast_ref::<Error>().map(Error::kind), Some(ErrorKind::DeviceLost));
     }
 
     #[test]
     fn an_error_of_the_batcher_is_found_again_behind_one_of_this_crate() {
         let error = BatcherError::new(BatcherErrorKind::Expired, "late");
         let own = Error::from(error.clone());
-        assert_eq!((own.kind(), own.to_string()), (&ErrorKind::Expired, "late".into()));
+        assert_eq!((own.kind(), own.to_string()), (ErrorKind::Expired, "late".into()));
         let back = BatcherError::from(own);
         assert_eq!((back.kind(), back.to_string()), (error.kind(), error.to_string()));
     }

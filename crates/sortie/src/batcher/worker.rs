@@ -109,7 +109,7 @@ impl<J: DeviceJob> Job for OnDevice<J> {
     }
 
     fn worker_failed(&self, error: &Error) -> bool {
-        *error.kind() == ErrorKind::DeviceLost
+        error.kind() == ErrorKind::DeviceLost
     }
 
     fn recover(&self, worker: &mut DeviceWorker<J>, _: &Error) -> Result<()> {
@@ -143,7 +143,7 @@ impl<J: DeviceJob> Job for OnDevice<J> {
 
 /// Whether an input may have caused a failure. Failures of the device, memory or machine concern all inputs, and so do
 /// errors while the device runs the batch.
-fn may_be_of_an_input(stage: Stage, kind: &ErrorKind) -> bool {
+fn may_be_of_an_input(stage: Stage, kind: ErrorKind) -> bool {
     let of_all = matches!(
         kind,
         ErrorKind::DeviceLost
@@ -209,7 +209,7 @@ impl<J: DeviceJob> DeviceWorker<J> {
     /// Prepares the job for a device. A device that is already lost is opened again.
     fn new(job: &J, device: &Device) -> Result<Self> {
         let (device, ready) = match job.prepare(device) {
-            Err(error) if *error.kind() == ErrorKind::DeviceLost => {
+            Err(error) if error.kind() == ErrorKind::DeviceLost => {
                 let device = device.reopen()?;
                 let ready = job.prepare(&device)?;
                 (device, ready)
@@ -267,7 +267,7 @@ mod tests {
             (Stage::Reset, ErrorKind::JobPanicked, false),
             (Stage::Reset, ErrorKind::Shader, false),
         ] {
-            assert_eq!(may_be_of_an_input(stage, &kind), expected, "{stage:?} {kind:?}");
+            assert_eq!(may_be_of_an_input(stage, kind), expected, "{stage:?} {kind:?}");
         }
     }
 }

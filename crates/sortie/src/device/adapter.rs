@@ -98,16 +98,34 @@ impl Named {
     }
 }
 
-/// Opens the best device. Hardware that fails to open (a broken driver, a GPU in exclusive use) is skipped.
+/// Opens the best device.
 fn first_that_opens(options: &DeviceOptions) -> SelectedDevice {
-    for (adapter, info) in candidates() {
-        let Some(adapter) = adapter else { break };
+    match hardware_of(candidates(), options) {
+        Some(opened) => SelectedDevice::Wgpu(Box::new(opened)),
+        None => SelectedDevice::Cpu { instead: true },
+    }
+}
+
+/// Opens the best hardware.
+pub(crate) fn hardware(options: &DeviceOptions) -> Result<OpenedAdapter> {
+    let candidates = candidates();
+    let known = known(candidates.iter().map(|(_, info)| info));
+    let none = || Error::new(ErrorKind::NoDevice, format!("no GPU was found or opened; there is {known}"));
+    hardware_of(candidates, options).ok_or_else(none)
+}
+
+/// Opens the first of these that is hardware. One that fails to open (a broken driver, a GPU in exclusive use) is
+/// skipped.
+fn hardware_of(candidates: Vec<(Option<wgpu::Adapter>, DeviceInfo)>, options: &DeviceOptions) -> Option<OpenedAdapter> {
+    for (adapter, info) in candidates {
+        // The built-in CPU comes after all hardware.
+        let adapter = adapter?;
         match request(&adapter, adapter.limits(), options) {
-            Ok(opened) => return SelectedDevice::Wgpu(Box::new(opened)),
+            Ok(opened) => return Some(opened),
             Err(error) => tracing::warn!(target: "sortie", "{info} is skipped: {error}"),
         }
     }
-    SelectedDevice::Cpu { instead: true }
+    None
 }
 
 /// Whether a name can only mean the built-in CPU: `cpu`, or its own name with or without its threads.
@@ -206,10 +224,15 @@ fn pick<'a>(wanted: &str, infos: impl Iterator<Item = &'a DeviceInfo>) -> Option
     by_name.or_else(|| infos.iter().position(|info| says(&info.driver) || says(info.backend)))
 }
 
-fn none_found<'a>(named: &Named, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
+/// The available devices, with their indices.
+fn known<'a>(infos: impl Iterator<Item = &'a DeviceInfo>) -> String {
     let known: Vec<_> = infos.enumerate().map(|(index, info)| format!("{index}: {info}")).collect();
+    known.join(", ")
+}
+
+fn none_found<'a>(named: &Named, infos: impl Iterator<Item = &'a DeviceInfo>) -> Error {
     let whose = if named.by_variable { ", as SORTIE_DEVICE says" } else { "" };
-    let message = format!("no device is called {:?}{whose}; there is {}", named.name, known.join(", "));
+    let message = format!("no device is called {:?}{whose}; there is {}", named.name, known(infos));
     Error::new(ErrorKind::NoDevice, message)
 }
 

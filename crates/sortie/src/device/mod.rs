@@ -68,6 +68,38 @@ impl Device {
         Self::open_with(DeviceOptions::default())
     }
 
+    /// Opens the best hardware that opens, and no other device. `SORTIE_DEVICE` is ignored.
+    ///
+    /// ```
+    /// use sortie::Device;
+    ///
+    /// let device = Device::gpu().or_else(|_| Device::cpu())?;
+    /// assert_eq!(device.is_cpu(), Device::gpu().is_err());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoDevice`](ErrorKind::NoDevice), listing the available devices, if there is no hardware or none opens.
+    pub fn gpu() -> Result<Self> {
+        let _inside = exit::enter();
+        let options = DeviceOptions::default();
+        open::wgpu(adapter::hardware(&options)?, options, false).map(Self::opened)
+    }
+
+    /// Opens the device with this name: any part of it, or an index in [`Device::list`]. `SORTIE_DEVICE` is ignored.
+    ///
+    /// ```
+    /// let device = sortie::Device::named("cpu")?;
+    /// assert!(device.is_cpu());
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Device::open_with`].
+    pub fn named(name: &str) -> Result<Self> {
+        Self::open_with(DeviceOptions::default().with_device(name))
+    }
+
     /// Opens a device with options.
     ///
     /// # Errors
@@ -195,7 +227,7 @@ impl Device {
     /// /// Runs `work` again on a reopened device if the device was lost.
     /// fn run<T>(device: &mut Device, work: impl Fn(&Device) -> sortie::Result<T>) -> sortie::Result<T> {
     ///     match work(device) {
-    ///         Err(error) if error.kind() == &ErrorKind::DeviceLost => {
+    ///         Err(error) if error.kind() == ErrorKind::DeviceLost => {
     ///             *device = device.reopen()?;
     ///             work(device) // creates its buffers and kernels again
     ///         }
@@ -224,10 +256,23 @@ impl Device {
         open::wgpu(adapter::reopen(self.core.info(), &options)?, options, false).map(Self::opened)
     }
 
+    /// Whether it is the built-in CPU.
+    #[must_use]
+    pub fn is_cpu(&self) -> bool {
+        self.info().kind == DeviceKind::Cpu
+    }
+
     /// Name, driver and limits.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         self.core.info()
+    }
+
+    /// The wgpu device behind it, for its limits, features and error scopes; `None` on a device that is not wgpu's.
+    /// Unlike [`Device::wgpu`], it changes nothing.
+    #[must_use]
+    pub fn wgpu_device(&self) -> Option<&wgpu::Device> {
+        self.core.backend().wgpu_device()
     }
 
     /// The wgpu device and queue behind it; `None` on a device that is not wgpu's.
@@ -325,6 +370,30 @@ impl Device {
         tracing::info!(target: "sortie", name, ?kind, backend, driver, "a device is open");
         core.counters().publish_as(name);
         Self { core: Arc::new(core) }
+    }
+}
+
+impl DeviceInfo {
+    /// Opens this device.
+    ///
+    /// ```
+    /// use sortie::Device;
+    ///
+    /// let all = Device::list();
+    /// let device = all[all.len() - 1].open()?;
+    /// # assert_eq!(device.info().kind, all[all.len() - 1].kind);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoDevice`](ErrorKind::NoDevice) if it is not there any more or does not open.
+    pub fn open(&self) -> Result<Device> {
+        if self.kind == DeviceKind::Cpu {
+            return Device::cpu();
+        }
+        let _inside = exit::enter();
+        let options = DeviceOptions::default();
+        open::wgpu(adapter::reopen(self, &options)?, options, false).map(Device::opened)
     }
 }
 

@@ -14,7 +14,7 @@ use bytemuck::Pod;
 
 use super::completion::Completion;
 use crate::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     finish::ReadReady,
     profile::{Log, Profile},
 };
@@ -48,6 +48,11 @@ impl BatchReadback {
             (Some(stamps), Some(readback)) => readback.copy::<u64>(stamps.start, 8 * stamps.count),
             _ => Ok(Vec::new()),
         }
+    }
+
+    /// The data. The batch must be done.
+    fn ready(&self) -> Result<&Arc<dyn ReadReady>> {
+        self.readback.get().ok_or_else(|| Error::internal("a batch finished without its readback"))
     }
 
     pub(crate) fn set(&self, readback: Arc<dyn ReadReady>) {
@@ -121,8 +126,7 @@ impl<T: Pod> sealed::Read for T {
         if *bytes == 0 {
             return Ok(Vec::new());
         }
-        let readback = readback.readback.get();
-        let readback = readback.ok_or_else(|| Error::internal("a batch finished without its readback"))?;
+        let readback = readback.ready()?;
         if last { readback.take_or_copy(*start, *bytes) } else { readback.copy(*start, *bytes) }
     }
 }
@@ -167,6 +171,38 @@ impl<T: Readable> Reading<T> {
     pub fn wait_timeout(&self, timeout: Duration) -> Result<T::Output> {
         self.completion.wait_timeout(timeout)?;
         T::get(self, false)
+    }
+}
+
+impl<T: Pod> Reading<T> {
+    /// Waits for the data and copies it to `elements`, which has as many elements.
+    ///
+    /// ```
+    /// # let device = sortie::Device::cpu()?;
+    /// let x = device.upload(&[1_u32, 2, 3])?;
+    /// let mut pixels = [0; 3]; // of a window, for example
+    /// let batch = device.batch();
+    /// let reading = batch.read(&x);
+    /// batch.submit()?;
+    /// reading.wait_into(&mut pixels)?;
+    /// assert_eq!(pixels, [1, 2, 3]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Reading::wait`]; [`Shape`](ErrorKind::Shape) if `elements` has another length.
+    pub fn wait_into(self, elements: &mut [T]) -> Result<()> {
+        self.completion.wait()?;
+        let into: &mut [u8] = bytemuck::cast_slice_mut(elements);
+        if into.len() as u64 != self.bytes {
+            let size = size_of::<T>().max(1);
+            let message = format!("the reading has {} elements, not {}", self.bytes / size as u64, into.len() / size);
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.readback.ready()?.with(self.start, into.len(), &mut |bytes| into.copy_from_slice(bytes))
     }
 }
 

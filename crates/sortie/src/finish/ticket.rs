@@ -55,7 +55,7 @@ impl Ticket {
     /// let ticket = device.batch().submit_async()?;
     /// loop {
     ///     match ticket.wait_timeout(Duration::from_millis(100)) {
-    ///         Err(error) if error.kind() == &ErrorKind::Timeout => println!("still at it"),
+    ///         Err(error) if error.kind() == ErrorKind::Timeout => println!("still at it"),
     ///         ended => break ended?,
     ///     }
     /// }
@@ -91,7 +91,7 @@ impl Ticket {
     /// let ticket = batch.submit_async()?;
     /// ticket.cancel();
     /// if let Err(error) = ticket.wait() {
-    ///     assert_eq!(error.kind(), &sortie::ErrorKind::Canceled); // it was in time
+    ///     assert_eq!(error.kind(), sortie::ErrorKind::Canceled); // it was in time
     /// }
     /// # Ok::<(), sortie::Error>(())
     /// ```

@@ -160,11 +160,11 @@ mod tests {
         for held in &held {
             let held = held.clone();
             let late = compile(soon(), "kernel \"slow\"", move || held.lock().recv().is_ok()).expect_err("held");
-            assert_eq!(late.kind(), &ErrorKind::Timeout);
+            assert_eq!(late.kind(), ErrorKind::Timeout);
             assert!(late.to_string().contains("\"slow\"") && late.to_string().contains("1ms"), "{late}");
         }
         let refused = compile(soon(), "another", || ()).expect_err("two are overdue");
-        assert_eq!(refused.kind(), &ErrorKind::Overloaded, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::Overloaded, "{refused}");
         release[0].send(()).expect("it listens");
         while OVERDUE.load(Ordering::Relaxed) == MAX_OVERDUE {
             thread::yield_now();
@@ -176,6 +176,6 @@ mod tests {
     #[test]
     fn a_panic_is_an_error_of_ours() {
         let error = compile(Deadline::after(Duration::MAX), "it", || panic!("on purpose")).expect_err("it panicked");
-        assert_eq!(error.kind(), &ErrorKind::Internal);
+        assert_eq!(error.kind(), ErrorKind::Internal);
     }
 }

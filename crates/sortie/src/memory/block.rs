@@ -90,7 +90,7 @@ impl Block {
     /// If wgpu refuses work although all our checks passed, the owner of an imported buffer is the likely cause.
     pub(crate) fn blame_import<'a>(blocks: impl IntoIterator<Item = &'a Arc<Self>>, error: Error) -> Error {
         let foreign = blocks.into_iter().any(|block| block.is_imported());
-        if !foreign || *error.kind() != ErrorKind::Internal {
+        if !foreign || error.kind() != ErrorKind::Internal {
             return error;
         }
         let message =

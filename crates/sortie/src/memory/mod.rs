@@ -13,7 +13,7 @@ mod spares;
 pub(crate) use self::{
     block::{Block, Home, Sequence},
     element_range::{ElementRange, bytes_of, element_bytes},
-    free_list::FreeList,
+    free_list::{FreeList, class as pooled_bytes},
     heap::give_back,
     host::index,
     pool::Pool,

@@ -20,7 +20,7 @@ pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows}
 use crate::{
     batch::Batch,
     device::Device,
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     finish::Reading,
     kernel::Kernel,
     replay::{Input, Output, Replay},
@@ -199,16 +199,30 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         self
     }
 
-    /// Rows of a full window on this device.
+    /// Rows of a full window on this device. On a device with a [`memory_budget`](crate::DeviceOptions::memory_budget)
+    /// the window is halved until all windows in flight fit; to know the memory of a recording, it is recorded and
+    /// planned, but not run.
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions, Stream};
+    ///
+    /// let device = Device::cpu_with(DeviceOptions::default().with_memory_budget(32 << 20))?;
+    /// let mut stream = Stream::<f32, f32>::record(&device, |_, x| x.exp().read());
+    /// assert_eq!(stream.window_rows()?, 1 << 20); // 4 MiB: two windows of input and output fit
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`TooLarge`](crate::ErrorKind::TooLarge) if the device cannot bind a single row;
+    /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if windows of a single row do not fit the memory budget;
     /// [`Bindings`](crate::ErrorKind::Bindings) if the kernel's bindings do not suit a stream.
-    pub fn window_rows(&self) -> Result<usize> {
+    pub fn window_rows(&mut self) -> Result<usize> {
         self.transform.check(self.widths)?;
         let (device, here) = match &self.transform {
             Transform::Replay { input, .. } => return Ok(input.rows()),
-            Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => (device, here),
+            Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => {
+                (device.clone(), *here)
+            }
         };
         let limits = device.info().limits;
         let most = limits.binding_bytes.min(limits.buffer_bytes).min(MAX_WINDOW_BYTES) & !3;
@@ -220,7 +234,34 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
         let rows = (self.window as u64 / row).clamp(1, most / widest);
         // With elements of two bytes, only the last window may end in the middle of a word.
         let even = if rows > 1 && size_of::<T>().min(size_of::<U>()) < 4 { rows & !1 } else { rows };
-        usize::try_from(even).map_err(|_| Error::too_large("stream: rows in one window", even, usize::MAX as u64))
+        let too_large = |_| Error::too_large("stream: rows in one window", even, usize::MAX as u64);
+        self.fit(usize::try_from(even).map_err(too_large)?, &device).map_err(|error| error.at(here))
+    }
+
+    /// The most rows, half of `rows` or a quarter and so on, of which `in_flight` windows fit the memory budget.
+    fn fit(&mut self, mut rows: usize, device: &Device) -> Result<usize> {
+        let core = device.core();
+        let Some(budget) = core.options().memory_budget else { return Ok(rows) };
+        let pool = core.pool();
+        let used = pool.live_bytes().saturating_sub(pool.idle_bytes()) + core.backend().staged_bytes();
+        let free = budget.saturating_sub(used);
+        let even = size_of::<T>().min(size_of::<U>()) < 4;
+        loop {
+            let window = self.transform.window_bytes(rows, self.widths)?;
+            let wanted = window.saturating_mul(self.in_flight as u64);
+            if wanted <= free {
+                return Ok(rows);
+            }
+            if rows == 1 {
+                let message = format!(
+                    "stream: {} windows in flight of one row each take {wanted} bytes; the memory budget of {budget} \
+                     bytes has {free} left",
+                    self.in_flight
+                );
+                return Err(Error::new(ErrorKind::OutOfMemory { wanted, budget }, message));
+            }
+            rows = if even && rows > 3 { (rows / 2) & !1 } else { rows / 2 };
+        }
     }
 
     /// Processes the whole source, window by window, into the sink. Returns the totals.

@@ -88,7 +88,7 @@ impl<'a, T: Element> Source<'a, T> {
     /// let mut out = Vec::new();
     /// let stream = Stream::<f32, f32>::record(&device, |_, x| x.exp().read()).window(200);
     /// let error = stream.run(Source::try_chunks(pieces), &mut out).unwrap_err();
-    /// assert_eq!((error.kind(), out.len()), (&ErrorKind::Source, 100)); // two whole windows came before
+    /// assert_eq!((error.kind(), out.len()), (ErrorKind::Source, 100)); // two whole windows came before
     /// # Ok::<(), sortie::Error>(())
     /// ```
     #[must_use]

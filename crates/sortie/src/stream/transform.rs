@@ -13,6 +13,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     kernel::Kernel,
+    memory::pooled_bytes,
     replay::{Input, Output, Replay},
     tensor::{Element, Tensor},
 };
@@ -51,6 +52,27 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
     /// Whether the output of a window has as many rows as its input; otherwise the user's recording determines it.
     pub(super) fn is_rowwise(&self) -> bool {
         !matches!(self, Self::Recording { .. })
+    }
+
+    /// Bytes of device memory that a window of `rows` rows takes while it is in flight.
+    pub(super) fn window_bytes(&mut self, rows: usize, widths: [usize; 2]) -> Result<u64> {
+        let (input, output) = (rows as u64 * bytes::<T>(widths[0]), rows as u64 * bytes::<U>(widths[1]));
+        let (device, own) = match self {
+            Self::Kernel { device, kernel, .. } if kernel.num_bindings() == 1 => (device, 0),
+            Self::Kernel { device, .. } => (device, pooled_bytes(output)),
+            Self::Recording { device, record, .. } => {
+                let batch = device.batch();
+                let memory = batch.scratch::<T>(rows * widths[0]);
+                drop(record(&batch, batch.tensor(memory, [rows, widths[0]])));
+                // The scratch memory stands for the input, which is not the batch's own.
+                let own = batch.plan()?.peak_bytes().saturating_sub(input);
+                (device, pooled_bytes(own))
+            }
+            Self::Replay { .. } => return Ok(0),
+        };
+        // wgpu keeps uploaded data until the device has copied it.
+        let staged = if device.is_cpu() { 0 } else { input };
+        Ok(pooled_bytes(input) + own + staged)
     }
 
     /// Submits a window of whole rows. The reading may be longer than the output, never shorter.

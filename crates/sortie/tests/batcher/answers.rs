@@ -101,7 +101,7 @@ fn replays_over_rows_answer_as_live_batches_do() {
                 "{name}, {rows} rows"
             );
         }
-        assert_eq!(batcher.call_blocking(vec![1.0]).expect_err("no row").kind(), &ErrorKind::Input);
+        assert_eq!(batcher.call_blocking(vec![1.0]).expect_err("no row").kind(), ErrorKind::Input);
         let before = device.metrics();
         (0..20).for_each(|rows| drop(batcher.call_blocking(input(rows)).expect("an answer")));
         let did = device.metrics() - before;
@@ -224,6 +224,6 @@ fn a_request_too_large_for_a_batch_is_cut_and_put_together_again() {
             }
         });
         let error = batcher.call_blocking(vec![1; 4]).expect_err("no whole rows");
-        assert_eq!(error.kind(), &ErrorKind::Input, "{name}");
+        assert_eq!(error.kind(), ErrorKind::Input, "{name}");
     }
 }

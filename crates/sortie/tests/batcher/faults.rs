@@ -16,7 +16,7 @@ use crate::{Ask, Gate, Triple, devices, one, tripled};
 fn a_wrong_input_fails_its_caller_alone() -> sortie::Result<()> {
     let batcher = Batcher::new(&Device::cpu()?, Triple::default(), BatchConfig::default())?;
     let error = batcher.call_blocking(Ask::Wrong).expect_err("it is wrong");
-    assert_eq!((error.kind(), error.to_string().contains("it is wrong")), (&ErrorKind::Input, true), "{error}");
+    assert_eq!((error.kind(), error.to_string().contains("it is wrong")), (ErrorKind::Input, true), "{error}");
     assert_eq!(batcher.call_blocking(one(1))?, [4]);
     assert_eq!(batcher.metrics().failed, 0);
     Ok(())
@@ -26,7 +26,7 @@ fn a_wrong_input_fails_its_caller_alone() -> sortie::Result<()> {
 fn a_panic_or_a_wrong_number_of_answers_fails_one_batch() -> sortie::Result<()> {
     let batcher = Batcher::new(&Device::cpu()?, Triple::default(), BatchConfig::default())?;
     for (input, kind) in [(Ask::Panic, ErrorKind::JobPanicked), (Ask::TooFew, ErrorKind::Shape)] {
-        assert_eq!(batcher.call_blocking(input).expect_err("a fault").kind(), &kind);
+        assert_eq!(batcher.call_blocking(input).expect_err("a fault").kind(), kind);
         assert_eq!(batcher.call_blocking(one(1))?, [4]);
     }
     assert_eq!(batcher.metrics().failed, 2);
@@ -45,7 +45,7 @@ fn a_lost_device_fails_what_was_under_way_and_is_opened_again() {
             match batcher.call_blocking(one(7)) {
                 Ok(answer) => break answer,
                 Err(error) => {
-                    assert_eq!(error.kind(), &ErrorKind::DeviceLost, "{name}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{name}: {error}");
                     lost += 1;
                     assert!(lost < 10, "{name}: it does not come back");
                 }
@@ -102,9 +102,6 @@ fn an_input_that_panics_when_dropped_leaves_nobody_waiting() -> sortie::Result<(
     first.wait()?;
     let error = second.wait().expect_err("the thread is over");
     assert!(matches!(error.kind(), ErrorKind::JobPanicked | ErrorKind::Internal), "{error}");
-    assert_eq!(
-        batcher.call(Touchy(true.into())).wait().expect_err("so is the batcher").kind(),
-        &ErrorKind::JobPanicked
-    );
+    assert_eq!(batcher.call(Touchy(true.into())).wait().expect_err("so is the batcher").kind(), ErrorKind::JobPanicked);
     Ok(())
 }

@@ -46,7 +46,7 @@ fn cpus(count: usize) -> Fleet {
 
 #[test]
 fn a_fleet_of_nothing_is_refused() {
-    assert_eq!(Fleet::new([]).expect_err("none").kind(), &ErrorKind::NoDevice);
+    assert_eq!(Fleet::new([]).expect_err("none").kind(), ErrorKind::NoDevice);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn one_that_is_lost_comes_back_while_the_others_go_on() {
             match batcher.call_blocking(one(number)) {
                 Ok(answer) => assert_eq!(answer, tripled(&[number]), "{name}"),
                 Err(error) => {
-                    assert_eq!(error.kind(), &ErrorKind::DeviceLost, "{name}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::DeviceLost, "{name}: {error}");
                     lost += 1;
                 }
             }
@@ -143,9 +143,9 @@ fn with_the_last_device_the_batcher_is_over() {
         let batcher = Batcher::new(&guest, Triple::default(), BatchConfig::default()).expect("a batcher");
         assert_eq!(batcher.call_blocking(one(1)).expect("an answer"), [4], "{name}");
         wgpu.destroy();
-        assert_eq!(batcher.call_blocking(one(2)).expect_err("lost").kind(), &ErrorKind::DeviceLost, "{name}");
+        assert_eq!(batcher.call_blocking(one(2)).expect_err("lost").kind(), ErrorKind::DeviceLost, "{name}");
         let error = batcher.call_blocking(one(3)).expect_err("nobody is left");
-        assert_eq!(error.kind(), &ErrorKind::Unsupported, "{name}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{name}: {error}");
     }
 }
 

@@ -51,7 +51,7 @@ fn each_has_its_own(asks: &[Ask], calls: Vec<ResponseFuture<OnDevice<Triple>>>, 
                 assert_eq!(answer, tripled(numbers), "{name}, {at}");
                 right += 1;
             }
-            (Err(error), Some(kind), _) => assert_eq!(error.kind(), &kind, "{name}, {at}: {error}"),
+            (Err(error), Some(kind), _) => assert_eq!(error.kind(), kind, "{name}, {at}: {error}"),
             (answer, _, _) => panic!("{name}, {at}: {answer:?} for {ask:?}"),
         }
     }
@@ -150,8 +150,8 @@ fn callers_that_have_gone_and_deadlines_that_have_passed_are_not_run_again() {
     gate.set(false);
     // On a busy machine it may have been too late at first, and three requests are no full batch.
     batcher.close();
-    assert_eq!(late.wait().expect_err("too late").kind(), &ErrorKind::Expired);
-    assert_eq!(panics.wait().expect_err("it panics").kind(), &ErrorKind::JobPanicked);
+    assert_eq!(late.wait().expect_err("too late").kind(), ErrorKind::Expired);
+    assert_eq!(panics.wait().expect_err("it panics").kind(), ErrorKind::JobPanicked);
     assert_eq!(last.wait().expect("an answer"), 3);
     let metrics = batcher.metrics();
     assert_eq!((metrics.expired, metrics.canceled), (1, 1), "{metrics:?}");
@@ -194,7 +194,7 @@ fn after_a_panic_the_job_is_prepared_again() {
     let job = Fragile { gate: Arc::default(), recorded: Arc::default() };
     let batcher = Batcher::new(Device::cpu().expect("the CPU"), job, BatchConfig::default()).expect("a batcher");
     for number in 0..3 {
-        let kind = batcher.call_blocking(0).expect_err("it panics").kind().clone();
+        let kind = batcher.call_blocking(0).expect_err("it panics").kind();
         assert_eq!(kind, ErrorKind::JobPanicked);
         assert_eq!(batcher.metrics().prepared, number, "not before there is something to run");
         assert_eq!(batcher.call_blocking(7).expect("an answer"), 7);

@@ -74,7 +74,7 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
         let outcomes: Vec<_> = calls.iter_mut().map(|call| poll(call.as_mut())).collect();
         let refused = outcomes
             .iter()
-            .filter(|outcome| matches!(outcome, Poll::Ready(Err(error)) if *error.kind() == ErrorKind::Overloaded));
+            .filter(|outcome| matches!(outcome, Poll::Ready(Err(error)) if error.kind() == ErrorKind::Overloaded));
         match overload {
             Overload::Reject => {
                 assert_eq!(refused.count(), 3);
@@ -96,7 +96,7 @@ fn without_room_a_request_is_rejected_or_waits_its_turn() {
 fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
     let Held { batcher, gate, first, .. } = held(BatchConfig::default().with_in_flight(1));
     let error = block_on(pin!(batcher.call(one(1)).within(Duration::ZERO))).expect_err("too late");
-    assert_eq!(error.kind(), &ErrorKind::Expired);
+    assert_eq!(error.kind(), ErrorKind::Expired);
     let deadline = Instant::now() + Duration::from_millis(100);
     let mut call = pin!(batcher.call(one(2)).with(CallOptions { deadline: Some(deadline), ..CallOptions::default() }));
     // On a busy machine it may be late already.
@@ -107,7 +107,7 @@ fn a_deadline_is_kept_at_arrival_and_in_the_queue() {
         Poll::Ready(outcome) => outcome,
         Poll::Pending => block_on(call),
     };
-    assert_eq!(outcome.expect_err("too late").kind(), &ErrorKind::Expired);
+    assert_eq!(outcome.expect_err("too late").kind(), ErrorKind::Expired);
     assert_eq!(pollster(first), [1]);
     assert_eq!(batcher.metrics().expired, 2);
 }
@@ -132,14 +132,14 @@ fn closing_answers_what_is_in_and_refuses_what_comes() {
     let mut call = pin!(batcher.call(one(1)));
     assert!(poll(call.as_mut()).is_pending());
     batcher.close();
-    assert_eq!(batcher.call_blocking(one(2)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
+    assert_eq!(batcher.call_blocking(one(2)).expect_err("it is closed").kind(), ErrorKind::Canceled);
     gate.set(false);
     assert_eq!(block_on(call).expect("an answer"), tripled(&[1]));
     assert_eq!(pollster(first), [1]);
     // The last handle may be dropped while a caller waits.
     let late = batcher.call(one(3));
     drop(batcher);
-    assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), &ErrorKind::Canceled);
+    assert_eq!(block_on(pin!(late)).expect_err("it is closed").kind(), ErrorKind::Canceled);
 }
 
 fn pollster(call: Pin<Box<RequestFuture<OnDevice<Triple>>>>) -> Vec<u32> {

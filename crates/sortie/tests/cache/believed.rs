@@ -95,7 +95,7 @@ fn nothing_is_read_from_a_folder_that_others_may_write_to_nor_written() {
         assert_eq!(device.metrics().cache_bytes_loaded, 0);
         use_kernel(&device, 2);
         let error = device.save_cache().expect_err("not private");
-        assert_eq!(error.kind(), &sortie::ErrorKind::File);
+        assert_eq!(error.kind(), sortie::ErrorKind::File);
         drop(device);
         assert_eq!(fs::read(&file).expect("the file"), before);
     });

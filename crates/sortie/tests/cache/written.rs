@@ -79,7 +79,7 @@ fn switched_off_nothing_is_written() {
         let device = Device::open_with(options).expect("it opened before");
         use_kernel(&device, 1);
         assert_eq!(device.cache_file(), None);
-        assert_eq!(device.save_cache().expect_err("off").kind(), &ErrorKind::Unsupported);
+        assert_eq!(device.save_cache().expect_err("off").kind(), ErrorKind::Unsupported);
         assert_eq!(device.metrics().cache_bytes_saved, 0);
     });
 }
@@ -91,7 +91,7 @@ fn the_cpu_and_noop_have_no_file() {
         let device = place.open();
         device.kernel("@compute @workgroup_size(1) fn main() {}").expect("a kernel");
         assert_eq!(device.cache_file(), None);
-        assert_eq!(device.save_cache().expect_err("none").kind(), &ErrorKind::Unsupported);
+        assert_eq!(device.save_cache().expect_err("none").kind(), ErrorKind::Unsupported);
         drop(device);
         assert!(!place.directory().exists());
     }
@@ -115,7 +115,7 @@ fn where_nothing_can_be_written_all_else_works() {
         let device = place.open();
         (1..=20).for_each(|number| use_kernel(&device, number));
         let error = device.save_cache().expect_err("no folder");
-        assert_eq!(error.kind(), &ErrorKind::File);
+        assert_eq!(error.kind(), ErrorKind::File);
         assert!(std::error::Error::source(&error).is_some());
         drop(device);
         fs::remove_file(place.directory()).expect("it is there");

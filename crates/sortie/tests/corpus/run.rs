@@ -58,7 +58,7 @@ pub(crate) fn check_all(cases: &[Case], check_unwritten: bool) {
         let how = match (run(&device, case), mistake) {
             (Ok(found), None) => compare(case, &found).err(),
             (Ok(_), Some(mistake)) => Some(format!("not found: {mistake}")),
-            (Err(error), Some(mistake)) if *error.kind() == ErrorKind::Race && error.to_string().contains(mistake) => {
+            (Err(error), Some(mistake)) if error.kind() == ErrorKind::Race && error.to_string().contains(mistake) => {
                 None
             }
             (Err(error), _) => Some(error.to_string()),

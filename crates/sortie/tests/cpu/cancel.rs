@@ -35,8 +35,8 @@ fn a_batch_that_stands_in_line_ends_at_once_and_without_effect() -> sortie::Resu
     let ticket = batch.submit_async()?;
     ticket.clone().cancel();
     // The device's own thread is still behind the gate.
-    assert_eq!(ticket.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
-    assert_eq!(reading.wait().expect_err("the same").kind(), &ErrorKind::Canceled);
+    assert_eq!(ticket.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
+    assert_eq!(reading.wait().expect_err("the same").kind(), ErrorKind::Canceled);
     drop(gate);
     assert_eq!(x.download()?, [1; 4], "nothing ran, and nothing is poisoned");
     Ok(())
@@ -58,7 +58,7 @@ fn whoever_awaits_is_woken_by_cancelling() -> sortie::Result<()> {
         move || pollster::block_on(ticket)
     });
     ticket.cancel();
-    assert_eq!(thread.join().expect("no panic").expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(thread.join().expect("no panic").expect_err("canceled").kind(), ErrorKind::Canceled);
     drop(gate);
     Ok(())
 }
@@ -70,11 +70,11 @@ fn a_batch_under_way_stops_and_poisons_what_it_writes() -> sortie::Result<()> {
     let ticket = endless(&device, &x, |batch| batch.copy(&source, &other))?;
     ticket.cancel();
     let error = ticket.wait().expect_err("canceled");
-    assert_eq!(error.kind(), &ErrorKind::Canceled);
+    assert_eq!(error.kind(), ErrorKind::Canceled);
     assert!(error.location().is_some_and(|at| at.file().ends_with("cancel.rs")), "{error}");
     for written in [x.slice(..4), other.slice(..)] {
         let error = written.download().expect_err("half done");
-        assert_eq!(error.kind(), &ErrorKind::Poisoned);
+        assert_eq!(error.kind(), ErrorKind::Poisoned);
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         assert!(cause.contains("canceled"), "{cause}");
     }
@@ -94,7 +94,7 @@ fn what_follows_a_canceled_batch_and_needs_what_it_writes_fails() -> sortie::Res
     let next = batch.submit_async()?;
     let free = y.download_async()?;
     ticket.cancel();
-    assert_eq!(next.wait().expect_err("it needs x").kind(), &ErrorKind::Poisoned);
+    assert_eq!(next.wait().expect_err("it needs x").kind(), ErrorKind::Poisoned);
     assert_eq!(free.wait()?.len(), 1 << 20, "and it had no effect itself");
     Ok(())
 }
@@ -114,7 +114,7 @@ fn poison_that_a_canceled_batch_would_have_lifted_comes_back() -> sortie::Result
     drop(gate);
     // In line behind the canceled one, so that it has been seen off.
     device.zeros::<u32>(4)?.download_async()?.wait()?;
-    assert_eq!(x.download().expect_err("still").kind(), &ErrorKind::Poisoned);
+    assert_eq!(x.download().expect_err("still").kind(), ErrorKind::Poisoned);
     Ok(())
 }
 

@@ -91,11 +91,11 @@ fn parts_of_one_buffer_may_be_bound_side_by_side_to_be_written() -> sortie::Resu
     assert_eq!(x.download()?, [1, 7, 8, 9, 10, 6, 2, 3, 4, 5]);
     let batch = device.batch();
     batch.dispatch(&kernel, &[&x.slice(..4), &x.slice(3..7)], Grid::groups(1));
-    assert_eq!(batch.submit().expect_err("they overlap").kind(), &ErrorKind::Bindings);
+    assert_eq!(batch.submit().expect_err("they overlap").kind(), ErrorKind::Bindings);
     let step = device.kernel(STEP)?;
     let batch = device.batch();
     batch.dispatch(&step, &[&x.slice(..4), &x.slice(4..8)], Grid::items(4));
-    assert_eq!(batch.submit().expect_err("one reads, one writes").kind(), &ErrorKind::Bindings, "as on wgpu");
+    assert_eq!(batch.submit().expect_err("one reads, one writes").kind(), ErrorKind::Bindings, "as on wgpu");
     Ok(())
 }
 

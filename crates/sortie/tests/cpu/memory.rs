@@ -68,14 +68,14 @@ fn memory_past_the_budget_or_the_machines_own_is_refused() -> sortie::Result<()>
     let device = cpu_with(DeviceOptions::default().with_memory_budget(1 << 20));
     let kept = device.zeros::<u8>(1 << 19)?;
     let error = device.zeros::<u8>(1 << 20).expect_err("over budget");
-    assert_eq!(error.kind(), &ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 1 << 20 });
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 1 << 20 });
     assert_eq!(device.memory_bytes(), 1 << 19);
     drop(kept);
     device.trim();
     assert_eq!(device.memory_bytes(), 0);
     let limit = device.info().limits.buffer_bytes;
     let error = device.zeros::<u32>(1 << 60).expect_err("more than any machine has");
-    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: 1 << 62, limit });
+    assert_eq!(error.kind(), ErrorKind::TooLarge { wanted: 1 << 62, limit });
     Ok(())
 }
 

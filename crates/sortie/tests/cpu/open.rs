@@ -42,7 +42,7 @@ fn without_a_name_it_opens_where_there_is_no_hardware() -> sortie::Result<()> {
 #[test]
 fn a_wrong_name_is_answered_with_it_among_the_right_ones() {
     let error = named("no such device").expect_err("no such device");
-    assert_eq!(error.kind(), &ErrorKind::NoDevice);
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert!(error.to_string().contains("sortie CPU"), "{error}");
 }
 
@@ -63,7 +63,7 @@ fn it_has_no_wgpu_and_takes_no_buffer_of_wgpus() -> sortie::Result<()> {
     let buffer =
         wgpu.create_buffer(&wgpu::BufferDescriptor { label: None, size: 64, usage, mapped_at_creation: false });
     let error = device.import::<u32>(buffer).expect_err("nothing to import into");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.location().is_some_and(|at| at.file().ends_with("open.rs")));
     Ok(())
 }
@@ -74,7 +74,7 @@ fn memory_of_another_device_is_refused() -> sortie::Result<()> {
     let (own, foreign) = (device.zeros::<u32>(4)?, noop.zeros::<u32>(4)?);
     let batch = device.batch();
     batch.copy(&foreign, &own);
-    assert_eq!(batch.submit().expect_err("of another device").kind(), &ErrorKind::Bindings);
+    assert_eq!(batch.submit().expect_err("of another device").kind(), ErrorKind::Bindings);
     Ok(())
 }
 
@@ -93,7 +93,7 @@ fn only_it_can_be_asked_to_check_for_races() -> sortie::Result<()> {
     let options = |device: &str| DeviceOptions::default().with_device(device).with_check_races(true);
     Device::open_with(options("cpu"))?;
     let error = Device::open_with(options("noop")).expect_err("wgpu cannot");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     Ok(())
 }
 
@@ -107,7 +107,7 @@ fn its_limits_are_generous() {
 
 #[test]
 fn a_kernel_over_its_limits_is_refused_with_both_figures() {
-    let kind = |source: &str| cpu().kernel(source).expect_err("over a limit").kind().clone();
+    let kind = |source: &str| cpu().kernel(source).expect_err("over a limit").kind();
     let too_large = |wanted, limit| ErrorKind::TooLarge { wanted, limit };
     assert_eq!(kind("@compute @workgroup_size(64, 32) fn main() {}"), too_large(2048, 1024));
     assert_eq!(kind("@compute @workgroup_size(1, 1, 65) fn main() {}"), too_large(65, 64));

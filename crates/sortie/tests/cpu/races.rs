@@ -25,10 +25,10 @@ fn two_invocations_that_write_one_word_are_named_with_the_line() -> sortie::Resu
     let line = Location::caller().line() + 1;
     batch.dispatch(&kernel, &[&x], Grid::items(64)).label("collision");
     let error = batch.submit().expect_err("a race");
-    assert_eq!((error.kind(), error.op(), error.label()), (&ErrorKind::Race, Some(0), Some("collision")));
+    assert_eq!((error.kind(), error.op(), error.label()), (ErrorKind::Race, Some(0), Some("collision")));
     assert_eq!(error.location().map(Location::line), Some(line));
     assert!(error.to_string().contains("\"collide\"") && error.to_string().contains("at line 4"), "{error}");
-    assert_eq!(x.download().expect_err("it had begun").kind(), &ErrorKind::Poisoned);
+    assert_eq!(x.download().expect_err("it had begun").kind(), ErrorKind::Poisoned);
     Ok(())
 }
 
@@ -190,7 +190,7 @@ fn every_kind_of_mistake_is_named_with_its_line() {
             Err(error) => {
                 let text = error.to_string();
                 let right = text.contains(said) && text.contains(&format!("at line {line}"));
-                if error.kind() != &ErrorKind::Race || !right {
+                if error.kind() != ErrorKind::Race || !right {
                     wrong.push(format!("{said} at line {line}: {:?} {text}", error.kind()));
                 }
             }

@@ -99,7 +99,7 @@ fn what_is_not_covered_is_named_with_its_line() {
         let error = device.kernel(source).expect_err(what);
         let message = error.to_string();
         let named = message.contains(what) && line.is_none_or(|line: u32| message.contains(&format!("line {line}")));
-        if error.kind() != &ErrorKind::Unsupported || !named {
+        if error.kind() != ErrorKind::Unsupported || !named {
             wrong.push(format!("{what}: {:?}: {message}", error.kind()));
         }
     }
@@ -131,7 +131,7 @@ fn control_flow_that_would_take_all_the_stack_is_refused() {
         }
         let _ = write!(source, "{MAIN} out[id.x] = f{}(id.x); }}", functions - 1);
         let error = run(&source).expect_err("too deep");
-        assert_eq!(error.kind(), &ErrorKind::Unsupported, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert!(error.to_string().contains("levels deep"), "{error}");
     }
 }
@@ -178,7 +178,7 @@ fn functions_that_double_come_out_right() -> sortie::Result<()> {
 #[test]
 fn functions_that_double_for_ever_are_stopped_without_a_loop() {
     let budget = Some(Duration::from_millis(200));
-    assert_eq!(run_within(&doubling(50), budget).expect_err("for ever").kind(), &ErrorKind::Timeout);
+    assert_eq!(run_within(&doubling(50), budget).expect_err("for ever").kind(), ErrorKind::Timeout);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn functions_that_double_with_variables_of_their_own_are_refused() {
     }
     let _ = write!(source, "{MAIN} var v = id.x; f39(&v); out[id.x] = v; }}");
     let error = run(&source).expect_err("too large");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("instructions"), "{error}");
 }
 
@@ -217,7 +217,7 @@ fn values_too_large_to_take_apart_are_refused() {
         "@group(0) @binding(1) var<storage> big: array<f32, 30000000>;\n{OUT}{MAIN} let all = big; out[0] = u32(all[id.x]); }}"
     );
     let error = cpu().kernel(&source).expect_err("too large");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert!(error.to_string().contains("4 MiB") && error.to_string().contains("line 4"), "{error}");
 }
 

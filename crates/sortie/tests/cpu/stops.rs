@@ -32,18 +32,18 @@ fn a_kernel_over_its_budget_is_stopped_and_named() -> sortie::Result<()> {
         batch.dispatch(&spin, &[&x], Grid::items(10_000)).label("for ever");
         let reading = batch.read(&other);
         let error = batch.submit().expect_err("it does not end");
-        assert_eq!((error.kind(), error.op(), error.label()), (&ErrorKind::Timeout, Some(1), Some("for ever")));
+        assert_eq!((error.kind(), error.op(), error.label()), (ErrorKind::Timeout, Some(1), Some("for ever")));
         assert!(error.to_string().contains("\"spin\"") && error.to_string().contains("20ms"), "{error}");
         assert!(error.location().is_some_and(|at| at.file().ends_with("stops.rs")));
         assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
-        assert_eq!(x.download().expect_err("half done").kind(), &ErrorKind::Poisoned);
+        assert_eq!(x.download().expect_err("half done").kind(), ErrorKind::Poisoned);
         assert_eq!(other.download()?, [5]);
         // A busy machine may take longer over nothing than the budget is.
         let ends = (0..100).any(|_| {
             x.write(&[0, 1]).expect("it is overwritten");
             let batch = device.batch();
             batch.dispatch(&spin, &[&x], Grid::items(64));
-            batch.submit().map_err(|error| assert_eq!(error.kind(), &ErrorKind::Timeout)).is_ok()
+            batch.submit().map_err(|error| assert_eq!(error.kind(), ErrorKind::Timeout)).is_ok()
         });
         assert!(ends, "within its budget it runs as ever");
         assert_eq!(x.download()?, [1, 1]);
@@ -77,10 +77,10 @@ fn canceled_on(device: &Device) -> sortie::Result<()> {
     }
     assert!(!ticket.is_ready() && !next.is_ready());
     ticket.cancel();
-    assert_eq!(ticket.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(ticket.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
     assert_eq!(next.wait()?, [7]);
-    assert_eq!(x.download().expect_err("half done").kind(), &ErrorKind::Poisoned);
-    assert_eq!(y.download().expect_err("never written, though it should have been").kind(), &ErrorKind::Poisoned);
+    assert_eq!(x.download().expect_err("half done").kind(), ErrorKind::Poisoned);
+    assert_eq!(y.download().expect_err("never written, though it should have been").kind(), ErrorKind::Poisoned);
     Ok(())
 }
 
@@ -96,9 +96,9 @@ fn what_waits_behind_a_kernel_that_does_not_end_is_canceled_at_once() -> sortie:
     batch.fill(&y, 2);
     let second = batch.submit_async()?;
     second.cancel();
-    assert_eq!(second.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(second.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
     first.cancel();
-    assert_eq!(first.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(first.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
     assert_eq!(y.download()?, [1]);
     Ok(())
 }

@@ -22,8 +22,8 @@ fn submitting_returns_before_the_work_is_begun_and_waiting_sees_it_done() -> sor
     let reading = batch.read(&x);
     let ticket = batch.submit_async()?;
     assert!(!ticket.is_ready() && !reading.is_ready());
-    assert_eq!(ticket.wait_timeout(Duration::from_millis(1)).expect_err("not yet").kind(), &ErrorKind::Timeout);
-    assert_eq!(reading.wait_timeout(Duration::ZERO).expect_err("not yet").kind(), &ErrorKind::Timeout);
+    assert_eq!(ticket.wait_timeout(Duration::from_millis(1)).expect_err("not yet").kind(), ErrorKind::Timeout);
+    assert_eq!(reading.wait_timeout(Duration::ZERO).expect_err("not yet").kind(), ErrorKind::Timeout);
     drop(gate);
     ticket.wait()?;
     assert!(ticket.is_ready() && reading.is_ready());

@@ -148,9 +148,9 @@ fn a_misaligned_slice_is_an_error_with_both_figures() -> sortie::Result<()> {
     let device = cpu();
     let x = device.zeros::<u8>(16)?;
     let error = x.slice(1..5).download().expect_err("misaligned");
-    assert_eq!(error.kind(), &ErrorKind::Shape);
+    assert_eq!(error.kind(), ErrorKind::Shape);
     assert!(error.to_string().contains("1..5"), "{error}");
-    assert_eq!(x.slice(..3).write(&[1; 3]).expect_err("misaligned").kind(), &ErrorKind::Shape);
+    assert_eq!(x.slice(..3).write(&[1; 3]).expect_err("misaligned").kind(), ErrorKind::Shape);
     x.slice(12..16).write(&[1; 4])?;
     Ok(())
 }

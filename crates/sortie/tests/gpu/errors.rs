@@ -21,7 +21,7 @@ fn a_batch_refused_before_it_started_has_no_effect_and_poisons_nothing() {
         let reading = batch.read(&y);
         raw.destroy();
         let error = batch.submit().expect_err("the buffer is destroyed");
-        assert_eq!(error.kind(), &ErrorKind::Bindings);
+        assert_eq!(error.kind(), ErrorKind::Bindings);
         assert_eq!(reading.wait().expect_err("the same").to_string(), error.to_string());
         assert_eq!(y.download()?, [4; 16]);
         Ok(())
@@ -50,15 +50,15 @@ fn what_a_failed_later_submission_should_have_written_is_poisoned_until_overwrit
         assert_eq!(early.download()?, [step(4); 16], "the first one ran");
 
         let error = late.download().expect_err("never written");
-        assert_eq!(error.kind(), &ErrorKind::Poisoned);
+        assert_eq!(error.kind(), ErrorKind::Poisoned);
         assert!(std::error::Error::source(&error).is_some(), "with the first error as its cause");
         let batch = device.batch();
         batch.dispatch(&kernel, &[&late, &x], Grid::items(16)).label("reads it");
         let error = batch.submit().expect_err("it reads a poisoned buffer");
-        assert_eq!((error.kind(), error.op(), error.label()), (&ErrorKind::Poisoned, Some(0), Some("reads it")));
+        assert_eq!((error.kind(), error.op(), error.label()), (ErrorKind::Poisoned, Some(0), Some("reads it")));
         assert!(error.location().is_some_and(|at| at.file().ends_with("errors.rs")));
         late.slice(..4).write(&[1; 4])?;
-        assert_eq!(late.download().expect_err("a part is not all").kind(), &ErrorKind::Poisoned);
+        assert_eq!(late.download().expect_err("a part is not all").kind(), ErrorKind::Poisoned);
 
         let batch = device.batch();
         batch.fill(&late, 8);
@@ -89,18 +89,18 @@ fn losing_the_device_fails_what_is_under_way_and_what_comes_after() {
             let read = reading.wait();
             match (&outcome, &read) {
                 // It had landed, but what it read went with the device.
-                (Ok(()), Err(error)) if round < 3 => assert_eq!(error.kind(), &ErrorKind::DeviceLost),
+                (Ok(()), Err(error)) if round < 3 => assert_eq!(error.kind(), ErrorKind::DeviceLost),
                 _ => assert_eq!(outcome.is_ok(), read.is_ok(), "ticket and reading agree"),
             }
             if round >= 3 {
-                assert_eq!(outcome.expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
+                assert_eq!(outcome.expect_err("the device is gone").kind(), ErrorKind::DeviceLost);
             }
         }
         assert_eq!(
             device.kernel("@compute @workgroup_size(1) fn other() {}").expect_err("gone").kind(),
-            &ErrorKind::DeviceLost
+            ErrorKind::DeviceLost
         );
-        assert_eq!(device.upload(&[1_u32]).expect_err("gone").kind(), &ErrorKind::DeviceLost);
+        assert_eq!(device.upload(&[1_u32]).expect_err("gone").kind(), ErrorKind::DeviceLost);
         let again = device.reopen()?;
         assert_eq!(again.info().name, device.info().name);
         assert_eq!(again.upload(&[1_u32, 2])?.download()?, [1, 2]);
@@ -171,7 +171,7 @@ fn asked_in_time(device: &Device) -> Result<bool> {
     let in_time = match first.wait_timeout(std::time::Duration::from_millis(1)) {
         Ok(()) => false,
         Err(error) => {
-            assert_eq!(error.kind(), &ErrorKind::Timeout);
+            assert_eq!(error.kind(), ErrorKind::Timeout);
             true
         }
     };
@@ -216,10 +216,10 @@ fn canceled_in_time(device: &Device) -> Result<bool> {
         assert_eq!(reading.wait()?, [step(0); 64], "too late, and done");
         return Ok(false);
     };
-    assert_eq!(error.kind(), &ErrorKind::Canceled, "half of it had started");
-    assert_eq!(behind.expect_err("it had not started").kind(), &ErrorKind::Canceled);
-    assert_eq!(reading.wait().expect_err("the same").kind(), &ErrorKind::Canceled);
-    assert_eq!(late.download().expect_err("never written").kind(), &ErrorKind::Poisoned);
+    assert_eq!(error.kind(), ErrorKind::Canceled, "half of it had started");
+    assert_eq!(behind.expect_err("it had not started").kind(), ErrorKind::Canceled);
+    assert_eq!(reading.wait().expect_err("the same").kind(), ErrorKind::Canceled);
+    assert_eq!(late.download().expect_err("never written").kind(), ErrorKind::Poisoned);
     assert_eq!(other.download()?, [1; 64], "what never started has had no effect");
     assert_eq!(device.metrics().submissions - before, 2, "the first one, and the download");
     Ok(true)

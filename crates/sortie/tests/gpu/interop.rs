@@ -34,7 +34,7 @@ fn a_guest_shares_buffers_with_its_host() {
         batch.fill(&y, 5);
         batch.submit()?;
         assert_eq!((x.download()?, y.download()?), (vec![step(3); 16], vec![5; 16]));
-        assert_eq!(guest.reopen().expect_err("not ours to open").kind(), &ErrorKind::Unsupported);
+        assert_eq!(guest.reopen().expect_err("not ours to open").kind(), ErrorKind::Unsupported);
         Ok(())
     });
 }

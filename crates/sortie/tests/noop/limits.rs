@@ -14,7 +14,7 @@ fn a_binding_over_the_devices_limit_is_too_large_and_a_slice_of_it_is_not() -> s
     let batch = device.batch();
     batch.dispatch(&step, &[&x, &y], Grid::items(64));
     let error = batch.submit().expect_err("over the limit");
-    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: len as u64 * 4, limit });
+    assert_eq!(error.kind(), ErrorKind::TooLarge { wanted: len as u64 * 4, limit });
     let batch = device.batch();
     batch.dispatch(&step, &[&x.slice(64..), &y], Grid::items(64));
     batch.fill(&x, 1.0);
@@ -31,7 +31,7 @@ fn a_kernel_with_more_storage_buffers_than_the_device_has_is_too_large() {
     );
     let source: String = (0..9).map(declare).chain([entries]).collect();
     let kernel = |entry: &str| device.module(&source)?.kernel(entry);
-    assert_eq!(kernel("all").expect_err("9 > 8").kind(), &ErrorKind::TooLarge { wanted: 9, limit: 8 });
+    assert_eq!(kernel("all").expect_err("9 > 8").kind(), ErrorKind::TooLarge { wanted: 9, limit: 8 });
     assert_eq!(kernel("one").map(|kernel| kernel.num_bindings()).ok(), Some(1));
 }
 
@@ -62,7 +62,7 @@ fn a_kernel_given_more_buffers_than_it_uses_is_told_which_it_does_not_use() -> s
 fn devices_are_found_by_name_or_index_and_a_wrong_name_says_what_there_is() {
     let wrong = sortie::DeviceOptions::default().with_device("no such device");
     let error = sortie::Device::open_with(wrong).expect_err("no such device");
-    assert_eq!(error.kind(), &ErrorKind::NoDevice);
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
     assert!(error.to_string().contains("no such device"), "{error}");
     let info = noop().info().clone();
     assert_eq!((info.backend, info.kind), ("noop", sortie::device::DeviceKind::Noop));

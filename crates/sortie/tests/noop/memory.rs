@@ -50,7 +50,7 @@ fn the_memory_budget_is_kept_and_what_lies_idle_is_given_up_for_it() -> sortie::
     drop(device.zeros::<u8>(1 << 20)?);
     let other_class = device.zeros::<u8>(2 << 20)?;
     let error = device.zeros::<u8>(1 << 20).expect_err("over the budget");
-    assert_eq!(error.kind(), &ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 3 << 20 });
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory { wanted: 1 << 20, budget: 3 << 20 });
     assert!(error.location().is_some_and(|at| at.file().ends_with("memory.rs")));
     let batch = device.batch();
     let scratch = batch.scratch::<u8>(1 << 20);
@@ -66,7 +66,7 @@ fn a_buffer_over_the_devices_limit_is_too_large() {
     let limit = device.info().limits.buffer_bytes;
     let len = usize::try_from(limit).expect("64 bits") + 4;
     let error = device.zeros::<u8>(len).expect_err("over the limit");
-    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: len as u64, limit });
+    assert_eq!(error.kind(), ErrorKind::TooLarge { wanted: len as u64, limit });
     assert!(device.zeros::<u64>(usize::MAX).is_err());
     let batch = device.batch();
     let slot = batch.scratch::<u8>(len);

@@ -20,7 +20,7 @@ fn refused(device: &Device, record: impl FnOnce(&Batch)) -> Error {
 fn kind_of(device: &Device, record: impl FnOnce(&Batch)) -> ErrorKind {
     let error = refused(device, record);
     assert!(error.location().is_some_and(|at| at.file().ends_with("mistakes.rs")), "{error}");
-    error.kind().clone()
+    error.kind()
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn all_mistakes_are_returned_at_once_with_op_label_and_line() -> sortie::Result<
         batch.fill(&x, 1.0);
     });
     let [first, second] = error.mistakes() else { panic!("two mistakes, not {error}") };
-    assert_eq!((first.kind(), first.op(), first.label()), (&ErrorKind::Bindings, Some(1), Some("one short")));
+    assert_eq!((first.kind(), first.op(), first.label()), (ErrorKind::Bindings, Some(1), Some("one short")));
     assert_eq!(first.location().map(Location::line), Some(line));
-    assert_eq!((second.kind(), second.op(), second.label()), (&ErrorKind::Shape, Some(2), Some("layer 7")));
+    assert_eq!((second.kind(), second.op(), second.label()), (ErrorKind::Shape, Some(2), Some("layer 7")));
     assert_eq!(second.location().map(Location::line), Some(line + 1));
     let text = error.to_string();
     assert!(text.contains("takes 2 bindings") && text.contains(", not 1;"), "{text}");
@@ -197,8 +197,8 @@ fn misaligned_slices_are_refused_with_both_figures() -> sortie::Result<()> {
     let error = refused(&device, |batch| batch.copy(bytes.slice(1..5), bytes.slice(8..12)));
     assert!(error.to_string().contains("1..5") && error.to_string().contains("multiples of 4"), "{error}");
     let error = bytes.slice(2..3).write(&[1]).expect_err("misaligned");
-    assert_eq!((error.kind(), error.location().is_some()), (&ErrorKind::Shape, true));
-    assert_eq!(bytes.slice(60..70).download().expect_err("out of range").kind(), &ErrorKind::Shape);
+    assert_eq!((error.kind(), error.location().is_some()), (ErrorKind::Shape, true));
+    assert_eq!(bytes.slice(60..70).download().expect_err("out of range").kind(), ErrorKind::Shape);
     #[expect(clippy::reversed_empty_ranges, reason = "the mistake under test")]
     let backwards = x.slice(5..3);
     assert_eq!(kind_of(&device, |batch| batch.fill(backwards, 1.0)), ErrorKind::Shape);
@@ -248,7 +248,7 @@ fn handles_of_another_device_or_batch_are_refused() -> sortie::Result<()> {
     ];
     for (record, what, whose) in all {
         let error = refused(&device, |batch| record(batch));
-        assert_eq!(error.kind(), &ErrorKind::Bindings);
+        assert_eq!(error.kind(), ErrorKind::Bindings);
         assert!(error.to_string().starts_with(&format!("{what}{whose}")), "{error}");
     }
     Ok(())
@@ -272,14 +272,14 @@ fn an_imported_buffer_without_the_needed_usage_is_refused() -> sortie::Result<()
     assert_eq!(kind_of(&device, |batch| batch.copy(&x, &storage)), ErrorKind::Bindings);
     assert_eq!(kind_of(&device, |batch| batch.copy(&storage, &x)), ErrorKind::Bindings);
     assert_eq!(kind_of(&device, |batch| drop(batch.read(&storage))), ErrorKind::Bindings);
-    assert_eq!(storage.write(&[0.0; 64]).expect_err("no COPY_DST").kind(), &ErrorKind::Bindings);
+    assert_eq!(storage.write(&[0.0; 64]).expect_err("no COPY_DST").kind(), ErrorKind::Bindings);
     let grid = |batch: &Batch| {
         batch.dispatch(&step, &[&x, &storage], Grid::indirect(&copies));
     };
     assert_eq!(kind_of(&device, grid), ErrorKind::Bindings);
     assert_eq!(
         device.import::<[f32; 7]>(raw(wgpu::BufferUsages::STORAGE)).expect_err("256 / 28").kind(),
-        &ErrorKind::Shape
+        ErrorKind::Shape
     );
     Ok(())
 }
@@ -309,10 +309,10 @@ fn wgsl_errors_show_the_users_line() {
     let device = noop();
     let error =
         device.kernel("@compute @workgroup_size(1)\nfn main() {\n    let x: u32 = 1.5;\n}").expect_err("a type error");
-    assert_eq!(error.kind(), &ErrorKind::Shader);
+    assert_eq!(error.kind(), ErrorKind::Shader);
     assert!(error.to_string().contains("let x: u32 = 1.5"), "{error}");
     assert!(error.location().is_some_and(|at| at.file().ends_with("mistakes.rs")));
-    let kind = |source: &str| device.kernel(source).expect_err("refused").kind().clone();
+    let kind = |source: &str| device.kernel(source).expect_err("refused").kind();
     assert_eq!(kind(""), ErrorKind::Shader);
     assert_eq!(kind("@compute @workgroup_size(1) fn a() {} @compute @workgroup_size(1) fn b() {}"), ErrorKind::Shader);
     assert_eq!(
@@ -323,9 +323,9 @@ fn wgsl_errors_show_the_users_line() {
     );
     let module = device.module("@compute @workgroup_size(1) fn a() {}").expect("it is valid");
     for kernel in [module.with("nope", 1).kernel("a"), module.kernel("b")] {
-        assert_eq!(kernel.expect_err("refused").kind(), &ErrorKind::Shader);
+        assert_eq!(kernel.expect_err("refused").kind(), ErrorKind::Shader);
     }
-    assert_eq!(device.module("fn").expect_err("refused").kind(), &ErrorKind::Shader);
+    assert_eq!(device.module("fn").expect_err("refused").kind(), ErrorKind::Shader);
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn wgsl_made_to_hurt_is_refused_before_it_can() {
     let device = noop();
     let body =
         |expression: &str| format!("@compute @workgroup_size(1) fn main() {{ var a = 1u; let b = {expression}; }}");
-    let kind = |source: &str| device.kernel(source).expect_err("refused").kind().clone();
+    let kind = |source: &str| device.kernel(source).expect_err("refused").kind();
     let long = format!("@compute @workgroup_size(1) fn main() {{}} //{}", "x".repeat(10 << 20));
     assert!(matches!(kind(&long), ErrorKind::TooLarge { wanted, .. } if wanted > 10 << 20));
     assert_eq!(kind(&body(&format!("{}a", "~".repeat(5_000)))), ErrorKind::Shader);
@@ -347,10 +347,10 @@ fn wgsl_made_to_hurt_is_refused_before_it_can() {
 fn a_workgroup_over_the_limit_is_too_large() {
     let device = noop();
     let error = device.kernel("@compute @workgroup_size(257) fn main() {}").expect_err("257 > 256");
-    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: 257, limit: 256 });
+    assert_eq!(error.kind(), ErrorKind::TooLarge { wanted: 257, limit: 256 });
     let memory = "var<workgroup> w: array<f32, 5000>; @compute @workgroup_size(1) fn main() { w[0] = 1.0; }";
     assert_eq!(
         device.kernel(memory).expect_err("20,000 bytes").kind(),
-        &ErrorKind::TooLarge { wanted: 20_000, limit: 16_384 }
+        ErrorKind::TooLarge { wanted: 20_000, limit: 16_384 }
     );
 }

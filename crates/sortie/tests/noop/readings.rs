@@ -22,9 +22,9 @@ fn waiting_before_the_submit_is_an_error_at_once() -> sortie::Result<()> {
     let batch = device.batch();
     let (early, early_timeout) = (batch.read(&x), batch.read(&x));
     assert!(!early.is_ready());
-    assert_eq!(early.wait().expect_err("not submitted").kind(), &ErrorKind::NotSubmitted);
+    assert_eq!(early.wait().expect_err("not submitted").kind(), ErrorKind::NotSubmitted);
     let timeout = early_timeout.wait_timeout(Duration::MAX).expect_err("not submitted");
-    assert_eq!(timeout.kind(), &ErrorKind::NotSubmitted);
+    assert_eq!(timeout.kind(), ErrorKind::NotSubmitted);
     batch.submit()?;
     assert_eq!(early_timeout.wait()?.len(), 4);
     Ok(())
@@ -38,7 +38,7 @@ fn readings_of_a_dropped_batch_are_canceled() -> sortie::Result<()> {
     let reading = batch.read(&x);
     drop(batch);
     assert!(reading.is_ready());
-    assert_eq!(reading.wait().expect_err("dropped").kind(), &ErrorKind::Canceled);
+    assert_eq!(reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
     Ok(())
 }
 
@@ -165,14 +165,14 @@ fn losing_the_device_fails_every_ticket_and_reopening_starts_afresh() -> sortie:
     let reading = batch.read(&y);
     let outcome = batch.submit_async().and_then(|ticket| ticket.wait());
     let outcome = outcome.expect_err("the device is gone");
-    assert_eq!(outcome.kind(), &ErrorKind::DeviceLost, "{outcome:?}");
-    assert_eq!(reading.wait().expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
-    assert_eq!(x.download().expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
-    assert_eq!(device.zeros::<f32>(4).expect_err("the device is gone").kind(), &ErrorKind::DeviceLost);
+    assert_eq!(outcome.kind(), ErrorKind::DeviceLost, "{outcome:?}");
+    assert_eq!(reading.wait().expect_err("the device is gone").kind(), ErrorKind::DeviceLost);
+    assert_eq!(x.download().expect_err("the device is gone").kind(), ErrorKind::DeviceLost);
+    assert_eq!(device.zeros::<f32>(4).expect_err("the device is gone").kind(), ErrorKind::DeviceLost);
     let again = device.reopen()?;
     assert_eq!(again.zeros::<f32>(4)?.download()?.len(), 4);
     let batch = again.batch();
     batch.fill(&x, 1.0);
-    assert_eq!(batch.submit().expect_err("a buffer of the lost device").kind(), &ErrorKind::Bindings);
+    assert_eq!(batch.submit().expect_err("a buffer of the lost device").kind(), ErrorKind::Bindings);
     Ok(())
 }

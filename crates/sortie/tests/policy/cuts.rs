@@ -138,7 +138,7 @@ fn what_is_wrong_is_said_before_anything_runs() -> sortie::Result<()> {
     batch.split_by(Split::Every(1));
     let error = batch.submit().expect_err("lengths differ");
     assert_eq!(error.location().map(std::panic::Location::file), Some(file!()));
-    assert_ne!(error.kind(), &ErrorKind::Internal);
+    assert_ne!(error.kind(), ErrorKind::Internal);
     assert_eq!(device.metrics().submissions, 0);
     Ok(())
 }
@@ -194,7 +194,7 @@ fn a_part_that_cannot_be_encoded_fails_the_batch_in_its_turn() {
         // What it may have written is not to be trusted; written anew, it is.
         let batch = device.batch();
         batch.copy(&chain.buffers[1], &chain.buffers[0]);
-        assert_eq!(batch.submit().map_err(|error| error.kind().clone()), Err(ErrorKind::Poisoned), "{name}");
+        assert_eq!(batch.submit().map_err(|error| error.kind()), Err(ErrorKind::Poisoned), "{name}");
         let batch = device.batch();
         batch.fill(&chain.buffers[1], 1);
         chain.record(&batch, 10);

@@ -132,5 +132,5 @@ fn a_link_that_was_put_where_the_file_is_written_is_not_followed() -> sortie::Re
 fn there_is_nothing_to_measure_on_a_device_that_runs_nothing() {
     let options = DeviceOptions::default().with_device("noop");
     let error = TuneReport::measure(&options, Duration::from_secs(1), |_| {}).expect_err("it runs nothing");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

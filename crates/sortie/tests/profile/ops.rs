@@ -281,10 +281,10 @@ fn a_profile_of_a_batch_that_fails_is_that_error() -> sortie::Result<()> {
         let profile = batch.profile();
         assert_eq!(
             profile.wait_timeout(std::time::Duration::ZERO).expect_err("not submitted").kind(),
-            &sortie::ErrorKind::NotSubmitted
+            sortie::ErrorKind::NotSubmitted
         );
         drop(batch);
-        assert_eq!(profile.wait().expect_err("dropped").kind(), &sortie::ErrorKind::Canceled);
+        assert_eq!(profile.wait().expect_err("dropped").kind(), sortie::ErrorKind::Canceled);
         let batch = device.batch();
         drop(batch.profile());
         let error = batch.freeze().expect_err("a profile is of one batch");

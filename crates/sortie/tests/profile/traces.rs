@@ -203,12 +203,12 @@ fn a_trace_that_cannot_be_written_says_so() -> sortie::Result<()> {
     let device = sortie::Device::cpu()?;
     let nowhere = std::env::temp_dir().join("sortie-no-such-folder").join("trace.json");
     let error = device.trace(&nowhere).expect_err("there is no such folder");
-    assert_eq!(error.kind(), &ErrorKind::File);
+    assert_eq!(error.kind(), ErrorKind::File);
     assert!(error.to_string().contains("sortie-no-such-folder"), "{error}");
     let batch = device.batch();
     let profile = batch.profile();
     batch.submit()?;
-    assert_eq!(profile.wait()?.write_trace(&nowhere).expect_err("nor here").kind(), &ErrorKind::File);
+    assert_eq!(profile.wait()?.write_trace(&nowhere).expect_err("nor here").kind(), ErrorKind::File);
     #[cfg(target_os = "linux")]
     {
         let x = device.zeros::<f32>(64)?;
@@ -216,7 +216,7 @@ fn a_trace_that_cannot_be_written_says_so() -> sortie::Result<()> {
         let batch = device.batch();
         batch.fill(&x, 1.0);
         batch.submit()?;
-        assert_eq!(trace.finish().expect_err("the disk is full").kind(), &ErrorKind::File);
+        assert_eq!(trace.finish().expect_err("the disk is full").kind(), ErrorKind::File);
     }
     Ok(())
 }

@@ -21,8 +21,8 @@ fn a_buffer_of_another_device_is_not_taken_for_one_of_ours() -> sortie::Result<(
     let batch = device.batch();
     batch.dispatch(&kernel, &[&ours, &theirs], Grid::items(16));
     assert_eq!(batch.num_slots(), 2);
-    assert_eq!(batch.submit().expect_err("it belongs to the other device").kind(), &ErrorKind::Bindings);
-    assert_eq!(theirs.write(&[1; 16]).expect_err("it belongs to the other device").kind(), &ErrorKind::Bindings);
+    assert_eq!(batch.submit().expect_err("it belongs to the other device").kind(), ErrorKind::Bindings);
+    assert_eq!(theirs.write(&[1; 16]).expect_err("it belongs to the other device").kind(), ErrorKind::Bindings);
     ours.write(&[1; 16])
 }
 
@@ -31,7 +31,7 @@ fn a_buffer_of_another_device_is_not_taken_for_one_of_ours() -> sortie::Result<(
 fn an_import_of_an_odd_number_of_bytes_is_refused() {
     let device = noop();
     let error = device.import::<u16>(raw(&device, 6)).expect_err("6 bytes");
-    assert_eq!(error.kind(), &ErrorKind::Shape);
+    assert_eq!(error.kind(), ErrorKind::Shape);
 }
 
 /// A write that wgpu refuses after it was queued was not reported, or stopped the submit thread.
@@ -62,9 +62,9 @@ fn a_guest_whose_device_was_destroyed_says_so() -> sortie::Result<()> {
     let x = guest.upload(&[1_u32; 16])?;
     wgpu.destroy();
     let lost = |kind: Option<ErrorKind>| assert_eq!(kind, Some(ErrorKind::DeviceLost));
-    lost(x.download().err().map(|error| error.kind().clone()));
-    lost(guest.upload(&[1_u32]).err().map(|error| error.kind().clone()));
-    lost(guest.kernel(STEP).err().map(|error| error.kind().clone()));
+    lost(x.download().err().map(|error| error.kind()));
+    lost(guest.upload(&[1_u32]).err().map(|error| error.kind()));
+    lost(guest.kernel(STEP).err().map(|error| error.kind()));
     Ok(())
 }
 

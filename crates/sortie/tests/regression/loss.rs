@@ -21,7 +21,7 @@ fn runs(replay: &Replay) -> Result<Vec<Ticket>> {
 
 fn all_are_over_or_lost(tickets: Vec<Ticket>) {
     for error in tickets.into_iter().filter_map(|ticket| ticket.wait().err()) {
-        assert_eq!(error.kind(), &ErrorKind::DeviceLost, "{error}");
+        assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
     }
 }
 
@@ -51,7 +51,7 @@ fn a_device_destroyed_under_native_replays_keeps_what_they_use_and_every_error_i
             let tickets = runs(&replay)?;
             gpu.destroy();
             let late = replay.run().submit_async().and_then(|ticket| ticket.wait()).expect_err("the device is gone");
-            assert_eq!(late.kind(), &ErrorKind::DeviceLost, "{late}");
+            assert_eq!(late.kind(), ErrorKind::DeviceLost, "{late}");
             drop(replay);
             all_are_over_or_lost(tickets);
             device = device.reopen()?;

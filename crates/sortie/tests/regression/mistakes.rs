@@ -34,10 +34,10 @@ fn plan_returns_every_mistake_and_submit_returns_them_again() -> Result<()> {
     batch.write(&x, &[0; 99]);
     let told = |error: &Error| {
         let mistakes = error.mistakes().iter();
-        mistakes.map(|mistake| (mistake.op(), mistake.kind().clone(), mistake.to_string())).collect::<Vec<_>>()
+        mistakes.map(|mistake| (mistake.op(), mistake.kind(), mistake.to_string())).collect::<Vec<_>>()
     };
     let planned = told(&batch.plan().expect_err("three mistakes"));
-    let kinds: Vec<_> = planned.iter().map(|(op, kind, _)| (*op, kind.clone())).collect();
+    let kinds: Vec<_> = planned.iter().map(|(op, kind, _)| (*op, *kind)).collect();
     assert_eq!(kinds, [(Some(0), ErrorKind::Shape), (Some(1), ErrorKind::Bindings), (Some(2), ErrorKind::Shape)]);
     assert_eq!(told(&batch.plan().expect_err("they are still there")), planned);
     assert_eq!(told(&batch.submit().expect_err("the same")), planned);

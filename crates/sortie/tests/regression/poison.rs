@@ -18,7 +18,7 @@ fn fails_before<R>(device: &Device, x: &sortie::Buffer<u32>, then: impl FnOnce()
     }
     let queued = then()?;
     ticket.cancel();
-    assert_eq!(ticket.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
+    assert_eq!(ticket.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
     Ok(queued)
 }
 
@@ -54,7 +54,7 @@ fn what_was_queued_before_the_overwrite_still_sees_the_failure() -> Result<()> {
         x.write(&[3, 4])?;
         Ok(read)
     })?;
-    assert_eq!(read.wait().expect_err("it reads what was left behind").kind(), &ErrorKind::Poisoned);
+    assert_eq!(read.wait().expect_err("it reads what was left behind").kind(), ErrorKind::Poisoned);
     assert_eq!(x.download()?, [3, 4]);
     Ok(())
 }
@@ -64,7 +64,7 @@ fn a_write_of_a_part_behind_a_batch_that_fails_leaves_the_buffer_poisoned() -> R
     let device = Device::cpu()?;
     let x = device.zeros::<u32>(2)?;
     fails_before(&device, &x, || x.slice(..1).write(&[3]))?;
-    assert_eq!(x.download().expect_err("a part is not all").kind(), &ErrorKind::Poisoned);
+    assert_eq!(x.download().expect_err("a part is not all").kind(), ErrorKind::Poisoned);
     x.write(&[3, 4])?;
     assert_eq!(x.download()?, [3, 4]);
     Ok(())
@@ -85,7 +85,7 @@ fn a_batch_that_is_canceled_between_its_submissions_poisons_what_was_overwritten
         std::thread::yield_now();
     }
     ticket.cancel();
-    assert_eq!(ticket.wait().expect_err("canceled").kind(), &ErrorKind::Canceled);
-    assert_eq!(y.download().expect_err("a later submission should have written it").kind(), &ErrorKind::Poisoned);
+    assert_eq!(ticket.wait().expect_err("canceled").kind(), ErrorKind::Canceled);
+    assert_eq!(y.download().expect_err("a later submission should have written it").kind(), ErrorKind::Poisoned);
     Ok(())
 }

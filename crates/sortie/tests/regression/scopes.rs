@@ -15,7 +15,7 @@ fn a_slice_far_out_of_range_is_an_error_in_a_dispatch_too() -> sortie::Result<()
     batch.copy(x.slice(usize::MAX - 1..usize::MAX), y.slice(..1));
     let error = batch.submit().expect_err("out of range");
     assert_eq!(
-        error.mistakes().iter().map(|mistake| mistake.kind().clone()).collect::<Vec<_>>(),
+        error.mistakes().iter().map(sortie::Error::kind).collect::<Vec<_>>(),
         [ErrorKind::Shape, ErrorKind::Shape]
     );
     Ok(())
@@ -49,7 +49,7 @@ fn a_kernel_without_room_for_hidden_parameters_names_its_dispatch() -> sortie::R
     batch.dispatch(&kernel, &[&x], Grid::groups(4)).label("fits");
     batch.dispatch(&kernel, &[&x], Grid::groups(70_000)).label("does not");
     let error = batch.submit().expect_err("no group is left");
-    assert_eq!((error.kind(), error.label()), (&ErrorKind::Unsupported, Some("does not")));
+    assert_eq!((error.kind(), error.label()), (ErrorKind::Unsupported, Some("does not")));
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn a_kernel_with_more_private_memory_than_drivers_bear_is_refused() {
     };
     assert!(device.kernel(&source(1000)).is_ok());
     let error = device.kernel(&source(16_384)).expect_err("64 KiB and a little");
-    assert_eq!(error.kind(), &ErrorKind::TooLarge { wanted: 65_536 + 32, limit: 65_536 });
+    assert_eq!(error.kind(), ErrorKind::TooLarge { wanted: 65_536 + 32, limit: 65_536 });
 }
 
 /// Scopes and labels are found without looking through all of them.

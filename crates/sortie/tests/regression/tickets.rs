@@ -28,8 +28,8 @@ fn waiting_before_the_submit_is_not_the_same_as_canceled() -> Result<()> {
     let x = device.zeros::<u32>(4)?;
     let batch = device.batch();
     let (early, late) = (batch.read(&x), batch.read(&x));
-    assert_eq!(early.wait().expect_err("too early").kind(), &ErrorKind::NotSubmitted);
+    assert_eq!(early.wait().expect_err("too early").kind(), ErrorKind::NotSubmitted);
     drop(batch);
-    assert_eq!(late.wait().expect_err("dropped").kind(), &ErrorKind::Canceled);
+    assert_eq!(late.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
     Ok(())
 }

@@ -38,7 +38,7 @@ fn a_kernel_without_immediates_or_of_another_device_is_refused() -> sortie::Resu
         let error = error.expect_err("there is nothing to bind");
         assert_eq!(
             (error.kind(), error.location().map(std::panic::Location::file)),
-            (&ErrorKind::Bindings, Some(file!()))
+            (ErrorKind::Bindings, Some(file!()))
         );
     }
     Ok(())

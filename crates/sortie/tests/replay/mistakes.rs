@@ -54,7 +54,7 @@ fn what_is_for_replays_is_not_submitted_and_the_other_way_round() {
     let (_, x) = batch.input::<u32>([4]);
     let _ = x + x;
     let error = batch.submit().expect_err("it has an input");
-    assert!(*error.kind() == ErrorKind::Bindings && error.to_string().contains("freeze"), "{error}");
+    assert!(error.kind() == ErrorKind::Bindings && error.to_string().contains("freeze"), "{error}");
 
     let batch = device.batch();
     let x = batch.tensor_from(&[1_u32, 2], [2]);
@@ -82,7 +82,7 @@ fn a_run_that_is_dropped_tells_its_readings() {
     let mut run = replay.run();
     let reading = run.read(out);
     drop(run);
-    assert_eq!(*reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
+    assert_eq!(reading.wait().expect_err("dropped").kind(), ErrorKind::Canceled);
     // An input without elements needs no data, and may be given none.
     let mut run = replay.run();
     run.write(x_input, &[]);

@@ -91,7 +91,7 @@ fn rows_may_grow_or_shrink_and_change_their_type() {
         let all: Vec<i32> = (-300..300).collect();
         let mut out = Vec::new();
         // 100 bytes are 12 rows and a half.
-        let stream = Stream::<i32, f32>::kernel(device, &pairs).rows([2, 3]).window(100);
+        let mut stream = Stream::<i32, f32>::kernel(device, &pairs).rows([2, 3]).window(100);
         assert_eq!(stream.window_rows()?, 12);
         let done = stream.run(&all, &mut out)?;
         let of = |pair: &[i32]| [0, 1, 2].map(|i| (pair[0] + i * pair[1]) as f32);

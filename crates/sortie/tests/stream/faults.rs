@@ -32,7 +32,7 @@ fn a_source_that_fails_ends_it_after_the_windows_before() {
         let mut out = Vec::new();
         let source = Source::reader(Torn(sortie::bytemuck::cast_slice(&all)));
         let error = triple(device).window(256).run(source, &mut out).expect_err("it is torn");
-        assert_eq!(error.kind(), &ErrorKind::Source, "{name}");
+        assert_eq!(error.kind(), ErrorKind::Source, "{name}");
         assert_eq!(error.to_string(), "window 2, from element 128 on: the source failed");
         assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("the cable is torn"));
         assert_eq!(out, tripled(&all[..128]), "{name}");
@@ -53,7 +53,7 @@ fn a_sink_that_fails_ends_it_and_the_source_is_asked_for_no_more() {
             if taken == 4 { Err(io::Error::from(io::ErrorKind::StorageFull)) } else { Ok(()) }
         });
         let error = triple(device).window(256).run(Source::chunks(chunks), sink).expect_err("it is full");
-        assert_eq!(error.kind(), &ErrorKind::Sink, "{name}");
+        assert_eq!(error.kind(), ErrorKind::Sink, "{name}");
         assert_eq!(error.to_string(), "window 3, from element 192 on: the sink failed");
         // Two in flight: the fourth was taken when the fifth had been brought.
         assert_eq!((taken, asked), (4, 5), "{name}");
@@ -74,7 +74,7 @@ fn a_sink_that_fails_to_flush_fails_the_stream() {
         }
     }
     let error = triple(&noop()).run(&numbers(10), Sink::writer(Full)).expect_err("it is full");
-    assert_eq!(error.kind(), &ErrorKind::Sink);
+    assert_eq!(error.kind(), ErrorKind::Sink);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_part_of_a_row_is_an_error_with_both_figures() {
         let mut out = Vec::new();
         let stream = Stream::<u32, u32>::record(device, |_, x| (x + x).read()).rows([3, 3]).window(120);
         let error = stream.run(&numbers(100), &mut out).expect_err("33 rows and a third");
-        assert_eq!(error.kind(), &ErrorKind::Shape);
+        assert_eq!(error.kind(), ErrorKind::Shape);
         let told = "window 3, from element 90 on: the source ends after 100 elements, no whole number of rows of 3";
         assert_eq!((error.to_string().as_str(), out.len()), (told, 90), "{name}");
         Ok(())
@@ -93,7 +93,7 @@ fn a_part_of_a_row_is_an_error_with_both_figures() {
 #[test]
 fn a_part_of_an_element_is_an_error_with_both_figures() {
     let error = triple(&noop()).window(8).run(Source::bytes(&[0; 15]), &mut Vec::new()).expect_err("a byte is missing");
-    assert_eq!(error.kind(), &ErrorKind::Shape);
+    assert_eq!(error.kind(), ErrorKind::Shape);
     let told =
         "window 1, from element 2 on: the source ends in the middle of an element: 15 bytes are no whole number of 4";
     assert_eq!(error.to_string(), told);
@@ -111,18 +111,45 @@ fn an_error_comes_once_and_then_nothing() {
 fn what_the_device_refuses_names_the_window_and_the_users_line() {
     let options = DeviceOptions::default().with_memory_budget(1 << 20);
     let device = Device::cpu_with(options).expect("the built-in CPU");
-    let stream = triple(&device).window(4 << 20);
+    let stream = triple(&device).rows([1 << 18, 1 << 18]);
     let error = stream.run(&vec![0; 1 << 20], &mut Vec::new()).expect_err("more than the budget");
-    assert!(matches!(error.kind(), ErrorKind::OutOfMemory { .. }), "{error}");
-    assert!(error.to_string().starts_with("window 0, from element 0 on: "), "{error}");
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory { wanted: 4 << 20, budget: 1 << 20 }, "{error}");
+    let message = "stream: 2 windows in flight of one row each take 4194304 bytes; the memory budget of 1048576 bytes";
+    assert!(error.to_string().contains(message), "{error}");
     assert!(error.location().is_some_and(|at| at.file().ends_with("stream/main.rs")), "{error}");
+}
+
+#[test]
+fn windows_fit_the_memory_budget() -> sortie::Result<()> {
+    let data: Vec<u32> = (0..1 << 24).collect();
+    let options = crate::installed::uncut().with_memory_budget(32 << 20);
+    let mut devices = vec![("cpu", Device::cpu_with(options.clone())?)];
+    for driver in ["llvmpipe", "swiftshader"] {
+        devices.extend(crate::installed::open_with(driver, options.clone()).map(|device| (driver, device)));
+    }
+    for (name, device) in devices {
+        let kept = device.zeros::<u32>(1 << 20)?;
+        let mut sum = 0_u64;
+        for window in triple(&device).over(&data) {
+            sum += window?.iter().map(|x| u64::from(*x)).sum::<u64>();
+        }
+        let expected: u64 = data.iter().map(|x| u64::from(3 * x + 1)).sum();
+        assert_eq!(sum, expected, "{name}");
+        // A recording with large intermediate results.
+        let stream = Stream::<u32, u32>::record(&device, |_, x| (x + x.transpose().transpose()).sum(&[0, 1]).read());
+        let sums: u64 = stream.over(&data).map(|window| window.map(|sum| u64::from(sum[0]))).sum::<Result<_, _>>()?;
+        let all = data.iter().fold(0_u32, |sum, x| sum.wrapping_add(2 * x));
+        assert_eq!(sums as u32, all, "{name}");
+        drop(kept);
+    }
+    Ok(())
 }
 
 #[test]
 fn a_mistake_in_a_recording_has_its_own_line() {
     let stream = Stream::<f32, f32>::record(&noop(), |_, x| x.matmul(x).read()).rows([3, 3]);
     let error = stream.run(&[0.0; 6], &mut Vec::new()).expect_err("[2, 3] by [2, 3]");
-    assert_eq!(error.kind(), &ErrorKind::Shape);
+    assert_eq!(error.kind(), ErrorKind::Shape);
     assert!(error.location().is_some_and(|at| at.file().ends_with("stream/faults.rs")), "{error}");
 }
 
@@ -138,7 +165,7 @@ fn a_kernel_that_fails_ends_it_there() {
     );
     let mut windows = Stream::<u32, u32>::kernel(&device, &endless).window(16).over(Source::items(2..100));
     let error = windows.next().expect("an answer").expect_err("it never ends");
-    assert_eq!(error.kind(), &ErrorKind::Timeout);
+    assert_eq!(error.kind(), ErrorKind::Timeout);
     assert!(error.to_string().starts_with("window 0, "), "{error}");
     assert!(windows.next().is_none());
 }
@@ -165,7 +192,7 @@ fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_so
         let unasked = Source::items(std::iter::from_fn(|| -> Option<u32> { panic!("it was asked") }));
         let stream = Stream::<u32, u32>::kernel(&device, &kernel(&device, &source));
         let error = stream.run(unasked, &mut Vec::new()).expect_err(&source);
-        assert_eq!(error.kind(), &ErrorKind::Bindings);
+        assert_eq!(error.kind(), ErrorKind::Bindings);
         assert!(error.to_string().contains(told), "{error}");
     }
     let in_place = kernel(&device, &with(written));
@@ -177,7 +204,7 @@ fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_so
 fn a_row_that_the_device_cannot_bind_is_an_error_with_both_figures() {
     let device = noop();
     let error = triple(&device).rows([1 << 40, 1]).window_rows().expect_err("4 TiB");
-    assert!(matches!(error.kind(), ErrorKind::TooLarge { wanted, .. } if *wanted == 1 << 42), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::TooLarge { wanted, .. } if wanted == 1 << 42), "{error}");
 }
 
 #[test]

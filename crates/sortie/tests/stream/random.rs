@@ -54,7 +54,7 @@ proptest! {
             _ => Source::reader(sortie::bytemuck::cast_slice::<u32, u8>(&all)),
         };
         let mut out = Vec::new();
-        let stream = Stream::<u32, u32>::kernel(&device, &sums).rows(widths).window(window).in_flight(in_flight);
+        let mut stream = Stream::<u32, u32>::kernel(&device, &sums).rows(widths).window(window).in_flight(in_flight);
         let each = stream.window_rows().expect("rows are short");
         let outcome = stream.run(source, &mut out);
         let expected = reference(&all[..rows * widths[0]], widths);

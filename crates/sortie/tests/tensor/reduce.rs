@@ -372,7 +372,7 @@ fn the_greatest_of_nothing_is_a_mistake_that_names_the_shape() {
         let x = batch.tensor_from::<f32>(&[], [2, 3, 0]);
         let _ = x.argmax(2);
         let error = batch.submit().expect_err("there is no greatest");
-        assert_eq!(error.kind(), &sortie::ErrorKind::Shape, "{name}");
+        assert_eq!(error.kind(), sortie::ErrorKind::Shape, "{name}");
         assert!(error.to_string().contains("argmax: axis 2 of a tensor of shape [2, 3, 0] has no elements"), "{error}");
     }
 }

@@ -199,9 +199,9 @@ fn a_device_multiplies_as_the_file_says() {
 fn nothing_is_measured_on_a_device_that_runs_nothing_or_saved_without_a_file() -> Result<()> {
     let off = |name: &str| DeviceOptions::default().with_device(name).with_tuning(TuningFile::Off);
     let error = Device::open_with(off("noop"))?.tune().expect_err("it runs nothing");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     let error = Device::open_with(off("cpu"))?.tune()?.save().expect_err("there is no file");
-    assert!(error.kind() == &ErrorKind::Unsupported && error.to_string().contains("switched off"), "{error}");
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("switched off"), "{error}");
     Ok(())
 }
 
@@ -239,6 +239,6 @@ fn a_file_that_makes_no_sense_is_ignored_and_what_others_wrote_stays() -> Result
     fs::remove_file(place.file()).expect("it is there");
     fs::create_dir(place.file()).expect("a folder in its place");
     let error = place.open("cpu").tune()?.save().expect_err("it is a folder");
-    assert_eq!(error.kind(), &ErrorKind::Unsupported);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     Ok(())
 }

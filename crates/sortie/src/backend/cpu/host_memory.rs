@@ -88,6 +88,6 @@ mod tests {
     #[test]
     fn more_than_there_is_is_an_error_and_no_abort() {
         let error = HostMemory::new(1 << 62).expect_err("4 EiB");
-        assert_eq!(error.kind(), &ErrorKind::OutOfMemory { wanted: 1 << 62, budget: 0 });
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory { wanted: 1 << 62, budget: 0 });
     }
 }

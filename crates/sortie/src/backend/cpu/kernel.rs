@@ -103,6 +103,6 @@ mod tests {
         let noop = Device::open_with(noop).expect("it is always there");
         let kernel = noop.kernel("@compute @workgroup_size(1) fn main() {}").expect("it is valid");
         let error = CpuKernel::of(&kernel).expect_err("it is none of the CPU's");
-        assert_eq!(error.kind(), &ErrorKind::Internal);
+        assert_eq!(error.kind(), ErrorKind::Internal);
     }
 }

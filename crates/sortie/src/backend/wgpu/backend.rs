@@ -468,6 +468,10 @@ impl Backend for WgpuBackend {
         Some(exit::enter())
     }
 
+    fn wgpu_device(&self) -> Option<&wgpu::Device> {
+        Some(&self.gpu)
+    }
+
     fn wgpu(&self) -> Option<(&wgpu::Device, &wgpu::Queue)> {
         self.submitter.device.share();
         Some((&self.gpu, &self.queue))

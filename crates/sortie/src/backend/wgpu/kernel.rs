@@ -105,7 +105,7 @@ mod tests {
     fn a_kernel_of_another_backend_is_an_error() {
         let cpu = Device::cpu().expect("it is always there");
         let kernel = cpu.kernel("@compute @workgroup_size(1) fn main() {}").expect("it is valid");
-        let error = WgpuKernel::of(&kernel).err().map(|error| error.kind().clone());
+        let error = WgpuKernel::of(&kernel).err().map(|error| error.kind());
         assert_eq!(error, Some(ErrorKind::Internal));
     }
 }

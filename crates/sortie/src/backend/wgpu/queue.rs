@@ -166,7 +166,7 @@ impl WgpuQueue {
     }
 
     fn direct_failed(&self, error: Error) -> Error {
-        if *error.kind() == ErrorKind::DeviceLost {
+        if error.kind() == ErrorKind::DeviceLost {
             self.lost.set_by_driver();
         }
         error

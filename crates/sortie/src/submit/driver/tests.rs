@@ -104,7 +104,7 @@ fn a_device_without_threads_runs_batches_that_are_cut_and_reports_their_errors()
         reading.wait()
     };
     assert_eq!(doubled(5, false)?, [32]);
-    assert_eq!(doubled(5, true).expect_err("it was dropped").kind(), &ErrorKind::Canceled);
+    assert_eq!(doubled(5, true).expect_err("it was dropped").kind(), ErrorKind::Canceled);
     assert_eq!(doubled(1, false)?, [64]);
     Ok(())
 }
