@@ -251,19 +251,15 @@ impl Batch {
     /// ```
     #[must_use]
     pub fn num_ops(&self) -> usize {
-        let counts =
-            |kind| !matches!(kind, OpKind::Write { .. } | OpKind::Read { .. } | OpKind::Barrier | OpKind::Split);
-        self.count(counts)
+        let transfers = self.num_transfers();
+        self.recorder().resources.names.count() - transfers
     }
 
     /// Number of writes and reads recorded.
     #[must_use]
     pub fn num_transfers(&self) -> usize {
-        self.count(|kind| matches!(kind, OpKind::Write { .. } | OpKind::Read { .. }))
-    }
-
-    fn count(&self, counts: impl Fn(OpKind) -> bool) -> usize {
-        self.recorder().recording.ops.iter().filter(|op| counts(op.kind)).count()
+        let is_transfer = |kind| matches!(kind, OpKind::Write { .. } | OpKind::Read { .. });
+        self.recorder().recording.ops.iter().filter(|op| is_transfer(op.kind)).count()
     }
 
     /// Number of distinct buffers and scratch slots used so far.
@@ -277,7 +273,7 @@ impl Batch {
     /// ```
     /// # let device = sortie::Device::cpu()?;
     /// let batch = device.batch();
-    /// let sum = batch.tensor_from(&[1.0_f32, 2.0, 3.0], [3]).sum(0).read();
+    /// let sum = batch.tensor_from(&[1.0_f32, 2.0, 3.0], [3]).sum(&[0]).read();
     /// let [sum] = batch.run_and_read(sum)?;
     /// assert_eq!(sum, 6.0);
     /// # Ok::<(), sortie::Error>(())

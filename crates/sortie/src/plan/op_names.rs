@@ -116,6 +116,11 @@ impl OpNames {
         error.on(self.name(op)).at(self.lines[op])
     }
 
+    /// Ops as the user counts them.
+    pub(crate) fn count(&self) -> usize {
+        self.lines.len() - self.uncounted.len()
+    }
+
     /// Ops that fit without reallocating.
     pub(crate) fn room(&self) -> usize {
         self.lines.capacity()

@@ -208,7 +208,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     ///
     /// let device = Device::cpu_with(DeviceOptions::default().with_memory_budget(32 << 20))?;
     /// let mut stream = Stream::<f32, f32>::record(&device, |_, x| x.exp().read());
-    /// assert_eq!(stream.window_rows()?, 1 << 20); // 4 MiB: two windows of input and output fit
+    /// assert_eq!(stream.window_rows()?, 1 << 21); // 8 MiB: two windows of input and output fit
     /// # Ok::<(), sortie::Error>(())
     /// ```
     ///
