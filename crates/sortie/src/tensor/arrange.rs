@@ -111,7 +111,7 @@ impl<'b, T: Element> Tensor<'b, T> {
         let own = self.value.shape;
         let shape = shape_of(shape.as_ref(), "broadcast").and_then(|shape| match own.broadcast(&shape) {
             Some(both) if both == shape => Ok(shape),
-            _ => Err(Error::new(ErrorKind::Shape, format!("broadcast: {own} does not stretch to {shape}"))),
+            _ => Err(Error::new(ErrorKind::Shape, format!("broadcast: {own} does not stretch to {shape}; counted from the last, its dimensions must be equal or 1"))),
         });
         self.batch.operate("broadcast", TensorKind::Broadcast, &[self.into()], &[], shape)
     }

@@ -59,6 +59,16 @@ use crate::{
 /// # Ok::<(), sortie::Error>(())
 /// ```
 ///
+/// ```compile_fail,E0597
+/// # let device = sortie::Device::cpu()?;
+/// let kept = {
+///     let batch = device.batch();
+///     batch.tensor_from(&[1.0_f32], [1]) // error[E0597]: `batch` does not live long enough
+/// };
+/// let y = kept + 1.0;
+/// # Ok::<(), sortie::Error>(())
+/// ```
+///
 /// To keep a result, [`read`](Tensor::read) it or [`store`](Tensor::store) it in a buffer. A structure that owns a batch
 /// cannot also hold its tensors: it holds their [`TensorId`]s.
 pub struct Tensor<'b, T> {
