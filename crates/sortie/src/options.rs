@@ -44,6 +44,18 @@ pub struct DeviceOptions {
     /// On Vulkan, record replays once for the device itself. If off, and on other backends, every run is encoded again.
     /// The results are the same.
     pub native_replay: bool,
+    /// On Vulkan, record a batch once for the device when the same operations come again with the same buffers, and
+    /// submit that recording from then on. If off, every batch is encoded. The results are the same. Needs
+    /// [`native_replay`](Self::native_replay).
+    ///
+    /// ```
+    /// use sortie::{Device, DeviceOptions};
+    ///
+    /// let device = Device::open_with(DeviceOptions::default().with_auto_replay(false))?;
+    /// # let _ = device;
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    pub auto_replay: bool,
     /// For debugging: run each replay as a batch before its first run, undo that, and compare. The first run fails with
     /// [`Internal`](crate::ErrorKind::Internal) if both do not leave the same data in memory. It waits for the device.
     /// A recording whose result depends on memory that cannot be read and restored (imported without `COPY_SRC` and
@@ -116,6 +128,7 @@ impl DeviceOptions {
         with_cache: cache: CacheDir = cache;
         with_native_immediates: native_immediates: bool = native_immediates;
         with_native_replay: native_replay: bool = native_replay;
+        with_auto_replay: auto_replay: bool = auto_replay;
         with_check_replays: check_replays: bool = check_replays;
         with_compile_budget: compile_budget: Duration = compile_budget;
         with_portable: portable: bool = portable;
@@ -138,6 +151,7 @@ impl Default for DeviceOptions {
             cache: CacheDir::default(),
             native_immediates: true,
             native_replay: true,
+            auto_replay: true,
             check_replays: false,
             compile_budget: Duration::from_secs(10),
             portable: env::var_os("SORTIE_PORTABLE").is_some_and(|value| value == "1"),

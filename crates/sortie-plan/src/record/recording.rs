@@ -4,7 +4,7 @@
 //! public to read. Invariant: entries are appended through the `push_*` functions and not changed afterwards.
 
 use super::fingerprint::Hashes;
-use crate::{Access, Fingerprint, KernelIndex, Op, SlotId, SlotInfo, TensorIndex, TensorOp};
+use crate::{Access, Fingerprint, KernelIndex, Op, OpKind, SlotId, SlotInfo, TensorIndex, TensorOp};
 
 /// A list of operations with their operands.
 #[derive(Debug, Clone, Default)]
@@ -159,6 +159,24 @@ impl Recording {
         self.inputs.iter().for_each(|port| _ = bare.push_input(port.slot, port.bytes));
         self.outputs.iter().for_each(|port| _ = bare.push_output(port.slot, port.bytes));
         bare
+    }
+
+    /// The same with the immediates of all dispatches in hidden parameter blocks, and also those of the kernel that
+    /// writes patterns, which are `fill_bytes`.
+    #[must_use]
+    pub fn with_hidden_immediates(&self, fill_bytes: u32) -> Self {
+        let mut hidden = self.without_ops();
+        self.accesses.iter().for_each(|access| hidden.push_access(*access));
+        for op in &self.ops {
+            let mut op = *op;
+            match &mut op.kind {
+                OpKind::Dispatch { immediates, hidden_immediates, .. } => *hidden_immediates = immediates.len,
+                OpKind::Fill { pattern, hidden_immediates } if pattern.len > 0 => *hidden_immediates = fill_bytes,
+                _ => {}
+            }
+            hidden.push_op(op);
+        }
+        hidden
     }
 
     /// Removes everything but keeps the memory for the next recording.

@@ -57,6 +57,20 @@ pub(crate) trait Backend: Send + Sync {
         at: &'static Location<'static>,
     ) -> Result<FrozenPlan>;
 
+    /// Records a planned batch for the device, to be submitted again with the same buffers. `resources` are those that
+    /// were recorded, without memory for scratch. `refreshes_params`: the immediates of runs differ. `None` if the
+    /// device cannot record it.
+    fn record_batch(
+        &self,
+        _planned: &Arc<CachedPlan>,
+        _cuts: Arc<Cuts>,
+        _resources: Resources,
+        _refreshes_params: bool,
+        _at: &'static Location<'static>,
+    ) -> Result<Option<FrozenPlan>> {
+        Ok(None)
+    }
+
     /// Rerecords a native replay with cuts from [`FrozenPlan::wanted`]. `None` if the backend has no native replays.
     fn refreeze(
         &self,
@@ -141,6 +155,8 @@ pub(crate) trait Backend: Send + Sync {
 /// Abilities of a backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
+    /// Most bytes that a recording of the device's own may write or read in each run; 0 if it keeps no recordings.
+    pub(crate) recorded_run_bytes: u64,
     /// Tensor programs may be native code.
     pub(crate) native_programs: bool,
     /// Dispatches can be divided.

@@ -62,7 +62,7 @@ impl Batch {
     pub fn encode(self, encoder: &mut wgpu::CommandEncoder) -> Result<Ticket> {
         self.split_by(Split::Never);
         let completion =
-            self.start(Location::caller(), false, check, |backend, launch| backend.encode(launch, encoder))?;
+            self.start(Location::caller(), false, check, |backend, launch| backend.encode(launch, encoder), false)?;
         Ok(Ticket::new(completion))
     }
 }

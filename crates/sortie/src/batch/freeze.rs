@@ -61,7 +61,7 @@ impl Batch {
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             core.lost().check()?;
             let constants = recorder.recording.take_constants();
-            let planned = core.plan(&recorder.recording)?;
+            let planned = core.plan(&recorder.recording)?.plan.clone();
             let cuts = state.cuts(&core, &planned, &recorder.resources);
             recorder.resources.names.forget_times();
             let mut resources = std::mem::take(&mut recorder.resources);

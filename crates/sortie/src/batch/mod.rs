@@ -45,7 +45,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
-    plan::{CachedPlan, Cuts, Resources},
+    plan::{BatchRun, CachedPlan, Cuts, KnownBatch, Resources},
     policy::Split,
     profile::{Log, Profile, StageKind},
 };
@@ -325,16 +325,18 @@ impl Batch {
 
     /// Checks, plans and launches. An error is also returned by the readings.
     fn launch(self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
-        self.start(at, wait, |_, _| Ok(()), |backend, launch| backend.launch(launch))
+        self.start(at, wait, |_, _| Ok(()), |backend, launch| backend.launch(launch), true)
     }
 
-    /// As [`Batch::launch`]: `check` may refuse the recording, `run` launches the plan.
+    /// As [`Batch::launch`]: `check` may refuse the recording, `run` launches the plan. `resubmits`: the device's own
+    /// recording of the batch may run instead.
     fn start(
         self,
         at: &'static Location<'static>,
         wait: bool,
         check: impl FnOnce(&DeviceCore, &mut Recorder) -> Result<()>,
         run: impl FnOnce(&dyn Backend, Launch<'_>) -> Result<()>,
+        resubmits: bool,
     ) -> Result<Arc<Completion>> {
         let core = self.core.clone();
         let _inside = core.enter();
@@ -350,23 +352,30 @@ impl Batch {
         let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         let checked = check(&core, &mut recorder).and_then(|()| state.prepare(&core, &mut recorder));
         let outcome = match checked {
-            Ok((planned, cuts)) => run(
-                core.backend(),
-                Launch {
-                    planned: cuts.planned(&planned),
-                    cuts: &cuts,
-                    source: RunSource::Batch(&mut recorder.resources),
-                    completion: &completion,
-                    readback: state.readback.as_ref(),
-                    profiled: state.log.as_ref().map(|log| Profiled {
-                        log,
-                        watchers: core.notes().watchers(),
-                        device: core.info(),
-                    }),
-                    at,
-                    wait,
-                },
-            ),
+            Ok((known, cuts)) => {
+                let batch = BatchRun { resources: &recorder.resources, cuts: &cuts, completion: &completion };
+                let recorded = match resubmits {
+                    true => core.recording_of(&known, batch, state.log.is_some(), at),
+                    false => None,
+                };
+                run(
+                    core.backend(),
+                    Launch {
+                        planned: cuts.planned(&known.plan),
+                        cuts: &cuts,
+                        source: RunSource::Batch(&mut recorder.resources, recorded),
+                        completion: &completion,
+                        readback: state.readback.as_ref(),
+                        profiled: state.log.as_ref().map(|log| Profiled {
+                            log,
+                            watchers: core.notes().watchers(),
+                            device: core.info(),
+                        }),
+                        at,
+                        wait,
+                    },
+                )
+            }
             Err(error) => {
                 let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
                 Err(launch::refuse(error, &completion, core.counters()))
@@ -425,7 +434,7 @@ impl Batch {
 
 impl BatchState {
     /// Collects all mistakes, then finds the plan and its cuts.
-    fn prepare(&self, core: &DeviceCore, recorder: &mut Recorder) -> Result<(Arc<CachedPlan>, Arc<Cuts>)> {
+    fn prepare(&self, core: &DeviceCore, recorder: &mut Recorder) -> Result<(Arc<KnownBatch>, Arc<Cuts>)> {
         if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
@@ -439,7 +448,7 @@ impl BatchState {
             log.stage(StageKind::Record, 0, log.zero(), Instant::now());
         }
         let planned = Log::time(log, StageKind::Plan, || core.plan(&recorder.recording))?;
-        let cuts = self.cuts(core, &planned, &recorder.resources);
+        let cuts = self.cuts(core, &planned.plan, &recorder.resources);
         Ok((planned, cuts))
     }
 

@@ -95,7 +95,7 @@ impl Batch {
         if let Some(mistakes) = Error::all(recorder.mistakes()) {
             return Err(mistakes);
         }
-        let planned = self.core.plan(&recorder.recording)?;
+        let planned = self.core.plan(&recorder.recording)?.plan.clone();
         drop(recorder);
         let mut state = self.state.borrow_mut();
         let recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));

@@ -6,6 +6,7 @@ use sortie_plan::{Caps, Grid, Recording, Span, fuse::Program};
 
 use super::{
     open::{default_cost, next_id, policy},
+    recordings::Recordings,
     replay_thread::ReplayThread,
 };
 use crate::{
@@ -15,10 +16,10 @@ use crate::{
     info::{DeviceInfo, DeviceKind, Limits},
     kernel::KernelCache,
     lost::Lost,
-    memory::{BufferId, Pool, RawBuffer},
+    memory::{BufferId, Pool, RawBuffer, Reclaim},
     metrics::Counters,
     options::DeviceOptions,
-    plan::{CachedPlan, GeneratedKernel, PlanCache},
+    plan::{GeneratedKernel, KnownBatch, PlanCache},
     policy::{Costs, SubmitPolicy},
     profile::Watchers,
     tuning::Tuning,
@@ -35,6 +36,7 @@ pub(crate) struct DeviceCore {
     pool: Arc<Pool>,
     kernels: Arc<KernelCache>,
     plans: PlanCache,
+    recordings: Arc<Recordings>,
     lost: Arc<Lost>,
     counters: Arc<Counters>,
     tuning: Tuning,
@@ -68,6 +70,9 @@ impl DeviceCore {
             lost: &lost,
             counters: &counters,
         })?;
+        let recordings = Arc::new(Recordings::default());
+        let reclaim: Arc<dyn Reclaim> = recordings.clone();
+        pool.set_reclaim(Arc::downgrade(&reclaim));
         let has_driver = info.kind != DeviceKind::Cpu;
         Ok(Self {
             _entering: EnterOnDrop(has_driver),
@@ -79,6 +84,7 @@ impl DeviceCore {
             pool,
             kernels,
             plans: PlanCache::new(counters.clone()),
+            recordings,
             lost,
             counters,
             tuning,
@@ -116,6 +122,10 @@ impl DeviceCore {
 
     pub(crate) fn replay_thread(&self) -> &ReplayThread {
         &self.replay_thread
+    }
+
+    pub(crate) fn recordings(&self) -> &Recordings {
+        &self.recordings
     }
 
     pub(crate) fn info(&self) -> &DeviceInfo {
@@ -183,8 +193,8 @@ impl DeviceCore {
         }
     }
 
-    /// The plan of this recording; made if it is not cached.
-    pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<CachedPlan>> {
+    /// The plan of this recording; made if it is not cached. With the device's own recordings of it.
+    pub(crate) fn plan(&self, recording: &Recording) -> Result<Arc<KnownBatch>> {
         let caps = self.caps();
         self.plans.get(recording, &caps, &|program| self.generate(program, &caps))
     }

@@ -14,6 +14,7 @@ mod notice;
 mod open;
 #[cfg_attr(not(target_os = "linux"), path = "no_quiet.rs")]
 mod quiet;
+mod recordings;
 mod replay_thread;
 mod watch;
 

@@ -51,7 +51,7 @@ pub(super) fn wgpu(opened: OpenedAdapter, options: DeviceOptions, guest: bool) -
     // A guest has no tuning file: its host decides how the queue is used.
     let tuning = Tuning::new(if guest { &TuningFile::Off } else { &options.tuning }, &info);
     let features = kernel_features(&gpu, &options);
-    let recorders = vec![Box::new(VulkanRecorder) as _];
+    let recorders = vec![Box::new(VulkanRecorder::default()) as _];
     let opened = WgpuOpened { gpu, queue, features, downlevel, recorders };
     DeviceCore::open(info, options, tuning, lost, |args| WgpuBackend::open(opened, args))
 }

@@ -127,6 +127,11 @@ impl Completion {
         self.done.load(Ordering::Acquire)
     }
 
+    /// Whether it is done and did not fail.
+    pub(crate) fn succeeded(&self) -> bool {
+        self.is_done() && matches!(*self.state.lock(), State::Done(Ok(())))
+    }
+
     pub(crate) fn wait(&self) -> Result<()> {
         let mut state = self.state.lock();
         loop {

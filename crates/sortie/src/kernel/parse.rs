@@ -413,7 +413,7 @@ mod tests {
                             let variant = Variant { immediates: ImmediatesAs::Storage, wrapped };
                             validate(
                                 &source,
-                                &rewrite(&parsed.module, &parsed.interface, variant).module,
+                                &rewrite(&parsed.module, &parsed.interface, variant),
                                 Capabilities::all(),
                             )
                             .expect("still valid");

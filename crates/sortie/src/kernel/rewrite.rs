@@ -36,30 +36,22 @@ pub(crate) struct Variant {
     pub(crate) wrapped: bool,
 }
 
-/// A rewritten module.
-#[derive(Debug)]
-pub(crate) struct Rewritten {
-    pub(crate) module: Module,
-    /// The group that the variant added, if any.
-    pub(crate) hidden_group: u32,
-}
-
-/// Creates a variant of a kernel.
-pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Rewritten {
+/// Creates a variant of a kernel. What it adds is in [`Interface::hidden_group`].
+pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Module {
     let mut module = module.clone();
     let hidden_group = interface.hidden_group();
     move_immediates(&mut module, variant.immediates, ResourceBinding { group: hidden_group, binding: 0 });
     if variant.wrapped {
         wrap(&mut module, ResourceBinding { group: hidden_group, binding: 1 });
     }
-    Rewritten { module, hidden_group }
+    module
 }
 
 /// Whether the layout of the kernel's immediates is valid for `var<uniform>`; arrays of scalars, for example, are not.
 pub(crate) fn immediates_fit_uniform(parsed: &Parsed, capabilities: Capabilities) -> bool {
     let Parsed { module, interface, .. } = parsed;
     let rewritten = rewrite(module, interface, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
-    validate("", &rewritten.module, capabilities).is_ok()
+    validate("", &rewritten, capabilities).is_ok()
 }
 
 /// Returns the name of the variable.
@@ -345,7 +337,7 @@ mod tests {
         places.into_iter().flat_map(|immediates| [false, true].map(|wrapped| Variant { immediates, wrapped }))
     }
 
-    fn rewrite(parsed: &Parsed, variant: Variant) -> Rewritten {
+    fn rewrite(parsed: &Parsed, variant: Variant) -> Module {
         super::rewrite(&parsed.module, &parsed.interface, variant)
     }
 
@@ -378,7 +370,7 @@ mod tests {
                     assert_eq!(*what, "an immediate array");
                     continue;
                 }
-                let Rewritten { module, .. } = rewrite(&parsed, variant);
+                let module = rewrite(&parsed, variant);
                 let options = back::spv::Options { lang_version: (1, 3), ..Default::default() };
                 back::spv::write_vec(&module, &valid(&module), &options, None).expect("SPIR-V");
                 let text = wgsl(&module);
@@ -394,7 +386,7 @@ mod tests {
         for (what, kernel) in KERNELS {
             let parsed = parsed(kernel);
             let rewritten = rewrite(&parsed, NATIVE);
-            assert_eq!(wgsl(&rewritten.module), wgsl(&parsed.module), "{what}");
+            assert_eq!(wgsl(&rewritten), wgsl(&parsed.module), "{what}");
         }
     }
 
@@ -402,18 +394,17 @@ mod tests {
     fn what_is_added_lives_in_the_group_above_the_kernels_own() {
         let parsed = kernel("immediates in a struct");
         let rewritten = rewrite(&parsed, Variant { immediates: ImmediatesAs::Storage, wrapped: true });
-        assert_eq!(rewritten.hidden_group, 1);
-        let text = wgsl(&rewritten.module);
+        let text = wgsl(&rewritten);
         assert!(text.contains("@group(1) @binding(0) \nvar<storage> p: P;"), "{text}");
         assert!(text.contains("@group(1) @binding(1) \nvar<uniform> sortie_grid: SortieGrid;"), "{text}");
         assert!(!text.contains("immediate"), "{text}");
         let uniform = rewrite(&parsed, Variant { immediates: ImmediatesAs::Uniform, wrapped: false });
-        assert!(wgsl(&uniform.module).contains("@group(1) @binding(0) \nvar<uniform> p: P;"));
+        assert!(wgsl(&uniform).contains("@group(1) @binding(0) \nvar<uniform> p: P;"));
     }
 
     #[test]
     fn the_grid_block_is_laid_out_as_it_is_encoded() {
-        let module = rewrite(&kernel("no arguments"), WRAPPED).module;
+        let module = rewrite(&kernel("no arguments"), WRAPPED);
         let grid = module.types.iter().find(|(_, ty)| ty.name.as_deref() == Some("SortieGrid")).expect("its type").1;
         let TypeInner::Struct { members, span } = &grid.inner else { panic!("{grid:?}") };
         let offsets: Vec<_> = members.iter().map(|member| (member.name.as_deref(), member.offset)).collect();
@@ -423,7 +414,7 @@ mod tests {
 
     #[test]
     fn the_wrapper_computes_what_the_tests_of_the_fold_compute() {
-        let text = wgsl(&rewrite(&kernel("builtins in structs and beside them"), WRAPPED).module);
+        let text = wgsl(&rewrite(&kernel("builtins in structs and beside them"), WRAPPED));
         let (_, wrapper) = text.split_once("@compute ").expect("an entry point");
         let expected = "@workgroup_size(8, 1, 1)
 fn main(@builtin(workgroup_id) param: vec3<u32>, @builtin(num_workgroups) param_1: vec3<u32>, \

@@ -44,7 +44,7 @@ pub(crate) fn encode<E: Executor, T>(
     count(counters, launch.cuts);
     counters.publish();
     let mut batch = launch.batch();
-    if let RunSource::Batch(resources) = &mut launch.source {
+    if let RunSource::Batch(resources, _) = &mut launch.source {
         batch.hold(std::mem::take(&mut resources.blocks));
     }
     if let Some((pending, readback)) = pending.zip(launch.readback) {
@@ -64,7 +64,7 @@ fn encode_now<T>(
     Log::time(log.as_deref(), StageKind::Encode, || {
         let ops = launch.planned.recording.ops.len();
         let _span = tracing::debug_span!(target: "sortie", "encode", ops, submissions = 0).entered();
-        if let RunSource::Batch(resources) = &mut launch.source {
+        if let RunSource::Batch(resources, _) = &mut launch.source {
             launch.planned.complete(resources);
         }
         launch.describe();

@@ -40,8 +40,8 @@ pub(crate) struct Launch<'a> {
 
 /// The memory and data that a plan refers to.
 pub(crate) enum RunSource<'a> {
-    /// A batch: its submissions take over its memory.
-    Batch(&'a mut Resources),
+    /// A batch: its submissions take over its memory. The second is the device's own recording of it, if there is one.
+    Batch(&'a mut Resources, Option<Arc<FrozenPlan>>),
     /// A run of a replay, which keeps its memory.
     Replay(&'a Arc<FrozenPlan>, RunArgs),
 }
@@ -83,7 +83,7 @@ impl Launch<'_> {
 
     fn resources(&self) -> &Resources {
         match &self.source {
-            RunSource::Batch(resources) => resources,
+            RunSource::Batch(resources, _) => resources,
             RunSource::Replay(frozen, _) => &frozen.resources,
         }
     }
@@ -105,9 +105,10 @@ impl Launch<'_> {
     /// The state that its submissions share until they are done.
     fn batch(&mut self) -> BatchState {
         let mut batch = BatchState::new(self.completion.clone(), self.planned.touches.clone(), self.at);
-        if let RunSource::Replay(frozen, _) = &self.source {
-            batch.keeps = Some((*frozen).clone());
-        }
+        batch.keeps = match &self.source {
+            RunSource::Batch(_, recorded) => recorded.clone(),
+            RunSource::Replay(frozen, _) => Some((*frozen).clone()),
+        };
         if let Some((profiled, readback)) = self.profiled.as_mut().zip(self.readback) {
             let watchers = std::mem::take(&mut profiled.watchers);
             batch.logged = Some(ProfiledBatch::new(profiled.log.clone(), readback.clone(), watchers));
@@ -161,11 +162,11 @@ fn hand_over<E: Executor>(
     let transfers = launch.transfers();
     let mut hand_over = HandOver::new(submitter, cuts, launch.batch());
     let log = launch.log().cloned();
-    let is_batch = matches!(launch.source, RunSource::Batch(_));
+    let is_batch = matches!(launch.source, RunSource::Batch(..));
     let executed = Log::time(log.as_deref(), StageKind::Encode, || {
         let (ops, submissions) = (launch.planned.recording.ops.len(), cuts.list.len());
         let _span = tracing::debug_span!(target: "sortie", "encode", ops, submissions).entered();
-        if let RunSource::Batch(resources) = &mut launch.source {
+        if let RunSource::Batch(resources, _) = &mut launch.source {
             launch.planned.complete(resources);
         }
         launch.describe();
@@ -174,7 +175,7 @@ fn hand_over<E: Executor>(
         executor.execute(launch, &mut |commands, blocks| hand_over.submit_part(Ok(commands), || pins(blocks)))
     });
     let handed_over = hand_over.finish(executed, readback, || match &mut launch.source {
-        RunSource::Batch(resources) => std::mem::take(&mut resources.blocks),
+        RunSource::Batch(resources, _) => std::mem::take(&mut resources.blocks),
         RunSource::Replay(..) => Vec::new(),
     })?;
     if let Some((uploads, reads)) = transfers {

@@ -16,7 +16,7 @@ pub(crate) use self::{
     free_list::{FreeList, class as pooled_bytes},
     heap::give_back,
     host::index,
-    pool::Pool,
+    pool::{Pool, Reclaim},
     raw_buffer::{BufferId, DeviceMemory, MemorySource, RawBuffer, Usage},
     spares::{MAX_SPARE_BYTES, MAX_SPARE_OPS, Spares},
 };

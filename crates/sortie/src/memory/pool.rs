@@ -8,7 +8,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -33,7 +33,15 @@ pub(crate) struct Pool {
     /// Bytes of all buffers created here and not freed yet, idle ones included.
     live: AtomicU64,
     idle: Mutex<FreeList<RawBuffer>>,
+    /// Holds memory that it can do without.
+    reclaim: OnceLock<Weak<dyn Reclaim>>,
     counters: Arc<Counters>,
+}
+
+/// Frees memory when it runs out.
+pub(crate) trait Reclaim: Send + Sync {
+    /// Returns memory to its pool. The caller holds no lock.
+    fn reclaim(&self);
 }
 
 impl Pool {
@@ -46,7 +54,7 @@ impl Pool {
         counters: Arc<Counters>,
     ) -> Self {
         let idle = Mutex::new(FreeList::new(limits));
-        Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, counters }
+        Self { source, max_bytes, budget, live: AtomicU64::new(0), idle, reclaim: OnceLock::new(), counters }
     }
 
     /// As [`Pool::take`], but if memory runs out, calls `flush` to submit staged writes and tries again.
@@ -88,8 +96,16 @@ impl Pool {
             })
     }
 
-    /// Frees all idle buffers.
+    /// Calls `reclaim` when memory runs out. Set once.
+    pub(crate) fn set_reclaim(&self, reclaim: Weak<dyn Reclaim>) {
+        drop(self.reclaim.set(reclaim));
+    }
+
+    /// Frees all idle buffers, and what can be done without.
     pub(crate) fn trim(&self) {
+        if let Some(reclaim) = self.reclaim.get().and_then(Weak::upgrade) {
+            reclaim.reclaim();
+        }
         let gone = self.with_idle(FreeList::drain);
         self.free(gone);
     }

@@ -161,6 +161,21 @@ figures! {
         overrun_us,
         /// Runs of replays that were submitted as one prerecorded command.
         native_runs,
+        /// Batches that were recorded for the device, because the same operations on the same buffers came again.
+        batches_recorded,
+        /// Batches that were submitted as the device's own recording of them.
+        batches_resubmitted,
+        /// Batches with a known plan, encoded because they had not run often enough with these buffers, or because
+        /// their recording was not ready.
+        resubmit_misses_buffers,
+        /// Batches encoded because their immediates differ from those of the device's recording.
+        resubmit_misses_immediates,
+        /// Batches encoded because they are cut into submissions differently than the device's recording.
+        resubmit_misses_cuts,
+        /// Batches encoded because they are profiled.
+        resubmit_misses_profiled,
+        /// Batches encoded because the device cannot record them, or all memory for the data of runs was in use.
+        resubmit_misses_unsupported,
         /// Replays recorded again for the device because the measured costs of their ops call for different cuts.
         replays_rerecorded,
         /// Compute passes encoded; on the built-in CPU, which has none, the passes that a GPU would have used.
@@ -218,6 +233,12 @@ figures! {
         pool_bytes_wasted,
         /// Bytes of writes outside of batches (`Device::upload`, `Buffer::write`) that the device has not taken yet.
         staged_bytes,
+        /// Bytes of device memory that recordings of batches keep: scratch memory, parameters, and memory for the data of
+        /// writes and reads. They are freed when memory runs out, by `Device::trim`, and when they have not been used
+        /// for long.
+        recorded_bytes,
+        /// Bytes of host memory for the data of native runs in flight, of replays and of recorded batches.
+        run_memory_bytes,
         /// Bytes of device memory that a lost device's driver may still use. They are freed when the driver has
         /// finished the work submitted before the loss.
         retained_bytes,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 use sortie_plan::{Caps, Recording};
 
-use super::{CachedPlan, cached_plan::Generate};
+use super::{CachedPlan, KnownBatch, cached_plan::Generate};
 use crate::{
     error::Result,
     metrics::{AtomicCounter, Counters},
@@ -32,7 +32,7 @@ pub(crate) struct PlanCache {
 
 #[derive(Debug)]
 struct Plans {
-    by_fingerprint: LruCache<u64, Arc<CachedPlan>, FxBuildHasher>,
+    by_fingerprint: LruCache<u64, Arc<KnownBatch>, FxBuildHasher>,
     /// Bytes of all plans.
     bytes: usize,
 }
@@ -44,34 +44,39 @@ impl PlanCache {
     }
 
     /// The plan of this recording for these capabilities; made if it is not cached.
-    pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<CachedPlan>> {
+    pub(crate) fn get(&self, recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Arc<KnownBatch>> {
         let fingerprint = recording.fingerprint().0;
-        if let Some(planned) = self.plans.lock().by_fingerprint.get(&fingerprint)
-            && planned.caps == *caps
-            && planned.key().same_as(recording)
+        if let Some(known) = self.plans.lock().by_fingerprint.get(&fingerprint)
+            && known.plan.caps == *caps
+            && known.plan.key().same_as(recording)
         {
             self.counters.plan_hits.add(1);
-            return Ok(planned.clone());
+            return Ok(known.clone());
         }
         self.counters.plans_made.add(1);
         let _span = tracing::debug_span!(target: "sortie", "plan", ops = recording.ops.len()).entered();
-        let planned = Arc::new(match recording.tensors.is_empty() {
+        let known = Arc::new(KnownBatch::new(match recording.tensors.is_empty() {
             true => CachedPlan::new(recording.clone(), None, Vec::new(), caps),
             false => CachedPlan::lowered(recording, caps, generate)?,
-        });
-        self.plans.lock().insert(fingerprint, planned.clone());
-        Ok(planned)
+        }));
+        // Bound to a name, so that it is dropped after the lock is released.
+        let gone = self.plans.lock().insert(fingerprint, known.clone());
+        drop(gone);
+        Ok(known)
     }
 }
 
 impl Plans {
-    fn insert(&mut self, fingerprint: u64, planned: Arc<CachedPlan>) {
-        self.bytes += planned.bytes();
-        let replaced = self.by_fingerprint.put(fingerprint, planned);
-        self.bytes -= replaced.map_or(0, |replaced| replaced.bytes());
+    /// Returns what it replaced or evicted.
+    fn insert(&mut self, fingerprint: u64, known: Arc<KnownBatch>) -> Vec<Arc<KnownBatch>> {
+        self.bytes += known.plan.bytes();
+        let mut gone: Vec<_> = self.by_fingerprint.put(fingerprint, known).into_iter().collect();
+        self.bytes -= gone.iter().map(|replaced| replaced.plan.bytes()).sum::<usize>();
         while self.by_fingerprint.len() > MAX_PLANS || (self.bytes > MAX_BYTES && self.by_fingerprint.len() > 1) {
-            let evicted = self.by_fingerprint.pop_lru();
-            self.bytes -= evicted.map_or(0, |(_, evicted)| evicted.bytes());
+            let Some((_, evicted)) = self.by_fingerprint.pop_lru() else { break };
+            self.bytes -= evicted.plan.bytes();
+            gone.push(evicted);
         }
+        gone
     }
 }

@@ -105,6 +105,12 @@ impl CachedPlan {
         Self::new(recording, self.tensors.clone(), origin, &self.caps)
     }
 
+    /// The same plan with all immediates in the parameter arena. `fill_bytes`: those of the fill kernel.
+    pub(crate) fn with_immediates_in_memory(&self, fill_bytes: u32) -> Self {
+        let recording = self.recording.with_hidden_immediates(fill_bytes);
+        Self::new(recording, self.tensors.clone(), self.origin.clone(), &self.caps)
+    }
+
     /// The plan of a recording with tensor operations. Generates and parses their kernels.
     pub(super) fn lowered(recording: &Recording, caps: &Caps, generate: Generate<'_>) -> Result<Self> {
         let Lowered { recording: mut lowered, origin, programs, members, scalars } = fuse::lower(recording, caps);

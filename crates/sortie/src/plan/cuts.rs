@@ -67,6 +67,16 @@ impl Cuts {
         self.divided.as_ref().unwrap_or(planned)
     }
 
+    /// The same cuts of a plan with all immediates in the parameter arena, which may begin with one more step.
+    pub(crate) fn with_first_step(&self, added: bool) -> Self {
+        let mut list = self.list.clone();
+        if added {
+            list.iter_mut().skip(1).for_each(|cut| cut.steps.start += 1);
+            list.iter_mut().take(1).for_each(|cut| cut.steps.len += 1);
+        }
+        Self { divided: None, list, estimates: self.estimates.clone(), ..*self }
+    }
+
     /// How long each submission should take, in nanoseconds.
     pub(crate) fn estimates(&self, costs: &Costs) -> impl Iterator<Item = u64> {
         self.estimates.iter().map(|estimate| costs.estimate(estimate))

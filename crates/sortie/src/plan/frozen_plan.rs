@@ -1,7 +1,8 @@
-//! The plan of a replay, with everything that its runs need.
+//! The plan of a replay, or of a batch that is resubmitted, with everything that its runs need.
 
 use std::{
     any::Any,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,12 +12,20 @@ use std::{
 use sortie_plan::{Cut, CutRule, Ports, Touch};
 
 use super::{BackendState, CachedPlan, Cuts, PlacedPlan, Resources, RunArgs};
-use crate::{info::Limits, memory::Block, policy::Costs};
+use crate::{
+    info::Limits,
+    memory::Block,
+    metrics::{AtomicCounter, Counters},
+    policy::Costs,
+};
 
 /// A planned recording that keeps its memory: all runs use the same memory, one after the other.
 ///
 /// It does not change. Rerecording a native one makes a new one with the same ports and buffers; runs in flight keep
 /// the one they started with.
+///
+/// That of a batch keeps only scratch memory: each run brings the user's buffers, which are the ones that it was
+/// recorded with ([`FrozenPlan::without_buffers`]).
 pub(crate) struct FrozenPlan {
     /// The plan without divided dispatches.
     base: Arc<CachedPlan>,
@@ -28,6 +37,11 @@ pub(crate) struct FrozenPlan {
     pub(crate) resources: Arc<Resources>,
     /// The device's own recording, if there is one.
     pub(crate) native: Option<Box<dyn Any + Send + Sync>>,
+    /// Memory for the data of writes and reads in a native recording.
+    pub(crate) staged: StagedMemory,
+    kind: RunKind,
+    /// Bytes of the data of writes in the recording.
+    upload_bytes: u64,
     /// Imported buffers, which their owner may destroy.
     pub(crate) imported: Vec<Arc<Block>>,
     /// Backend state kept from run to run.
@@ -40,6 +54,56 @@ pub(crate) struct FrozenPlan {
     runs: AtomicU64,
     /// Whether a native run has finished.
     ran: AtomicBool,
+    /// When it was last used, on the clock of `device/recordings.rs`.
+    last_used: AtomicU64,
+    _counted: Option<CountedBytes>,
+}
+
+/// Bytes of device memory in [`Metrics::recorded_bytes`](crate::metrics::Metrics::recorded_bytes), until dropped.
+struct CountedBytes {
+    counters: Arc<Counters>,
+    bytes: u64,
+}
+
+impl Drop for CountedBytes {
+    fn drop(&mut self) {
+        self.counters.recorded_bytes.sub(self.bytes);
+    }
+}
+
+/// What runs differ in.
+#[derive(Clone, Copy, Debug)]
+enum RunKind {
+    /// In the data of inputs.
+    Replay,
+    /// In the data of writes.
+    Batch {
+        /// And in immediates, so each run uploads the parameters.
+        refreshes_params: bool,
+    },
+}
+
+/// Device memory through which a native recording gets the data of its writes, and in which it leaves that of its
+/// reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StagedMemory {
+    pub(crate) writes: Option<Arc<Block>>,
+    pub(crate) reads: Option<Arc<Block>>,
+}
+
+impl StagedMemory {
+    pub(crate) fn blocks(&self) -> [&Option<Arc<Block>>; 2] {
+        [&self.writes, &self.reads]
+    }
+}
+
+/// Data that each run of a native recording moves between the host and this block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunTransfer<'a> {
+    pub(crate) block: &'a Block,
+    /// Offset in the data of the run.
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
 }
 
 /// How the cuts of a native recording compare with those that the cost estimates call for.
@@ -52,6 +116,12 @@ pub(crate) enum CutsFit {
     TooFew,
 }
 
+impl fmt::Debug for FrozenPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
+    }
+}
+
 impl FrozenPlan {
     /// Freezes `base` with `cuts`, which are of that plan. `resources` has all memory.
     pub(crate) fn new(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Resources) -> Self {
@@ -61,6 +131,7 @@ impl FrozenPlan {
 
     fn of(base: Arc<CachedPlan>, cuts: Arc<Cuts>, resources: Arc<Resources>, imported: Vec<Arc<Block>>) -> Self {
         let planned = cuts.planned(&base).clone();
+        let upload_bytes = resources.uploads.len() as u64;
         // Scratch memory holds the data of the last run.
         resources.blocks[planned.plan.memory.len()..].iter().flatten().for_each(|block| block.mark_used());
         Self {
@@ -69,23 +140,103 @@ impl FrozenPlan {
             cuts,
             resources,
             native: None,
+            staged: StagedMemory::default(),
+            kind: RunKind::Replay,
+            upload_bytes,
             imported,
             state: BackendState::default(),
             compared: AtomicU64::new(u64::MAX),
             overran: AtomicBool::new(false),
             runs: AtomicU64::new(0),
             ran: AtomicBool::new(false),
+            last_used: AtomicU64::new(0),
+            _counted: None,
         }
     }
 
     /// The same plan with other cuts.
     pub(crate) fn cut_by(&self, cuts: Arc<Cuts>) -> Self {
-        Self::of(self.base.clone(), cuts, self.resources.clone(), self.imported.clone())
+        let next = Self::of(self.base.clone(), cuts, self.resources.clone(), self.imported.clone());
+        Self { staged: self.staged.clone(), ..next }
     }
 
     /// The same with a plan that divides other dispatches and has its own scratch memory and parameters.
     pub(crate) fn planned_by(&self, cuts: Arc<Cuts>, resources: Resources) -> Self {
-        Self::of(self.base.clone(), cuts, Arc::new(resources), self.imported.clone())
+        let next = Self::of(self.base.clone(), cuts, Arc::new(resources), self.imported.clone());
+        Self { staged: self.staged.clone(), ..next }
+    }
+
+    /// The same for a batch, each of whose runs has the data of writes. `refreshes_params`: and parameters of its own.
+    pub(crate) fn of_batch(self, refreshes_params: bool) -> Self {
+        Self { kind: RunKind::Batch { refreshes_params }, ..self }
+    }
+
+    /// Whether each run has its own parameters.
+    pub(crate) fn refreshes_params(&self) -> bool {
+        matches!(self.kind, RunKind::Batch { refreshes_params: true })
+    }
+
+    /// The same without the buffers of the batch that it was recorded from, nor its data.
+    pub(crate) fn without_buffers(mut self) -> Self {
+        let Resources { blocks, kernels, read_bytes, .. } = &*self.resources;
+        let slots = self.planned.plan.memory.len();
+        let own = blocks.iter().enumerate().map(|(at, block)| block.clone().filter(|_| at >= slots)).collect();
+        let resources =
+            Resources { blocks: own, kernels: kernels.clone(), read_bytes: *read_bytes, ..Resources::default() };
+        self.resources = Arc::new(resources);
+        self.imported = Vec::new();
+        self
+    }
+
+    /// Counts its memory in the metrics, as long as it lives.
+    pub(crate) fn counted(self, counters: Arc<Counters>) -> Self {
+        let bytes = self.own_bytes();
+        counters.recorded_bytes.add(bytes);
+        Self { _counted: Some(CountedBytes { counters, bytes }), ..self }
+    }
+
+    pub(crate) fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_last_used(&self, now: u64) {
+        self.last_used.store(now, Ordering::Relaxed);
+    }
+
+    /// Bytes of device memory that it keeps besides buffers of the user.
+    pub(crate) fn own_bytes(&self) -> u64 {
+        let own = self.resources.blocks.iter().skip(self.planned.plan.memory.len());
+        own.chain(self.staged.blocks()).flatten().map(|block| block.bytes()).sum()
+    }
+
+    /// The data that each run brings to the device, if the recording is native: parameters follow the data of writes.
+    pub(crate) fn run_uploads(&self) -> Vec<RunTransfer<'_>> {
+        let RunKind::Batch { refreshes_params } = self.kind else { return self.ports(self.inputs()) };
+        let written = self.staged.writes.iter().map(|block| RunTransfer { block, at: 0, bytes: self.upload_bytes });
+        let params = self.placed(None).params().filter(|_| refreshes_params);
+        let bytes = u64::from(self.planned.plan.params_bytes);
+        written.chain(params.map(|block| RunTransfer { block, at: self.params_start(), bytes })).collect()
+    }
+
+    /// The data that each run can take from the device, if the recording is native.
+    pub(crate) fn run_reads(&self) -> Vec<RunTransfer<'_>> {
+        let read = self.staged.reads.iter().map(|block| RunTransfer { block, at: 0, bytes: block.bytes() });
+        read.chain(self.ports(self.outputs())).collect()
+    }
+
+    /// Where the parameters start in the data of a run.
+    pub(crate) fn params_start(&self) -> u64 {
+        self.upload_bytes.next_multiple_of(8)
+    }
+
+    fn ports<'a>(&'a self, ports: &'a Ports) -> Vec<RunTransfer<'a>> {
+        let placed = self.placed(None);
+        let of = |port: &sortie_plan::Port| RunTransfer {
+            block: placed.block_of(port.slot),
+            at: port.start,
+            bytes: port.bytes,
+        };
+        ports.iter().filter(|port| port.bytes > 0).map(of).collect()
     }
 
     /// How the recording uses memory that exists before and after it.

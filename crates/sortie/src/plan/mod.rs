@@ -8,6 +8,7 @@ mod describe;
 mod frozen_plan;
 mod op_names;
 mod placed_plan;
+mod recorded_batches;
 mod resources;
 mod run_args;
 
@@ -17,9 +18,10 @@ pub(crate) use self::{
     cached_plan::{CachedPlan, GeneratedKernel},
     cuts::Cuts,
     describe::PlanDescription,
-    frozen_plan::{CutsFit, FrozenPlan},
+    frozen_plan::{CutsFit, FrozenPlan, RunTransfer, StagedMemory},
     op_names::OpNames,
     placed_plan::PlacedPlan,
+    recorded_batches::{BatchRun, KnownBatch, Lookup, Miss, RecordedBatch},
     resources::Resources,
     run_args::RunArgs,
 };

@@ -60,8 +60,10 @@ pub(crate) struct BatchState {
     sequence: Sequence,
     /// Its pending readback, and where its readings get the data. Set before the last submission is submitted.
     readback: OnceLock<(Arc<dyn PendingReadback>, Arc<BatchReadback>)>,
-    /// The replay that this is a run of. The replay keeps its blocks alive, so none are pinned.
+    /// The device's own recording that this is a run of. A replay keeps its blocks alive, so none are pinned.
     pub(crate) keeps: Option<Arc<FrozenPlan>>,
+    /// Memory of the run of a native recording, which the device may use until the batch is done.
+    run_memory: OnceLock<Arc<dyn PendingReadback>>,
     /// Profile log and watchers, if the batch is profiled.
     pub(crate) logged: Option<ProfiledBatch>,
     /// The batch has succeeded; its completion is set next.
@@ -120,6 +122,7 @@ impl BatchState {
             sequence: Sequence::next(),
             readback: OnceLock::new(),
             keeps: None,
+            run_memory: OnceLock::new(),
             logged: None,
             ended: AtomicBool::new(false),
         }
@@ -148,6 +151,11 @@ impl BatchState {
         drop(self.readback.set((pending, readback_slot)));
     }
 
+    /// Keeps memory alive until the batch is done. All of its submissions use the same.
+    pub(crate) fn keep_memory(&self, memory: Arc<dyn PendingReadback>) {
+        drop(self.run_memory.set(memory));
+    }
+
     /// The batch was not submitted and will not be. Its completion is set elsewhere, so dropping this must not set it.
     pub(crate) fn disarm(self) {
         self.ended.store(true, Ordering::Relaxed);
@@ -156,8 +164,8 @@ impl BatchState {
     /// The blocks it uses, by slot.
     pub(crate) fn blocks(&self) -> &[Option<Arc<Block>>] {
         match &self.keeps {
-            Some(replay) => &replay.resources.blocks,
-            None => &self.pins.blocks,
+            Some(replay) if self.pins.blocks.is_empty() => &replay.resources.blocks,
+            _ => &self.pins.blocks,
         }
     }
 

@@ -9,6 +9,8 @@ mod mistakes;
 mod native;
 mod random;
 mod rerecord;
+mod resubmit;
+mod resubmit_random;
 
 use sortie::{Device, Grid};
 

@@ -106,7 +106,7 @@ impl Executor for CpuBackend {
             log.timed_by(TimestampTier::Exact);
         }
         match &mut launch.source {
-            RunSource::Batch(resources) => {
+            RunSource::Batch(resources, _) => {
                 self.place(planned, resources)?;
                 let returns = (resources.read_bytes > 0).then(Arc::<CpuReadback>::default);
                 let batch =
@@ -128,6 +128,7 @@ impl Executor for CpuBackend {
 impl Backend for CpuBackend {
     fn abilities(&self) -> Abilities {
         Abilities {
+            recorded_run_bytes: 0,
             native_programs: true,
             divides: false,
             copies_within: true,

@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// Records nothing.
+#[derive(Default)]
 pub(crate) struct VulkanRecorder;
 
 impl ReplayRecorder for VulkanRecorder {
@@ -17,12 +18,7 @@ impl ReplayRecorder for VulkanRecorder {
         false
     }
 
-    fn record(
-        &self,
-        _: &RecordingDevice<'_>,
-        _: &FrozenPlan,
-        _: Option<&dyn NativeReplay>,
-    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+    fn record(&self, _: &RecordingDevice<'_>, _: &FrozenPlan) -> Result<Option<Arc<dyn NativeReplay>>> {
         Ok(None)
     }
 

@@ -1,5 +1,4 @@
-//! Submits runs of native replays that have no input data and read no outputs directly to Vulkan's queue, bypassing
-//! wgpu.
+//! Submits runs of native replays directly to Vulkan's queue, bypassing wgpu.
 //!
 //! A Vulkan queue must be used by one thread at a time, and wgpu does not expose its lock. These facts make it correct:
 //! - The submitting thread has the turn of the submit queue, as for every `queue.submit` call of ours.
@@ -23,7 +22,7 @@ use crate::{
 pub(super) struct DirectQueue {
     device: ash::Device,
     queue: vk::Queue,
-    /// One per submission.
+    /// For runs without data, one per submission.
     primaries: Vec<vk::CommandBuffer>,
 }
 
@@ -54,17 +53,22 @@ impl DirectQueue {
         Ok(Self { device: device.clone(), queue, primaries })
     }
 
-    /// Submits one of its submissions and returns the timeline value that it signals when done. The caller has the
-    /// turn, and ensures that no other code uses the queue.
-    pub(super) fn launch(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+    /// The command buffer of one submission of a run without data.
+    pub(super) fn primary(&self, part: usize) -> vk::CommandBuffer {
+        self.primaries[part]
+    }
+
+    /// Submits a command buffer and returns the timeline value that it signals when done. The caller has the turn, and
+    /// ensures that no other code uses the queue.
+    pub(super) fn launch(&self, commands: vk::CommandBuffer, timeline: &Timeline) -> Result<u64> {
         let (semaphore, value) = timeline.next();
-        let (buffers, semaphores, values) = ([self.primaries[part]], [semaphore], [value]);
+        let (buffers, semaphores, values) = ([commands], [semaphore], [value]);
         let mut signals = vk::TimelineSemaphoreSubmitInfo::default().signal_semaphore_values(&values);
         let submit =
             vk::SubmitInfo::default().command_buffers(&buffers).signal_semaphores(&semaphores).push_next(&mut signals);
         // SAFETY: no other code uses the queue. Queue and semaphore belong to this device, and the semaphore's values
-        // grow from submission to submission. The commands are executable, allow simultaneous use, and are kept alive,
-        // with all their resources, until the value is reached.
+        // grow from submission to submission. The commands are executable, are not in use or allow simultaneous use,
+        // and are kept alive, with all their resources, until the value is reached.
         unsafe { self.device.queue_submit(self.queue, &[submit], vk::Fence::null()) }.map_err(failed)?;
         Ok(value)
     }

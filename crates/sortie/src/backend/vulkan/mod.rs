@@ -15,15 +15,16 @@
 //!
 //! Objects are freed when their last holder drops them, after their last use.
 //!
-//! A run that is not cut is one submission of three command buffers: copies of the inputs, the secondary, copies of the
-//! outputs. Its cost does not depend on the length of the recording. A run without inputs and outputs is submitted
-//! without wgpu: see `direct_queue`.
+//! A run that is not cut is one submission: copies of the data that it brings, the secondary, copies of what it reads.
+//! Its cost does not depend on the length of the recording. `run_memory` has the data of a run, and on a device of our
+//! own it is submitted without wgpu: see `direct_queue`.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
 mod descriptors;
 mod direct_queue;
 mod pipelines;
+mod run_memory;
 mod spirv_target;
 mod writer;
 
@@ -31,9 +32,15 @@ use std::{any::Any, sync::Arc};
 
 use ash::vk;
 
-use self::{direct_queue::DirectQueue, pipelines::Pipelines, spirv_target::SpirvTarget, writer::Writer};
+use self::{
+    direct_queue::DirectQueue,
+    pipelines::{PipelineCache, Pipelines},
+    run_memory::{RunSlots, VulkanRunMemory},
+    spirv_target::SpirvTarget,
+    writer::Writer,
+};
 use crate::{
-    backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, Timeline, buffer},
+    backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, Timeline, buffer},
     error::{Error, Result},
     exit,
     memory::Block,
@@ -49,9 +56,11 @@ pub(crate) struct VulkanReplay {
     /// One per submission.
     commands: Vec<vk::CommandBuffer>,
     descriptors: Vec<vk::DescriptorPool>,
-    /// The pipelines it uses. A later recording of the same replay may use them too.
+    /// The pipelines it uses.
     pipelines: Pipelines,
     counts: NativeCounts,
+    /// Memory for the data of runs, if runs have data.
+    slots: Option<RunSlots>,
     /// For runs that do not need wgpu, on a device of our own.
     direct: Option<DirectQueue>,
     /// Keeps the device alive; dropped last.
@@ -59,25 +68,20 @@ pub(crate) struct VulkanReplay {
 }
 
 /// Records replays for Vulkan.
-pub(crate) struct VulkanRecorder;
+#[derive(Default)]
+pub(crate) struct VulkanRecorder {
+    pipelines: PipelineCache,
+}
 
 impl ReplayRecorder for VulkanRecorder {
     fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
-        let plan = &frozen.planned.plan;
-        let plain = plan.writes.is_empty() && plan.reads.is_empty() && !plan.has_indirect();
         // SAFETY: only its presence is checked.
         let vulkan = unsafe { gpu.as_hal::<Api>() }.is_some();
-        vulkan && !frozen.cuts().is_empty() && plain
+        vulkan && !frozen.cuts().is_empty() && !frozen.planned.plan.has_indirect()
     }
 
-    fn record(
-        &self,
-        on: &RecordingDevice<'_>,
-        frozen: &FrozenPlan,
-        earlier: Option<&dyn NativeReplay>,
-    ) -> Result<Option<Arc<dyn NativeReplay>>> {
-        let earlier = earlier.and_then(|earlier| (earlier as &dyn Any).downcast_ref());
-        Ok(VulkanReplay::record(on, frozen, earlier)?.map(|replay| Arc::new(replay) as _))
+    fn record(&self, on: &RecordingDevice<'_>, frozen: &FrozenPlan) -> Result<Option<Arc<dyn NativeReplay>>> {
+        Ok(VulkanReplay::record(on, frozen, &self.pipelines)?.map(|replay| Arc::new(replay) as _))
     }
 
     fn is_destroyed(&self, block: &Block) -> bool {
@@ -86,7 +90,7 @@ impl ReplayRecorder for VulkanRecorder {
 }
 
 impl VulkanReplay {
-    fn record(on: &RecordingDevice<'_>, frozen: &FrozenPlan, earlier: Option<&Self>) -> Result<Option<Self>> {
+    fn record(on: &RecordingDevice<'_>, frozen: &FrozenPlan, known: &PipelineCache) -> Result<Option<Self>> {
         let gpu: &wgpu::Device = on.gpu;
         // SAFETY: nothing is destroyed through the guard; the device outlives it.
         let Some(hal) = (unsafe { gpu.as_hal::<Api>() }) else { return Ok(None) };
@@ -96,6 +100,10 @@ impl VulkanReplay {
         // SAFETY: the device is alive, and the family is that of its queue.
         let pool = unsafe { device.create_command_pool(&info, None) }.map_err(refused)?;
         let queue = hal.raw_queue();
+        // SAFETY: the physical device belongs to this instance.
+        let memory_types = unsafe {
+            hal.shared_instance().raw_instance().get_physical_device_memory_properties(hal.raw_physical_device())
+        };
         drop(hal);
         let mut replay = Self {
             device,
@@ -104,10 +112,10 @@ impl VulkanReplay {
             descriptors: Vec::new(),
             pipelines: Pipelines::default(),
             counts: NativeCounts::default(),
+            slots: None,
             direct: None,
             _gpu: gpu.clone(),
         };
-        let known = earlier.map(|earlier| &earlier.pipelines);
         let mut writer = Writer::new(on, frozen, target, known, &mut replay);
         writer.find_buffers()?;
         writer.compile()?;
@@ -115,7 +123,10 @@ impl VulkanReplay {
         // held.
         // SAFETY: nothing is destroyed through the guard.
         let Some(held) = (unsafe { on.first_buffer.as_hal::<Api>() }) else { return Err(gone()) };
-        writer.write()?;
+        let (uploads, reads) = writer.write()?;
+        if !uploads.is_empty() || !reads.is_empty() {
+            replay.slots = Some(RunSlots::new(uploads, reads, memory_types, on.counters.clone()));
+        }
         drop(held);
         if on.direct && frozen.imported.is_empty() {
             let direct = DirectQueue::new(&replay.device, queue, replay.pool, &replay.commands).map_err(refused)?;
@@ -130,13 +141,21 @@ impl NativeReplay for VulkanReplay {
         self.counts
     }
 
-    fn execute(&self, part: usize, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+    fn run_memory(self: Arc<Self>, fill: &mut dyn FnMut(&mut [u8])) -> Result<Option<Arc<dyn RunMemory>>> {
+        Ok(self.take_slot(fill)?.map(|memory| Arc::new(memory) as _))
+    }
+
+    fn execute(&self, part: usize, memory: Option<&dyn RunMemory>, encoder: &mut wgpu::CommandEncoder) -> Result<()> {
+        let memory = memory.and_then(run_memory);
         // SAFETY: this encoder is used for nothing else; its command buffer is being recorded and is not ended here.
         // The secondary is executable, allows simultaneous use, and belongs to the same device and queue family.
         let recorded = unsafe {
             encoder.as_hal_mut::<Api, _, _>(|encoder| {
                 let raw = encoder.map(|encoder| encoder.raw_handle());
-                raw.map(|raw| self.device.cmd_execute_commands(raw, &[self.commands[part]]))
+                raw.map(|raw| match memory {
+                    Some(memory) => memory.write_part(raw, part),
+                    None => self.device.cmd_execute_commands(raw, &[self.commands[part]]),
+                })
             })
         };
         recorded.ok_or_else(|| Error::internal("wgpu gave no command buffer for a native replay"))
@@ -146,9 +165,12 @@ impl NativeReplay for VulkanReplay {
         self.direct.is_some()
     }
 
-    fn submit(&self, part: usize, timeline: &Timeline) -> Result<u64> {
+    fn submit(&self, part: usize, memory: Option<&dyn RunMemory>, timeline: &Timeline) -> Result<u64> {
         match &self.direct {
-            Some(direct) => direct.launch(part, timeline),
+            Some(direct) => {
+                let commands = memory.and_then(run_memory).map(|memory| memory.primary(part));
+                direct.launch(commands.unwrap_or_else(|| direct.primary(part)), timeline)
+            }
             None => Err(Error::internal("a replay without commands of its own was submitted past wgpu")),
         }
     }
@@ -157,6 +179,9 @@ impl NativeReplay for VulkanReplay {
 impl Drop for VulkanReplay {
     fn drop(&mut self) {
         let _inside = exit::enter();
+        if let Some(slots) = &mut self.slots {
+            slots.free(&self.device);
+        }
         // SAFETY: all objects were created by this device, which is alive. The submitter held this until the commands
         // were done.
         unsafe {
@@ -172,6 +197,11 @@ fn refused(error: vk::Result) -> Error {
 
 fn gone() -> Error {
     Error::internal("a buffer of a native replay is gone")
+}
+
+/// The memory of a run, if it is one of Vulkan's.
+fn run_memory(memory: &dyn RunMemory) -> Option<&VulkanRunMemory> {
+    (memory as &dyn Any).downcast_ref()
 }
 
 /// Vulkan's handle of a block's buffer.

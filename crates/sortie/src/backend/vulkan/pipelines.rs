@@ -1,22 +1,25 @@
 //! Vulkan pipelines of kernels. wgpu does not expose its own, so a native replay has its own, compiled from the same
 //! SPIR-V for an equal layout.
 //!
-//! The only difference from wgpu's is the pipeline cache, whose handle wgpu does not expose either. A recording keeps
-//! the pipelines it uses and passes them on to the next recording of the same replay, so rerecording compiles nothing
-//! twice.
+//! The only difference from wgpu's is the pipeline cache, whose handle wgpu does not expose either. Recordings keep the
+//! pipelines they use, and a later recording uses them too, so that none is compiled twice.
 
-use std::{ffi::CString, sync::Arc};
+use std::{
+    ffi::CString,
+    sync::{Arc, Weak},
+};
 
 use ash::vk;
 use naga::back::spv;
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{refused, spirv_target::SpirvTarget};
 use crate::{
-    backend::wgpu::{GroupLayout, WgpuCompiler, WgpuKernel},
+    backend::wgpu::{GroupLayout, Hidden, WgpuCompiler, WgpuKernel},
     error::{Error, Result},
     exit,
-    kernel::{BindingKind, Kernel},
+    kernel::{BindingKind, Kernel, Variant},
 };
 
 /// Stages that immediates are declared for: all of them, as in wgpu.
@@ -29,32 +32,64 @@ pub(super) struct VulkanPipeline {
     pub(super) layout: vk::PipelineLayout,
     /// By group number.
     pub(super) sets: Vec<vk::DescriptorSetLayout>,
+    pub(super) hidden: Option<Hidden>,
+    /// Immediates are set natively.
+    pub(super) immediates: bool,
 }
 
-/// Pipelines by kernel, and whether the variant is wrapped.
-pub(super) type Pipelines = FxHashMap<(u64, bool), Arc<VulkanPipeline>>;
+/// A kernel by its id, and its variant.
+pub(super) type PipelineKey = (u64, Variant);
+
+/// The pipelines of a recording.
+pub(super) type Pipelines = FxHashMap<PipelineKey, Arc<VulkanPipeline>>;
+
+/// The pipelines that recordings of a device use.
+#[derive(Default)]
+pub(super) struct PipelineCache(Mutex<FxHashMap<PipelineKey, Weak<VulkanPipeline>>>);
+
+impl PipelineCache {
+    /// The pipeline, made unless another recording uses it.
+    pub(super) fn get(
+        &self,
+        key: PipelineKey,
+        make: impl FnOnce() -> Result<VulkanPipeline>,
+    ) -> Result<Arc<VulkanPipeline>> {
+        if let Some(known) = self.0.lock().get(&key).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let made = Arc::new(make()?);
+        let mut cache = self.0.lock();
+        cache.retain(|_, pipeline| pipeline.strong_count() > 0);
+        cache.insert(key, Arc::downgrade(&made));
+        Ok(made)
+    }
+}
 
 impl VulkanPipeline {
-    /// Compiles a variant that wgpu has compiled before.
+    /// Compiles a variant of a kernel that wgpu has compiled before.
     pub(super) fn new(
         device: &ash::Device,
         target: &SpirvTarget,
         compiler: &WgpuCompiler,
         kernel: &Kernel,
-        wrapped: bool,
+        variant: Variant,
     ) -> Result<Self> {
         let own = WgpuKernel::of(kernel)?;
-        let known = own.pipeline(wrapped).unwrap_or_else(|| unreachable!("compiled when it was frozen"));
+        let own_hidden = compiler.hidden(kernel, variant.immediates, variant.wrapped)?;
         let groups = own.groups.iter().map(|group| (group.number, &group.layout));
-        let hidden = known.hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
+        let hidden = own_hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
+        let size = own.native_immediate_bytes(variant.immediates).next_multiple_of(4);
+        let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
         // Complete or not, dropping it destroys the objects created so far.
         let mut made = Self {
             device: device.clone(),
             raw: vk::Pipeline::null(),
             layout: vk::PipelineLayout::null(),
             sets: Vec::new(),
+            hidden: None,
+            immediates: size > 0,
         };
         for number in 0..count {
             let signature = numbered.get(&number).map_or(&[][..], |layout| &layout.signature);
@@ -72,15 +107,13 @@ impl VulkanPipeline {
             // SAFETY: the device is alive.
             made.sets.push(unsafe { device.create_descriptor_set_layout(&info, None) }.map_err(refused)?);
         }
-        let size = own.native_immediate_bytes().next_multiple_of(4);
         let ranges = [vk::PushConstantRange { stage_flags: IMMEDIATE_STAGES, offset: 0, size }];
-        let ranges = if known.immediates { &ranges[..] } else { &[] };
+        let ranges = if made.immediates { &ranges[..] } else { &[] };
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&made.sets).push_constant_ranges(ranges);
         // SAFETY: the set layouts belong to this device.
         made.layout = unsafe { device.create_pipeline_layout(&info, None) }.map_err(refused)?;
 
-        let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
-        let words = compiler.spirv(kernel, wrapped, &options)?;
+        let words = compiler.spirv(kernel, variant, &options)?;
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         let entry =
             CString::new(kernel.entry()).map_err(|_| Error::internal("an entry point with a zero in its name"))?;
@@ -97,6 +130,7 @@ impl VulkanPipeline {
             device.destroy_shader_module(module, None);
             pipelines.map_err(|(_, error)| refused(error))?[0]
         };
+        made.hidden = own_hidden;
         Ok(made)
     }
 }

@@ -1,6 +1,7 @@
 //! The Vulkan interpreter: records the steps of a frozen plan into secondary command buffers, one per submission.
 //!
-//! wgpu copies parameters (once), inputs and outputs (before and after each run).
+//! Writes and reads are copies from and to memory of the recording, wherever they are in the plan. The data gets there
+//! before and after the secondaries: see `run_memory`.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use super::{
     VulkanReplay,
     descriptors::{Descriptors, SlotOffsets},
     gone,
-    pipelines::{IMMEDIATE_STAGES, Pipelines, VulkanPipeline},
+    pipelines::{IMMEDIATE_STAGES, PipelineCache, VulkanPipeline},
     raw, refused,
+    run_memory::RunCopy,
     spirv_target::SpirvTarget,
 };
 use crate::{
@@ -23,9 +25,9 @@ use crate::{
         wgpu::{BoundRange, Hidden, RecordingDevice, WgpuKernel, fill},
     },
     error::{Error, Result},
-    kernel::Kernel,
+    kernel::{Kernel, Variant},
     memory::{Block, BufferId},
-    plan::{FrozenPlan, PlacedPlan},
+    plan::{FrozenPlan, PlacedPlan, RunTransfer},
 };
 
 /// A set to bind: its number, the set, dynamic offsets.
@@ -33,13 +35,14 @@ type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
 
 pub(super) struct Writer<'a> {
     on: &'a RecordingDevice<'a>,
+    frozen: &'a FrozenPlan,
     placed: PlacedPlan<'a>,
     target: SpirvTarget,
     into: &'a mut VulkanReplay,
     /// The command buffer being recorded.
     commands: vk::CommandBuffer,
-    /// Pipelines of an earlier recording.
-    known: Option<&'a Pipelines>,
+    /// Pipelines of other recordings.
+    known: &'a PipelineCache,
     buffers: FxHashMap<BufferId, vk::Buffer>,
     descriptors: Descriptors,
 }
@@ -49,11 +52,12 @@ impl<'a> Writer<'a> {
         on: &'a RecordingDevice<'a>,
         frozen: &'a FrozenPlan,
         target: SpirvTarget,
-        known: Option<&'a Pipelines>,
+        known: &'a PipelineCache,
         into: &'a mut VulkanReplay,
     ) -> Self {
         Self {
             on,
+            frozen,
             placed: frozen.placed(None),
             target,
             into,
@@ -66,7 +70,7 @@ impl<'a> Writer<'a> {
 
     /// Gets all buffers from wgpu, which is not possible while one of them is held.
     pub(super) fn find_buffers(&mut self) -> Result<()> {
-        for block in self.placed.blocks.iter().flatten() {
+        for block in self.placed.blocks.iter().chain(self.frozen.staged.blocks()).flatten() {
             match raw(block) {
                 buffer if buffer == vk::Buffer::null() => return Err(gone()),
                 buffer => self.buffers.insert(block.id(), buffer),
@@ -86,7 +90,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    pub(super) fn write(mut self) -> Result<()> {
+    /// Records all submissions. Returns the copies that bring data before the first one, and take data after the last.
+    pub(super) fn write(mut self) -> Result<(Vec<RunCopy>, Vec<RunCopy>)> {
         let placed = self.placed;
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.into.pool)
@@ -109,7 +114,11 @@ impl<'a> Writer<'a> {
             // SAFETY: it is being recorded.
             unsafe { self.into.device.end_command_buffer(self.commands) }.map_err(refused)?;
         }
-        Ok(())
+        let copies = |transfers: Vec<RunTransfer<'_>>| {
+            let copy = |one: RunTransfer<'_>| RunCopy { buffer: self.buffer(one.block), at: one.at, bytes: one.bytes };
+            transfers.into_iter().map(copy).collect()
+        };
+        Ok((copies(self.frozen.run_uploads()), copies(self.frozen.run_reads())))
     }
 
     /// Everything written before, in these stages, is seen by everything after.
@@ -131,12 +140,13 @@ impl<'a> Writer<'a> {
         unsafe { self.into.device.cmd_fill_buffer(self.commands, self.buffer(block), start, bytes, 0) };
     }
 
-    fn copy(&mut self, from: &Access, to: &Access) {
+    /// Copies `bytes` from an offset of one block to an offset of another.
+    fn copy(&mut self, (from, src_offset): (&Block, u64), (to, dst_offset): (&Block, u64), bytes: u64) {
         self.into.counts.transfers += 1;
-        let region = vk::BufferCopy { src_offset: from.start, dst_offset: to.start, size: to.end - to.start };
-        let buffer = |access: &Access| self.buffer(self.placed.block_of(access.slot));
+        let region = vk::BufferCopy { src_offset, dst_offset, size: bytes };
+        let (from, to) = (self.buffer(from), self.buffer(to));
         // SAFETY: both live as long as the commands are used, have the usage, and contain the region.
-        unsafe { self.into.device.cmd_copy_buffer(self.commands, buffer(from), buffer(to), &[region]) };
+        unsafe { self.into.device.cmd_copy_buffer(self.commands, from, to, &[region]) };
     }
 
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
@@ -150,7 +160,6 @@ impl<'a> Writer<'a> {
         let accesses = &placed.planned.recording.accesses[dispatch.bindings.range()];
         let compiled = self.pipeline(kernel, wrapped)?;
         let own = WgpuKernel::of(kernel)?;
-        let pipeline = compiled_by_wgpu(own, wrapped)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
         for group in &own.groups {
             let places: SlotOffsets =
@@ -159,12 +168,12 @@ impl<'a> Writer<'a> {
             let set = self.descriptors.set(self.into, &group.layout, layout, &places)?;
             sets.push((group.number, set, SmallVec::new()));
         }
-        if let Some(hidden) = &pipeline.hidden {
+        if let Some(hidden) = &compiled.hidden {
             let at = dispatch.hidden;
             let offsets = hidden.immediates.map(|_| at.immediates).into_iter().chain(hidden.grid.then_some(at.grid));
             sets.extend(self.hidden(&compiled, hidden, offsets.collect())?);
         }
-        let immediates = pipeline.immediates.then(|| &placed.resources.immediates[dispatch.immediates.range()]);
+        let immediates = compiled.immediates.then(|| &placed.resources.immediates[dispatch.immediates.range()]);
         self.run(&compiled, &sets, immediates, groups);
         Ok(())
     }
@@ -174,19 +183,18 @@ impl<'a> Writer<'a> {
         let (placed, limits, kernel) = (self.placed, self.on.limits, self.on.fill);
         let compiled = self.pipeline(kernel, false)?;
         let own = WgpuKernel::of(kernel)?;
-        let pipeline = compiled_by_wgpu(own, false)?;
         // A fill starts anywhere; its binding starts at the alignment before it.
         let skipped = fill.to.start % u64::from(limits.slice_alignment);
         let places = [self.place(&Access { start: fill.to.start - skipped, ..fill.to })].into_iter().collect();
         let group = &own.groups[0];
         let set = self.descriptors.set(self.into, &group.layout, compiled.sets[group.number as usize], &places)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::from_iter([(group.number, set, SmallVec::new())]);
-        if let Some(hidden) = &pipeline.hidden {
+        if let Some(hidden) = &compiled.hidden {
             sets.extend(self.hidden(&compiled, hidden, SmallVec::from_elem(fill.hidden_immediates, 1))?);
         }
         let count = fill::words(fill.to.end - fill.to.start);
         let bytes = fill::immediates(fill::words(skipped), count, &placed.resources.immediates[fill.pattern.range()]);
-        let immediates = pipeline.immediates.then_some(&bytes[..]);
+        let immediates = compiled.immediates.then_some(&bytes[..]);
         self.run(&compiled, &sets, immediates, fill::grid(count, limits.groups));
         Ok(())
     }
@@ -239,16 +247,16 @@ impl<'a> Writer<'a> {
         self.buffers.get(&block.id()).copied().unwrap_or_else(|| unreachable!("asked for before"))
     }
 
-    /// The pipeline of a variant, compiled unless an earlier recording of this replay has it.
+    /// The pipeline of a kernel, compiled unless a recording has it.
     fn pipeline(&mut self, kernel: &Kernel, wrapped: bool) -> Result<Arc<VulkanPipeline>> {
-        let key = (kernel.id(), wrapped);
+        let immediates = WgpuKernel::of(kernel)?.immediates_as(self.frozen.refreshes_params());
+        let variant = Variant { immediates, wrapped };
+        let key = (kernel.id(), variant);
         if let Some(pipeline) = self.into.pipelines.get(&key) {
             return Ok(pipeline.clone());
         }
-        let pipeline = match self.known.and_then(|known| known.get(&key)) {
-            Some(pipeline) => pipeline.clone(),
-            None => Arc::new(VulkanPipeline::new(&self.into.device, &self.target, self.on.compiler, kernel, wrapped)?),
-        };
+        let make = || VulkanPipeline::new(&self.into.device, &self.target, self.on.compiler, kernel, variant);
+        let pipeline = self.known.get(key, make)?;
         self.into.pipelines.insert(key, pipeline.clone());
         Ok(pipeline)
     }
@@ -262,13 +270,26 @@ impl Interpreter for Writer<'_> {
             Step::Params | Step::Input(_) | Step::Output(_) | Step::Barrier(_) => {}
             Step::Zero(id) => self.zero(placed.block(plan[id].memory), 0, plan[id].bytes),
             Step::Dispatch(id) => self.dispatch(&plan[id])?,
-            Step::Copy(id) => self.copy(&plan[id].from, &plan[id].to),
+            Step::Copy(id) => {
+                let sortie_plan::Copy { from, to, .. } = &plan[id];
+                let (from_block, to_block) = (placed.block_of(from.slot), placed.block_of(to.slot));
+                self.copy((from_block, from.start), (to_block, to.start), to.end - to.start);
+            }
             Step::Fill(id) if plan[id].lane() == Lane::Compute => self.fill(&plan[id])?,
             Step::Fill(id) => {
                 let to = &plan[id].to;
                 self.zero(placed.block_of(to.slot), to.start, to.end - to.start);
             }
-            Step::Write(_) | Step::Read(_) => return Err(unsuitable()),
+            Step::Write(id) => {
+                let (to, at) = (&plan[id].to, u64::from(plan[id].data.start));
+                let data = self.frozen.staged.writes.as_ref().ok_or_else(unsuitable)?;
+                self.copy((data, at), (placed.block_of(to.slot), to.start), to.end - to.start);
+            }
+            Step::Read(id) => {
+                let (from, at) = (&plan[id].from, u64::from(plan[id].to.start));
+                let data = self.frozen.staged.reads.as_ref().ok_or_else(unsuitable)?;
+                self.copy((placed.block_of(from.slot), from.start), (data, at), from.end - from.start);
+            }
         }
         Ok(())
     }
@@ -278,10 +299,6 @@ impl Interpreter for Writer<'_> {
     }
 
     fn executed(&mut self, _: StepId) {}
-}
-
-fn compiled_by_wgpu(kernel: &WgpuKernel, wrapped: bool) -> Result<&crate::backend::wgpu::Pipeline> {
-    kernel.pipeline(wrapped).ok_or_else(|| Error::internal("a native replay has a pipeline that wgpu has not compiled"))
 }
 
 /// `VulkanRecorder::supports` excludes recordings with these steps.

@@ -14,7 +14,7 @@ use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
 use super::{
     BindGroupCache, Gpu, GuestBatches, ImportTable, MappedReadback, PipelineCache, Receipt, ReplayRecorder, Rules,
     Staging, WgpuCommands, WgpuCompiler, WgpuKernel, WgpuMemorySource, WgpuQueue, bind_groups::BoundGroups, buffer,
-    encoder::PlanEncoder, fill, timestamps::TimestampWriter,
+    encoder::PlanEncoder, fill, replay::MAX_RUN_BYTES, timestamps::TimestampWriter,
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
@@ -38,7 +38,7 @@ pub(crate) struct WgpuBackend {
     pub(super) gpu: Gpu,
     pub(super) queue: wgpu::Queue,
     pub(super) limits: Limits,
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     pub(super) compiler: Arc<WgpuCompiler>,
     /// The kernel that fills memory with a pattern.
     pub(super) fill: Kernel,
@@ -75,6 +75,26 @@ struct Encoded {
 
 fn last(encoded: Option<Encoded>) -> Last<WgpuQueue> {
     encoded.and_then(|Encoded { commands, readback }| Some((commands?, readback)))
+}
+
+/// Calls `put` with the offset and bytes of each hidden parameter block.
+pub(super) fn params(planned: &CachedPlan, immediates: &[u8], mut put: impl FnMut(usize, &[u8])) {
+    let plan = &planned.plan;
+    for block in &plan.params {
+        match *block {
+            ParamBlock::Immediates { at, bytes } => put(at as usize, &immediates[bytes.range()]),
+            ParamBlock::Grid { at, groups, first, end } => {
+                let block: [u8; GRID_BLOCK as usize] = grid_block(groups, first, end);
+                put(at as usize, &block);
+            }
+            ParamBlock::Fill { at, fill } => {
+                let (to, pattern) = (plan[fill].to, plan[fill].pattern);
+                let start = fill::words(to.start % u64::from(planned.caps.params_align));
+                let pattern = &immediates[pattern.range()];
+                put(at as usize, &fill::immediates(start, fill::words(to.end - to.start), pattern));
+            }
+        }
+    }
 }
 
 /// A wgpu device that has been opened.
@@ -303,25 +323,10 @@ impl WgpuBackend {
                 let start = usize::try_from(start).unwrap_or_else(|_| unreachable!("staged, so it fits"));
                 view.slice(start..start + data.len()).copy_from_slice(data);
             }
-            let mut put = |at: u32, bytes: &[u8]| {
-                let at = writes + at as usize;
+            params(placed.planned, &resources.immediates, |at, bytes| {
+                let at = writes + at;
                 view.slice(at..at + bytes.len()).copy_from_slice(bytes);
-            };
-            for block in &plan.params {
-                match *block {
-                    ParamBlock::Immediates { at, bytes } => put(at, &resources.immediates[bytes.range()]),
-                    ParamBlock::Grid { at, groups, first, end } => {
-                        let block: [u8; GRID_BLOCK as usize] = grid_block(groups, first, end);
-                        put(at, &block);
-                    }
-                    ParamBlock::Fill { at, fill } => {
-                        let (to, pattern) = (plan[fill].to, plan[fill].pattern);
-                        let start = fill::words(to.start % u64::from(placed.planned.caps.params_align));
-                        let pattern = &resources.immediates[pattern.range()];
-                        put(at, &fill::immediates(start, fill::words(to.end - to.start), pattern));
-                    }
-                }
-            }
+            });
         })?;
         Ok(Some(buffer))
     }
@@ -356,7 +361,12 @@ impl Executor for WgpuBackend {
     fn execute(&self, launch: &mut Launch<'_>, submit_part: SubmitPart<'_, WgpuQueue>) -> Result<Last<WgpuQueue>> {
         let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
         match &mut launch.source {
-            RunSource::Batch(resources) => {
+            RunSource::Batch(resources, recorded) => {
+                if let Some(frozen) = recorded
+                    && let Some(last) = self.resubmit(frozen, resources, submit_part)?
+                {
+                    return Ok(Some(last));
+                }
                 self.encode(planned, cuts, resources, log.as_ref(), Target::Submissions(submit_part)).map(last)
             }
             RunSource::Replay(frozen, run_args) => self.replay(frozen, cuts, run_args, submit_part),
@@ -371,6 +381,7 @@ impl Executor for WgpuBackend {
 impl Backend for WgpuBackend {
     fn abilities(&self) -> Abilities {
         Abilities {
+            recorded_run_bytes: if self.recorders.is_empty() { 0 } else { MAX_RUN_BYTES },
             native_programs: false,
             divides: true,
             copies_within: false,
@@ -396,7 +407,7 @@ impl Backend for WgpuBackend {
         self.submitter.wait_until_submitted();
         let encoded = launch::encode(self, launch, |launch| {
             let (planned, cuts, log) = (launch.planned, launch.cuts, launch.log().cloned());
-            let RunSource::Batch(resources) = &mut launch.source else { unreachable!("runs are not encoded") };
+            let RunSource::Batch(resources, _) = &mut launch.source else { unreachable!("runs are not encoded") };
             let receipt = Receipt::new(&self.staging)?;
             let encoded = self.encode(planned, cuts, resources, log.as_ref(), Target::Encoder(encoder))?;
             Ok(encoded.map(|Encoded { readback, .. }| (receipt.encode(&self.staging, encoder), readback)))
@@ -416,6 +427,17 @@ impl Backend for WgpuBackend {
     ) -> Result<FrozenPlan> {
         self.place_for_good(cuts.planned(planned), &mut resources)?;
         self.with_native_replay(FrozenPlan::new(planned.clone(), cuts, resources), at)
+    }
+
+    fn record_batch(
+        &self,
+        planned: &Arc<CachedPlan>,
+        cuts: Arc<Cuts>,
+        resources: Resources,
+        refreshes_params: bool,
+        at: &'static Location<'static>,
+    ) -> Result<Option<FrozenPlan>> {
+        self.record_for_resubmission(planned, cuts, resources, refreshes_params, at)
     }
 
     fn refreeze(

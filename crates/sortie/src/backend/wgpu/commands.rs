@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::native_replay::NativeReplay;
+use super::native_replay::{NativeReplay, RunMemory};
 
 /// One submission.
 pub(crate) enum WgpuCommands {
     Encoded(wgpu::CommandBuffer),
-    /// The commands before a native replay, the replay itself, and the commands after it.
-    Native(SmallVec<[wgpu::CommandBuffer; 3]>),
-    /// One submission of a native replay that does not need wgpu.
-    Direct(Arc<dyn NativeReplay>, usize),
+    /// The commands before a native replay, the replay itself, and the commands after it. They use the run's memory.
+    Native(SmallVec<[wgpu::CommandBuffer; 3]>, Option<Arc<dyn RunMemory>>),
+    /// One submission of a native replay that does not need wgpu, and the memory of the run.
+    Direct(Arc<dyn NativeReplay>, usize, Option<Arc<dyn RunMemory>>),
 }
 
 /// One write outside batches.

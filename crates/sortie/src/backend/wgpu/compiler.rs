@@ -143,8 +143,8 @@ impl WgpuCompiler {
         let variant = Variant { immediates: own.immediates, wrapped };
         let rewritten = rewrite(kernel.module()?, kernel.interface(), variant);
         let device = &self.gpu;
-        let hidden = self.hidden(kernel, own, rewritten.hidden_group, wrapped)?;
-        let immediate_bytes = own.native_immediate_bytes();
+        let hidden = self.hidden(kernel, own.immediates, wrapped)?;
+        let immediate_bytes = own.native_immediate_bytes(own.immediates);
 
         let last = own.groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
         let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
@@ -158,7 +158,7 @@ impl WgpuCompiler {
         let scopes = device.scopes();
         let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label,
-            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten.module)),
+            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten)),
         });
         let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label,
@@ -183,11 +183,9 @@ impl WgpuCompiler {
     }
 
     /// A variant as SPIR-V.
-    pub(crate) fn spirv(&self, kernel: &Kernel, wrapped: bool, options: &spv::Options<'_>) -> Result<Vec<u32>> {
-        let own = WgpuKernel::of(kernel)?;
+    pub(crate) fn spirv(&self, kernel: &Kernel, variant: Variant, options: &spv::Options<'_>) -> Result<Vec<u32>> {
         on_large_stack(|| {
-            let variant = Variant { immediates: own.immediates, wrapped };
-            let module = rewrite(kernel.module()?, kernel.interface(), variant).module;
+            let module = rewrite(kernel.module()?, kernel.interface(), variant);
             let wrong = |error: String| Error::internal(format!("kernel {:?} as SPIR-V: {error}", kernel.entry()));
             let info = validate("", &module, self.capabilities()).map_err(|error| wrong(error.to_string()))?;
             let stage = naga::ShaderStage::Compute;
@@ -220,14 +218,17 @@ impl WgpuCompiler {
         Ok(groups)
     }
 
-    fn hidden(&self, kernel: &Kernel, own: &WgpuKernel, number: u32, grid: bool) -> Result<Option<Hidden>> {
-        let immediates = (own.hidden_immediates() > 0).then_some(u64::from(own.hidden_immediates()));
+    /// The hidden parameters of a variant.
+    pub(crate) fn hidden(&self, kernel: &Kernel, passed: ImmediatesAs, grid: bool) -> Result<Option<Hidden>> {
+        let bytes = WgpuKernel::of(kernel)?.hidden_immediates(passed);
+        let immediates = (bytes > 0).then_some(u64::from(bytes));
         if immediates.is_none() && !grid {
             return Ok(None);
         }
+        let number = kernel.interface().hidden_group();
         let limits = &self.rules.limits;
         check_hidden_group(kernel.interface(), limits)?;
-        let uniform = own.immediates == ImmediatesAs::Uniform;
+        let uniform = passed == ImmediatesAs::Uniform;
         if immediates.is_some() {
             check_hidden_immediates(kernel.interface(), limits, uniform)?;
         }

@@ -107,7 +107,9 @@ impl<'a> PlanEncoder<'a> {
     /// so they must be native.
     pub(super) fn zeroes_in_pass(&self, zero: &Zero) -> Option<&'a WgpuKernel> {
         let bound = !zero.first && zero.bytes <= self.limits.binding_bytes;
-        self.fill.filter(|fill| bound && zero.lane == Lane::Compute && fill.hidden_immediates() == 0)
+        self.fill.filter(|fill| {
+            bound && zero.lane == Lane::Compute && fill.pipeline(false).is_some_and(|fill| fill.hidden.is_none())
+        })
     }
 }
 

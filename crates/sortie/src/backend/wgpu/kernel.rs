@@ -79,20 +79,28 @@ impl WgpuKernel {
         self.pipelines[usize::from(wrapped)].get()
     }
 
-    /// Bytes of immediates that are set natively.
-    pub(crate) fn native_immediate_bytes(&self) -> u32 {
-        if self.immediates == ImmediatesAs::Native { self.immediate_bytes } else { 0 }
+    /// How its immediates are passed. `in_memory`: not natively, even if the device could.
+    pub(crate) fn immediates_as(&self, in_memory: bool) -> ImmediatesAs {
+        match self.immediates {
+            ImmediatesAs::Native if in_memory && self.immediate_bytes > 0 => ImmediatesAs::Storage,
+            own => own,
+        }
+    }
+
+    /// Bytes of immediates that are set natively, if they are passed this way.
+    pub(crate) fn native_immediate_bytes(&self, passed: ImmediatesAs) -> u32 {
+        if passed == ImmediatesAs::Native { self.immediate_bytes } else { 0 }
     }
 
     /// Bytes of immediates that go through the parameter buffer.
-    pub(crate) fn hidden_immediates(&self) -> u32 {
-        self.immediate_bytes - self.native_immediate_bytes()
+    pub(crate) fn hidden_immediates(&self, passed: ImmediatesAs) -> u32 {
+        self.immediate_bytes - self.native_immediate_bytes(passed)
     }
 }
 
 impl CompiledKernel for Guarded<WgpuKernel> {
     fn hidden_immediates(&self) -> u32 {
-        WgpuKernel::hidden_immediates(self)
+        WgpuKernel::hidden_immediates(self, self.immediates)
     }
 }
 

@@ -37,14 +37,14 @@ pub(crate) use self::{
     bind_groups::BoundRange,
     compiler::WgpuCompiler,
     gpu::Gpu,
-    kernel::{Hidden, Pipeline, WgpuKernel},
+    kernel::{Hidden, WgpuKernel},
     layouts::GroupLayout,
     memory::buffer,
-    native_replay::{NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder},
+    native_replay::{NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory},
     timeline::Timeline,
 };
 use self::{
     bind_groups::BindGroupCache, commands::WgpuCommands, compiler::Rules, gpu::PollOutcome, guests::GuestBatches,
-    imports::ImportTable, memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue,
+    imports::ImportTable, kernel::Pipeline, memory::WgpuMemorySource, pipeline_cache::PipelineCache, queue::WgpuQueue,
     readback::MappedReadback, receipt::Receipt, signal::Signal, staging::Staging, timeline::DriverLost,
 };

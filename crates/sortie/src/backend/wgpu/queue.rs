@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    Gpu, NativeReplay, Timeline,
+    Gpu, NativeReplay, RunMemory, Timeline,
     commands::{WgpuCommands, WgpuWrite},
     pending_writes::PendingWrites,
     retained::Retained,
@@ -137,6 +137,7 @@ impl WgpuQueue {
         &self,
         replay: &dyn NativeReplay,
         part: usize,
+        memory: Option<&dyn RunMemory>,
         batch: &Arc<BatchState>,
     ) -> std::result::Result<(WaitPoint, Moment), Refused> {
         let refused = |error| Refused { error, started: false };
@@ -147,7 +148,7 @@ impl WgpuQueue {
             let scopes = self.gpu.scopes();
             let descriptor = wgpu::CommandEncoderDescriptor { label: Some("sortie") };
             let mut encoder = self.gpu.create_command_encoder(&descriptor);
-            let commands = replay.execute(part, &mut encoder).map(|()| encoder.finish());
+            let commands = replay.execute(part, memory, &mut encoder).map(|()| encoder.finish());
             let commands = scopes.pop(|| "a run".into(), 0).and(commands);
             let commands = commands.map_err(|error| refused(self.lost.explain(&self.gpu, error)))?;
             return self.submit_encoded([commands], batch);
@@ -160,7 +161,7 @@ impl WgpuQueue {
             flushed.map_err(|error| refused(self.direct_failed(self.lost.explain(&self.gpu, error))))?;
         }
         let at = self.clock.now();
-        let value = replay.submit(part, timeline).map_err(|error| refused(self.direct_failed(error)))?;
+        let value = replay.submit(part, memory, timeline).map_err(|error| refused(self.direct_failed(error)))?;
         sharing.direct = true;
         Ok((WaitPoint::direct(value), at))
     }
@@ -199,8 +200,14 @@ impl DeviceQueue for WgpuQueue {
         let native = !matches!(commands, WgpuCommands::Encoded(_));
         let (point, at) = match commands {
             WgpuCommands::Encoded(commands) => self.submit_encoded([commands], batch)?,
-            WgpuCommands::Native(commands) => self.submit_encoded(commands, batch)?,
-            WgpuCommands::Direct(replay, part) => self.submit_direct(&*replay, part, batch)?,
+            WgpuCommands::Native(commands, memory) => {
+                memory.into_iter().for_each(|memory| batch.keep_memory(memory.pending()));
+                self.submit_encoded(commands, batch)?
+            }
+            WgpuCommands::Direct(replay, part, memory) => {
+                memory.iter().for_each(|memory| batch.keep_memory(memory.clone().pending()));
+                self.submit_direct(&*replay, part, memory.as_deref(), batch)?
+            }
         };
         if !self.first[0].swap(true, Ordering::Relaxed) {
             *self.loading.lock() = Some(Loading::begin());

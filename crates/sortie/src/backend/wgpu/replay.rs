@@ -6,18 +6,27 @@ use smallvec::SmallVec;
 use sortie_plan::Port;
 
 use super::{
-    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, WgpuCommands, WgpuQueue, backend::WgpuBackend,
-    buffer, native_replay::NativeCounts,
+    MappedReadback, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, WgpuCommands, WgpuQueue,
+    backend::{WgpuBackend, params},
+    buffer,
+    native_replay::NativeCounts,
 };
 use crate::{
     error::{Error, Result},
     finish::{Completion, PendingReadback},
     launch::{Last, SubmitPart},
-    memory::{Block, Usage},
+    memory::{Block, Usage, index},
     metrics::AtomicCounter,
-    plan::{Cuts, FrozenPlan, Resources, RunArgs},
+    plan::{CachedPlan, Cuts, FrozenPlan, Resources, RunArgs, StagedMemory},
     submit::{BatchState, ReadySubmission},
 };
+
+/// Data of a run beyond this many bytes, in either direction, is not worth a second copy on the device, nor memory that
+/// is kept for it.
+pub(super) const MAX_RUN_BYTES: u64 = 1 << 20;
+/// Most bytes of parameters in a batch that uploads them with each run: those of 16,384 dispatches at the largest
+/// alignment.
+const MAX_PARAMS_BYTES: u64 = 4 << 20;
 
 impl WgpuBackend {
     /// Records a frozen plan for the device, if a recorder supports it.
@@ -29,10 +38,12 @@ impl WgpuBackend {
         let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
         let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
+        frozen.staged = self.staged(&frozen)?;
         // wgpu checks the application's buffers first: the API below it does not.
-        let first = self.initialise(&frozen, None).map_err(|error| Block::blame_import(&frozen.imported, error))?;
+        let first =
+            self.initialise(&frozen, |_, _| false).map_err(|error| Block::blame_import(&frozen.imported, error))?;
         // If recording fails, the replay is encoded instead.
-        let native = self.record(recorder, &frozen, None).unwrap_or_else(|error| {
+        let native = self.record(recorder, &frozen).unwrap_or_else(|error| {
             tracing::debug!(%error, "a replay is not native");
             None
         });
@@ -58,12 +69,14 @@ impl WgpuBackend {
                 resources.blocks.truncate(planned.plan.memory.len());
                 self.place_for_good(&planned, &mut resources)?;
                 let next = frozen.planned_by(cuts, resources);
-                let first = self.initialise(&next, Some(frozen))?;
+                let earlier = |slot: usize| frozen.resources.blocks.get(slot).and_then(Option::as_ref);
+                let first =
+                    self.initialise(&next, |slot, block| earlier(slot).is_some_and(|own| Arc::ptr_eq(own, block)))?;
                 (next, Some(first))
             }
         };
         let Some(recorder) = self.recorder(&next) else { return Ok(None) };
-        let native = self.record(recorder, &next, frozen.native_replay().map(|native| &**native))?;
+        let native = self.record(recorder, &next)?;
         if native.is_none() {
             return Ok(None);
         }
@@ -74,26 +87,81 @@ impl WgpuBackend {
         Ok(Some(next))
     }
 
+    /// Records a batch whose buffers wgpu knows, because the same batch was encoded and has run. `None` if no recorder
+    /// supports it.
+    pub(super) fn record_for_resubmission(
+        &self,
+        planned: &Arc<CachedPlan>,
+        mut cuts: Arc<Cuts>,
+        mut resources: Resources,
+        refreshes_params: bool,
+        at: &'static Location<'static>,
+    ) -> Result<Option<FrozenPlan>> {
+        let mut planned = cuts.planned(planned).clone();
+        if refreshes_params {
+            let moved =
+                planned.with_immediates_in_memory(self.fill.interface().immediates.as_ref().map_or(0, |own| own.size));
+            let added = moved.plan.steps.len() > planned.plan.steps.len();
+            (planned, cuts) = (Arc::new(moved), Arc::new(cuts.with_first_step(added)));
+        }
+        let data = resources.read_bytes.max(resources.uploads.len() as u64);
+        if data > MAX_RUN_BYTES
+            || u64::from(planned.plan.params_bytes) > MAX_PARAMS_BYTES
+            || planned.plan.has_indirect()
+        {
+            return Ok(None);
+        }
+        planned.complete(&mut resources);
+        self.place_for_good(&planned, &mut resources)?;
+        let slots = planned.plan.memory.len();
+        let mut frozen = FrozenPlan::new(planned, cuts, resources).of_batch(refreshes_params);
+        let Some(recorder) = self.recorder(&frozen) else { return Ok(None) };
+        frozen.staged = self.staged(&frozen)?;
+        let first = self.initialise(&frozen, |slot, _| slot < slots)?;
+        let native = self.record(recorder, &frozen)?;
+        if native.is_none() {
+            return Ok(None);
+        }
+        frozen.set_native(native);
+        self.run_first(&frozen, first, at)?;
+        Ok(Some(frozen.without_buffers()))
+    }
+
+    /// Memory for the data of writes and reads in a native recording.
+    fn staged(&self, frozen: &FrozenPlan) -> Result<StagedMemory> {
+        let plan = &frozen.planned.plan;
+        let take = |needed: bool, bytes: u64| -> Result<Option<Arc<Block>>> {
+            if !needed || bytes == 0 {
+                return Ok(None);
+            }
+            let raw = self.pool.take_flushing(bytes, None, || self.submitter.flush())?;
+            let block = Block::owned(self.pool.clone(), raw, bytes.next_multiple_of(4));
+            block.mark_used();
+            Ok(Some(block))
+        };
+        let resources = &frozen.resources;
+        Ok(StagedMemory {
+            writes: take(!plan.writes.is_empty(), resources.uploads.len() as u64)?,
+            reads: take(!plan.reads.is_empty(), resources.read_bytes)?,
+        })
+    }
+
     /// The first recorder that supports the recording.
     fn recorder(&self, frozen: &FrozenPlan) -> Option<&dyn ReplayRecorder> {
         self.recorders.iter().find(|recorder| recorder.supports(&self.gpu, frozen)).map(|recorder| &**recorder)
     }
 
-    fn record(
-        &self,
-        recorder: &dyn ReplayRecorder,
-        frozen: &FrozenPlan,
-        earlier: Option<&dyn NativeReplay>,
-    ) -> Result<Option<Arc<dyn NativeReplay>>> {
+    fn record(&self, recorder: &dyn ReplayRecorder, frozen: &FrozenPlan) -> Result<Option<Arc<dyn NativeReplay>>> {
         let on = RecordingDevice {
             gpu: &self.gpu,
             limits: &self.limits,
             compiler: &self.compiler,
             fill: &self.fill,
             first_buffer: &self.first_buffer,
+            counters: &self.counters,
             direct: !self.gpu.is_borrowed() && self.submitter.device.has_timeline(),
         };
-        recorder.record(&on, frozen, earlier)
+        recorder.record(&on, frozen)
     }
 
     /// Runs the commands that must come before the first run of a native replay.
@@ -106,12 +174,16 @@ impl WgpuBackend {
     }
 
     /// Initializes all memory of a native replay in wgpu's view: wgpu does not see the replay's writes, and would zero
-    /// the memory later. Also fills the hidden parameters, which no run changes. Skips memory of an `earlier`
-    /// recording, which runs may be using.
-    pub(super) fn initialise(&self, frozen: &FrozenPlan, earlier: Option<&FrozenPlan>) -> Result<WgpuCommands> {
+    /// the memory later. Also fills the hidden parameters and the data of writes, as they are in the recording. Skips
+    /// memory that wgpu `knows` already, by its number: runs may be using it.
+    pub(super) fn initialise(
+        &self,
+        frozen: &FrozenPlan,
+        knows: impl Fn(usize, &Arc<Block>) -> bool,
+    ) -> Result<WgpuCommands> {
         /// Bytes copied at a time. The copies are discarded.
         const CHUNK: u64 = 4 << 20;
-        self.check_imported(frozen)?;
+        self.check_imported(&frozen.imported)?;
         let placed = frozen.placed(None);
         let upload = self.upload(&placed)?;
         let scopes = self.gpu.scopes();
@@ -127,8 +199,7 @@ impl WgpuBackend {
         });
         for (slot, block) in (0_u32..).zip(&frozen.resources.blocks) {
             let Some(block) = block else { continue };
-            let known = earlier.and_then(|earlier| earlier.resources.blocks.get(slot as usize)?.as_ref());
-            if known.is_some_and(|known| Arc::ptr_eq(known, block)) {
+            if knows(slot as usize, block) {
                 continue;
             }
             if ports.contains(&slot) || slot as usize >= slots {
@@ -141,10 +212,18 @@ impl WgpuBackend {
                 encoder.copy_buffer_to_buffer(buffer(block)?, start, &nowhere, 0, bytes);
             }
         }
-        if let (Some(params), Some(upload)) = (placed.params(), &upload) {
+        if let Some(reads) = &frozen.staged.reads {
+            encoder.clear_buffer(buffer(reads)?, 0, None);
+        }
+        if let Some(upload) = &upload {
             let start = frozen.resources.uploads.len() as u64;
-            let bytes = u64::from(frozen.planned.plan.params_bytes);
-            encoder.copy_buffer_to_buffer(upload, start, buffer(params)?, 0, bytes);
+            if let Some(writes) = &frozen.staged.writes {
+                encoder.copy_buffer_to_buffer(upload, 0, buffer(writes)?, 0, start);
+            }
+            if let Some(params) = placed.params() {
+                let bytes = u64::from(frozen.planned.plan.params_bytes);
+                encoder.copy_buffer_to_buffer(upload, start, buffer(params)?, 0, bytes);
+            }
         }
         if let Some(upload) = &upload {
             self.staging.reclaim(upload, &encoder);
@@ -162,11 +241,36 @@ impl WgpuBackend {
         native: &Arc<dyn NativeReplay>,
         submit_part: SubmitPart<'_, WgpuQueue>,
     ) -> Result<Last<WgpuQueue>> {
-        if run_args.data.is_empty() && run_args.reads.is_empty() && native.is_direct() {
-            return Ok(self.direct(frozen, native, submit_part));
-        }
         let placed = frozen.placed(Some(run_args));
-        self.check_imported(frozen)?;
+        let has_data = !run_args.data.is_empty() || !run_args.reads.is_empty();
+        let small = run_args.data.len() as u64 <= MAX_RUN_BYTES && frozen.outputs().bytes() <= MAX_RUN_BYTES;
+        let memory = match has_data && small {
+            true => {
+                native.clone().run_memory(&mut |view| view[..run_args.data.len()].copy_from_slice(&run_args.data))?
+            }
+            false => None,
+        };
+        if memory.is_some() || !has_data {
+            if let Some(memory) = &memory {
+                let read: u64 = placed.outputs().map(|port| port.bytes).sum();
+                self.counters.bytes_written.add(run_args.data.len() as u64);
+                self.counters.bytes_read.add(read);
+                let moved = placed.inputs().count() + run_args.reads.len();
+                self.counters.transfers.add(moved as u64);
+                let pending = (!run_args.reads.is_empty()).then(|| memory.clone().pending());
+                let last = self.run_native(
+                    frozen,
+                    native,
+                    &frozen.imported,
+                    Some(memory),
+                    &frozen.resources.blocks,
+                    submit_part,
+                )?;
+                return Ok(last.map(|(commands, _)| (commands, pending)));
+            }
+            return self.run_native(frozen, native, &frozen.imported, None, &frozen.resources.blocks, submit_part);
+        }
+        self.check_imported(&frozen.imported)?;
         let upload = match run_args.data.len() as u64 {
             0 => None,
             bytes => Some(self.staging.upload(bytes, |view| view.copy_from_slice(&run_args.data))?),
@@ -183,12 +287,7 @@ impl WgpuBackend {
         let (mut commands, mut returning) = (SmallVec::new(), None::<Arc<dyn PendingReadback>>);
         if upload.is_some() || !frozen.imported.is_empty() {
             let mut before = encoder();
-            // Their owner may have destroyed them; wgpu then refuses the submission.
-            let state = wgpu::BufferUses::STORAGE_READ_WRITE;
-            let named =
-                frozen.imported.iter().map(|block| Ok(wgpu::BufferTransition { buffer: buffer(block)?, state }));
-            let named = named.collect::<Result<SmallVec<[_; 8]>>>()?;
-            before.transition_resources(named.into_iter(), std::iter::empty());
+            name_buffers(&mut before, &frozen.imported)?;
             if let Some(upload) = &upload {
                 for port in placed.inputs() {
                     transfers += 1;
@@ -200,11 +299,11 @@ impl WgpuBackend {
         }
         for part in 0..frozen.cuts().len() {
             if part > 0 {
-                let before = WgpuCommands::Native(std::mem::take(&mut commands));
+                let before = WgpuCommands::Native(std::mem::take(&mut commands), None);
                 submit_part(before, &frozen.resources.blocks);
             }
             let mut middle = encoder();
-            native.execute(part, &mut middle)?;
+            native.execute(part, None, &mut middle)?;
             commands.push(middle.finish());
         }
         if let Some(readback) = readback {
@@ -221,34 +320,106 @@ impl WgpuBackend {
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        Ok(Some((WgpuCommands::Native(commands), returning)))
+        Ok(Some((WgpuCommands::Native(commands, None), returning)))
     }
 
-    /// A run without input data and without reads.
-    fn direct(
+    /// Submits the device's own recording of a batch. `None` if all memory for the data of its runs is in use.
+    pub(super) fn resubmit(
+        &self,
+        frozen: &FrozenPlan,
+        resources: &Resources,
+        submit_part: SubmitPart<'_, WgpuQueue>,
+    ) -> Result<Option<(WgpuCommands, Option<Arc<dyn PendingReadback>>)>> {
+        let Some(native) = frozen.native_replay() else { return Ok(None) };
+        let uploads = &resources.uploads;
+        let has_data = !uploads.is_empty() || resources.read_bytes > 0 || frozen.refreshes_params();
+        let mut memory = None;
+        if has_data {
+            let filled = native.clone().run_memory(&mut |view| {
+                view[..uploads.len()].copy_from_slice(uploads);
+                if frozen.refreshes_params() {
+                    let view = &mut view[index(frozen.params_start())..];
+                    params(&frozen.planned, &resources.immediates, |at, bytes| {
+                        view[at..at + bytes.len()].copy_from_slice(bytes);
+                    });
+                }
+            });
+            // Where memory is short, a run is encoded.
+            let Ok(Some(filled)) = filled else {
+                self.counters.resubmit_misses_unsupported.add(1);
+                return Ok(None);
+            };
+            memory = Some(filled);
+        }
+        self.counters.bytes_written.add(uploads.len() as u64);
+        self.counters.bytes_read.add(resources.read_bytes);
+        self.counters.batches_resubmitted.add(1);
+        let imported: SmallVec<[_; 4]> =
+            resources.blocks.iter().flatten().filter(|block| block.is_imported()).cloned().collect();
+        let pending = memory.clone().filter(|_| resources.read_bytes > 0).map(RunMemory::pending);
+        let last = self.run_native(frozen, native, &imported, memory.as_ref(), &resources.blocks, submit_part)?;
+        Ok(last.map(|(commands, _)| (commands, pending)))
+    }
+
+    /// One run of a native recording, with the memory of its data. `blocks` are those that it uses.
+    fn run_native(
         &self,
         frozen: &FrozenPlan,
         native: &Arc<dyn NativeReplay>,
+        imported: &[Arc<Block>],
+        memory: Option<&Arc<dyn RunMemory>>,
+        blocks: &[Option<Arc<Block>>],
         submit_part: SubmitPart<'_, WgpuQueue>,
-    ) -> Last<WgpuQueue> {
+    ) -> Result<Last<WgpuQueue>> {
+        let direct = native.is_direct() && imported.is_empty();
+        if !direct {
+            self.check_imported(imported)?;
+        }
+        let commands = |part: usize| -> Result<WgpuCommands> {
+            if direct {
+                return Ok(WgpuCommands::Direct(native.clone(), part, memory.cloned()));
+            }
+            let scopes = self.gpu.scopes();
+            let encoder = || self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
+            let mut commands = SmallVec::new();
+            if part == 0 && !imported.is_empty() {
+                let mut before = encoder();
+                name_buffers(&mut before, imported)?;
+                commands.push(before.finish());
+            }
+            let mut middle = encoder();
+            native.execute(part, memory.map(|memory| &**memory), &mut middle)?;
+            commands.push(middle.finish());
+            scopes.pop(|| "a run".into(), 0)?;
+            Ok(WgpuCommands::Native(commands, memory.cloned()))
+        };
+        let Some(last) = frozen.cuts().len().checked_sub(1) else { return Ok(None) };
+        for part in 0..last {
+            submit_part(commands(part)?, blocks);
+        }
+        let commands = commands(last)?;
         let NativeCounts { dispatches, transfers } = native.counts();
         self.counters.dispatches.add(dispatches);
         self.counters.transfers.add(transfers);
         self.counters.native_runs.add(1);
-        let commands = |part| WgpuCommands::Direct(native.clone(), part);
-        let last = frozen.cuts().len().checked_sub(1)?;
-        for part in 0..last {
-            submit_part(commands(part), &frozen.resources.blocks);
-        }
-        Some((commands(last), None))
+        Ok(Some((commands, None)))
     }
 
     /// The API below wgpu must not get destroyed buffers. The caller blames the imported ones.
-    pub(super) fn check_imported(&self, frozen: &FrozenPlan) -> Result<()> {
+    fn check_imported(&self, imported: &[Arc<Block>]) -> Result<()> {
         let destroyed = |block: &Arc<Block>| self.recorders.iter().any(|recorder| recorder.is_destroyed(block));
-        match frozen.imported.iter().any(destroyed) {
+        match imported.iter().any(destroyed) {
             true => Err(Error::internal("a native replay")),
             false => Ok(()),
         }
     }
+}
+
+/// Names imported buffers to wgpu: their owner may have destroyed them, and wgpu then refuses the submission.
+fn name_buffers(encoder: &mut wgpu::CommandEncoder, imported: &[Arc<Block>]) -> Result<()> {
+    let state = wgpu::BufferUses::STORAGE_READ_WRITE;
+    let named = imported.iter().map(|block| Ok(wgpu::BufferTransition { buffer: buffer(block)?, state }));
+    let named = named.collect::<Result<SmallVec<[_; 8]>>>()?;
+    encoder.transition_resources(named.into_iter(), std::iter::empty());
+    Ok(())
 }
