@@ -32,7 +32,7 @@ impl Case {
             Self::Chain => Dispatches::chain(),
             Self::Independent => {
                 let routes = (0..PAIRS).map(|pair| (2 * pair, 2 * pair + 1)).collect();
-                Dispatches { source: STEP, buffers: 2 * PAIRS, routes, answer: 1, immediates: None }
+                Dispatches { source: STEP, buffers: 2 * PAIRS, routes, answer: 1, immediates: None, has_data: false }
             }
         }
     }

@@ -28,6 +28,9 @@ pub(crate) struct ByHand {
     layout: wgpu::BindGroupLayout,
     buffers: Vec<wgpu::Buffer>,
     groups: Vec<wgpu::BindGroup>,
+    /// What is read back.
+    readback: wgpu::Buffer,
+    runs: usize,
 }
 
 impl ByHand {
@@ -38,16 +41,19 @@ impl ByHand {
         let (device, queue) = (device.clone(), queue.clone());
         let layout = layout(&device);
         let pipeline = pipeline(&device, &layout, &dispatches);
-        let buffer = |_| {
+        let buffer = |usage| {
             device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: ITEMS as u64 * 4,
-                usage: wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC,
+                usage,
                 mapped_at_creation: false,
             })
         };
-        let buffers = (0..dispatches.buffers).map(buffer).collect();
-        let mut made = Self { how, dispatches, device, queue, pipeline, layout, buffers, groups: Vec::new() };
+        let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+        let buffers = (0..dispatches.buffers).map(|_| buffer(usage)).collect();
+        let readback = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
+        let groups = Vec::new();
+        let mut made = Self { how, dispatches, device, queue, pipeline, layout, buffers, groups, readback, runs: 0 };
         made.groups = made.dispatches.routes.iter().map(|&route| made.group(route)).collect();
         Ok(made)
     }
@@ -81,7 +87,7 @@ impl ByHand {
             pass.set_bind_group(0, &self.groups[route], &[]);
         }
         if let Some(immediates) = self.dispatches.immediates {
-            pass.set_immediates(0, bytemuck::cast_slice(&immediates(op)));
+            pass.set_immediates(0, bytemuck::cast_slice(&immediates(self.runs, op)));
         }
         pass.dispatch_workgroups((ITEMS / GROUP) as u32, 1, 1);
     }
@@ -89,6 +95,11 @@ impl ByHand {
 
 impl Runner for ByHand {
     fn run(&mut self, n: usize) -> Outcome<()> {
+        self.runs += 1;
+        let (has_data, answer) = (self.dispatches.has_data, &self.buffers[self.dispatches.answer]);
+        if has_data {
+            self.queue.write_buffer(answer, 0, bytemuck::cast_slice(&Dispatches::data(self.runs)));
+        }
         let ops = (0..n).zip((0..self.groups.len()).cycle());
         if self.how == How::SubmitPerOp {
             for (op, route) in ops {
@@ -104,9 +115,18 @@ impl Runner for ByHand {
                 let mut pass = self.pass(&mut encoder);
                 ops.for_each(|(op, route)| self.dispatch(&mut pass, op, route));
             }
+            if has_data {
+                encoder.copy_buffer_to_buffer(answer, 0, &self.readback, 0, ITEMS as u64 * 4);
+                encoder.map_buffer_on_submit(&self.readback, wgpu::MapMode::Read, .., |_| {});
+            }
             self.queue.submit([encoder.finish()]);
         }
         self.device.poll(wgpu::PollType::wait_indefinitely())?;
+        if has_data && self.how != How::SubmitPerOp {
+            let read: Vec<u32> = bytemuck::pod_collect_to_vec(&self.readback.get_mapped_range(..)?);
+            std::hint::black_box(read);
+            self.readback.unmap();
+        }
         Ok(())
     }
 

@@ -27,14 +27,21 @@ pub(crate) struct Dispatches {
     pub(crate) routes: Vec<(usize, usize)>,
     /// The buffer whose first element is the answer.
     pub(crate) answer: usize,
-    /// The immediates of an op, if the kernel takes any.
-    pub(crate) immediates: Option<fn(usize) -> [u32; 4]>,
+    /// The immediates of an op in a run, if the kernel takes any.
+    pub(crate) immediates: Option<fn(run: usize, op: usize) -> [u32; 4]>,
+    /// Each run writes the buffer with the answer first, and reads it back at the end.
+    pub(crate) has_data: bool,
 }
 
 impl Dispatches {
     /// A chain between two buffers: each op reads what the one before wrote.
     pub(crate) fn chain() -> Self {
-        Self { source: STEP, buffers: 2, routes: vec![(0, 1), (1, 0)], answer: 0, immediates: None }
+        Self { source: STEP, buffers: 2, routes: vec![(0, 1), (1, 0)], answer: 0, immediates: None, has_data: false }
+    }
+
+    /// The data that a run writes.
+    pub(crate) fn data(run: usize) -> [u32; ITEMS] {
+        std::array::from_fn(|at| (run * 7 + at) as u32)
     }
 }
 

@@ -46,8 +46,8 @@ mod tests {
         let table = metrics.to_string();
         let lines: Vec<_> = table.lines().collect();
         assert_eq!(lines.len(), FIGURES.len());
-        assert_eq!(lines[0], "batches                      3");
-        assert!(lines.contains(&"pool_bytes_live      1,048,576"), "{table}");
+        assert_eq!(lines[0], "batches                              3");
+        assert!(lines.contains(&"pool_bytes_live              1,048,576"), "{table}");
         assert!(lines.iter().all(|line| line.len() == lines[0].len()), "{table}");
     }
 }

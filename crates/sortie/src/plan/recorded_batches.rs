@@ -11,11 +11,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use parking_lot::Mutex;
-
 use super::{CachedPlan, Cuts, FrozenPlan, Resources};
 use crate::{
-    finish::Completion,
+    finish::{Completion, sync::Mutex},
     memory::{Block, BufferId},
 };
 

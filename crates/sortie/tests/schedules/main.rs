@@ -1,4 +1,4 @@
-//! The submit queue and completion under `shuttle`, which runs them in thousands of random schedules.
+//! The submit queue, completion and the recordings of batches under `shuttle`, which runs them in thousands of random schedules.
 //!
 //! Their files are compiled here as they stand, with shuttle's locks in the place of `parking_lot`'s. A lost wake-up is a deadlock, which
 //! shuttle reports with the schedule that led to it.
@@ -32,7 +32,57 @@ mod error {
 #[path = "../../src/finish"]
 mod finish {
     pub(crate) mod completion;
+    pub(crate) use self::completion::Completion;
     pub(crate) use crate::sync;
+}
+
+/// What recordings of batches need of memory.
+mod memory {
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(crate) struct BufferId(pub(crate) u64);
+
+    #[derive(Debug)]
+    pub(crate) struct Block(pub(crate) u64);
+
+    impl Block {
+        pub(crate) fn id(&self) -> BufferId {
+            BufferId(self.0)
+        }
+    }
+}
+
+#[path = "../../src/plan"]
+mod plan {
+    use std::sync::Arc;
+
+    pub(crate) mod recorded_batches;
+
+    #[derive(Debug)]
+    pub(crate) struct CachedPlan;
+
+    #[derive(Debug)]
+    pub(crate) struct Cuts {
+        pub(crate) list: Vec<u32>,
+    }
+
+    /// Knows the buffer and the immediates that it was recorded with.
+    #[derive(Debug)]
+    pub(crate) struct FrozenPlan {
+        pub(crate) buffer: u64,
+        pub(crate) immediates: Option<Vec<u8>>,
+    }
+
+    impl FrozenPlan {
+        pub(crate) fn last_used(&self) -> u64 {
+            self.buffer
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Resources {
+        pub(crate) blocks: Vec<Option<Arc<crate::memory::Block>>>,
+        pub(crate) immediates: Vec<u8>,
+    }
 }
 
 #[path = "../../src/submit"]
@@ -42,6 +92,7 @@ mod submit {
 
 mod completion;
 mod queue;
+mod recordings;
 #[path = "../../../sortie-batcher/tests/schedules/sync.rs"]
 #[expect(unused_imports, reason = "the schedules of `sortie-batcher` use all of it")]
 mod sync;

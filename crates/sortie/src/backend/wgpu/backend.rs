@@ -228,6 +228,7 @@ impl WgpuBackend {
             buffers.push(block.as_deref().map(buffer).transpose()?);
         }
         let upload = self.upload(placed)?;
+        self.counters.bytes_written.add((placed.resources.uploads.len() + placed.data().len()) as u64);
         let stamps_start = placed.read_bytes().next_multiple_of(8);
         let room = self.staging.max_bytes.saturating_sub(stamps_start);
         let stamps = |log| TimestampWriter::new(&self.gpu, log, placed.plan().steps.len(), placed.cuts.len(), room);
@@ -316,7 +317,6 @@ impl WgpuBackend {
         if total == 0 {
             return Ok(None);
         }
-        self.counters.bytes_written.add((writes + data.len()) as u64);
         let buffer = self.staging.upload(total, |view| {
             view.slice(..writes).copy_from_slice(&resources.uploads);
             if !data.is_empty() {

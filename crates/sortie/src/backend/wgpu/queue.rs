@@ -197,9 +197,12 @@ impl DeviceQueue for WgpuQueue {
         commands: WgpuCommands,
         batch: &Arc<BatchState>,
     ) -> std::result::Result<Submitted<WaitPoint>, Refused> {
-        let native = !matches!(commands, WgpuCommands::Encoded(_));
+        let native = matches!(commands, WgpuCommands::Native(..) | WgpuCommands::Direct(..));
+        let counted = !matches!(commands, WgpuCommands::Preparation(_));
         let (point, at) = match commands {
-            WgpuCommands::Encoded(commands) => self.submit_encoded([commands], batch)?,
+            WgpuCommands::Encoded(commands) | WgpuCommands::Preparation(commands) => {
+                self.submit_encoded([commands], batch)?
+            }
             WgpuCommands::Native(commands, memory) => {
                 memory.into_iter().for_each(|memory| batch.keep_memory(memory.pending()));
                 self.submit_encoded(commands, batch)?
@@ -212,7 +215,7 @@ impl DeviceQueue for WgpuQueue {
         if !self.first[0].swap(true, Ordering::Relaxed) {
             *self.loading.lock() = Some(Loading::begin());
         }
-        self.counters.submissions.add(1);
+        self.counters.submissions.add(u64::from(counted));
         Ok(Submitted::InFlight { point, at, native })
     }
 

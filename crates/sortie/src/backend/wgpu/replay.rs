@@ -49,7 +49,7 @@ impl WgpuBackend {
         });
         if native.is_some() {
             frozen.set_native(native);
-            self.run_first(&frozen, first, at)?;
+            self.run_first(&frozen, WgpuCommands::Encoded(first), at)?;
         }
         Ok(frozen)
     }
@@ -82,7 +82,7 @@ impl WgpuBackend {
         }
         next.set_native(native);
         if let Some(first) = first {
-            self.run_first(&next, first, at)?;
+            self.run_first(&next, WgpuCommands::Encoded(first), at)?;
         }
         Ok(Some(next))
     }
@@ -123,7 +123,7 @@ impl WgpuBackend {
             return Ok(None);
         }
         frozen.set_native(native);
-        self.run_first(&frozen, first, at)?;
+        self.run_first(&frozen, WgpuCommands::Preparation(first), at)?;
         Ok(Some(frozen.without_buffers()))
     }
 
@@ -180,7 +180,7 @@ impl WgpuBackend {
         &self,
         frozen: &FrozenPlan,
         knows: impl Fn(usize, &Arc<Block>) -> bool,
-    ) -> Result<WgpuCommands> {
+    ) -> Result<wgpu::CommandBuffer> {
         /// Bytes copied at a time. The copies are discarded.
         const CHUNK: u64 = 4 << 20;
         self.check_imported(&frozen.imported)?;
@@ -230,7 +230,7 @@ impl WgpuBackend {
         }
         let commands = encoder.finish();
         scopes.pop(|| "a replay".into(), 0)?;
-        Ok(WgpuCommands::Encoded(commands))
+        Ok(commands)
     }
 
     /// One run of a native replay. Costs the same however many ops the recording has.
@@ -329,7 +329,7 @@ impl WgpuBackend {
         frozen: &FrozenPlan,
         resources: &Resources,
         submit_part: SubmitPart<'_, WgpuQueue>,
-    ) -> Result<Option<(WgpuCommands, Option<Arc<dyn PendingReadback>>)>> {
+    ) -> Result<Last<WgpuQueue>> {
         let Some(native) = frozen.native_replay() else { return Ok(None) };
         let uploads = &resources.uploads;
         let has_data = !uploads.is_empty() || resources.read_bytes > 0 || frozen.refreshes_params();
