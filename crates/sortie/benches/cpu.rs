@@ -1,7 +1,7 @@
 //! The built-in CPU device against lavapipe, kernel by kernel.
 //!
 //! Contenders take turns in one process, all on all cores. `lavapipe-again` is lavapipe on a second device: a control
-//! that must read 1.0×. Results are compared before anything is timed. Without lavapipe only the times of the CPU device
+//! that must read 1.0×. `stencil` and `scan` are also plain Rust on one thread (`rust`). Results are compared before anything is timed. Without lavapipe only the times of the CPU device
 //! are shown.
 //!
 //! `cargo bench -p sortie --bench cpu [-- --quick] [--json] [--only CASE,…]`; what each case does stands next to its
@@ -9,7 +9,10 @@
 
 #![expect(clippy::print_stderr, reason = "a missing driver is named on stderr")]
 
-use std::time::{Duration, Instant};
+use std::{
+    hint::black_box,
+    time::{Duration, Instant},
+};
 
 use sortie::{Buffer, Device, DeviceOptions, Grid, Kernel};
 use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
@@ -112,6 +115,70 @@ const GATHER: &str = "
         y[id.x] = x[index[id.x]];
     }";
 
+/// A step of the heat equation on a square, in groups of 16×16: a shape that suits GPUs.
+const STENCIL: &str = "
+    const SIDE = 1024u;
+    @group(0) @binding(0) var<storage, read> old: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> next: array<f32>;
+    @compute @workgroup_size(16, 16) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+        if id.x >= SIDE || id.y >= SIDE { return; }
+        let row = id.y * SIDE;
+        let sides = old[row + max(id.x, 1u) - 1u] + old[row + min(id.x + 1u, SIDE - 1u)];
+        let ends = old[(max(id.y, 1u) - 1u) * SIDE + id.x] + old[min(id.y + 1u, SIDE - 1u) * SIDE + id.x];
+        next[row + id.x] = old[row + id.x] + 0.2 * (sides + ends - 4.0 * old[row + id.x]);
+    }";
+
+/// Prefix sums of blocks of 256, in workgroup memory.
+const SCAN: &str = "
+    @group(0) @binding(0) var<storage, read> x: array<u32>;
+    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
+    var<workgroup> sums: array<u32, 256>;
+    @compute @workgroup_size(256)
+    fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+        var sum = x[id.x];
+        sums[lane] = sum;
+        workgroupBarrier();
+        for (var distance = 1u; distance < 256u; distance *= 2u) {
+            var below = 0u;
+            if lane >= distance { below = sums[lane - distance]; }
+            workgroupBarrier();
+            sum += below;
+            sums[lane] = sum;
+            workgroupBarrier();
+        }
+        y[id.x] = sum;
+    }";
+
+fn stencil_in_rust(inputs: &[Vec<u32>], next: &mut [u32]) {
+    let (old, side) = (&inputs[0], 2 * SIDE);
+    let row = |y: usize| &old[y * side..][..side];
+    for (y, next) in next.chunks_exact_mut(side).enumerate() {
+        let (here, north, south) = (row(y), row(y.max(1) - 1), row((y + 1).min(side - 1)));
+        let step = |west: u32, east: u32, x: usize| {
+            let [own, west, east, north, south] = [here[x], west, east, north[x], south[x]].map(f32::from_bits);
+            (own + 0.2 * (west + east + (north + south) - 4.0 * own)).to_bits()
+        };
+        next[0] = step(here[0], here[1], 0);
+        for x in 1..side - 1 {
+            next[x] = step(here[x - 1], here[x + 1], x);
+        }
+        next[side - 1] = step(here[side - 2], here[side - 1], side - 1);
+    }
+}
+
+fn scan_in_rust(inputs: &[Vec<u32>], output: &mut [u32]) {
+    for (block, sums) in inputs[0].chunks(256).zip(output.chunks_mut(256)) {
+        let mut sum = 0_u32;
+        for (x, y) in block.iter().zip(sums) {
+            sum = sum.wrapping_add(*x);
+            *y = sum;
+        }
+    }
+}
+
+/// Plain Rust: reads the inputs, writes the output.
+type InRust = fn(&[Vec<u32>], &mut [u32]);
+
 /// A kernel with its inputs.
 struct Work {
     name: &'static str,
@@ -124,6 +191,8 @@ struct Work {
     repeat: usize,
     /// The allowed difference of results, relative to 1; 0 for integers.
     tolerance: f32,
+    /// The same on one thread without a device; then the baseline.
+    rust: Option<InRust>,
 }
 
 fn floats(len: usize) -> Vec<u32> {
@@ -142,6 +211,7 @@ fn cases() -> Vec<Work> {
         grid,
         repeat: 1,
         tolerance: 1e-5,
+        rust: None,
     };
     let square = || Grid::groups([(SIDE / 16) as u32, (SIDE / 16) as u32, 1]);
     let random = (0..MEGA as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 12).collect();
@@ -157,6 +227,15 @@ fn cases() -> Vec<Work> {
             ..case("divergent", 1 << 18, COLLATZ, vec![(1..=1 << 18).collect()], 1 << 18, Grid::items(1 << 18))
         },
         case("gather", MEGA, GATHER, vec![random, floats(MEGA)], MEGA, Grid::items(MEGA)),
+        Work {
+            rust: Some(stencil_in_rust),
+            ..case("stencil", 2 * SIDE, STENCIL, vec![floats(MEGA)], MEGA, Grid::items([2 * SIDE, 2 * SIDE]))
+        },
+        Work {
+            tolerance: 0.0,
+            rust: Some(scan_in_rust),
+            ..case("scan", MEGA, SCAN, vec![floats(MEGA)], MEGA, Grid::items(MEGA))
+        },
     ]
 }
 
@@ -180,8 +259,9 @@ impl<'a> OnDevice<'a> {
     fn run(&self) -> sortie::Result<Duration> {
         let start = Instant::now();
         let batch = self.device.batch();
-        let mut bindings: Vec<&dyn sortie::Bind> = self.inputs.iter().map(|input| input as &dyn sortie::Bind).collect();
-        bindings.push(&self.output);
+        // The data of every kernel is kept as words.
+        let words: Vec<_> = self.inputs.iter().chain([&self.output]).map(Buffer::untyped).collect();
+        let bindings: Vec<&dyn sortie::Bind> = words.iter().map(|memory| memory as &dyn sortie::Bind).collect();
         for _ in 0..self.work.repeat {
             batch.dispatch(&self.kernel, &bindings, self.work.grid);
         }
@@ -221,17 +301,12 @@ fn compare(work: &Work, devices: &[(&str, Device)], quick: bool, report: &mut Re
     }
     let expected = contenders[0].1.output.download()?;
     for (name, contender) in &contenders[1..] {
-        let found = contender.output.download()?;
-        let near = |a: &u32, b: &u32| match work.tolerance {
-            0.0 => a == b,
-            tolerance => {
-                (f32::from_bits(*a) - f32::from_bits(*b)).abs() <= tolerance * f32::from_bits(*b).abs().max(1.0)
-            }
-        };
-        if let Some(at) = expected.iter().zip(&found).position(|(a, b)| !near(a, b)) {
-            let [one, other] = [expected[at], found[at]];
-            return Err(format!("{}: cpu and {name} differ at {at}: {one:#x} and {other:#x}", work.name).into());
-        }
+        check(work, &expected, name, &contender.output.download()?)?;
+    }
+    let mut in_rust = vec![0; work.output];
+    if let Some(rust) = work.rust {
+        rust(&work.inputs, &mut in_rust);
+        check(work, &expected, "rust", &in_rust)?;
     }
     // With `--quick`, the control is left out where a round takes seconds.
     if quick && slowest > Duration::from_millis(300) {
@@ -239,11 +314,37 @@ fn compare(work: &Work, devices: &[(&str, Device)], quick: bool, report: &mut Re
     }
     let (min, budget) = if quick { (3, Duration::from_millis(900)) } else { (5, Duration::from_secs(8)) };
     let rounds = Rounds { min, max: 400, budget };
-    let samples = rounds.run(contenders.len(), |at, _| Ok([contenders[at].1.run()?.as_secs_f64() * 1e6]))?;
-    let baseline = usize::from(contenders.len() > 1);
-    let names: Vec<_> = contenders.iter().map(|(name, _)| Contender::new(*name, baseline)).collect();
+    let mut names: Vec<_> = contenders.iter().map(|(name, _)| *name).collect();
+    let baseline = if work.rust.is_some() { names.len() } else { usize::from(names.len() > 1) };
+    names.extend(work.rust.map(|_| "rust"));
+    let samples = rounds.run(names.len(), |at, _| {
+        let time = match (contenders.get(at), work.rust) {
+            (Some((_, contender)), _) => contender.run()?,
+            (None, Some(rust)) => {
+                let start = Instant::now();
+                rust(black_box(&work.inputs), black_box(&mut in_rust));
+                start.elapsed()
+            }
+            (None, None) => unreachable!("the last contender is plain Rust"),
+        };
+        Ok([time.as_secs_f64() * 1e6])
+    })?;
+    let names: Vec<_> = names.into_iter().map(|name| Contender::new(name, baseline)).collect();
     let device = devices.iter().take(2).map(|(_, device)| device.info().name.as_str()).collect::<Vec<_>>().join(", ");
     let case = Case { device: &device, case: work.name, n: work.n, metrics: ["us_per_op"] };
     report.rows(&case, &names, &samples);
+    Ok(())
+}
+
+/// Whether a result is that of the CPU device.
+fn check(work: &Work, expected: &[u32], name: &str, found: &[u32]) -> Outcome<()> {
+    let near = |a: &u32, b: &u32| match work.tolerance {
+        0.0 => a == b,
+        tolerance => (f32::from_bits(*a) - f32::from_bits(*b)).abs() <= tolerance * f32::from_bits(*b).abs().max(1.0),
+    };
+    if let Some(at) = expected.iter().zip(found).position(|(a, b)| !near(a, b)) {
+        let [one, other] = [expected[at], found[at]];
+        return Err(format!("{}: cpu and {name} differ at {at}: {one:#x} and {other:#x}", work.name).into());
+    }
     Ok(())
 }

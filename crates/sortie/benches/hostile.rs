@@ -23,7 +23,7 @@ use std::{
 };
 
 use sortie::{
-    Bind, Device, DeviceOptions, Grid, Kernel,
+    Bind, Buffer, Device, DeviceOptions, Grid, Kernel,
     device::{CacheDir, DeviceKind},
     kernel::BindingInfo,
 };
@@ -136,7 +136,8 @@ fn run(device: &Device, kernel: &Kernel) -> sortie::Result<()> {
     }
     let buffer = |info: &BindingInfo| device.zeros::<u32>(usize::try_from(info.least_bytes / 4).unwrap_or(usize::MAX));
     let buffers = kernel.bindings().iter().map(buffer).collect::<sortie::Result<Vec<_>>>()?;
-    let bound: Vec<&dyn Bind> = buffers.iter().map(|buffer| buffer as &dyn Bind).collect();
+    let untyped: Vec<_> = buffers.iter().map(Buffer::untyped).collect();
+    let bound: Vec<&dyn Bind> = untyped.iter().map(|memory| memory as &dyn Bind).collect();
     let batch = device.batch();
     batch.dispatch(kernel, &bound, Grid::groups([1, 1, 1]));
     batch.submit()?;

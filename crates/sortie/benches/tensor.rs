@@ -96,7 +96,8 @@ impl OnDevice {
         let record = |work: &Self, batch: &Batch| {
             let ([x, w, b], y) = (&work.operands[..], &work.output) else { unreachable!("three operands") };
             if let Some(kernel) = &work.kernel {
-                batch.dispatch(kernel, &[x, w, b, y], Grid::items(ROWS * COLUMNS / 4));
+                let [x, w, b, y] = [x, w, b, y].map(Buffer::reinterpret::<[f32; 4]>);
+                batch.dispatch(kernel, &[&x, &w, &b, &y], Grid::items(ROWS * COLUMNS / 4));
                 return;
             }
             let x = batch.tensor(x, [ROWS, COLUMNS]);

@@ -57,6 +57,35 @@ fn a_warm_batch_is_recorded_without_an_allocation_per_op() -> sortie::Result<()>
 }
 
 #[test]
+fn warm_tensor_operations_are_recorded_without_an_allocation_per_op() -> sortie::Result<()> {
+    let _turn = turn();
+    let device = Device::open_with(DeviceOptions::default().with_device("noop"))?;
+    let (x, bias) = (device.zeros::<f32>(64)?, device.zeros::<f32>(8)?);
+    let record = |batch: &Batch| {
+        let (weights, bias) = (batch.tensor(&x, [8, 8]), batch.tensor(&bias, [8]));
+        let mut h = weights;
+        for _ in 0..100 {
+            h = (h.matmul(weights) + bias).tanh() * 0.5 + 1.0;
+            h = h.greater(0.5).select(h.transpose(), 1.0 - h);
+            h = h - h.mean(&[1]).reshape([8, 1]);
+            h = h.slice(&[0..4, 0..8]).concat(&[h.slice(&[4..8, 0..8])], 0);
+        }
+        h.store(&x);
+    };
+    for _ in 0..2 {
+        let batch = device.batch();
+        record(&batch);
+        batch.submit()?;
+    }
+    let batch = device.batch();
+    let before = ALLOCS.get();
+    record(&batch);
+    let recorded = ALLOCS.get() - before;
+    assert_eq!(recorded, 0, "for {} ops", batch.num_ops());
+    Ok(())
+}
+
+#[test]
 fn a_warm_batch_runs_on_the_cpu_without_an_allocation_per_op() -> sortie::Result<()> {
     let _turn = turn();
     let device = Device::cpu()?;

@@ -197,6 +197,25 @@ fn an_encoded_batch_sees_writes_and_batches_from_before_it() -> Result<()> {
 }
 
 #[test]
+fn a_batch_submitted_before_the_application_submits_does_not_see_an_encoded_one() -> Result<()> {
+    on_each(|app| {
+        let x = app.guest.upload(&[5_u32; LEN])?;
+        let mut encoder = app.encoder();
+        let encoded = app.guest.batch();
+        encoded.fill(&x, 9);
+        let ticket = encoded.encode(&mut encoder)?;
+        let between = app.guest.batch();
+        let reading = between.read(&x);
+        between.submit()?;
+        assert_eq!(reading.wait()?, [5; LEN]);
+        app.submit(encoder);
+        ticket.wait()?;
+        assert_eq!(x.download()?, [9; LEN]);
+        Ok(())
+    })
+}
+
+#[test]
 fn an_encoded_batch_is_never_cut() -> Result<()> {
     for driver in installed() {
         let app = Application::open(&driver, Some(SubmitPolicy { split: Split::Every(1), in_flight: 2 }))?;

@@ -110,23 +110,28 @@ impl Shape {
     /// any.
     #[must_use]
     pub fn broadcast(&self, other: &Self) -> Option<Self> {
-        Self::new(&self.broadcast_dims(other)?)
+        let (dims, rank) = self.both_dims(other)?;
+        Self::new(&dims[..rank])
     }
 
     /// The broadcast dimensions, which may have more elements than a shape allows.
     #[must_use]
     pub fn broadcast_dims(&self, other: &Self) -> Option<Vec<usize>> {
+        self.both_dims(other).map(|(dims, rank)| dims[..rank].to_vec())
+    }
+
+    fn both_dims(&self, other: &Self) -> Option<([usize; RANK], usize)> {
         let rank = self.rank().max(other.rank());
         let mut dims = [0; RANK];
         for (back, dim) in (1..=rank).zip(dims[..rank].iter_mut().rev()) {
-            let length = |shape: &Self| shape.rank().checked_sub(back).map_or(1, |at| shape.dims[at]);
+            let length = |shape: &Self| shape.rank().checked_sub(back).map_or(1, |at| shape.dims[at] as usize);
             *dim = match (length(self), length(other)) {
                 (1, length) | (length, 1) => length,
                 (one, two) if one == two => one,
                 _ => return None,
             };
         }
-        Some(dims[..rank].iter().map(|dim| *dim as usize).collect())
+        Some((dims, rank))
     }
 
     /// The strides of each dimension, in elements.

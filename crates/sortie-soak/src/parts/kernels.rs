@@ -130,7 +130,8 @@ fn dump(source: &str) {
 /// Runs a kernel with buffers that may or may not suit it.
 fn dispatch(device: &Device, kernel: &Kernel) -> Result<()> {
     let buffers: Vec<Buffer<u32>> = (0..kernel.num_bindings()).map(|_| device.zeros(1024)).collect::<Result<_>>()?;
-    let bindings: Vec<&dyn sortie::Bind> = buffers.iter().map(|buffer| buffer as &dyn sortie::Bind).collect();
+    let untyped: Vec<_> = buffers.iter().map(Buffer::untyped).collect();
+    let bindings: Vec<&dyn sortie::Bind> = untyped.iter().map(|memory| memory as &dyn sortie::Bind).collect();
     let batch = device.batch();
     batch.dispatch(kernel, &bindings, Grid::groups(2));
     batch.submit()

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
     kernel::{Binding, BindingKind, HostType, Interface, Kernel},
-    memory::Usage,
+    memory::{ElementRange, Usage},
 };
 
 /// A recorded dispatch, to which immediates and a label can be added. Dropping it changes nothing.
@@ -83,9 +83,18 @@ impl Batch {
     /// Reads and writes are derived from the kernel's source, so later ops wait for it only when they must.
     #[track_caller]
     pub fn dispatch<'g>(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: impl Into<Grid<'g>>) -> Dispatch<'_> {
-        let (at, grid) = (Location::caller(), grid.into());
+        self.dispatch_at(kernel, bindings, &grid.into(), Location::caller())
+    }
+
+    fn dispatch_at(
+        &self,
+        kernel: &Kernel,
+        bindings: &[&dyn Bind],
+        grid: &Grid<'_>,
+        at: &'static Location<'static>,
+    ) -> Dispatch<'_> {
         let mut recorder = self.op_recorder();
-        match recorder.dispatch(kernel, bindings, &grid, at) {
+        match recorder.dispatch(kernel, bindings, grid, at) {
             Ok(op) => {
                 let takes = kernel.interface().immediates.as_ref().map_or((0, 0), |own| (own.size, own.end));
                 if takes.0 > 0 {
@@ -117,37 +126,19 @@ impl OpRecorder<'_> {
         if bindings.len() != interface.bindings.len() {
             return Err(wrong_count(kernel, bindings.len()));
         }
-        if bindings.first().is_some_and(|first| first.place().name.is_some()) {
-            let ordered = by_name(kernel, bindings)?;
-            return self.dispatch_in_order(kernel, &ordered, true, grid, at);
-        }
-        self.dispatch_in_order(kernel, bindings, false, grid, at)
-    }
-
-    /// Records a dispatch whose bindings are as many as the kernel's, and in their order; all have names, or none.
-    #[inline]
-    fn dispatch_in_order(
-        &mut self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        named: bool,
-        grid: &Grid<'_>,
-        at: &'static Location<'static>,
-    ) -> Result<usize> {
-        let interface = kernel.interface();
         let first = self.recorder.recording.accesses.len();
         let mut nothing = false;
         // After a mistake, earlier bindings stay behind unused: the batch is refused anyway.
-        for (takes, bound) in interface.bindings.iter().zip(bindings) {
+        let mut all_taken = interface.bindings.iter();
+        for bound in bindings {
+            // Both lists are equally long. Stepping through one by hand is cheaper than `zip`, which multiplies.
+            let Some(takes) = all_taken.next() else { break };
             let place = bound.place();
-            if place.name.is_some() != named {
-                return Err(mixed());
+            if place.name.is_some() {
+                return self.dispatch_by_name(kernel, bindings, grid, at);
             }
-            if let Err(mistake) = self.bind(takes, &place) {
-                // A grid of zero touches no memory, so empty bindings are allowed. All other mistakes still count.
-                if !(grid.is_zero() && self.is_empty(&place)) {
-                    return Err(mistake);
-                }
+            if !self.bind(takes, &place) {
+                self.unbound(takes, &place, grid)?;
                 nothing = true;
             }
         }
@@ -178,26 +169,44 @@ impl OpRecorder<'_> {
             }
         };
         let hidden_immediates = kernel.hidden_immediates();
-        recorder.reserve_params(hidden_immediates.into(), 1, self.core.limits())?;
+        if hidden_immediates > 0 {
+            recorder.reserve_params(hidden_immediates.into(), 1, limits)?;
+        }
         let kind = OpKind::Dispatch { kernel: recorder.kernel(kernel), grid, immediates, hidden_immediates };
         Ok(recorder.push(Op { kind, accesses }, at))
     }
 
-    /// Records the access of a binding, if the place fits it.
+    /// Records a dispatch with a binding that has a name. Then all must have names.
+    #[cold]
+    fn dispatch_by_name(
+        &mut self,
+        kernel: &Kernel,
+        bindings: &[&dyn Bind],
+        grid: &Grid<'_>,
+        at: &'static Location<'static>,
+    ) -> Result<usize> {
+        let ordered = by_name(kernel, bindings)?;
+        let ordered: SmallVec<[&dyn Bind; 8]> = ordered.iter().map(|bound| bound as &dyn Bind).collect();
+        self.dispatch(kernel, &ordered, grid, at)
+    }
+
+    /// Records the access of a binding, if the place fits it. `misfit` finds the reason why it does not.
     #[inline]
-    fn bind(&mut self, takes: &Binding, place: &BindTarget<'_>) -> Result<()> {
-        // The fast check; `misfit` finds the reason of a failure.
-        let slot = if fits(self.core.limits(), takes, place) { self.slot(place.of, takes) } else { None };
-        let Some(slot) = slot else { return Err(self.misfit(takes, place)) };
-        let start = place.elements.offset();
-        let (mode, bytes) = match takes.kind {
-            BindingKind::Storage { writes: true } => (Mode::ReadWrite, whole_words(place)),
-            BindingKind::Storage { writes: false } => (Mode::Read, whole_words(place)),
-            // Uniform bindings are short: only the declared size is bound.
-            BindingKind::Uniform => (Mode::Read, takes.min_bytes.next_multiple_of(4)),
+    fn bind(&mut self, takes: &Binding, place: &BindTarget<'_>) -> bool {
+        let Some((start, bytes)) = fitting(self.core.limits(), takes, place) else { return false };
+        let Some(slot) = self.slot(place.of, takes) else { return false };
+        let mode = match takes.kind {
+            BindingKind::Storage { writes: true } => Mode::ReadWrite,
+            BindingKind::Storage { writes: false } | BindingKind::Uniform => Mode::Read,
         };
         self.recorder.access(Access { slot, mode, start, end: start + bytes });
-        Ok(())
+        true
+    }
+
+    /// A grid of zero touches no memory, so empty bindings are allowed. All other mistakes still count.
+    #[cold]
+    fn unbound(&mut self, takes: &Binding, place: &BindTarget<'_>, grid: &Grid<'_>) -> Result<()> {
+        if grid.is_zero() && self.is_empty(place) { Ok(()) } else { Err(self.misfit(takes, place)) }
     }
 
     /// The slot of a place, if it belongs to this batch and allows the binding's usage.
@@ -205,7 +214,7 @@ impl OpRecorder<'_> {
     fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
             TargetKind::Block { block: Some(block), device } if device == self.core.id() => {
-                (!block.is_imported() || block.allows(needed(takes))).then(|| self.recorder.slot(block))
+                block.allows(needed(takes)).then(|| self.recorder.slot(block))
             }
             TargetKind::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),
             TargetKind::Block { .. } | TargetKind::Slot { .. } => None,
@@ -290,12 +299,6 @@ fn needed(takes: &Binding) -> Usage {
     }
 }
 
-/// Bytes of a place, without a partial word at its end.
-#[inline]
-fn whole_words(place: &BindTarget<'_>) -> u64 {
-    place.elements.exact() & !3
-}
-
 /// Whether a binding ends with an array whose elements are whole words. As in WebGPU, bytes after the last whole
 /// element are ignored.
 #[inline]
@@ -303,23 +306,34 @@ fn may_end_anywhere(takes: &Binding) -> bool {
     takes.tail.as_ref().is_some_and(|tail| tail.stride & 3 == 0)
 }
 
-/// Whether length and offset suit a binding. Alignments are powers of two, so no division is needed.
+/// The first byte that a binding takes of a place and their number, if length, offset and type suit it. Alignments are
+/// powers of two, so no division is needed.
 #[inline]
-fn fits(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> bool {
-    let exact = place.elements.exact();
-    let room = match takes.kind {
-        BindingKind::Storage { .. } => exact <= limits.binding_bytes,
-        BindingKind::Uniform => takes.min_bytes <= limits.uniform_bytes,
+fn fitting(limits: &Limits, takes: &Binding, place: &BindTarget<'_>) -> Option<(u64, u64)> {
+    let ElementRange { start, end, len, size } = place.elements;
+    // Bytes that exist do not overflow. Those of a slot that was refused may, in a batch that does not run.
+    let bytes = |elements: usize| (elements as u64).wrapping_mul(size as u64);
+    let (offset, exact) = (bytes(start), bytes(end.wrapping_sub(start)));
+    let (bytes, most) = match takes.kind {
+        // Without a partial word at its end.
+        BindingKind::Storage { .. } => (exact & !3, limits.binding_bytes),
+        // Uniform bindings are short: only the declared size is bound.
+        BindingKind::Uniform => (takes.min_bytes.next_multiple_of(4), limits.uniform_bytes),
     };
+    let inside = start < end && end <= len && exact >= takes.min_bytes && bytes <= most;
+    let aligned = offset & (u64::from(limits.slice_alignment) - 1) == 0;
     let whole = exact & 3 == 0 || may_end_anywhere(takes);
-    let typed = takes.array.as_ref().is_none_or(|array| array.takes(place.elements.size, place.numbers));
-    let aligned = place.elements.offset() & (u64::from(limits.slice_alignment) - 1) == 0;
-    room && whole && typed && aligned && exact > 0 && exact >= takes.min_bytes && place.elements.fits()
+    let typed = takes.array.as_ref().is_none_or(|array| array.takes(size, place.numbers));
+    (inside && aligned && whole && typed).then_some((offset, bytes))
 }
 
 /// The groups of a direct grid, to be folded if they exceed the device's limit.
 #[inline]
 fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
+    // Most grids: nothing to fold, and far from the largest ids.
+    if let Some(groups) = grid::small(size, workgroup, most) {
+        return Ok(Groups::Direct(groups));
+    }
     let groups = grid::groups(size, workgroup)?;
     let narrow = groups.map(|groups| u32::try_from(groups).ok());
     match narrow {
@@ -339,6 +353,14 @@ fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
 /// separate parts.
 #[inline]
 fn aliased(accesses: &[Access]) -> Option<(usize, usize)> {
+    match accesses {
+        [] | [_] => None,
+        [one, other] => (one.slot == other.slot && clash(one, other)).then_some((0, 1)),
+        _ => aliased_pair(accesses),
+    }
+}
+
+fn aliased_pair(accesses: &[Access]) -> Option<(usize, usize)> {
     for (index, one) in accesses.iter().enumerate() {
         for (earlier, other) in accesses[..index].iter().enumerate() {
             if one.slot == other.slot && clash(one, other) {
@@ -380,7 +402,7 @@ fn mixed() -> Error {
 
 /// The bindings in the kernel's order, found by their names.
 #[cold]
-fn by_name<'a>(kernel: &Kernel, bindings: &[&'a dyn Bind]) -> Result<SmallVec<[&'a dyn Bind; 8]>> {
+fn by_name<'a>(kernel: &Kernel, bindings: &[&'a dyn Bind]) -> Result<SmallVec<[Nameless<'a>; 8]>> {
     let interface = kernel.interface();
     let wrong = |message: String| Error::new(ErrorKind::Bindings, message);
     let names =
@@ -396,7 +418,16 @@ fn by_name<'a>(kernel: &Kernel, bindings: &[&'a dyn Bind]) -> Result<SmallVec<[&
     }
     // As many different names as there are bindings, all of them known.
     let named = |takes: &Binding| bindings.iter().find(|bound| bound.place().name == Some(takes.name.as_str()));
-    Ok(interface.bindings.iter().filter_map(named).copied().collect())
+    Ok(interface.bindings.iter().filter_map(named).map(|bound| Nameless(*bound)).collect())
+}
+
+/// A binding whose name has been used.
+struct Nameless<'a>(&'a dyn Bind);
+
+impl Bind for Nameless<'_> {
+    fn place(&self) -> BindTarget<'_> {
+        BindTarget { name: None, ..self.0.place() }
+    }
 }
 
 #[cold]

@@ -158,8 +158,29 @@ mod sealed {
 /// Ids are 32 bits wide, which limits a grid in each dimension.
 const MAX_ITEMS: u64 = 1 << 32;
 
-/// The groups of a direct grid, checked against the range of ids.
+/// The groups of a grid of items, if there are at most `most` in each dimension and none of its ids comes near the
+/// largest. `None`: see [`groups`].
 #[inline]
+pub(super) fn small(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Option<[u32; 3]> {
+    let Size::Items([x, y, z]) = *size else { return None };
+    if (x | y | z) >= MAX_ITEMS / 2 {
+        return None;
+    }
+    if (y, z) == (1, 1) {
+        let groups = cover(x, workgroup[0]);
+        if (1..=u64::from(most)).contains(&groups) {
+            return Some([groups as u32, 1, 1]);
+        }
+    }
+    let [x, y, z] = [cover(x, workgroup[0]), cover(y, workgroup[1]), cover(z, workgroup[2])];
+    if x == 0 || y == 0 || z == 0 {
+        return Some([0; 3]);
+    }
+    let narrow = |groups: u64| (groups <= u64::from(most)).then_some(groups as u32);
+    Some([narrow(x)?, narrow(y)?, narrow(z)?])
+}
+
+/// The groups of a direct grid, checked against the range of ids.
 pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
     let groups: [u64; 3] = match size {
         Size::Items(items) => {
@@ -190,8 +211,8 @@ pub(super) fn groups(size: &Size<'_>, workgroup: [u32; 3]) -> Result<[u64; 3]> {
 #[inline]
 fn cover(items: u64, size: u32) -> u64 {
     let size = u64::from(size);
-    if size == 1 {
-        items
+    if items <= size {
+        u64::from(items > 0)
     } else if size.is_power_of_two() {
         (items + size - 1) >> size.trailing_zeros()
     } else {
@@ -213,6 +234,24 @@ mod tests {
         assert_eq!(of(&Grid::items([100, 9]), [8, 8, 1])?, [13, 2, 1]);
         assert_eq!(of(&Grid::items([1_u32, 2, 3]), [1, 1, 2])?, [1, 2, 2]);
         assert_eq!(of(&Grid::groups([7_usize, 1, 1]), [64, 1, 1])?, [7, 1, 1]);
+        Ok(())
+    }
+
+    #[test]
+    fn small_grids_are_the_same_without_the_checks_of_large_ones() -> Result<()> {
+        let sizes = [0, 1, 2, 63, 64, 65, 1000, 65_535 * 64, 65_535 * 64 + 1, (1 << 31) - 1, 1 << 31];
+        for (items, other) in sizes.iter().flat_map(|items| [0, 1, 5, 1 << 20].map(|other| (*items, other))) {
+            for workgroup in [[1, 1, 1], [64, 1, 1], [8, 8, 4], [3, 5, 7], [1024, 1, 1]] {
+                let grid = Grid::items([items, other, 1_u64]);
+                let checked = of(&grid, workgroup)?;
+                if let Some(groups) = small(&grid.0, workgroup, 65_535) {
+                    assert_eq!(groups.map(u64::from), checked, "{items} × {other} in groups of {workgroup:?}");
+                } else {
+                    let large = checked.iter().any(|groups| *groups > 65_535);
+                    assert!(items >= 1 << 31 || large, "{items} × {other} in groups of {workgroup:?}");
+                }
+            }
+        }
         Ok(())
     }
 

@@ -128,6 +128,7 @@ impl Recorder {
         slot
     }
 
+    #[cold]
     fn look_up(&mut self, block: &Arc<Block>) -> SlotId {
         *self.slots.entry(block.id()).or_insert_with(|| {
             self.resources.blocks.push(Some(block.clone()));

@@ -276,7 +276,7 @@ impl OpRecorder<'_> {
             },
             TargetKind::Block { .. } => return Err(foreign(&format!("{what}: the buffer"), "device")),
             TargetKind::Slot { batch, .. } if batch != self.batch => {
-                return Err(foreign(&format!("{what}: the slot or tensor"), "batch"));
+                return Err(late(what));
             }
             TargetKind::Slot { .. } if bytes.is_empty() => return Ok(None),
             TargetKind::Slot { index, .. } => SlotId(index),
@@ -293,6 +293,16 @@ fn unusable(what: &str, needed: Usage) -> Error {
 #[cold]
 pub(super) fn foreign(what: &str, of: &str) -> Error {
     Error::new(ErrorKind::Bindings, format!("{what} belongs to another {of}"))
+}
+
+/// A slot of another batch, or of one that has been submitted.
+#[cold]
+fn late(what: &str) -> Error {
+    let message = format!(
+        "{what}: the slot or tensor belongs to another batch; it is valid until its batch is submitted: copy it into a \
+         buffer there, and use the buffer here"
+    );
+    Error::new(ErrorKind::Bindings, message)
 }
 
 /// Whether a kernel may bind it: an imported buffer may lack the usage flag.

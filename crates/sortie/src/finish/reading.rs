@@ -4,6 +4,7 @@ use std::{
     fmt,
     future::Future,
     marker::PhantomData,
+    panic::Location,
     pin::Pin,
     sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
@@ -191,13 +192,14 @@ impl<T: Pod> Reading<T> {
     ///
     /// # Errors
     /// As [`Reading::wait`]; [`Shape`](ErrorKind::Shape) if `elements` has another length.
+    #[track_caller]
     pub fn wait_into(self, elements: &mut [T]) -> Result<()> {
         self.completion.wait()?;
         let into: &mut [u8] = bytemuck::cast_slice_mut(elements);
         if into.len() as u64 != self.bytes {
             let size = size_of::<T>().max(1);
             let message = format!("the reading has {} elements, not {}", self.bytes / size as u64, into.len() / size);
-            return Err(Error::new(ErrorKind::Shape, message));
+            return Err(Error::new(ErrorKind::Shape, message).at(Location::caller()));
         }
         if into.is_empty() {
             return Ok(());

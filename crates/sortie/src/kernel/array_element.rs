@@ -41,6 +41,17 @@ impl ArrayElement {
     /// Whether elements of `size` bytes with these numbers fit.
     #[inline]
     pub(crate) fn takes(&self, size: usize, numbers: HostNumbers) -> bool {
+        // Most bindings: numbers that are known on both sides.
+        if let (HostNumbers::Of(host), Some(scalar)) = (numbers, self.scalar)
+            && host == scalar
+        {
+            return size as u64 == self.stride;
+        }
+        self.takes_others(size, numbers)
+    }
+
+    /// As [`takes`](Self::takes), where numbers differ or are not known.
+    fn takes_others(&self, size: usize, numbers: HostNumbers) -> bool {
         let agrees = match (numbers, self.scalar) {
             (HostNumbers::Of(host) | HostNumbers::Flat(Some(host)), Some(scalar)) => host == scalar,
             (HostNumbers::Foreign, _) => false,

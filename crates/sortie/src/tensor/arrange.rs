@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sortie_plan::{RANK, TensorKind};
 
-use super::{Element, Result, Shape, Tensor, checked, shape_of, wrong_shapes};
+use super::{Dims, Element, Result, Shape, Tensor, checked, shape_of, wrong_shapes};
 use crate::error::{Error, ErrorKind};
 
 impl<'b, T: Element> Tensor<'b, T> {
@@ -46,7 +46,7 @@ impl<'b, T: Element> Tensor<'b, T> {
     #[track_caller]
     pub fn transpose(self) -> Self {
         let rank = self.value.shape.rank();
-        let mut axes: Vec<usize> = (0..rank).collect();
+        let mut axes: Dims = (0..rank).collect();
         if rank >= 2 {
             axes.swap(rank - 2, rank - 1);
         }
@@ -158,7 +158,7 @@ impl<'b, T: Element> Tensor<'b, T> {
         let shape = match self.value.shape.dims() {
             [] => Err(Error::new(ErrorKind::Shape, "gather: the table has no dimensions, so it has no rows")),
             [_, row @ ..] => {
-                let dims: Vec<usize> = indices.value.shape.dims().iter().chain(row).map(|dim| *dim as usize).collect();
+                let dims: Dims = indices.value.shape.dims().iter().chain(row).map(|dim| *dim as usize).collect();
                 shape_of(&dims, "gather")
             }
         };
@@ -167,13 +167,13 @@ impl<'b, T: Element> Tensor<'b, T> {
 }
 
 fn permuted(shape: Shape, axes: &[usize]) -> Result<Shape> {
-    let mut seen = axes.to_vec();
+    let mut seen = Dims::from(axes);
     seen.sort_unstable();
     if !seen.iter().copied().eq(0..shape.rank()) {
         let message = format!("permute: {axes:?} is no order of the axes of {shape}");
         return Err(Error::new(ErrorKind::Shape, message));
     }
-    let dims: Vec<usize> = axes.iter().map(|axis| shape.dims()[*axis] as usize).collect();
+    let dims: Dims = axes.iter().map(|axis| shape.dims()[*axis] as usize).collect();
     shape_of(&dims, "permute")
 }
 
@@ -184,19 +184,18 @@ fn sliced(shape: Shape, ranges: &[Range<usize>]) -> Result<Shape> {
         return Err(Error::new(ErrorKind::Shape, message));
     }
     let length = |(axis, dim): (usize, &u32)| ranges.get(axis).map_or(*dim as usize, ExactSizeIterator::len);
-    let dims: Vec<usize> = shape.dims().iter().enumerate().map(length).collect();
+    let dims: Dims = shape.dims().iter().enumerate().map(length).collect();
     shape_of(&dims, "slice")
 }
 
 fn joined(left: Shape, right: Shape, axis: usize) -> Result<Shape> {
-    let others = |shape: &Shape| -> Vec<u32> {
-        shape.dims().iter().enumerate().filter(|(at, _)| *at != axis).map(|(_, dim)| *dim).collect()
-    };
-    if axis >= left.rank() || left.rank() != right.rank() || others(&left) != others(&right) {
+    let agree =
+        || left.dims().iter().zip(right.dims()).enumerate().all(|(at, (one, other))| at == axis || one == other);
+    if axis >= left.rank() || left.rank() != right.rank() || !agree() {
         let rule = "all dimensions but the axis must be equal";
         return Err(wrong_shapes(&format!("concat along axis {axis}"), left, right, rule));
     }
-    let dims: Vec<usize> = (0..left.rank())
+    let dims: Dims = (0..left.rank())
         .map(|at| left.dims()[at] as usize + if at == axis { right.dims()[at] as usize } else { 0 })
         .collect();
     shape_of(&dims, "concat")

@@ -202,6 +202,12 @@ fn broadcast(what: &str, left: Shape, right: Shape) -> Result<Shape> {
     if left == right || right.rank() == 0 {
         return Ok(left);
     }
+    left.broadcast(&right).map_or_else(|| unequal(what, left, right), Ok)
+}
+
+/// Why shapes are not broadcast.
+#[cold]
+fn unequal(what: &str, left: Shape, right: Shape) -> Result<Shape> {
     let rule = "counted from the last, dimensions must be equal, or one of them 1";
     let dims = left.broadcast_dims(&right).ok_or_else(|| wrong_shapes(what, left, right, rule))?;
     shape_of(&dims, what)

@@ -30,6 +30,9 @@ use crate::{
     finish::Reading,
 };
 
+/// Lengths of dimensions, on the stack: recording does not allocate.
+type Dims = SmallVec<[usize; sortie_plan::RANK]>;
+
 /// A tensor of a batch: a copyable handle that borrows the batch it belongs to.
 ///
 /// Operations are methods and operators. They record, and never fail: `submit` returns every mistake with its line.

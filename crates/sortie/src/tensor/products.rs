@@ -2,7 +2,7 @@
 
 use sortie_plan::TensorKind;
 
-use super::{Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes};
+use super::{Dims, Element, Float, Result, Shape, Tensor, shape_of, wrong_shapes};
 
 /// Products summed in one loop, four per iteration: lavapipe silently ends an invocation's loops after 65,535
 /// iterations.
@@ -68,7 +68,7 @@ impl Tensor<'_, f32> {
         let own = self.value.shape;
         let ([batch @ .., _, _], [all @ .., _, _]) = (own.dims(), shape.dims()) else { return self };
         let matrix = &own.dims()[batch.len()..];
-        let dims = |lengths: &[u32]| lengths.iter().chain(matrix).map(|length| *length as usize).collect::<Vec<_>>();
+        let dims = |lengths: &[u32]| lengths.iter().chain(matrix).map(|length| *length as usize).collect::<Dims>();
         match batch {
             batch if batch == all => self,
             batch if batch.iter().all(|length| *length == 1) => self.reshape(dims(&[])),
@@ -110,8 +110,19 @@ fn product(left: Shape, right: Shape) -> Result<Shape> {
     };
     let wrong = || wrong_shapes("matmul", left, right, &rule());
     let ([batch @ .., m, k], [other @ .., inner, n]) = (left.dims(), right.dims()) else { return Err(wrong()) };
-    let usizes = |lengths: &[u32]| lengths.iter().map(|length| *length as usize).collect::<Vec<_>>();
-    let (batch, other) = (shape_of(&usizes(batch), "matmul")?, shape_of(&usizes(other), "matmul")?);
-    let both = batch.broadcast_dims(&other).filter(|_| k == inner).ok_or_else(wrong)?;
-    shape_of(&[both, usizes(&[*m, *n])].concat(), "matmul")
+    if k != inner {
+        return Err(wrong());
+    }
+    let usizes = |lengths: &[u32]| lengths.iter().map(|length| *length as usize).collect::<Dims>();
+    let mut dims = match (batch, other) {
+        (batch, []) => usizes(batch),
+        ([], other) => usizes(other),
+        (batch, other) if batch == other => usizes(batch),
+        (batch, other) => {
+            let (batch, other) = (shape_of(&usizes(batch), "matmul")?, shape_of(&usizes(other), "matmul")?);
+            batch.broadcast_dims(&other).ok_or_else(wrong)?.into()
+        }
+    };
+    dims.extend([*m as usize, *n as usize]);
+    shape_of(&dims, "matmul")
 }

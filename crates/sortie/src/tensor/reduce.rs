@@ -2,7 +2,7 @@
 
 use sortie_plan::{Function, Norm, Reduction, TensorKind};
 
-use super::{Argument, Element, ElementType, Float, Result, Shape, Tensor, shape_of};
+use super::{Argument, Dims, Element, ElementType, Float, Result, Shape, Tensor, shape_of};
 use crate::{
     batch::Batch,
     error::{Error, ErrorKind},
@@ -107,8 +107,8 @@ impl<'b, T: Element> Tensor<'b, T> {
         }
         let first = if f == Reduction::Mean { Reduction::Sum } else { f };
         let in_parts = shape.and_then(|shape| {
-            let dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]);
-            shape_of(&dims.collect::<Vec<_>>(), what)
+            let dims: Dims = shape.dims().iter().map(|dim| *dim as usize).chain([parts as usize]).collect();
+            shape_of(&dims, what)
         });
         let some = operate(TensorKind::Reduce(first, mask(axes), parts), self, in_parts);
         let last = some.value.shape.rank().saturating_sub(1);
@@ -254,7 +254,7 @@ fn without(what: &str, shape: Shape, axes: &[usize]) -> Result<Shape> {
         return Err(no_axis(what, shape, *axis));
     }
     let kept = shape.dims().iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
-    let dims: Vec<usize> = kept.map(|(_, dim)| *dim as usize).collect();
+    let dims: Dims = kept.map(|(_, dim)| *dim as usize).collect();
     shape_of(&dims, what)
 }
 

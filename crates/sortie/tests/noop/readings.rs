@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    panic::Location,
     pin::pin,
     sync::{
         Arc,
@@ -27,6 +28,25 @@ fn waiting_before_the_submit_is_an_error_at_once() -> sortie::Result<()> {
     assert_eq!(timeout.kind(), ErrorKind::NotSubmitted);
     batch.submit()?;
     assert_eq!(early_timeout.wait()?.len(), 4);
+    Ok(())
+}
+
+#[test]
+fn data_of_another_length_than_was_asked_for_is_an_error_with_the_users_line() -> sortie::Result<()> {
+    let device = noop();
+    let x = device.zeros::<f32>(4)?;
+    let batch = device.batch();
+    let reading = batch.read(&x);
+    let line = line!() + 1;
+    let error = batch.run_and_read::<f32, 3>(reading).expect_err("four elements");
+    assert_eq!((error.kind(), error.location().map(Location::line)), (ErrorKind::Shape, Some(line)));
+    assert!(error.to_string().starts_with("the reading has 4 elements, not 3; "), "{error}");
+    let batch = device.batch();
+    let reading = batch.read(&x);
+    batch.submit()?;
+    let line = line!() + 1;
+    let error = reading.wait_into(&mut [0.0; 5]).expect_err("four elements");
+    assert_eq!((error.kind(), error.location().map(Location::line)), (ErrorKind::Shape, Some(line)));
     Ok(())
 }
 
