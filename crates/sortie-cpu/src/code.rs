@@ -1,8 +1,8 @@
 //! The instruction set: what a kernel is lowered to.
 //!
-//! A register holds one scalar of 32 bits for every lane. Values of composite types are taken apart into registers, so
-//! there are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of
-//! the same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
+//! A register holds one scalar of 32 bits for every lane. Values of composite types are split into scalars, so there
+//! are no vectors, matrices or structs here. Booleans are all zeros or all ones; an `f16` is kept as the `f32` of the
+//! same value. Straight-line code ([`Op`]) ignores which lanes are active, except where an effect outlives it:
 //! [`Op::Blend`], stores and atomics. Control flow is a tree of [`Node`]s.
 //!
 //! A mask's register is defined only where not all lanes are active. A block without an active lane is not computed, so
@@ -11,7 +11,7 @@
 use naga::Span;
 use smallvec::SmallVec;
 
-use crate::shape::Shape;
+use crate::{opcode::Opcode, shape::Shape};
 
 /// A register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,149 +28,6 @@ pub(crate) struct LoopId(pub(crate) u32);
 /// All lanes.
 pub(crate) const ALL_LANES: Region = Region(0);
 
-/// One operand, one result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Unary {
-    Copy,
-    Not,
-    NegI,
-    AbsI,
-    SignI,
-    NegF,
-    AbsF,
-    SignF,
-    Floor,
-    Ceil,
-    Round,
-    Trunc,
-    Fract,
-    Sqrt,
-    InverseSqrt,
-    Exp,
-    Exp2,
-    Log,
-    Log2,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    /// Kept as `f32`, rounded as an `f16` would be.
-    RoundF16,
-    FloatToInt,
-    FloatToUint,
-    IntToFloat,
-    UintToFloat,
-    /// All ones if any bit is set.
-    ToBool,
-    /// All ones unless it is ±0.
-    FloatToBool,
-    IsNan,
-    IsInf,
-    HalfBits,
-    HalfFromBits,
-    FrexpFraction,
-    FrexpExponent,
-    CountOnes,
-    CountLeadingZeros,
-    CountTrailingZeros,
-    FirstLeadingBitI,
-    FirstLeadingBitU,
-    FirstTrailingBit,
-    ReverseBits,
-    /// The word of a float in a pack: low bits only.
-    PackSnorm8,
-    PackUnorm8,
-    PackSnorm16,
-    PackUnorm16,
-    /// The float of a sign- or zero-extended field.
-    UnpackSnorm8,
-    UnpackUnorm8,
-    UnpackSnorm16,
-    UnpackUnorm16,
-}
-
-/// Two operands, one result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Binary {
-    AddI,
-    SubI,
-    MulI,
-    DivI,
-    DivU,
-    RemI,
-    RemU,
-    MinI,
-    MaxI,
-    MinU,
-    MaxU,
-    And,
-    Or,
-    Xor,
-    /// The first where the second is zero.
-    AndNot,
-    Shl,
-    ShrI,
-    ShrU,
-    EqI,
-    NeI,
-    LtI,
-    LeI,
-    LtU,
-    LeU,
-    AddF,
-    SubF,
-    MulF,
-    DivF,
-    RemF,
-    MinF,
-    MaxF,
-    EqF,
-    NeF,
-    LtF,
-    LeF,
-    Pow,
-    Atan2,
-    Step,
-    Ldexp,
-}
-
-/// Three operands, one result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Ternary {
-    /// The second where the first is true, else the third.
-    Select,
-    /// First × second + third, rounded twice.
-    MulAdd,
-    /// Third − first × second, rounded twice.
-    NegMulAdd,
-    /// First × second × third.
-    MulMul,
-    /// (First + second) × third.
-    AddMul,
-    /// (First − second) × third.
-    SubMul,
-    /// First × second + third, of integers.
-    MulAddI,
-    /// First & second == third.
-    AndEq,
-    /// (First >> second) & third, and so on.
-    ShrAnd,
-    ShrXor,
-    ShlXor,
-    /// `extractBits`, signed.
-    ExtractI,
-    /// `extractBits`, unsigned.
-    ExtractU,
-}
-
 /// What [`Op::Blend`] does to a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blend {
@@ -179,7 +36,7 @@ pub(crate) enum Blend {
     AddF,
 }
 
-/// Where memory lives.
+/// The kind of memory of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Root {
     /// A bound buffer, by slot.
@@ -283,26 +140,12 @@ pub(crate) struct Atomic {
 /// A step of straight-line code.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Unary {
-        f: Unary,
+    /// A pure instruction.
+    Compute {
+        opcode: Opcode,
         d: Reg,
-        a: Reg,
-        grid: bool,
-    },
-    Binary {
-        f: Binary,
-        d: Reg,
-        a: Reg,
-        b: Reg,
-        grid: bool,
-    },
-    Ternary {
-        f: Ternary,
-        d: Reg,
-        a: Reg,
-        b: Reg,
-        c: Reg,
-        grid: bool,
+        /// The operands; the last one fills the rest.
+        from: [Reg; 3],
     },
     /// Assigns a variable. Replaced by a copy or a blend when masks are known.
     Set {
@@ -318,7 +161,6 @@ pub(crate) enum Op {
         d: Reg,
         a: Reg,
         mask: Reg,
-        grid: bool,
     },
     /// `base + index · stride`, or all ones when the index is over the limit or the base is all ones.
     Address {
@@ -327,7 +169,6 @@ pub(crate) enum Op {
         index: Reg,
         stride: u32,
         limit: Limit,
-        grid: bool,
     },
     /// The number of elements of a runtime-sized array.
     Count {
@@ -383,7 +224,7 @@ pub(crate) struct Branch {
     pub(crate) cond: Reg,
     pub(crate) accept: Body,
     pub(crate) reject: Body,
-    pub(crate) how: BranchPlan,
+    pub(crate) plan: BranchPlan,
 }
 
 /// A loop. A `switch` with a `break` inside is a loop that runs once.
@@ -393,21 +234,21 @@ pub(crate) struct Loop {
     pub(crate) body: Body,
     pub(crate) continuing: Body,
     pub(crate) break_if: Option<Reg>,
-    pub(crate) how: LoopPlan,
+    pub(crate) plan: LoopPlan,
 }
 
-/// How lanes go through an `if`.
+/// How lanes run an `if`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BranchPlan {
     /// Lanes may diverge: the regions of the two sides. `None`: all lanes take the same side.
     pub(crate) split: Option<[Region; 2]>,
-    /// The region the `if` stands in.
+    /// The region of the `if`.
     pub(crate) outer: Option<Region>,
-    /// Lanes may leave inside: the regions in which the two sides end, and the one that goes on, which may be one of
-    /// them.
+    /// Lanes may leave inside: the regions at the ends of the two sides, and the region after the `if`, which may be
+    /// one of them.
     pub(crate) join: Option<Join>,
-    /// All lanes leave inside: no lane goes on.
-    pub(crate) gone: bool,
+    /// All lanes leave inside: none continues after it.
+    pub(crate) all_leave: bool,
     /// Whether the sides do anything that needs their lanes.
     pub(crate) runs: [bool; 2],
     /// The comparison that computes the condition, if the first and last lane of a row decide for all.
@@ -421,7 +262,7 @@ pub(crate) struct BranchPlan {
 pub(crate) struct Guard {
     /// Computes the condition, for when they do not agree.
     pub(crate) compare: Op,
-    pub(crate) f: Binary,
+    pub(crate) opcode: Opcode,
     pub(crate) index: Reg,
     pub(crate) limit: Reg,
     /// The index is the left operand.
@@ -434,7 +275,7 @@ pub(crate) struct Join {
     pub(crate) into: Region,
 }
 
-/// How lanes go round a loop.
+/// How lanes run a loop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LoopPlan {
     pub(crate) split: Option<DivergentLoop>,
@@ -480,6 +321,10 @@ pub(crate) struct LoopExit {
 }
 
 impl Op {
+    pub(crate) fn copy(d: Reg, a: Reg) -> Self {
+        Self::Compute { opcode: Opcode::Copy, d, from: [a; 3] }
+    }
+
     /// Calls `read` for each register it reads and `write` for each it writes.
     pub(crate) fn registers(&mut self, read: &mut impl FnMut(&mut Reg), write: &mut impl FnMut(&mut Reg)) {
         fn access(access: &mut Access, read: &mut impl FnMut(&mut Reg)) {
@@ -487,19 +332,14 @@ impl Op {
             access.address.base.iter_mut().chain(&mut access.mask).for_each(read);
         }
         match self {
-            Self::Unary { d, a, .. } | Self::Set { d, a, .. } | Self::Broadcast { d, a } => {
+            Self::Set { d, a, .. } | Self::Broadcast { d, a } => {
                 read(a);
                 write(d);
             }
-            Self::Binary { d, a, b, .. } => {
-                read(a);
-                read(b);
-                write(d);
-            }
-            Self::Ternary { d, a, b, c, .. } => {
-                read(a);
-                read(b);
-                read(c);
+            Self::Compute { opcode, d, from } => {
+                let (operands, rest) = from.split_at_mut(opcode.operands());
+                operands.iter_mut().for_each(read);
+                rest.fill(operands[operands.len() - 1]);
                 write(d);
             }
             Self::Blend { d, a, mask, .. } => {
@@ -567,10 +407,7 @@ impl Op {
 
     /// Depends on nothing but its registers, and changes nothing but its result.
     pub(crate) fn is_pure(&self) -> bool {
-        matches!(
-            self,
-            Self::Unary { .. } | Self::Binary { .. } | Self::Ternary { .. } | Self::Address { .. } | Self::Count { .. }
-        )
+        matches!(self, Self::Compute { .. } | Self::Address { .. } | Self::Count { .. })
     }
 }
 

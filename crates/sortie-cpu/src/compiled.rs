@@ -38,17 +38,12 @@ pub(crate) struct Compiled {
     pub(crate) shared: Vec<Body>,
     pub(crate) roots: Vec<Region>,
     /// By region.
-    pub(crate) zones: Vec<RegionInfo>,
+    pub(crate) regions: Vec<RegionInfo>,
     /// All ones for lanes that exist.
     pub(crate) entry: Reg,
     /// All ones.
     pub(crate) ones: Reg,
-    pub(crate) registers: Vec<Register>,
-    /// Places of each shape.
-    pub(crate) sizes: [u32; 4],
-    pub(crate) constants: Vec<(Reg, u32)>,
-    pub(crate) builtins: Vec<(Reg, Builtin)>,
-    pub(crate) locals: Vec<Local>,
+    pub(crate) file: RegisterFile,
     pub(crate) counts: Vec<Count>,
     pub(crate) slots: Vec<ProgramBinding>,
     /// By slot.
@@ -61,6 +56,17 @@ pub(crate) struct Compiled {
     pub(crate) packs: bool,
     /// Whenever one has left.
     pub(crate) pack_always: bool,
+}
+
+/// All registers and what they contain at the start.
+#[derive(Debug, Default)]
+pub(crate) struct RegisterFile {
+    pub(crate) registers: Vec<Register>,
+    /// Slots of each shape.
+    pub(crate) sizes: [u32; 4],
+    pub(crate) constants: Vec<(Reg, u32)>,
+    pub(crate) builtins: Vec<(Reg, Builtin)>,
+    pub(crate) locals: Vec<Local>,
 }
 
 /// A number that no other kernel of this process has.
@@ -76,7 +82,7 @@ pub(crate) struct RegionInfo {
     pub(crate) shape: Shape,
 }
 
-/// Where a register lives: a place among those of its shape.
+/// The location of a register: a slot among those of its shape.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register {
     pub(crate) shape: Shape,

@@ -61,7 +61,7 @@ pub(crate) struct Rectangle {
 }
 
 impl Geometry {
-    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, alone: bool, asked: &[Builtin]) -> Self {
+    pub(crate) fn new(workgroup: [u32; 3], groups_in_rows: bool, alone: bool, builtins: &[Builtin]) -> Self {
         let [width, height, depth] = workgroup;
         let many = height * depth > 1;
         let mode = if groups_in_rows || alone {
@@ -76,7 +76,7 @@ impl Geometry {
             let rows = |builtin: &Builtin| {
                 matches!(builtin, Builtin::GlobalId(1 | 2) | Builtin::LocalId(1 | 2) | Builtin::GroupId(1 | 2))
             };
-            Mode::Columns { rows: many || asked.iter().any(rows) }
+            Mode::Columns { rows: many || builtins.iter().any(rows) }
         };
         Self { workgroup, mode, alone }
     }
@@ -174,15 +174,15 @@ impl Geometry {
                 }
             }
             Mode::Groups { .. } => {
-                let total = u64::from(groups[0]) * u64::from(groups[1]) * u64::from(groups[2]);
+                let total: u64 = groups.into_iter().map(u64::from).product();
                 let padded = width.next_multiple_of(16);
-                let many = u32::try_from(total).unwrap_or(u32::MAX);
+                let many = small(total);
                 let count = even(many, (lanes / padded).clamp(1, many));
                 let sets = total.div_ceil(u64::from(count));
                 // More than 2³² rectangles: along two axes.
                 let sets = match u32::try_from(sets) {
                     Ok(sets) => [sets, 1, 1],
-                    Err(_) => [1 << 31, u32::try_from(sets.div_ceil(1 << 31)).unwrap_or(u32::MAX), 1],
+                    Err(_) => [1 << 31, small(sets.div_ceil(1 << 31)), 1],
                 };
                 RectangleLayout { width, rows: count, groups: [count, 1, 1], sets }
             }
@@ -193,10 +193,7 @@ impl Geometry {
     /// The rectangle with this number.
     pub(crate) fn set(&self, layout: &RectangleLayout, groups: [u32; 3], number: u64) -> Option<Rectangle> {
         let [width, height] = self.extent();
-        let across = u64::from(layout.sets[0]);
-        let down = u64::from(layout.sets[1]);
-        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        let at = [small(number % across), small(number / across % down), small(number / across / down)];
+        let at = position(number, layout.sets);
         match self.mode {
             Mode::Columns { .. } | Mode::Tile => {
                 let first = [at[0] * layout.groups[0], at[1] * layout.groups[1], at[2]];
@@ -205,7 +202,7 @@ impl Geometry {
                 Some(Rectangle { first, width: across * width, rows: down * height })
             }
             Mode::Groups { .. } => {
-                let total = u64::from(groups[0]) * u64::from(groups[1]) * u64::from(groups[2]);
+                let total: u64 = groups.into_iter().map(u64::from).product();
                 let first = number * u64::from(layout.groups[0]);
                 let left = total.checked_sub(first).filter(|left| *left > 0)?;
                 let rows = layout.groups[0].min(small(left));
@@ -226,10 +223,7 @@ impl Geometry {
             }
             Mode::Groups { .. } => {
                 let number = u64::from(set.first[0]) + (u64::from(set.first[1]) << 32) + u64::from(y);
-                let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-                let (across, down) = (u64::from(groups[0]), u64::from(groups[1]));
-                let group = [small(number % across), small(number / across % down), small(number / across / down)];
-                (group, [x % size[0], x / size[0] % size[1], x / size[0] / size[1]])
+                (position(number, groups), [x % size[0], x / size[0] % size[1], x / size[0] / size[1]])
             }
         };
         match builtin {
@@ -244,6 +238,16 @@ impl Geometry {
             Builtin::Entry => u32::from(x < set.width).wrapping_neg(),
         }
     }
+}
+
+fn small(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// The coordinates of a number in a grid.
+fn position(number: u64, grid: [u32; 3]) -> [u32; 3] {
+    let [across, down] = [grid[0], grid[1]].map(u64::from);
+    [number % across, number / across % down, number / across / down].map(small)
 }
 
 /// The size of parts of at most `most`, as few and as even as possible.

@@ -72,17 +72,23 @@ impl BlockRange {
 }
 
 impl BlockLayout {
+    /// Whether it has one block per row or per column.
+    #[inline(always)]
+    pub(crate) fn is_partial(&self) -> bool {
+        self.class == 1 || self.class == 2
+    }
+
     #[inline(always)]
     pub(crate) fn at(&self, y: u32, x: u32) -> usize {
         (self.base + y * self.down + x * self.across) as usize
     }
 
     #[inline(always)]
-    fn start(&self, stretch: BlockRange, along: BlockOrder) -> usize {
+    fn start(&self, range: BlockRange, along: BlockOrder) -> usize {
         match along {
-            BlockOrder::Line => (self.base + stretch.x * self.step) as usize,
-            BlockOrder::Rows => self.at(stretch.y, stretch.x),
-            BlockOrder::Column => (self.base + stretch.x * self.down) as usize,
+            BlockOrder::Line => (self.base + range.x * self.step) as usize,
+            BlockOrder::Rows => self.at(range.y, range.x),
+            BlockOrder::Column => (self.base + range.x * self.down) as usize,
         }
     }
 }
@@ -107,14 +113,14 @@ pub(crate) enum Operand<'f> {
 
 impl<'f> Operand<'f> {
     #[inline(always)]
-    pub(crate) fn new(file: &'f [Cell<Block>], place: BlockLayout, stretch: BlockRange, along: BlockOrder) -> Self {
+    pub(crate) fn new(file: &'f [Cell<Block>], place: BlockLayout, range: BlockRange, along: BlockOrder) -> Self {
         let step = match along {
             BlockOrder::Line => place.step,
             BlockOrder::Rows => place.across,
             BlockOrder::Column => place.down,
         };
-        let start = place.start(stretch, along);
-        if step == 0 { Self::One(&file[start]) } else { Self::Many(&file[start..start + stretch.len as usize]) }
+        let start = place.start(range, along);
+        if step == 0 { Self::One(&file[start]) } else { Self::Many(&file[start..start + range.len as usize]) }
     }
 }
 
@@ -122,7 +128,7 @@ impl<'f> Operand<'f> {
 #[derive(Clone, Copy)]
 pub(crate) struct BlockLoop<'f> {
     pub(crate) file: &'f [Cell<Block>],
-    pub(crate) stretches: &'f [BlockRange],
+    pub(crate) ranges: &'f [BlockRange],
     pub(crate) along: BlockOrder,
     pub(crate) to: BlockLayout,
 }
@@ -144,23 +150,23 @@ macro_rules! lanes {
 
 impl<'f> BlockLoop<'f> {
     #[inline(always)]
-    fn target(&self, stretch: BlockRange) -> &'f [Cell<Block>] {
-        let start = self.to.start(stretch, self.along);
-        &self.file[start..start + stretch.len as usize]
+    fn target(&self, range: BlockRange) -> &'f [Cell<Block>] {
+        let start = self.to.start(range, self.along);
+        &self.file[start..start + range.len as usize]
     }
 
     #[inline(always)]
-    fn operand(&self, place: BlockLayout, stretch: BlockRange) -> Operand<'f> {
-        Operand::new(self.file, place, stretch, self.along)
+    fn operand(&self, place: BlockLayout, range: BlockRange) -> Operand<'f> {
+        Operand::new(self.file, place, range, self.along)
     }
 
     /// Applies a function to every lane. Written out for the numbers of operands and for which of them stay the same:
     /// the loops are where the time goes.
     #[inline(always)]
     pub(crate) fn map1(self, a: BlockLayout, f: impl Fn(u32) -> u32 + Copy) {
-        for stretch in self.stretches {
-            let to = self.target(*stretch);
-            match self.operand(a, *stretch) {
+        for range in self.ranges {
+            let to = self.target(*range);
+            match self.operand(a, *range) {
                 Operand::Many(a) => {
                     for (to, a) in to.iter().zip(a) {
                         let a = a.get().0;
@@ -181,9 +187,9 @@ impl<'f> BlockLoop<'f> {
 
     #[inline(always)]
     pub(crate) fn map2(self, a: BlockLayout, b: BlockLayout, f: impl Fn(u32, u32) -> u32 + Copy) {
-        for stretch in self.stretches {
-            let to = self.target(*stretch);
-            match (self.operand(a, *stretch), self.operand(b, *stretch)) {
+        for range in self.ranges {
+            let to = self.target(*range);
+            match (self.operand(a, *range), self.operand(b, *range)) {
                 (Operand::Many(a), Operand::Many(b)) => {
                     for ((to, a), b) in to.iter().zip(a).zip(b) {
                         let (a, b) = (a.get().0, b.get().0);
@@ -218,9 +224,9 @@ impl<'f> BlockLoop<'f> {
 
     #[inline(always)]
     pub(crate) fn map3(self, a: BlockLayout, b: BlockLayout, c: BlockLayout, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
-        for stretch in self.stretches {
-            let to = self.target(*stretch);
-            match (self.operand(a, *stretch), self.operand(b, *stretch), self.operand(c, *stretch)) {
+        for range in self.ranges {
+            let to = self.target(*range);
+            match (self.operand(a, *range), self.operand(b, *range), self.operand(c, *range)) {
                 (Operand::Many(a), Operand::Many(b), Operand::Many(c)) => {
                     for (((to, a), b), c) in to.iter().zip(a).zip(b).zip(c) {
                         let (a, b, c) = (a.get().0, b.get().0, c.get().0);

@@ -38,7 +38,7 @@
 //! | `code`, `compiled` | the instruction set; a kernel after lowering |
 //! | `shape`, `geometry`, `lanes` | how a register varies over lanes; how workgroups become rectangles of lanes; blocks of 16 lanes |
 //! | `run` | a dispatch: rectangles of lanes, on one thread or several; race checks ([`Program::check`]) |
-//! | `eval`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
+//! | `opcode`, `math`, `simd` | what each instruction computes; built-in functions; AVX2 where the machine has it |
 //! | [`native`], `matmul_algorithm` | tensor operations in plain Rust, matrix products by `gemm` or `matrixmultiply` |
 //! | `bound_memory`, `threads`, `stop`, `unsupported` | memory, threads and cancellation of a run; what is refused |
 #![deny(unsafe_code)]
@@ -46,13 +46,13 @@
 mod bound_memory;
 mod code;
 mod compiled;
-mod eval;
 mod geometry;
 mod lanes;
 mod lower;
 mod math;
 mod matmul_algorithm;
 pub mod native;
+mod opcode;
 mod program;
 mod run;
 mod shape;

@@ -101,6 +101,11 @@ impl Task {
         fastrand::Rng::with_seed(self.seed)
     }
 
+    /// The numbers of its operations, until its time is up.
+    pub fn operations(&self) -> impl Iterator<Item = u64> {
+        (0..self.size).take_while(|_| !self.is_over())
+    }
+
     /// Whether its time is up.
     #[must_use]
     pub fn is_over(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Registers get their place: values whose lives do not overlap share one.
+//! Register allocation: values with disjoint live ranges share a slot.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -6,18 +6,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Origin;
 use crate::{
-    code::{Body, Branch, Builtin, Loop, Node, Op, Reg, Region},
-    compiled::{Local, RegionInfo, Register},
+    code::{Body, Branch, Loop, Node, Op, Reg, Region},
+    compiled::{Local, RegionInfo, Register, RegisterFile},
     shape::Shape,
 };
 
 pub(super) struct Allocation {
-    pub(super) registers: Vec<Register>,
-    /// Places of each shape.
-    pub(super) sizes: [u32; 4],
-    pub(super) constants: Vec<(Reg, u32)>,
-    pub(super) builtins: Vec<(Reg, Builtin)>,
-    pub(super) locals: Vec<Local>,
+    pub(super) file: RegisterFile,
     names: FxHashMap<Reg, Reg>,
 }
 
@@ -27,7 +22,7 @@ impl Allocation {
     }
 }
 
-/// From the first place where a register is needed to the last, in program order.
+/// The first and last position at which a register is needed, in program order.
 #[derive(Clone, Copy, Debug)]
 struct LiveRange {
     from: u32,
@@ -36,10 +31,10 @@ struct LiveRange {
 
 struct Liveness<'a> {
     origins: &'a [Origin],
-    zones: &'a [RegionInfo],
+    regions: &'a [RegionInfo],
     lives: FxHashMap<Reg, LiveRange>,
-    /// Loops around the place at hand: where they start, and what was used in them, but for loops in them that have not
-    /// ended.
+    /// Loops around the current position: their start, and the registers used in them, except in inner loops that are
+    /// still open.
     loops: Vec<(u32, Vec<Reg>)>,
     place: u32,
 }
@@ -50,29 +45,22 @@ pub(super) fn allocate(
     shapes: &[Shape],
     locals: &[u32],
     local_shapes: &[Shape],
-    zones: &[RegionInfo],
+    regions: &[RegionInfo],
     always: &[Reg],
 ) -> Allocation {
-    let mut result = Allocation {
-        registers: Vec::new(),
-        sizes: [0; 4],
-        constants: Vec::new(),
-        builtins: Vec::new(),
-        locals: Vec::new(),
-        names: FxHashMap::default(),
-    };
+    let (mut file, mut names) = (RegisterFile::default(), FxHashMap::default());
     for (words, shape) in locals.iter().zip(local_shapes) {
-        let size = &mut result.sizes[shape.class()];
-        result.locals.push(Local { shape: *shape, first: *size, words: *words });
+        let size = &mut file.sizes[shape.class()];
+        file.locals.push(Local { shape: *shape, first: *size, words: *words });
         *size += words;
     }
 
     let mut per_body = Vec::new();
     let mut owner: FxHashMap<Reg, usize> = FxHashMap::default();
-    // Needed in more than one body: never shared.
+    // Registers used in more than one body get a slot of their own.
     let mut forever: FxHashSet<Reg> = always.iter().copied().collect();
     for (index, body) in bodies.iter_mut().enumerate() {
-        let mut lives = Liveness { origins, zones, lives: FxHashMap::default(), loops: Vec::new(), place: 1 };
+        let mut lives = Liveness { origins, regions, lives: FxHashMap::default(), loops: Vec::new(), place: 1 };
         lives.body(body);
         for reg in lives.lives.keys() {
             let fixed = matches!(origins[reg.0 as usize], Origin::Constant(_));
@@ -83,24 +71,24 @@ pub(super) fn allocate(
         per_body.push(lives.lives);
     }
 
-    let place = |result: &mut Allocation, reg: Reg, slot: u32| {
-        let name = Reg(u32::try_from(result.registers.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
+    let mut place = |file: &mut RegisterFile, reg: Reg, slot: u32| {
+        let name = Reg(u32::try_from(file.registers.len()).unwrap_or_else(|_| unreachable!("bounded by the source")));
         let shape = shapes[reg.0 as usize];
-        result.registers.push(Register { shape, slot });
-        result.names.insert(reg, name);
+        file.registers.push(Register { shape, slot });
+        names.insert(reg, name);
         match origins[reg.0 as usize] {
-            Origin::Constant(value) => result.constants.push((name, value)),
-            Origin::Builtin(builtin) => result.builtins.push((name, builtin)),
+            Origin::Constant(value) => file.constants.push((name, value)),
+            Origin::Builtin(builtin) => file.builtins.push((name, builtin)),
             Origin::Temporary | Origin::Variable => {}
         }
     };
     let mut fixed: Vec<Reg> = forever.iter().copied().collect();
     fixed.sort();
     for reg in &fixed {
-        let size = &mut result.sizes[shapes[reg.0 as usize].class()];
+        let size = &mut file.sizes[shapes[reg.0 as usize].class()];
         *size += 1;
         let slot = *size - 1;
-        place(&mut result, *reg, slot);
+        place(&mut file, *reg, slot);
     }
     for lives in per_body {
         let mut order: Vec<(Reg, LiveRange)> = lives.into_iter().filter(|(reg, _)| !forever.contains(reg)).collect();
@@ -114,22 +102,22 @@ pub(super) fn allocate(
                 free[class].push(slot);
             }
             let slot = free[class].pop().unwrap_or_else(|| {
-                result.sizes[class] += 1;
-                result.sizes[class] - 1
+                file.sizes[class] += 1;
+                file.sizes[class] - 1
             });
             busy[class].push(Reverse((life.to, slot)));
-            place(&mut result, reg, slot);
+            place(&mut file, reg, slot);
         }
     }
 
-    bodies.iter_mut().for_each(|body| rename(body, &result.names));
-    result
+    bodies.iter_mut().for_each(|body| rename(body, &names));
+    Allocation { file, names }
 }
 
 impl Liveness<'_> {
     fn touch(&mut self, reg: Reg) {
         let place = self.place;
-        // What is filled before the code starts lives from its start on.
+        // Builtins are filled before the code starts.
         let from = if matches!(self.origins[reg.0 as usize], Origin::Builtin(_)) { 0 } else { place };
         let life = self.lives.entry(reg).or_insert(LiveRange { from, to: place });
         life.to = life.to.max(place);
@@ -139,12 +127,12 @@ impl Liveness<'_> {
     }
 
     fn masks<'r>(&mut self, regions: impl IntoIterator<Item = &'r Region>) {
-        for mask in regions.into_iter().filter_map(|region| self.zones[region.0 as usize].mask) {
+        for mask in regions.into_iter().filter_map(|region| self.regions[region.0 as usize].mask) {
             self.touch(mask);
         }
     }
 
-    /// Places are numbered in program order; returns the one after the last.
+    /// Computes the live ranges of a body. Positions are numbered in program order.
     fn body(&mut self, body: &mut Body) {
         let mut opened = Vec::new();
         for node in body.iter_mut() {
@@ -153,9 +141,8 @@ impl Liveness<'_> {
                 Node::Ops(ops) => {
                     for op in ops {
                         self.place += 1;
-                        // What is written may overlap with what is read for the last time: blocks are read before they
-                        // are written. Accesses to memory write several registers one after the other, so theirs must
-                        // not.
+                        // A result may share the slot of an operand read for the last time, because blocks are read
+                        // before they are written. Not so for memory accesses, which write several registers in turn.
                         let apart = !op.is_pure() && !matches!(op, Op::Blend { .. });
                         op.operands().into_iter().for_each(|reg| self.touch(reg));
                         self.place += u32::from(!apart);
@@ -163,20 +150,20 @@ impl Liveness<'_> {
                         self.place += u32::from(apart);
                     }
                 }
-                Node::If(Branch { cond, accept, reject, how }) => {
-                    if let Some(guard) = &mut how.guard {
+                Node::If(Branch { cond, accept, reject, plan }) => {
+                    if let Some(guard) = &mut plan.guard {
                         guard.compare.registers_once(&mut |reg| self.touch(*reg));
                         self.place += 1;
                     }
                     self.touch(*cond);
-                    let mut inside: Vec<Region> = how.split.into_iter().flatten().collect();
+                    let mut inside: Vec<Region> = plan.split.into_iter().flatten().collect();
                     inside.extend(
-                        how.join.iter().flat_map(|join| join.ends.iter().flatten().copied().chain([join.into])),
+                        plan.join.iter().flat_map(|join| join.ends.iter().flatten().copied().chain([join.into])),
                     );
-                    inside.extend(how.outer);
+                    inside.extend(plan.outer);
                     self.masks(&inside);
                     self.body(accept);
-                    // Conditions and masks are looked at again between the sides and after them.
+                    // Conditions and masks are read again between the sides and after them.
                     self.place += 1;
                     self.touch(*cond);
                     self.masks(&inside);
@@ -185,14 +172,14 @@ impl Liveness<'_> {
                     self.masks(&inside);
                     opened.extend(inside);
                 }
-                Node::Loop(Loop { body, continuing, break_if, how, .. }) => {
+                Node::Loop(Loop { body, continuing, break_if, plan, .. }) => {
                     let start = self.place;
                     let (mut regions, mut collectors) = (Vec::new(), Vec::new());
-                    if let Some(spin) = how.split {
-                        regions.extend([spin.outer, spin.region].into_iter().chain(spin.end));
-                        collectors.extend(spin.continued);
-                        regions.extend(spin.broke.map(|(_, region)| region));
-                        collectors.extend(spin.broke.map(|(reg, _)| reg));
+                    if let Some(divergent) = plan.split {
+                        regions.extend([divergent.outer, divergent.region].into_iter().chain(divergent.end));
+                        collectors.extend(divergent.continued);
+                        regions.extend(divergent.broke.map(|(_, region)| region));
+                        collectors.extend(divergent.broke.map(|(reg, _)| reg));
                     }
                     self.masks(&regions);
                     collectors.iter().for_each(|reg| self.touch(*reg));
@@ -237,12 +224,12 @@ impl Liveness<'_> {
             }
         }
         self.place += 1;
-        // Masks are needed for as long as the body that they were made in goes on.
+        // Masks are live until the end of the body that created them.
         self.masks(&opened);
     }
 }
 
-/// Gives registers other names.
+/// Renames registers.
 pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     let new = |reg: &mut Reg| {
         if let Some(name) = names.get(reg) {
@@ -252,21 +239,21 @@ pub(super) fn rename(body: &mut Body, names: &FxHashMap<Reg, Reg>) {
     for node in body {
         match node {
             Node::Ops(ops) => ops.iter_mut().for_each(|op| op.registers_once(&mut |reg| new(reg))),
-            Node::If(Branch { cond, how, .. }) => {
+            Node::If(Branch { cond, plan, .. }) => {
                 new(cond);
-                if let Some(guard) = &mut how.guard {
+                if let Some(guard) = &mut plan.guard {
                     guard.compare.registers_once(&mut |reg| new(reg));
                     new(&mut guard.index);
                     new(&mut guard.limit);
                 }
             }
-            Node::Loop(Loop { break_if, how, .. }) => {
+            Node::Loop(Loop { break_if, plan, .. }) => {
                 break_if.iter_mut().for_each(new);
-                if let Some(spin) = &mut how.split {
-                    spin.continued.iter_mut().for_each(new);
-                    spin.broke.iter_mut().for_each(|(reg, _)| new(reg));
+                if let Some(divergent) = &mut plan.split {
+                    divergent.continued.iter_mut().for_each(new);
+                    divergent.broke.iter_mut().for_each(|(reg, _)| new(reg));
                 }
-                if let Some(pack) = &mut how.pack {
+                if let Some(pack) = &mut plan.pack {
                     pack.carried.iter_mut().for_each(|carried| new(&mut carried.reg));
                 }
             }

@@ -1,21 +1,19 @@
-//! Emits instructions: folds constants, shares what was computed before, remembers what variables hold.
+//! Emits instructions: folds constants, eliminates common subexpressions, tracks the values of variables.
 
 use naga::Span;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::{
-    code::{
-        ALL_LANES, Access, Address, Binary, Body, Builtin, LoopId, Node, Op, Part, Parts, Reg, Root, Ternary, Unary,
-    },
-    eval::{self, One},
+    code::{ALL_LANES, Access, Address, Body, Builtin, LoopId, Node, Op, Part, Parts, Reg, Root},
+    opcode::{One, Opcode},
     shape::Shape,
 };
 
 /// Where a register's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Always this.
+    /// A constant.
     Constant(u32),
     /// Filled before the code runs.
     Builtin(Builtin),
@@ -28,20 +26,18 @@ pub(crate) enum Origin {
 /// What a register was computed from.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Pure {
-    Unary(Unary, Reg),
-    Binary(Binary, Reg, Reg),
-    Ternary(Ternary, Reg, Reg, Reg),
+    Compute(Opcode, [Reg; 3]),
     Count(u32),
     Load(Box<Address>, u32),
 }
 
-/// What is known at a place in the code.
+/// Facts at the current position in the code.
 #[derive(Default)]
 pub(super) struct Known {
-    /// What has been computed, and may be used again: entries go when the body they stand in ends.
+    /// Values that may be reused. Entries are removed at the end of the body that computed them.
     computed: FxHashMap<Pure, Reg>,
     entries: Vec<Pure>,
-    /// What variables hold, where that is known.
+    /// The current values of variables, where known.
     held: FxHashMap<Reg, Reg>,
 }
 
@@ -52,7 +48,7 @@ pub(super) struct Builder {
     constants: FxHashMap<u32, Reg>,
     builtins: FxHashMap<Builtin, Reg>,
     known: Known,
-    /// Variables that were set, in order, to forget them where bodies meet.
+    /// Assigned variables in order. Their values are forgotten where control flow merges.
     touched: Vec<Reg>,
     bodies: Vec<Body>,
     loops: u32,
@@ -62,12 +58,12 @@ pub(super) struct Builder {
     pub(super) size: usize,
 }
 
-/// What was known when a body was opened.
+/// The facts when a body was opened.
 pub(super) struct BodyMark {
     entries: usize,
     touched: usize,
-    /// What variables held outside, where the body knows nothing of it. Otherwise it is what is held in the body,
-    /// without the variables that were touched in it: nothing is copied for each body.
+    /// The values of variables outside, if the body starts without them. Otherwise they are the values at the end of
+    /// the body minus the variables assigned in it, so that nothing is copied per body.
     held: Option<FxHashMap<Reg, Reg>>,
 }
 
@@ -127,18 +123,18 @@ impl Builder {
         LoopId(self.loops)
     }
 
-    /// Opens a body that is entered from here, with all that is known here.
+    /// Opens a body that is entered only from here: all facts hold in it.
     pub(super) fn open(&mut self) -> BodyMark {
         self.bodies.push(Vec::new());
         BodyMark { entries: self.known.entries.len(), touched: self.touched.len(), held: None }
     }
 
-    /// As [`Builder::open`], for a body that may be entered from elsewhere too: nothing is known of variables.
+    /// As [`Builder::open`], for a body with other predecessors too: the values of variables are unknown.
     pub(super) fn open_loop(&mut self) -> BodyMark {
         BodyMark { held: Some(std::mem::take(&mut self.known.held)), ..self.open() }
     }
 
-    /// Ends a body. What was computed in it is not to be used after it.
+    /// Ends a body. Values computed in it are not reused after it.
     pub(super) fn close(&mut self, mark: BodyMark) -> Body {
         for pure in self.known.entries.drain(mark.entries..) {
             self.known.computed.remove(&pure);
@@ -152,34 +148,34 @@ impl Builder {
         self.close_in_line()
     }
 
-    /// Ends a body that will stand in line with the one around it: all stays known.
+    /// Ends a body that becomes part of the one around it: all facts stay valid.
     pub(super) fn close_in_line(&mut self) -> Body {
         self.bodies.pop().unwrap_or_else(|| unreachable!("a body is open"))
     }
 
-    /// How many bodies are open, one in the other.
+    /// The nesting depth of open bodies.
     pub(super) fn depth(&self) -> usize {
         self.bodies.len()
     }
 
-    /// The body that is open.
+    /// The innermost open body.
     pub(super) fn current(&mut self) -> &mut Body {
         self.bodies.last_mut().unwrap_or_else(|| unreachable!("a body is open"))
     }
 
-    /// Opens a body that stands on its own: nothing is known in it.
+    /// Opens the body of a shared function, without any facts.
     pub(super) fn open_apart(&mut self) -> Known {
         self.bodies.push(Vec::new());
         std::mem::take(&mut self.known)
     }
 
-    /// Ends a body that stands on its own. `outside`: what was known where it was opened.
+    /// Ends the body of a shared function. `outside`: the facts when it was opened.
     pub(super) fn close_apart(&mut self, outside: Known) -> Body {
         self.known = outside;
         self.close_in_line()
     }
 
-    /// Forgets what variables hold.
+    /// Forgets the values of variables.
     pub(super) fn forget(&mut self) {
         self.touched.extend(self.known.held.keys());
         self.known.held.clear();
@@ -190,8 +186,8 @@ impl Builder {
         self.known.entries.push(pure);
     }
 
-    /// What was computed before, or what this instruction computes now.
-    fn compute(&mut self, pure: Pure, op: impl FnOnce(Reg) -> Op) -> Reg {
+    /// The register of an equal value computed before, or that of a new instruction.
+    fn once(&mut self, pure: Pure, op: impl FnOnce(Reg) -> Op) -> Reg {
         if let Some(reg) = self.known.computed.get(&pure) {
             return *reg;
         }
@@ -201,71 +197,70 @@ impl Builder {
         d
     }
 
-    pub(super) fn unary(&mut self, f: Unary, a: Reg) -> Reg {
-        if let Some(a) = self.value(a) {
-            return self.constant(eval::unary(f, One([a, 0, 0])));
+    fn compute(&mut self, opcode: Opcode, from: [Reg; 3]) -> Reg {
+        if let [Some(a), Some(b), Some(c)] = from.map(|reg| self.value(reg)) {
+            return self.constant(opcode.apply(One([a, b, c])));
         }
-        self.compute(Pure::Unary(f, a), |d| Op::Unary { f, d, a, grid: false })
+        self.once(Pure::Compute(opcode, from), |d| Op::Compute { opcode, d, from })
     }
 
-    pub(super) fn binary(&mut self, f: Binary, a: Reg, b: Reg) -> Reg {
+    pub(super) fn unary(&mut self, opcode: Opcode, a: Reg) -> Reg {
+        self.compute(opcode, [a; 3])
+    }
+
+    pub(super) fn binary(&mut self, opcode: Opcode, a: Reg, b: Reg) -> Reg {
         let (left, right) = (self.value(a), self.value(b));
-        if let (Some(a), Some(b)) = (left, right) {
-            return self.constant(eval::binary(f, One([a, b, 0])));
-        }
         let commutes = matches!(
-            f,
-            Binary::AddI | Binary::MulI | Binary::And | Binary::Or | Binary::Xor | Binary::EqI | Binary::NeI
+            opcode,
+            Opcode::AddI | Opcode::MulI | Opcode::And | Opcode::Or | Opcode::Xor | Opcode::EqI | Opcode::NeI
         );
         let (known, other) = if commutes && left.is_some() { (left, b) } else { (right, a) };
-        // What holds for every value, floats excepted: x + 0.0 turns -0.0 into 0.0.
-        let (f, n) = match (f, known) {
+        // Integer identities only: for floats, x + 0.0 turns -0.0 into 0.0.
+        let (opcode, n) = match (opcode, known) {
             (
-                Binary::AddI | Binary::SubI | Binary::Or | Binary::Xor | Binary::Shl | Binary::ShrI | Binary::ShrU,
+                Opcode::AddI | Opcode::SubI | Opcode::Or | Opcode::Xor | Opcode::Shl | Opcode::ShrI | Opcode::ShrU,
                 Some(0),
             )
-            | (Binary::MulI | Binary::DivU | Binary::DivI, Some(1))
-            | (Binary::And, Some(u32::MAX)) => return other,
-            (Binary::MulI | Binary::And, Some(0)) => return self.constant(0),
-            (Binary::MulI, Some(n)) if n.is_power_of_two() => (Binary::Shl, Some(n.trailing_zeros())),
-            (Binary::DivU, Some(n)) if n.is_power_of_two() => (Binary::ShrU, Some(n.trailing_zeros())),
-            (Binary::RemU, Some(n)) if n.is_power_of_two() => (Binary::And, Some(n - 1)),
-            _ => (f, None),
+            | (Opcode::MulI | Opcode::DivU | Opcode::DivI, Some(1))
+            | (Opcode::And, Some(u32::MAX)) => return other,
+            (Opcode::MulI | Opcode::And, Some(0)) => return self.constant(0),
+            (Opcode::MulI, Some(n)) if n.is_power_of_two() => (Opcode::Shl, Some(n.trailing_zeros())),
+            (Opcode::DivU, Some(n)) if n.is_power_of_two() => (Opcode::ShrU, Some(n.trailing_zeros())),
+            (Opcode::RemU, Some(n)) if n.is_power_of_two() => (Opcode::And, Some(n - 1)),
+            _ => (opcode, None),
         };
         if let Some(n) = n {
             let n = self.constant(n);
-            return self.binary(f, other, n);
+            return self.binary(opcode, other, n);
         }
-        let pure = if commutes && b < a { Pure::Binary(f, b, a) } else { Pure::Binary(f, a, b) };
-        self.compute(pure, |d| Op::Binary { f, d, a, b, grid: false })
+        let (a, b) = if commutes && b < a { (b, a) } else { (a, b) };
+        self.compute(opcode, [a, b, b])
     }
 
-    pub(super) fn ternary(&mut self, f: Ternary, a: Reg, b: Reg, c: Reg) -> Reg {
-        match (f, self.value(a), self.value(b), self.value(c)) {
-            (_, Some(a), Some(b), Some(c)) => return self.constant(eval::ternary(f, One([a, b, c]))),
-            (Ternary::Select, Some(0), ..) => return c,
-            (Ternary::Select, Some(_), ..) => return b,
-            (Ternary::Select, ..) if b == c => return b,
-            _ => {}
+    pub(super) fn ternary(&mut self, opcode: Opcode, a: Reg, b: Reg, c: Reg) -> Reg {
+        match (opcode, self.value(a)) {
+            (Opcode::Select, Some(0)) => c,
+            (Opcode::Select, Some(_)) => b,
+            (Opcode::Select, None) if b == c => b,
+            _ => self.compute(opcode, [a, b, c]),
         }
-        self.compute(Pure::Ternary(f, a, b, c), |d| Op::Ternary { f, d, a, b, c, grid: false })
     }
 
     pub(super) fn select(&mut self, condition: Reg, accept: Reg, reject: Reg) -> Reg {
-        self.ternary(Ternary::Select, condition, accept, reject)
+        self.ternary(Opcode::Select, condition, accept, reject)
     }
 
     pub(super) fn count(&mut self, count: u32) -> Reg {
-        self.compute(Pure::Count(count), |d| Op::Count { d, count })
+        self.once(Pure::Count(count), |d| Op::Count { d, count })
     }
 
-    /// What a variable holds.
+    /// The value of a variable.
     pub(super) fn get(&mut self, variable: Reg) -> Reg {
         if let Some(reg) = self.known.held.get(&variable) {
             return *reg;
         }
         let d = self.temporary();
-        self.op(Op::Unary { f: Unary::Copy, d, a: variable, grid: false });
+        self.op(Op::copy(d, variable));
         self.hold(variable, d);
         d
     }
@@ -275,7 +270,7 @@ impl Builder {
         self.hold(variable, value);
     }
 
-    /// The value that a variable starts with.
+    /// Sets the initial value of a variable.
     pub(super) fn init(&mut self, variable: Reg, value: Reg) {
         self.op(Op::Set { d: variable, a: value, region: ALL_LANES, init: true });
         self.hold(variable, value);
@@ -287,13 +282,19 @@ impl Builder {
     }
 
     /// Loads one scalar for each offset. Memory that cannot change is loaded once.
-    pub(super) fn load(&mut self, address: &Address, offsets: &[u32], steady: bool, span: Span) -> SmallVec<[Reg; 4]> {
+    pub(super) fn load(
+        &mut self,
+        address: &Address,
+        offsets: &[u32],
+        read_only: bool,
+        span: Span,
+    ) -> SmallVec<[Reg; 4]> {
         let key = |offset| Pure::Load(Box::new(address.clone()), offset);
         let mut parts = Parts::new();
         let regs = offsets
             .iter()
             .map(|offset| {
-                let found = if steady { self.known.computed.get(&key(*offset)).copied() } else { None };
+                let found = if read_only { self.known.computed.get(&key(*offset)).copied() } else { None };
                 found.unwrap_or_else(|| {
                     let reg = self.temporary();
                     parts.push(Part { reg, offset: *offset });
@@ -301,7 +302,7 @@ impl Builder {
                 })
             })
             .collect();
-        for part in parts.iter().filter(|_| steady) {
+        for part in parts.iter().filter(|_| read_only) {
             self.remember(key(part.offset), part.reg);
         }
         if !parts.is_empty() {
@@ -321,8 +322,8 @@ pub(super) fn access(address: Address, parts: Parts, span: Span) -> Access {
     Access { address, parts, region: ALL_LANES, mask: None, shape: Shape::UNIFORM, atomic: false, span }
 }
 
-/// Whether memory is never written while the kernel runs.
-pub(super) fn is_steady(root: Root, writes: impl Fn(u32) -> bool) -> bool {
+/// Whether the kernel never writes this memory.
+pub(super) fn is_read_only(root: Root, writes: impl Fn(u32) -> bool) -> bool {
     match root {
         Root::Buffer(slot) => !writes(slot),
         Root::Immediate => true,

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     Unsupported,
-    code::{Binary, Reg, Root, Unary},
+    code::{Reg, Root},
+    opcode::Opcode,
 };
 
 impl<'a> Lower<'a> {
@@ -71,7 +72,7 @@ impl<'a> Lower<'a> {
             }
             Expression::AccessIndex { base, index } => match self.lowered(frame, *base)? {
                 Lowered::Pointer(pointer) => {
-                    // Of an element of several words, a part may be in the buffer: the whole element has to be.
+                    // An element of several words must be in bounds as a whole.
                     let pointer = match pointer.ty {
                         Ty::Array { count: None, stride: 5.., .. } => {
                             let index = self.build.constant(*index);
@@ -105,9 +106,9 @@ impl<'a> Lower<'a> {
                 let ty = self.type_of(frame, *expr)?;
                 let value = self.value_of(frame, *expr)?;
                 let f = match (op, ty.kind()) {
-                    (UnaryOperator::Negate, Some(Kind::Float | Kind::Half)) => Unary::NegF,
-                    (UnaryOperator::Negate, _) => Unary::NegI,
-                    (UnaryOperator::LogicalNot | UnaryOperator::BitwiseNot, _) => Unary::Not,
+                    (UnaryOperator::Negate, Some(Kind::Float | Kind::Half)) => Opcode::NegF,
+                    (UnaryOperator::Negate, _) => Opcode::NegI,
+                    (UnaryOperator::LogicalNot | UnaryOperator::BitwiseNot, _) => Opcode::Not,
                 };
                 self.map(&value, f)
             }
@@ -127,10 +128,10 @@ impl<'a> Lower<'a> {
             Expression::Relational { fun, argument } => {
                 let value = self.value_of(frame, *argument)?;
                 match fun {
-                    RelationalFunction::All => smallvec![self.fold(&value, Binary::And)],
-                    RelationalFunction::Any => smallvec![self.fold(&value, Binary::Or)],
-                    RelationalFunction::IsNan => self.map(&value, Unary::IsNan),
-                    RelationalFunction::IsInf => self.map(&value, Unary::IsInf),
+                    RelationalFunction::All => smallvec![self.fold(&value, Opcode::And)],
+                    RelationalFunction::Any => smallvec![self.fold(&value, Opcode::Or)],
+                    RelationalFunction::IsNan => self.map(&value, Opcode::IsNan),
+                    RelationalFunction::IsInf => self.map(&value, Opcode::IsInf),
                 }
             }
             Expression::Math { fun, arg, arg1, arg2, arg3 } => {
@@ -238,28 +239,28 @@ impl<'a> Lower<'a> {
         Ok(value)
     }
 
-    pub(super) fn map(&mut self, value: &[Reg], f: Unary) -> Value {
+    pub(super) fn map(&mut self, value: &[Reg], f: Opcode) -> Value {
         value.iter().map(|reg| self.build.unary(f, *reg)).collect()
     }
 
-    pub(super) fn zip(&mut self, left: &[Reg], right: &[Reg], f: Binary) -> Value {
+    pub(super) fn zip(&mut self, left: &[Reg], right: &[Reg], f: Opcode) -> Value {
         let count = left.len().max(right.len());
         let at = |value: &[Reg], index: usize| if value.len() == 1 { value[0] } else { value[index] };
         (0..count).map(|index| self.build.binary(f, at(left, index), at(right, index))).collect()
     }
 
-    /// As [`Lower::zip`], rounded as the kind has it.
-    pub(super) fn arithmetic(&mut self, kind: Kind, left: &[Reg], right: &[Reg], f: Binary) -> Value {
+    /// As [`Lower::zip`], rounded to the precision of the kind.
+    pub(super) fn arithmetic(&mut self, kind: Kind, left: &[Reg], right: &[Reg], f: Opcode) -> Value {
         let value = self.zip(left, right, f);
         self.rounded(kind, value)
     }
 
     /// Rounds what was computed in `f32` on behalf of an `f16`.
     pub(super) fn rounded(&mut self, kind: Kind, value: Value) -> Value {
-        if kind == Kind::Half { self.map(&value, Unary::RoundF16) } else { value }
+        if kind == Kind::Half { self.map(&value, Opcode::QuantizeToF16) } else { value }
     }
 
-    pub(super) fn fold(&mut self, value: &[Reg], f: Binary) -> Reg {
+    pub(super) fn fold(&mut self, value: &[Reg], f: Opcode) -> Reg {
         value[1..].iter().fold(value[0], |sum, reg| self.build.binary(f, sum, *reg))
     }
 
@@ -276,7 +277,7 @@ impl<'a> Lower<'a> {
         if op == BinaryOperator::Multiply && matches!((left_ty, right_ty), (Ty::Matrix(..), _) | (_, Ty::Matrix(..))) {
             return Ok(self.matrix_product(left_ty, &left, right_ty, &right));
         }
-        // The other way round, it is less.
+        // a > b is b < a.
         let (op, left, right) = match op {
             BinaryOperator::Greater => (BinaryOperator::Less, right, left),
             BinaryOperator::GreaterEqual => (BinaryOperator::LessEqual, right, left),
@@ -284,22 +285,22 @@ impl<'a> Lower<'a> {
         };
         let pick = |float, signed, unsigned| kind.pick(float, signed, unsigned);
         let f = match op {
-            BinaryOperator::Add => pick(Binary::AddF, Binary::AddI, Binary::AddI),
-            BinaryOperator::Subtract => pick(Binary::SubF, Binary::SubI, Binary::SubI),
-            BinaryOperator::Multiply => pick(Binary::MulF, Binary::MulI, Binary::MulI),
-            BinaryOperator::Divide => pick(Binary::DivF, Binary::DivI, Binary::DivU),
-            BinaryOperator::Modulo => pick(Binary::RemF, Binary::RemI, Binary::RemU),
-            BinaryOperator::Equal => pick(Binary::EqF, Binary::EqI, Binary::EqI),
-            BinaryOperator::NotEqual => pick(Binary::NeF, Binary::NeI, Binary::NeI),
-            BinaryOperator::Less | BinaryOperator::Greater => pick(Binary::LtF, Binary::LtI, Binary::LtU),
-            BinaryOperator::LessEqual | BinaryOperator::GreaterEqual => pick(Binary::LeF, Binary::LeI, Binary::LeU),
-            BinaryOperator::And | BinaryOperator::LogicalAnd => Binary::And,
-            BinaryOperator::ExclusiveOr => Binary::Xor,
-            BinaryOperator::InclusiveOr | BinaryOperator::LogicalOr => Binary::Or,
-            BinaryOperator::ShiftLeft => Binary::Shl,
-            BinaryOperator::ShiftRight => pick(Binary::ShrU, Binary::ShrI, Binary::ShrU),
+            BinaryOperator::Add => pick(Opcode::AddF, Opcode::AddI, Opcode::AddI),
+            BinaryOperator::Subtract => pick(Opcode::SubF, Opcode::SubI, Opcode::SubI),
+            BinaryOperator::Multiply => pick(Opcode::MulF, Opcode::MulI, Opcode::MulI),
+            BinaryOperator::Divide => pick(Opcode::DivF, Opcode::DivI, Opcode::DivU),
+            BinaryOperator::Modulo => pick(Opcode::RemF, Opcode::RemI, Opcode::RemU),
+            BinaryOperator::Equal => pick(Opcode::EqF, Opcode::EqI, Opcode::EqI),
+            BinaryOperator::NotEqual => pick(Opcode::NeF, Opcode::NeI, Opcode::NeI),
+            BinaryOperator::Less | BinaryOperator::Greater => pick(Opcode::LtF, Opcode::LtI, Opcode::LtU),
+            BinaryOperator::LessEqual | BinaryOperator::GreaterEqual => pick(Opcode::LeF, Opcode::LeI, Opcode::LeU),
+            BinaryOperator::And | BinaryOperator::LogicalAnd => Opcode::And,
+            BinaryOperator::ExclusiveOr => Opcode::Xor,
+            BinaryOperator::InclusiveOr | BinaryOperator::LogicalOr => Opcode::Or,
+            BinaryOperator::ShiftLeft => Opcode::Shl,
+            BinaryOperator::ShiftRight => pick(Opcode::ShrU, Opcode::ShrI, Opcode::ShrU),
         };
-        let rounds = matches!(f, Binary::AddF | Binary::SubF | Binary::MulF | Binary::DivF | Binary::RemF);
+        let rounds = matches!(f, Opcode::AddF | Opcode::SubF | Opcode::MulF | Opcode::DivF | Opcode::RemF);
         Ok(if rounds { self.arithmetic(kind, &left, &right, f) } else { self.zip(&left, &right, f) })
     }
 
@@ -312,15 +313,15 @@ impl<'a> Lower<'a> {
         let f = match (from_kind, to) {
             (Kind::Bool, Kind::Float | Kind::Half | Kind::Int | Kind::Uint) => {
                 let one = if to.is_float() { self.build.float(1.0) } else { self.build.constant(1) };
-                return Ok(self.zip(value, &[one], Binary::And));
+                return Ok(self.zip(value, &[one], Opcode::And));
             }
-            (Kind::Int | Kind::Uint, Kind::Bool) => Unary::ToBool,
-            (Kind::Float | Kind::Half, Kind::Bool) => Unary::FloatToBool,
-            (Kind::Int, Kind::Float | Kind::Half) => Unary::IntToFloat,
-            (Kind::Uint, Kind::Float | Kind::Half) => Unary::UintToFloat,
-            (Kind::Float | Kind::Half, Kind::Int) => Unary::FloatToInt,
-            (Kind::Float | Kind::Half, Kind::Uint) => Unary::FloatToUint,
-            (Kind::Float, Kind::Half) => Unary::RoundF16,
+            (Kind::Int | Kind::Uint, Kind::Bool) => Opcode::ToBool,
+            (Kind::Float | Kind::Half, Kind::Bool) => Opcode::FloatToBool,
+            (Kind::Int, Kind::Float | Kind::Half) => Opcode::IntToFloat,
+            (Kind::Uint, Kind::Float | Kind::Half) => Opcode::UintToFloat,
+            (Kind::Float | Kind::Half, Kind::Int) => Opcode::FloatToInt,
+            (Kind::Float | Kind::Half, Kind::Uint) => Opcode::FloatToUint,
+            (Kind::Float, Kind::Half) => Opcode::QuantizeToF16,
             (Kind::Bool, Kind::Bool)
             | (Kind::Int | Kind::Uint, Kind::Int | Kind::Uint)
             | (Kind::Half, Kind::Half)
@@ -330,7 +331,7 @@ impl<'a> Lower<'a> {
         Ok(if from_kind == Kind::Float { value } else { self.rounded(to, value) })
     }
 
-    /// The same bits, read otherwise. Only `f16` changes the number of components.
+    /// Reinterprets the bits. Only `f16` would change the number of components.
     fn bitcast(&mut self, from: Kind, value: &[Reg], to: ScalarKind, span: Span) -> Result<Value> {
         if from == Kind::Half && to != ScalarKind::Float {
             return Err(Unsupported { what: "a bitcast of f16".into(), span });

@@ -13,9 +13,9 @@ use super::{
 use crate::{
     Unsupported,
     code::{
-        ALL_LANES, Atomic, AtomicOp, Binary, Body, Branch, BranchPlan, Loop, LoopExit, LoopId, LoopPlan, Node, Op,
-        Parts, Reg,
+        ALL_LANES, Atomic, AtomicOp, Body, Branch, BranchPlan, Loop, LoopExit, LoopId, LoopPlan, Node, Op, Parts, Reg,
     },
+    opcode::Opcode,
 };
 
 /// Nesting depth of bodies, those of functions included, during lowering, which is recursive.
@@ -61,7 +61,7 @@ pub(super) struct SharedFunction {
 }
 
 impl<'a> Lower<'a> {
-    /// Lowers a function where it is called; gives the variables of its result.
+    /// Lowers a function at its call. Returns the variables of its result.
     pub(super) fn function(
         &mut self,
         function: &'a Function,
@@ -92,7 +92,7 @@ impl<'a> Lower<'a> {
             frame.locals.push(place);
         }
         self.block(&mut frame, &function.body)?;
-        // They are no longer used: the next call may reuse them.
+        // The next call may reuse its arrays.
         for place in &frame.locals {
             if let VariableStorage::Local(local) = place {
                 self.free_locals.entry(self.locals[*local as usize]).or_default().push(*local);
@@ -129,7 +129,7 @@ impl<'a> Lower<'a> {
                     None => {
                         let accept = self.body(frame, accept)?;
                         let reject = self.body(frame, reject)?;
-                        self.build.node(Node::If(Branch { cond, accept, reject, how: BranchPlan::default() }));
+                        self.build.node(Node::If(Branch { cond, accept, reject, plan: BranchPlan::default() }));
                     }
                 }
             }
@@ -146,7 +146,7 @@ impl<'a> Lower<'a> {
                 let continuing = self.build.close(mark);
                 frame.loops.pop();
                 self.build.forget();
-                self.build.node(Node::Loop(Loop { id, body, continuing, break_if, how: LoopPlan::default() }));
+                self.build.node(Node::Loop(Loop { id, body, continuing, break_if, plan: LoopPlan::default() }));
             }
             Statement::Break => {
                 let Some(target) = frame.loops.last() else { unreachable!("checked by naga") };
@@ -224,7 +224,7 @@ impl<'a> Lower<'a> {
         Ok(self.build.close(mark))
     }
 
-    /// Selectors exclude each other, so the cases become a sequence of `if`s.
+    /// Lowers a `switch` to a sequence of `if`s: selectors are mutually exclusive.
     fn switch(
         &mut self,
         frame: &mut FunctionFrame<'a>,
@@ -245,15 +245,15 @@ impl<'a> Lower<'a> {
             falls_into_default |= value.is_none();
             if let Some(value) = value {
                 let value = self.build.constant(value);
-                let hit = self.build.binary(Binary::EqI, selector, value);
-                any = self.build.binary(Binary::Or, any, hit);
-                pending = Some(pending.map_or(hit, |before| self.build.binary(Binary::Or, before, hit)));
+                let hit = self.build.binary(Opcode::EqI, selector, value);
+                any = self.build.binary(Opcode::Or, any, hit);
+                pending = Some(pending.map_or(hit, |before| self.build.binary(Opcode::Or, before, hit)));
             }
             if !(case.fall_through && case.body.is_empty()) {
                 conditions.push((pending.take(), std::mem::take(&mut falls_into_default), case));
             }
         }
-        let none = self.build.unary(crate::code::Unary::Not, any);
+        let none = self.build.unary(Opcode::Not, any);
         let id = self.build.next_loop();
         frame.loops.push(BreakTarget { id, is_switch: true });
         let mark = self.build.open();
@@ -262,7 +262,7 @@ impl<'a> Lower<'a> {
                 return Err(Unsupported { what: "a case that falls through".into(), span: Span::UNDEFINED });
             }
             let cond = match (hit, default) {
-                (Some(hit), true) => self.build.binary(Binary::Or, hit, none),
+                (Some(hit), true) => self.build.binary(Opcode::Or, hit, none),
                 (None, true) => none,
                 (Some(hit), false) => hit,
                 (None, false) => unreachable!("a case has a selector"),
@@ -272,21 +272,21 @@ impl<'a> Lower<'a> {
                 accept.pop();
             }
             if self.build.value(cond) != Some(0) {
-                self.build.node(Node::If(Branch { cond, accept, reject: Vec::new(), how: BranchPlan::default() }));
+                self.build.node(Node::If(Branch { cond, accept, reject: Vec::new(), plan: BranchPlan::default() }));
             }
         }
         let mut body = self.build.close(mark);
         frame.loops.pop();
         let leaves = |node: &Node| matches!(node, Node::Break(leave) | Node::Continue(leave) if leave.target == id);
         if body.iter().any(|node| node.any(&leaves)) {
-            // A loop that goes round once, to be left by `break`.
+            // A loop of one iteration, as the target of `break`.
             body.push(Node::Break(LoopExit { target: id, split: None }));
             self.build.node(Node::Loop(Loop {
                 id,
                 body,
                 continuing: Vec::new(),
                 break_if: None,
-                how: LoopPlan::default(),
+                plan: LoopPlan::default(),
             }));
         } else {
             for node in body {
@@ -316,8 +316,7 @@ impl<'a> Lower<'a> {
         let result = if self.build.size < self.min_shared_callee_size && depth - self.floor < MAX_INLINE_DEPTH {
             let mark = self.build.open();
             let result = self.function(function, info, passed)?;
-            // With at most one `return`, at the end, the body is inlined without a scope: what is known in it is known
-            // after it.
+            // With at most one `return`, at the end, the body is inlined without a scope, and its facts stay valid.
             let current = self.build.current();
             let in_line = match returns_of(current) {
                 0 => true,
@@ -333,7 +332,7 @@ impl<'a> Lower<'a> {
         Ok(result.into_iter().map(|variable| self.build.get(variable)).collect())
     }
 
-    /// Puts the body of a callee where it is called. Without a `return` in the middle it needs no scope of its own.
+    /// Inlines the body of a callee. It needs a scope only if a `return` is left in it.
     fn splice(&mut self, body: Body) {
         if returns_of(&body) > 0 {
             self.build.node(Node::Scope(body));
@@ -365,8 +364,8 @@ impl<'a> Lower<'a> {
             None => {
                 let parameters: Vec<Reg> = dynamic.iter().map(|_| self.build.variable()).collect();
                 let floor = std::mem::replace(&mut self.floor, self.build.depth());
-                // Other callers may use arrays that are free now, so the shared function must not reuse them, and the
-                // reverse.
+                // Free arrays may be in use at other calls, so the shared function must not reuse them, nor its callers
+                // its own.
                 let free = std::mem::take(&mut self.free_locals);
                 let outside = self.build.open_apart();
                 for (reg, parameter) in passed.iter_mut().flat_map(Lowered::registers).zip(&parameters) {
@@ -432,7 +431,7 @@ impl<'a> Lower<'a> {
         if let (Some(result), Some(old)) = (result, old) {
             let mut value: Value = smallvec![old];
             if let Some(compare) = compare {
-                value.push(self.build.binary(Binary::EqI, old, compare));
+                value.push(self.build.binary(Opcode::EqI, old, compare));
             }
             frame.values[result.index()] = Some(Lowered::Value(value));
         }
@@ -468,7 +467,7 @@ impl<'a> Lower<'a> {
     }
 }
 
-/// How many times the body says `return`.
+/// The number of `return`s in a body.
 pub(super) fn returns_of(body: &Body) -> usize {
     let one = |node: &Node| match node {
         Node::Return => 1,
@@ -478,11 +477,11 @@ pub(super) fn returns_of(body: &Body) -> usize {
     body.iter().map(one).sum()
 }
 
-/// Early returns one after the other that become bodies within bodies.
+/// Maximum number of consecutive early returns that become nested bodies.
 pub(super) const MAX_STRAIGHTEN_DEPTH: u32 = 8;
 
-/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`: fewer
-/// lanes to keep track of. Up to a depth: walking through bodies takes stack.
+/// Removes returns at the end of a function, and turns `if … { return; } rest` into `if … {} else { rest }`, which
+/// needs fewer masks. The depth is limited because passes over bodies are recursive.
 pub(super) fn straighten(body: &mut Body, depth: u32) {
     if let Some(end) = body.iter().position(|node| matches!(node, Node::Return)) {
         body.truncate(end);
@@ -497,7 +496,7 @@ pub(super) fn straighten(body: &mut Body, depth: u32) {
         }
         let rest = body.split_off(index + 1);
         if let Some(Node::If(Branch { accept, reject, .. })) = body.last_mut() {
-            // With both sides returning, what follows is never reached.
+            // If both sides return, the rest is unreachable.
             if first && !second {
                 reject.extend(rest);
             } else if second && !first {

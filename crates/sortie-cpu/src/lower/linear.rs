@@ -1,21 +1,22 @@
-//! Addresses: which indices grow by the same step from lane to lane, which are in bounds for sure, which are the
-//! invocation's own.
+//! Address analysis: indices with a constant step from lane to lane, indices proved in bounds, and indices equal to the
+//! invocation's own id.
 
 use super::{Origin, build::register, for_each_list, for_each_op};
 use crate::{
-    code::{Access, Binary, Body, Builtin, Limit, Op, Reg, Root, Unary},
+    code::{Access, Body, Builtin, Limit, Op, Reg, Root},
     compiled::ElementOwnership,
     geometry::Geometry,
+    opcode::Opcode,
     shape::Shape,
 };
 
-/// Rounds after which variables are no longer looked at: those that each depend on the next could take a round each.
+/// Maximum rounds before variables count as not linear: a chain of variables could take a round each.
 const MAX_ROUNDS: u32 = 64;
 
 /// How a register grows along a row: by the step per lane within a workgroup, and per workgroup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Linear {
-    /// Not looked at yet.
+    /// Not analysed yet.
     Unknown,
     By(u32, u32),
     No,
@@ -33,8 +34,8 @@ struct Facts<'a> {
     changed: bool,
 }
 
-/// Folds the addresses of all accesses. Returns for each slot whether invocations only ever touch their own element of
-/// it, and for each register whether it grows by one from lane to lane of a row.
+/// Folds the addresses of all accesses. Returns for each slot whether invocations only access their own element of it,
+/// and for each register whether it grows by one from lane to lane of a row.
 pub(super) fn addresses(
     bodies: &mut [&mut Body],
     origins: &mut Vec<Origin>,
@@ -58,7 +59,7 @@ pub(super) fn addresses(
         if rounds == MAX_ROUNDS {
             facts.give_up();
         }
-        bodies.iter_mut().for_each(|body| for_each_op(body, &mut |op| facts.learn(op)));
+        bodies.iter_mut().for_each(|body| for_each_op(body, &mut |op| facts.visit(op)));
     }
     let Facts { linear, range, own, .. } = facts;
     let mut fold = Fold { linear, range, own, origins, shapes, geometry, owned: vec![ElementOwnership::Unused; slots] };
@@ -93,7 +94,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Takes no variable for linear any more, so that the rest is found in a few rounds.
+    /// Marks all variables as not linear, so that the rest converges in a few rounds.
     fn give_up(&mut self) {
         for (index, origin) in self.origins.iter().enumerate() {
             if *origin == Origin::Variable && self.shapes[index].has_x() {
@@ -109,11 +110,11 @@ impl Facts<'_> {
         }
     }
 
-    fn learn(&mut self, op: &mut Op) {
+    fn visit(&mut self, op: &mut Op) {
         let of = |facts: &Self, reg: Reg| facts.linear[reg.0 as usize];
         let bounds = |facts: &Self, reg: Reg| facts.range[reg.0 as usize];
         match *op {
-            Op::Unary { f: Unary::Copy, d, a, .. } => {
+            Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } => {
                 let value = of(self, a);
                 let (range, own) = (bounds(self, a), self.own[a.0 as usize]);
                 if self.origins[d.0 as usize] == Origin::Variable {
@@ -124,7 +125,7 @@ impl Facts<'_> {
                     self.own[d.0 as usize] = own;
                 }
             }
-            Op::Binary { f, d, a, b, .. } => {
+            Op::Compute { opcode, d, from: [a, b, _] } => {
                 let (left, right) = (of(self, a), of(self, b));
                 let by = |value: Linear, factor: u32| match value {
                     Linear::By(lane, group) => Linear::By(lane.wrapping_mul(factor), group.wrapping_mul(factor)),
@@ -135,30 +136,30 @@ impl Facts<'_> {
                     (Linear::No, _) | (_, Linear::No) => Linear::No,
                     _ => Linear::Unknown,
                 };
-                let value = match (f, self.constant(a), self.constant(b)) {
-                    (Binary::AddI, ..) => sum(left, right),
-                    (Binary::SubI, ..) => sum(left, by(right, u32::MAX)),
-                    (Binary::MulI, _, Some(factor)) => by(left, factor),
-                    (Binary::MulI, Some(factor), _) => by(right, factor),
-                    (Binary::Shl, _, Some(shift)) => by(left, 1_u32.wrapping_shl(shift)),
+                let value = match (opcode, self.constant(a), self.constant(b)) {
+                    (Opcode::AddI, ..) => sum(left, right),
+                    (Opcode::SubI, ..) => sum(left, by(right, u32::MAX)),
+                    (Opcode::MulI, _, Some(factor)) => by(left, factor),
+                    (Opcode::MulI, Some(factor), _) => by(right, factor),
+                    (Opcode::Shl, _, Some(shift)) => by(left, 1_u32.wrapping_shl(shift)),
                     _ => Linear::No,
                 };
                 self.set(d, value);
                 let (x, y) = (bounds(self, a), bounds(self, b));
-                self.range[d.0 as usize] = match (f, x, y) {
-                    (Binary::And, Some((_, high)), other) | (Binary::And, other, Some((_, high))) => {
+                self.range[d.0 as usize] = match (opcode, x, y) {
+                    (Opcode::And, Some((_, high)), other) | (Opcode::And, other, Some((_, high))) => {
                         Some((0, other.map_or(high, |(_, other)| high.min(other))))
                     }
-                    (Binary::RemU, _, Some((low, high))) if low > 0 => Some((0, high - 1)),
-                    (Binary::MinU, Some((_, high)), None) | (Binary::MinU, None, Some((_, high))) => Some((0, high)),
-                    (Binary::AddI, Some((a, b)), Some((c, d))) => b.checked_add(d).map(|high| (a + c, high)),
-                    (Binary::MulI, Some((a, b)), Some((c, d))) => b.checked_mul(d).map(|high| (a * c, high)),
-                    (Binary::Shl, Some((_, b)), Some((s, t))) if s == t && s < 32 => {
+                    (Opcode::RemU, _, Some((low, high))) if low > 0 => Some((0, high - 1)),
+                    (Opcode::MinU, Some((_, high)), None) | (Opcode::MinU, None, Some((_, high))) => Some((0, high)),
+                    (Opcode::AddI, Some((a, b)), Some((c, d))) => b.checked_add(d).map(|high| (a + c, high)),
+                    (Opcode::MulI, Some((a, b)), Some((c, d))) => b.checked_mul(d).map(|high| (a * c, high)),
+                    (Opcode::Shl, Some((_, b)), Some((s, t))) if s == t && s < 32 => {
                         b.checked_mul(1 << s).map(|high| (0, high))
                     }
-                    (Binary::ShrU, Some((a, b)), Some((s, t))) if s == t => Some((a >> (s & 31), b >> (s & 31))),
-                    (Binary::ShrU, None, Some((s, t))) if s == t => Some((0, u32::MAX >> (s & 31))),
-                    (Binary::DivU, Some((_, b)), Some((c, _))) if c > 0 => Some((0, b / c)),
+                    (Opcode::ShrU, Some((a, b)), Some((s, t))) if s == t => Some((a >> (s & 31), b >> (s & 31))),
+                    (Opcode::ShrU, None, Some((s, t))) if s == t => Some((0, u32::MAX >> (s & 31))),
+                    (Opcode::DivU, Some((_, b)), Some((c, _))) if c > 0 => Some((0, b / c)),
                     _ => None,
                 };
             }
@@ -182,7 +183,7 @@ impl Facts<'_> {
         }
     }
 
-    /// All values that a variable takes have to agree.
+    /// A variable is linear only if all its values have the same step.
     fn meet(&mut self, reg: Reg, value: Linear) {
         let old = self.linear[reg.0 as usize];
         let met = match (old, value) {
@@ -252,7 +253,6 @@ impl Fold<'_> {
                     index: other.index,
                     stride: other.stride,
                     limit: other.limit,
-                    grid: false,
                 });
                 address.base = Some(d);
             }

@@ -4,12 +4,12 @@ use super::{
     Lower, Value,
     types::{Kind, Ty},
 };
-use crate::code::{Binary, Reg, Unary};
+use crate::{code::Reg, opcode::Opcode};
 
 impl Lower<'_> {
     /// The sum of products, from left to right.
     pub(super) fn dot(&mut self, kind: Kind, left: &[Reg], right: &[Reg]) -> Reg {
-        let (add, multiply) = if kind.is_float() { (Binary::AddF, Binary::MulF) } else { (Binary::AddI, Binary::MulI) };
+        let (add, multiply) = if kind.is_float() { (Opcode::AddF, Opcode::MulF) } else { (Opcode::AddI, Opcode::MulI) };
         let products = self.arithmetic(kind, left, right, multiply);
         products[1..].iter().fold(products[0], |sum, product| self.arithmetic(kind, &[sum], &[*product], add)[0])
     }
@@ -29,7 +29,7 @@ impl Lower<'_> {
                 right.chunks(rows as usize).map(|column| self.dot(kind, left, column)).collect()
             }
             (Ty::Matrix(_, _, kind), _) | (_, Ty::Matrix(_, _, kind)) => {
-                self.arithmetic(kind, left, right, Binary::MulF)
+                self.arithmetic(kind, left, right, Opcode::MulF)
             }
             _ => unreachable!("one of them is a matrix"),
         }
@@ -46,11 +46,11 @@ impl Lower<'_> {
         }
         let product = |lower: &mut Self, row: usize| {
             let minor = lower.minor(kind, size, matrix, 0, row);
-            lower.arithmetic(kind, &[matrix[row]], &[minor], Binary::MulF)
+            lower.arithmetic(kind, &[matrix[row]], &[minor], Opcode::MulF)
         };
         let mut sum = product(self, 0);
         for row in 1..size {
-            let f = if row % 2 == 0 { Binary::AddF } else { Binary::SubF };
+            let f = if row % 2 == 0 { Opcode::AddF } else { Opcode::SubF };
             let product = product(self, row);
             sum = self.arithmetic(kind, &sum, &product, f);
         }
@@ -76,9 +76,9 @@ impl Lower<'_> {
             for row in 0..size {
                 let mut minor = self.minor(kind, size, matrix, row, column);
                 if (row + column) % 2 == 1 {
-                    minor = self.build.unary(Unary::NegF, minor);
+                    minor = self.build.unary(Opcode::NegF, minor);
                 }
-                result.extend(self.arithmetic(kind, &[minor], &[determinant], Binary::DivF));
+                result.extend(self.arithmetic(kind, &[minor], &[determinant], Opcode::DivF));
             }
         }
         result

@@ -1,4 +1,4 @@
-//! From naga's IR to code: values taken apart, pointers resolved, functions specialised.
+//! Compiles naga's IR: scalarises values, resolves pointers, specialises functions.
 //!
 //! Calls are inlined: each gets its own copy of the callee, so that the arguments (constants, pointers, uniform values)
 //! are known inside. A module that would grow beyond
@@ -122,7 +122,7 @@ fn too_deep() -> String {
     format!("control flow more than {MAX_DEPTH} levels deep, functions included")
 }
 
-/// How deep a body is, with all that it calls.
+/// The nesting depth of a body, callees included.
 fn depth(body: &Body, shared: &[Body]) -> u32 {
     fn of(body: &Body, called: &[u32]) -> u32 {
         let one = |node: &Node| match node {
@@ -131,7 +131,7 @@ fn depth(body: &Body, shared: &[Body]) -> u32 {
         };
         body.iter().map(one).max().unwrap_or(0)
     }
-    // A function is lowered before those that call it are done.
+    // Callees are lowered before their callers are complete.
     let mut called = Vec::new();
     for body in shared {
         called.push(of(body, &called));
@@ -145,7 +145,7 @@ struct Lower<'a> {
     build: Builder,
     /// Kernels with at least this many instructions share one copy of a function between calls.
     min_shared_callee_size: usize,
-    /// How deep the body of the shared function at hand is.
+    /// The nesting depth at the start of the current shared function.
     floor: usize,
     slots: Vec<ProgramBinding>,
     slot_of: FxHashMap<Handle<naga::GlobalVariable>, u32>,
@@ -166,7 +166,7 @@ struct Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    /// Gives each buffer a slot, and workgroup memory its place.
+    /// Assigns slots to buffers, and offsets to workgroup variables.
     fn bind(&mut self, info: &FunctionInfo) -> Result<()> {
         let mut buffers = Vec::new();
         for (handle, variable) in self.module.global_variables.iter().filter(|(handle, _)| !info[*handle].is_empty()) {
@@ -205,7 +205,7 @@ impl<'a> Lower<'a> {
 
     /// Checks that all scalars of a type are supported.
     fn check_type(&self, handle: Handle<naga::Type>, span: Span) -> Result<()> {
-        // Each type once: structs of two structs of two structs … have few types and many members.
+        // Each type is visited once: nested structs have few types but many members.
         let mut seen = FxHashSet::default();
         let mut left = vec![handle];
         while let Some(handle) = left.pop() {
@@ -281,8 +281,8 @@ impl<'a> Lower<'a> {
         u32::try_from(index).unwrap_or_else(|_| unreachable!("bounded by the source"))
     }
 
-    fn is_steady(&self, root: Root) -> bool {
-        build::is_steady(root, |slot| self.slots[slot as usize].writes)
+    fn is_read_only(&self, root: Root) -> bool {
+        build::is_read_only(root, |slot| self.slots[slot as usize].writes)
     }
 
     fn layout_of(root: Root) -> MemoryLayout {

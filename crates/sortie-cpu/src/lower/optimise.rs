@@ -1,23 +1,26 @@
-//! Optimisations before anything is known about lanes. Pure instructions compute the same value at any place and with
-//! any active lanes, so they may be moved freely.
+//! Optimisations that need no knowledge of lanes. A pure instruction computes the same value anywhere and for any
+//! active lanes, so it may be moved freely.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, build::register, count_reads, for_each_list, for_each_op};
-use crate::code::{Body, Branch, Loop, Node, Op, Reg, Root, Ternary, Unary};
+use crate::{
+    code::{Body, Branch, Loop, Node, Op, Reg, Root},
+    opcode::Opcode,
+};
 
-/// Sides of an `if` up to this many instructions are computed for all lanes and selected from.
+/// An `if` with up to this many instructions on both sides becomes selects.
 const MAX_SELECT_OPS: usize = 10;
 
-/// Passes that remove unused instructions. Two remove most of them; a chain of variables passed on from iteration to
-/// iteration needs one pass for each variable. What is left is only slower.
+/// Maximum passes that remove unused instructions. Two remove most; a chain of loop-carried variables needs a pass per
+/// variable. Remaining ones only cost time.
 const MAX_ROUNDS: usize = 16;
 
-pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, steady: &dyn Fn(Root) -> bool) {
+pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, read_only: &dyn Fn(Root) -> bool) {
     for body in &mut *bodies {
         prune(body);
         select_instead(body, origins);
-        hoist(body, origins, steady);
+        hoist(body, origins, read_only);
     }
     let mut uses = count_reads(bodies, origins.len());
     for _ in 0..MAX_ROUNDS {
@@ -26,13 +29,13 @@ pub(super) fn optimise(bodies: &mut [&mut Body], origins: &mut Vec<Origin>, stea
         }
     }
     bodies.iter_mut().for_each(|body| prune(body));
-    // With shared functions, program order is not what it seems.
+    // With shared functions, program order is not execution order.
     if let [body] = bodies {
         drop_inits(body, origins);
     }
 }
 
-/// Removes what is never reached or does nothing, and joins neighbouring instructions.
+/// Removes unreachable and empty nodes, and merges adjacent lists of instructions.
 fn prune(body: &mut Body) {
     let leaves = |node: &Node| matches!(node, Node::Break(_) | Node::Continue(_) | Node::Return);
     if let Some(end) = body.iter().position(leaves) {
@@ -84,9 +87,9 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
                             order.push(d);
                         }
                     }
-                    Op::Unary { f: Unary::Copy, d, a, grid } => {
+                    Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } => {
                         let a = values.get(&a).copied().unwrap_or(a);
-                        ops.push(Op::Unary { f: Unary::Copy, d, a, grid });
+                        ops.push(Op::copy(d, a));
                     }
                     op => ops.push(op),
                 }
@@ -100,7 +103,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
                 values.get(&variable).copied().unwrap_or_else(|| {
                     *old.get_or_insert_with(|| {
                         let d = temporary();
-                        ops.push(Op::Unary { f: Unary::Copy, d, a: variable, grid: false });
+                        ops.push(Op::copy(d, variable));
                         d
                     })
                 })
@@ -108,7 +111,7 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
             let b = side(&values[0], &mut ops, &mut temporary);
             let c = side(&values[1], &mut ops, &mut temporary);
             let d = temporary();
-            ops.push(Op::Ternary { f: Ternary::Select, d, a: cond, b, c, grid: false });
+            ops.push(Op::Compute { opcode: Opcode::Select, d, from: [cond, b, c] });
             sets.push(Op::Set { d: variable, a: d, region: crate::code::ALL_LANES, init: false });
         }
         ops.extend(sets);
@@ -117,31 +120,31 @@ fn select_instead(body: &mut Body, origins: &mut Vec<Origin>) {
     prune(body);
 }
 
-/// Moves what is the same each time round out of loops.
-pub(super) fn hoist(body: &mut Body, origins: &[Origin], steady: &dyn Fn(Root) -> bool) {
+/// Moves loop invariants out of loops.
+pub(super) fn hoist(body: &mut Body, origins: &[Origin], read_only: &dyn Fn(Root) -> bool) {
     let mut result: Body = Vec::with_capacity(body.len());
     for mut node in body.drain(..) {
-        node.bodies_mut().for_each(|inner| hoist(inner, origins, steady));
+        node.bodies_mut().for_each(|inner| hoist(inner, origins, read_only));
         if let Node::Loop(Loop { body, continuing, .. }) = &mut node {
             let mut changes = FxHashSet::default();
             for inner in [&mut *body, &mut *continuing] {
                 for_each_op(inner, &mut |op| changes.extend(op.results()));
             }
             let mut moved = Vec::new();
-            // A shared function may set anything.
+            // A shared function may write any variable.
             let is_call = |node: &Node| matches!(node, Node::Call { .. });
             if !body.iter().chain(&*continuing).any(|node| node.any(&is_call)) {
                 for inner in [body, continuing] {
                     for_each_list(inner, &mut |ops| {
                         ops.retain_mut(|op| {
                             let mut same = match &*op {
-                                // One that may be out of bounds stays where it is guarded.
-                                Op::Load(load) => load.address.terms.is_empty() && steady(load.address.root),
+                                // A load that may be out of bounds stays behind its guard.
+                                Op::Load(load) => load.address.terms.is_empty() && read_only(load.address.root),
                                 op => op.is_pure(),
                             };
                             let results = op.results();
                             same &= op.operands().iter().all(|reg| !changes.contains(reg));
-                            // A variable takes its value each time.
+                            // Variables are assigned in every iteration.
                             same &= results.iter().all(|reg| origins[reg.0 as usize] == Origin::Temporary);
                             if same {
                                 results.iter().for_each(|reg| {
@@ -179,16 +182,13 @@ fn remove_unused(body: &mut Body, uses: &mut [u32]) -> usize {
     let mut removed = 0;
     for_each_list_back(body, &mut |ops| {
         let before = ops.len();
-        // Users come after what they use, so from the end.
+        // From the end, because uses come after definitions.
         ops.reverse();
         ops.retain_mut(|op| {
             let unused = match op {
-                Op::Unary { d, .. }
-                | Op::Binary { d, .. }
-                | Op::Ternary { d, .. }
-                | Op::Set { d, .. }
-                | Op::Count { d, .. }
-                | Op::Broadcast { d, .. } => uses[d.0 as usize] == 0,
+                Op::Compute { d, .. } | Op::Set { d, .. } | Op::Count { d, .. } | Op::Broadcast { d, .. } => {
+                    uses[d.0 as usize] == 0
+                }
                 Op::Load(load) => load.parts.iter().all(|part| uses[part.reg.0 as usize] == 0),
                 Op::Atomic(atomic) => {
                     if atomic.old.is_some_and(|old| uses[old.0 as usize] == 0) {
@@ -234,7 +234,7 @@ struct Order<'a> {
 #[derive(Clone, Copy)]
 struct First {
     sets: bool,
-    /// The end of the body that the first use stands in.
+    /// The end of the body that contains the first use.
     end: usize,
     last: usize,
 }

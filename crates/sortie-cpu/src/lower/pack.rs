@@ -1,36 +1,36 @@
 //! Finds loops whose lanes may move: once many have left, those that are still in the loop are packed into fewer
 //! blocks.
 //!
-//! That asks for a loop in which all that differs between lanes is in registers of their own. What is kept by row or by
-//! column is spread over the lanes before the loop.
+//! All values of such a loop that differ between lanes must be in registers per lane. Values per row or column are
+//! copied to such registers before the loop.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Origin, allocate::rename, build::register};
 use crate::{
-    code::{Body, CarriedRegister, Loop, Node, Op, PackPlan, Reg, Root, Unary},
+    code::{Body, CarriedRegister, Loop, Node, Op, PackPlan, Reg, Root},
     compiled::RegionInfo,
     geometry::{Geometry, Mode},
     shape::Shape,
 };
 
-/// What is known about registers, and the new ones.
+/// The analysis results so far; new registers are added.
 pub(super) struct Packer<'a> {
     pub(super) origins: &'a mut Vec<Origin>,
     pub(super) shapes: &'a mut Vec<Shape>,
     pub(super) locals: &'a [Shape],
     pub(super) geometry: &'a Geometry,
-    /// Masks of regions: made anew whenever they are needed.
+    /// Mask registers: recomputed whenever they are needed.
     pub(super) masks: &'a FxHashSet<Reg>,
-    pub(super) zones: &'a [RegionInfo],
+    pub(super) regions: &'a [RegionInfo],
 }
 
-/// What a loop does with registers.
+/// The registers that a loop uses.
 #[derive(Default)]
 struct Contents {
     read: FxHashSet<Reg>,
     written: FxHashSet<Reg>,
-    /// Something in it depends on where lanes are.
+    /// The loop depends on the positions of its lanes.
     fixed: bool,
 }
 
@@ -46,7 +46,7 @@ impl Packer<'_> {
                     planned.push(Node::Ops(copies));
                 }
             }
-            any |= matches!(&node, Node::Loop(Loop { how, .. }) if how.pack.is_some());
+            any |= matches!(&node, Node::Loop(Loop { plan, .. }) if plan.pack.is_some());
             node.bodies_mut().for_each(|body| any |= self.plan(body));
             planned.push(node);
         }
@@ -54,18 +54,18 @@ impl Packer<'_> {
         any
     }
 
-    /// What has to be copied before the loop.
+    /// Plans one loop. Returns the copies to insert before it.
     fn plan_loop(&mut self, node: &mut Node) -> Vec<Op> {
-        let Node::Loop(Loop { body, continuing, break_if, how, .. }) = node else { return Vec::new() };
-        let Some(spin) = how.split else { return Vec::new() };
-        // Lanes that leave for further outside are collected where they started from.
-        if spin.broke.is_some() || self.zones[spin.region.0 as usize].shape != Shape::LANE {
+        let Node::Loop(Loop { body, continuing, break_if, plan, .. }) = node else { return Vec::new() };
+        let Some(divergent) = plan.split else { return Vec::new() };
+        // Lanes that return are collected by their original position.
+        if divergent.broke.is_some() || self.regions[divergent.region.0 as usize].shape != Shape::LANE {
             return Vec::new();
         }
         let mut contents = Contents::default();
         contents.read.extend(*break_if);
-        self.look(body, &mut contents);
-        self.look(continuing, &mut contents);
+        self.scan(body, &mut contents);
+        self.scan(continuing, &mut contents);
         let shape = |reg: &Reg| self.shapes[reg.0 as usize];
         if contents.fixed || contents.written.iter().any(|reg| shape(reg).is_partial()) {
             return Vec::new();
@@ -85,7 +85,7 @@ impl Packer<'_> {
         for a in partial {
             let d = register(self.origins, Origin::Temporary);
             self.shapes.push(Shape::LANE);
-            copies.push(Op::Unary { f: Unary::Copy, d, a, grid: false });
+            copies.push(Op::copy(d, a));
             names.insert(a, d);
             carried.push(CarriedRegister { reg: d, written: false });
         }
@@ -93,25 +93,25 @@ impl Packer<'_> {
         rename(continuing, &names);
         break_if.iter_mut().for_each(|reg| *reg = names.get(reg).copied().unwrap_or(*reg));
         carried.sort_by_key(|carried| carried.reg);
-        how.pack = Some(Box::new(PackPlan { carried }));
+        plan.pack = Some(Box::new(PackPlan { carried }));
         copies
     }
 
-    fn look(&self, body: &mut Body, contents: &mut Contents) {
+    fn scan(&self, body: &mut Body, contents: &mut Contents) {
         for node in body {
             contents.read.extend(node.condition());
             contents.fixed |= matches!(node, Node::Call { .. } | Node::Barrier { .. });
             match node {
-                Node::Ops(ops) => ops.iter_mut().for_each(|op| self.look_at(op, contents)),
-                node => node.bodies_mut().for_each(|body| self.look(body, contents)),
+                Node::Ops(ops) => ops.iter_mut().for_each(|op| self.scan_op(op, contents)),
+                node => node.bodies_mut().for_each(|body| self.scan(body, contents)),
             }
         }
     }
 
-    fn look_at(&self, op: &mut Op, contents: &mut Contents) {
+    fn scan_op(&self, op: &mut Op, contents: &mut Contents) {
         let moves = |root: Root| match root {
             Root::Buffer(_) | Root::Immediate => true,
-            // Each row has its own.
+            // Each row has its own workgroup memory.
             Root::Workgroup => !matches!(self.geometry.mode, Mode::Groups { .. }),
             Root::Local(local) => self.locals[local as usize].is_uniform(),
         };

@@ -1,4 +1,4 @@
-//! Two instructions in one: one pass over the lanes instead of two. Nothing is rounded differently.
+//! Fuses two instructions into one, for one pass over the lanes instead of two. Rounding does not change.
 
 use rustc_hash::FxHashMap;
 
@@ -7,11 +7,12 @@ use super::{
     peephole::{MAX_OP_DISTANCE, remove, writes},
 };
 use crate::{
-    code::{Binary, Blend, Body, Op, Reg, Ternary},
+    code::{Blend, Body, Op, Reg},
+    opcode::Opcode,
     shape::Shape,
 };
 
-/// Joins a result that is used once, as wide as what is made of it, with its only use.
+/// Fuses a result with its only use, if both have the same shape.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
     let uses = count_reads(bodies, origins.len());
     for body in bodies {
@@ -20,50 +21,50 @@ pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]
 }
 
 /// `g(f(a, b), c)`, or `g(c, f(a, b))` if swapped.
-fn pair(f: Binary, g: Binary, swapped: bool) -> Option<Ternary> {
+fn pair(f: Opcode, g: Opcode, swapped: bool) -> Option<Opcode> {
     Some(match (f, g) {
-        (Binary::MulF, Binary::AddF) => Ternary::MulAdd,
-        (Binary::MulF, Binary::SubF) if swapped => Ternary::NegMulAdd,
-        (Binary::MulF, Binary::MulF) => Ternary::MulMul,
-        (Binary::AddF, Binary::MulF) => Ternary::AddMul,
-        (Binary::SubF, Binary::MulF) => Ternary::SubMul,
-        (Binary::MulI, Binary::AddI) => Ternary::MulAddI,
-        (Binary::And, Binary::EqI) => Ternary::AndEq,
-        (Binary::ShrU, Binary::And) => Ternary::ShrAnd,
-        (Binary::ShrU, Binary::Xor) => Ternary::ShrXor,
-        (Binary::Shl, Binary::Xor) => Ternary::ShlXor,
+        (Opcode::MulF, Opcode::AddF) => Opcode::MulAdd,
+        (Opcode::MulF, Opcode::SubF) if swapped => Opcode::NegMulAdd,
+        (Opcode::MulF, Opcode::MulF) => Opcode::MulMul,
+        (Opcode::AddF, Opcode::MulF) => Opcode::AddMul,
+        (Opcode::SubF, Opcode::MulF) => Opcode::SubMul,
+        (Opcode::MulI, Opcode::AddI) => Opcode::MulAddI,
+        (Opcode::And, Opcode::EqI) => Opcode::AndEq,
+        (Opcode::ShrU, Opcode::And) => Opcode::ShrAnd,
+        (Opcode::ShrU, Opcode::Xor) => Opcode::ShrXor,
+        (Opcode::Shl, Opcode::Xor) => Opcode::ShlXor,
         _ => return None,
     })
 }
 
 fn join(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
-    let mut gone = vec![false; ops.len()];
+    let mut removed = vec![false; ops.len()];
     for index in 0..ops.len() {
         let near = |inner: &Reg| made.get(inner).copied().filter(|at| index - at < MAX_OP_DISTANCE);
         let joined = match ops[index] {
-            Op::Binary { f: g, d, a, b, grid } if !shapes[d.0 as usize].is_uniform() => {
+            Op::Compute { opcode: g, d, from: [a, b, _] } if !shapes[d.0 as usize].is_uniform() => {
                 [(a, b, false), (b, a, true)].into_iter().find_map(|(inner, c, swapped)| {
                     let at = near(&inner)?;
-                    let Op::Binary { f, a: mut x, b: mut y, .. } = ops[at] else { return None };
-                    // What is the same for all lanes comes last: there is a loop for that.
-                    if matches!(f, Binary::MulF | Binary::AddF | Binary::MulI | Binary::And)
+                    let Op::Compute { opcode: f, from: [mut x, mut y, _], .. } = ops[at] else { return None };
+                    // Uniform operands come last: `BlockLoop` has a loop for that order.
+                    if matches!(f, Opcode::MulF | Opcode::AddF | Opcode::MulI | Opcode::And)
                         && shapes[x.0 as usize].is_uniform()
                     {
                         std::mem::swap(&mut x, &mut y);
                     }
-                    let f = pair(f, g, swapped).filter(|_| shapes[inner.0 as usize] == shapes[d.0 as usize])?;
-                    Some((at, [x, y], Op::Ternary { f, d, a: x, b: y, c, grid }))
+                    let opcode = pair(f, g, swapped).filter(|_| shapes[inner.0 as usize] == shapes[d.0 as usize])?;
+                    Some((at, [x, y], Op::Compute { opcode, d, from: [x, y, c] }))
                 })
             }
-            Op::Blend { f: Blend::Assign, d, a: inner, mask, grid } => near(&inner).and_then(|at| {
+            Op::Blend { f: Blend::Assign, d, a: inner, mask } => near(&inner).and_then(|at| {
                 let (f, x, y) = match ops[at] {
-                    Op::Binary { f: Binary::AddI, a, b, .. } => (Blend::AddI, a, b),
-                    Op::Binary { f: Binary::AddF, a, b, .. } => (Blend::AddF, a, b),
+                    Op::Compute { opcode: Opcode::AddI, from: [a, b, _], .. } => (Blend::AddI, a, b),
+                    Op::Compute { opcode: Opcode::AddF, from: [a, b, _], .. } => (Blend::AddF, a, b),
                     _ => return None,
                 };
                 let a = if x == d { y } else { x };
-                (x == d || y == d).then_some((at, [x, y], Op::Blend { f, d, a, mask, grid }))
+                (x == d || y == d).then_some((at, [x, y], Op::Blend { f, d, a, mask }))
             }),
             _ => None,
         };
@@ -71,15 +72,15 @@ fn join(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
             let set = |op: &mut Op| writes(op, x) || writes(op, y);
             if !ops[at + 1..index].iter_mut().any(set) {
                 ops[index] = op;
-                gone[at] = true;
+                removed[at] = true;
             }
         }
-        if let Op::Binary { d, .. } = ops[index]
+        if let Op::Compute { d, .. } = ops[index]
             && origins[d.0 as usize] == Origin::Temporary
             && uses[d.0 as usize] == 1
         {
             made.insert(d, index);
         }
     }
-    remove(ops, &gone);
+    remove(ops, &removed);
 }

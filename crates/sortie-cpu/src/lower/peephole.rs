@@ -1,19 +1,19 @@
-//! Copies that are not needed: of variables that do not change before the copy is last used, and into variables that
-//! the instruction before could have written itself.
+//! Copy elimination: copies of variables that do not change before the last use of the copy, and copies into variables
+//! that the preceding instruction can write itself.
 
 use rustc_hash::FxHashMap;
 
 use super::{Origin, count_reads, for_each_list, for_each_op};
 use crate::{
-    code::{ALL_LANES, Binary, Body, Branch, Guard, Node, Op, Reg, Unary},
+    code::{ALL_LANES, Body, Branch, Guard, Node, Op, Reg},
+    opcode::Opcode,
     shape::Shape,
 };
 
-/// Instructions that are looked through for uses: in a list of many thousands, looking at all of them would take
-/// minutes.
+/// Maximum instructions searched for uses: a search through lists of many thousands would take minutes.
 pub(super) const MAX_OP_DISTANCE: usize = 1_000;
 
-/// Over all bodies of a program.
+/// Runs on all bodies of a program.
 pub(super) fn run(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape]) {
     let mut uses = count_reads(bodies, origins.len());
     read_through(bodies, origins, shapes, &mut uses);
@@ -33,8 +33,7 @@ pub(super) fn writes(op: &mut Op, wanted: Reg) -> bool {
     op.results().contains(&wanted)
 }
 
-/// As [`read_directly`], for copies that are used in what follows their list, where nothing sets the variable before
-/// the last use.
+/// As [`read_directly`], for copies used after their list, if the variable is not written before the last use.
 fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
     let mut copies = Copies {
         origins,
@@ -42,7 +41,7 @@ fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], 
         reads: vec![Reads::default(); origins.len()],
         writes: FxHashMap::default(),
         names: FxHashMap::default(),
-        gone: Vec::new(),
+        removed: Vec::new(),
         uses,
     };
     let mut place = 0;
@@ -52,17 +51,17 @@ fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], 
             place += 1;
         });
     }
-    copies.gone = vec![false; place as usize];
+    copies.removed = vec![false; place as usize];
     bodies.iter().fold(0, |start, body| copies.body(body, start));
     if copies.names.is_empty() {
         return;
     }
-    let Copies { names, gone, .. } = copies;
+    let Copies { names, removed, .. } = copies;
     let mut place = 0;
     for body in bodies {
         for_each_list(body, &mut |ops| {
             ops.retain_mut(|op| {
-                let stays = !gone[place];
+                let stays = !removed[place];
                 place += 1;
                 op.registers(&mut |reg| *reg = renamed(&names, *reg), &mut |_| {});
                 stays
@@ -71,7 +70,7 @@ fn read_through(bodies: &mut [&mut Body], origins: &[Origin], shapes: &[Shape], 
     }
 }
 
-/// What a register goes by in the end: a copy of a copy has been given two names, one after the other.
+/// The final name of a register: a copy of a copy is renamed twice.
 fn renamed(names: &FxHashMap<Reg, Reg>, mut reg: Reg) -> Reg {
     while let Some(name) = names.get(&reg) {
         reg = *name;
@@ -79,25 +78,24 @@ fn renamed(names: &FxHashMap<Reg, Reg>, mut reg: Reg) -> Reg {
     reg
 }
 
-/// Reads of a register by instructions: how many, and the place of the last. Places number all instructions in program
-/// order.
+/// Reads of a register by instructions: their number, and the position of the last, in program order.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     count: u32,
     last: u32,
 }
 
-/// Copies that are read through. All is looked up by place, so that it takes one pass whatever the number of copies.
+/// Copies that are replaced by their source. Everything is looked up by position, so one pass handles all copies.
 struct Copies<'a> {
     origins: &'a [Origin],
     shapes: &'a [Shape],
     reads: Vec<Reads>,
     /// Where variables are written, in order.
     writes: FxHashMap<Reg, Vec<u32>>,
-    /// What is read instead of a copy.
+    /// The register that is read instead of a copy.
     names: FxHashMap<Reg, Reg>,
-    /// By place: copies that nothing reads any more.
-    gone: Vec<bool>,
+    /// By position: copies that are no longer read.
+    removed: Vec<bool>,
     /// Reads by instructions and by conditions.
     uses: &'a mut [u32],
 }
@@ -115,7 +113,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Looks at the copies of a body that starts at this place. Returns the place after it.
+    /// Visits the copies of a body that starts at this position. Returns the position after it.
     fn body(&mut self, body: &Body, start: u32) -> u32 {
         let last_call = body.iter().rposition(|node| matches!(node, Node::Call { .. } | Node::Scope(_)));
         let is_loop = |node: &Node| matches!(node, Node::Loop(_));
@@ -136,10 +134,10 @@ impl Copies<'_> {
         let end = place;
         for (index, start) in lists {
             let Node::Ops(ops) = &body[index] else { unreachable!("noted above") };
-            // In a loop, what comes later may come first.
+            // In a loop, later instructions may run first.
             let repeats = last_loop.is_some_and(|last| last > index);
             for (at, op) in ops.iter().enumerate().rev() {
-                if let Op::Unary { f: Unary::Copy, d, a, .. } = op {
+                if let Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } = op {
                     self.copy(start + at as u32, *d, *a, end, repeats);
                 }
             }
@@ -147,14 +145,14 @@ impl Copies<'_> {
         end
     }
 
-    /// Looks at one copy, in a body that ends at this place.
+    /// Replaces one copy if possible. Its body ends at position `end`.
     fn copy(&mut self, at: u32, d: Reg, a: Reg, end: u32, repeats: bool) {
         let a = renamed(&self.names, a);
         if self.origins[d.0 as usize] != Origin::Temporary || self.shapes[d.0 as usize] != self.shapes[a.0 as usize] {
             return;
         }
         let Reads { count, last } = self.reads[d.0 as usize];
-        // Conditions are not instructions: a copy that is one stays.
+        // A copy that is used as a condition stays, because conditions are not renamed.
         if count != self.uses[d.0 as usize] || (count > 0 && last >= end) {
             return;
         }
@@ -167,7 +165,7 @@ impl Copies<'_> {
             return;
         }
         self.names.insert(d, a);
-        self.gone[at as usize] = true;
+        self.removed[at as usize] = true;
         let reads = &mut self.reads[a.0 as usize];
         *reads = Reads { count: reads.count + count - 1, last: reads.last.max(last) };
         self.uses[a.0 as usize] += count;
@@ -177,9 +175,9 @@ impl Copies<'_> {
 
 /// `t = x; … t …` becomes `… x …` when `x` is not written in between.
 fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &mut [u32]) {
-    let mut gone = vec![false; ops.len()];
+    let mut removed = vec![false; ops.len()];
     for index in 0..ops.len() {
-        let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index] else { continue };
+        let Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } = ops[index] else { continue };
         let plain = origins[d.0 as usize] == Origin::Temporary && shapes[d.0 as usize] == shapes[a.0 as usize];
         let mut left = uses[d.0 as usize];
         let mut end = index + 1;
@@ -205,28 +203,28 @@ fn read_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: 
             );
         }
         uses[a.0 as usize] -= 1;
-        gone[index] = true;
+        removed[index] = true;
     }
-    remove(ops, &gone);
+    remove(ops, &removed);
 }
 
-pub(super) fn remove(ops: &mut Vec<Op>, gone: &[bool]) {
-    let mut gone = gone.iter();
-    ops.retain(|_| gone.next() != Some(&true));
+pub(super) fn remove(ops: &mut Vec<Op>, removed: &[bool]) {
+    let mut removed = removed.iter();
+    ops.retain(|_| removed.next() != Some(&true));
 }
 
 /// `t = …; x = t` becomes `x = …` when nothing else reads `t`, and nothing in between uses `x`.
 fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses: &[u32]) {
     let mut made: FxHashMap<Reg, usize> = FxHashMap::default();
-    let mut gone = vec![false; ops.len()];
+    let mut removed = vec![false; ops.len()];
     for index in 0..ops.len() {
-        if let Op::Unary { f: Unary::Copy, d, a, .. } = ops[index]
+        if let Op::Compute { opcode: Opcode::Copy, d, from: [a, ..] } = ops[index]
             && origins[d.0 as usize] == Origin::Variable
             && uses[a.0 as usize] == 1
             && let Some(maker) = made.get(&a).copied().filter(|maker| index - maker < MAX_OP_DISTANCE)
         {
             let touched = (maker + 1..index)
-                .any(|between| !gone[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
+                .any(|between| !removed[between] && (reads(&mut ops[between], d) > 0 || writes(&mut ops[between], d)));
             let fits = match &mut ops[maker] {
                 Op::Load(load) => shapes[a.0 as usize] == shapes[d.0 as usize] && load.parts.len() == 1,
                 op => op.is_pure(),
@@ -234,7 +232,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
             let reads_it = matches!(ops[maker], Op::Load(_)) && reads(&mut ops[maker], d) > 0;
             if fits && !touched && !reads_it {
                 ops[maker].registers(&mut |_| {}, &mut |reg| *reg = d);
-                gone[index] = true;
+                removed[index] = true;
                 made.remove(&a);
                 continue;
             }
@@ -242,7 +240,7 @@ fn write_directly(ops: &mut Vec<Op>, origins: &[Origin], shapes: &[Shape], uses:
         let temporary = |reg: &Reg| origins[reg.0 as usize] == Origin::Temporary;
         made.extend(ops[index].results().into_iter().filter(temporary).map(|reg| (reg, index)));
     }
-    remove(ops, &gone);
+    remove(ops, &removed);
 }
 
 /// Finds conditions of `if`s that compare an index with a uniform value right before the `if` and are not used
@@ -261,18 +259,21 @@ fn guard(body: &mut Body, shapes: &[Shape], by_one: &[bool], uses: &[u32]) {
         node.bodies_mut().for_each(|body| guard(body, shapes, by_one, uses));
         match node {
             Node::Ops(ops) => compare = Some(ops),
-            Node::If(Branch { cond, how, .. }) => {
+            Node::If(Branch { cond, plan, .. }) => {
                 let found = before
-                    .filter(|_| how.split.is_some() && how.outer == Some(ALL_LANES) && uses[cond.0 as usize] == 1);
+                    .filter(|_| plan.split.is_some() && plan.outer == Some(ALL_LANES) && uses[cond.0 as usize] == 1);
                 let Some(ops) = found else { continue };
-                let Some(Op::Binary { f: f @ (Binary::LtU | Binary::LeU), d, a, b, .. }) = ops.last() else { continue };
-                let (f, a, b) = (*f, *a, *b);
+                let Some(&Op::Compute { opcode: opcode @ (Opcode::LtU | Opcode::LeU), d, from: [a, b, _] }) =
+                    ops.last()
+                else {
+                    continue;
+                };
                 let grows = |reg: Reg| by_one.get(reg.0 as usize) == Some(&true);
                 let same = |reg: Reg| shapes[reg.0 as usize].is_uniform();
                 let (index, limit, index_first) = if grows(a) && same(b) { (a, b, true) } else { (b, a, false) };
-                if d == cond && grows(index) && same(limit) {
+                if d == *cond && grows(index) && same(limit) {
                     let Some(compare) = ops.pop() else { unreachable!("looked at above") };
-                    how.guard = Some(Box::new(Guard { compare, f, index, limit, index_first }));
+                    plan.guard = Some(Box::new(Guard { compare, opcode, index, limit, index_first }));
                 }
             }
             _ => {}

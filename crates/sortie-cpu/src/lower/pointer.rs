@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     Unsupported,
-    code::{Address, Binary, Limit, Op, Part, Parts, Reg, Root, Term, Unary},
+    code::{Address, Limit, Op, Part, Parts, Reg, Root, Term},
+    opcode::Opcode,
 };
 
 /// Up to this many words of private arrays, calls do not share arrays.
@@ -27,7 +28,7 @@ pub(super) enum Lowered {
     Pointer(Pointer),
 }
 
-/// Where a variable lives.
+/// The storage of a variable.
 #[derive(Clone, Debug)]
 pub(super) enum VariableStorage {
     /// In registers, one for each scalar.
@@ -36,7 +37,7 @@ pub(super) enum VariableStorage {
     Local(u32),
 }
 
-/// A place, and what is there.
+/// A resolved pointer: its target and the type there.
 #[derive(Clone, Debug)]
 pub(super) struct Pointer {
     pub(super) ty: Ty,
@@ -121,7 +122,7 @@ impl Indexed {
 }
 
 impl Lower<'_> {
-    /// Looks through a function and what it calls, once.
+    /// Finds the indexed variables of a function and its callees, once per function.
     pub(super) fn indexed_of(
         &mut self,
         handle: Option<Handle<Function>>,
@@ -134,7 +135,7 @@ impl Lower<'_> {
         let mut indexed = Indexed::default();
         let module = self.module;
         for (_, expression) in function.expressions.iter() {
-            // The component of a vector is found by selects; all else needs memory.
+            // A vector component is selected in registers; everything else needs memory.
             if let Expression::Access { base, .. } = expression
                 && !matches!(Ty::pointee(module, &info[*base].ty), Ok(Ty::Vector(..)))
             {
@@ -167,7 +168,7 @@ impl Lower<'_> {
         indexed
     }
 
-    /// Makes a variable, and gives it its first value.
+    /// Allocates a variable and sets its initial value.
     pub(super) fn variable(
         &mut self,
         ty: Handle<naga::Type>,
@@ -208,7 +209,7 @@ impl Lower<'_> {
     /// Allocates a private array. Its contents are undefined.
     pub(super) fn local(&mut self, cells: u32, span: Span) -> Result<u32> {
         let words: u32 = self.locals.iter().fold(cells, |sum, words| sum.saturating_add(*words));
-        // Below this size each array gets the shape that its own uses need.
+        // Below this size, arrays are not shared, so that each has the shape that its own uses need.
         if words > MAX_UNSHARED_WORDS
             && let Some(local) = self.free_locals.get_mut(&cells).and_then(Vec::pop)
         {
@@ -247,7 +248,7 @@ impl Lower<'_> {
         Ok(Pointer { ty, to: Target::Memory { root, offset, terms: smallvec![] } })
     }
 
-    /// `pointer[index]` or `pointer.member`, known now.
+    /// `pointer[index]` or `pointer.member` with a constant index.
     pub(super) fn step(&self, pointer: &Pointer, index: u32, span: Span) -> Result<Pointer> {
         let layout = match &pointer.to {
             Target::Memory { root, .. } => Self::layout_of(*root),
@@ -269,7 +270,7 @@ impl Lower<'_> {
         Ok(Pointer { ty, to })
     }
 
-    /// `pointer[index]`, known at run time.
+    /// `pointer[index]` with a dynamic index.
     pub(super) fn index(&mut self, pointer: &Pointer, index: Reg, span: Span) -> Result<Pointer> {
         if let Some(known) = self.build.value(index) {
             let in_bounds = match pointer.ty {
@@ -306,7 +307,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Reads what it points to.
+    /// Loads the value at a pointer.
     pub(super) fn read(&mut self, pointer: &Pointer, span: Span) -> Result<Value> {
         let cells = self.cells(pointer.ty, "a value", span)?;
         match &pointer.to {
@@ -320,14 +321,14 @@ impl Lower<'_> {
                 Ok(smallvec![self.pick(&all, 1, *index)[0]])
             }
             Target::Memory { root, .. } => {
-                let steady = self.is_steady(*root);
+                let read_only = self.is_read_only(*root);
                 let mut value: Value = smallvec![Reg(0); cells as usize];
                 for half in [false, true] {
                     let (address, leaves) = self.address(pointer, half, span)?;
                     let offsets: SmallVec<[u32; 4]> = leaves.iter().map(|(_, leaf)| leaf.offset).collect();
-                    let registers = self.build.load(&address, &offsets, steady, span);
+                    let registers = self.build.load(&address, &offsets, read_only, span);
                     for ((index, _), register) in leaves.iter().zip(registers) {
-                        value[*index] = if half { self.build.unary(Unary::HalfFromBits, register) } else { register };
+                        value[*index] = if half { self.build.unary(Opcode::HalfFromBits, register) } else { register };
                     }
                 }
                 Ok(value)
@@ -335,7 +336,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Writes what it points to.
+    /// Stores a value to a pointer.
     pub(super) fn write(&mut self, pointer: &Pointer, value: &[Reg], span: Span) -> Result<()> {
         match &pointer.to {
             Target::Registers { registers, first } => {
@@ -346,7 +347,7 @@ impl Lower<'_> {
             Target::Component { registers, first, size, index } => {
                 for (component, register) in (0..*size).zip(&registers[*first..]) {
                     let component = self.build.constant(component);
-                    let chosen = self.build.binary(Binary::EqI, *index, component);
+                    let chosen = self.build.binary(Opcode::EqI, *index, component);
                     let old = self.build.get(*register);
                     let new = self.build.select(chosen, value[0], old);
                     self.build.set(*register, new);
@@ -361,7 +362,7 @@ impl Lower<'_> {
                     let mut parts = Parts::new();
                     for (index, leaf) in leaves {
                         let reg = value[index];
-                        let reg = if half { self.build.unary(Unary::HalfBits, reg) } else { reg };
+                        let reg = if half { self.build.unary(Opcode::HalfBits, reg) } else { reg };
                         parts.push(Part { reg, offset: leaf.offset });
                     }
                     self.build.store(address, parts, span);
@@ -404,7 +405,7 @@ impl Lower<'_> {
         let mut chosen: Value = smallvec![zero; each];
         for (number, part) in (0..).zip(value.chunks(each)) {
             let number = self.build.constant(number);
-            let hit = self.build.binary(Binary::EqI, index, number);
+            let hit = self.build.binary(Opcode::EqI, index, number);
             for (chosen, part) in chosen.iter_mut().zip(part) {
                 *chosen = self.build.select(hit, *part, *chosen);
             }

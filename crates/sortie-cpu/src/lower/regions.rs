@@ -1,14 +1,15 @@
 //! Which lanes are active where, and how every register varies over them.
 //!
-//! A *region* is a stretch of code with one set of active lanes. All code starts in [`ALL_LANES`]; an `if` whose
-//! condition varies opens a region for each side; where lanes leave (`break`, `continue`, `return`), the rest goes on
-//! in a region without them. A condition that is the same for all lanes opens none.
+//! A *region* is a section of code with one set of active lanes. Execution starts in [`ALL_LANES`]. An `if` with a
+//! divergent condition creates a region for each side. After a `break`, `continue` or `return` of some lanes, the
+//! others continue in a new region. A uniform condition creates no region.
 //!
-//! A variable's *home* is the innermost region that holds all uses of it. Set there, it takes the value for every lane:
-//! those that are not active never look. Set further inside, it is blended, and varies as the mask does. So a loop
-//! counter behind an early return stays uniform.
+//! A variable's *home* is the innermost region that contains all its uses. An assignment there writes every lane,
+//! because inactive lanes never read it. An assignment in an inner region is blended and varies as the mask does. So a
+//! loop counter after an early return stays uniform.
 //!
-//! Shapes and regions depend on each other: both grow from nothing until they no longer change.
+//! Shapes and regions depend on each other: both are computed by iteration to a fixed point, starting with uniform
+//! shapes.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -19,8 +20,8 @@ use crate::{
     shape::Shape,
 };
 
-/// Rounds after which shapes are no longer looked for one by one. Kernels take a handful; variables that each depend on
-/// the next, set in an order that hides it, would take a round each.
+/// Maximum rounds of the fixed-point iteration. Kernels take a handful; a chain of variables assigned in reverse order
+/// takes one round per variable.
 const MAX_ROUNDS: u32 = 64;
 
 /// A region under construction.
@@ -35,7 +36,7 @@ pub(super) struct RegionDraft {
     depth: u32,
 }
 
-/// Something that is set more than once.
+/// A register or local array that is written more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Variable {
     Register(Reg),
@@ -46,9 +47,9 @@ pub(super) enum Variable {
 #[derive(Clone, Copy, Debug)]
 struct Uses {
     home: Region,
-    /// As `home`, of those uses that look at it.
+    /// As `home`, of the reads only.
     read: Option<Region>,
-    /// The first use sets it, in this region.
+    /// The region of the first use, if that is an assignment.
     first_set: Option<Region>,
     several_trees: bool,
 }
@@ -58,24 +59,24 @@ pub(super) struct Regions<'a> {
     geometry: &'a Geometry,
     origins: &'a mut Vec<Origin>,
     locals: &'a mut Vec<Shape>,
-    /// Parameters of shared functions: set outside for the inside, just before the call.
+    /// Parameters of shared functions: written by the caller, just before the call.
     parameters: &'a FxHashSet<Reg>,
-    /// Their results: set inside, and looked at just after the call.
+    /// Their results: written by the callee, read just after the call.
     results: &'a FxHashSet<Reg>,
     pub(super) shapes: Vec<Shape>,
-    pub(super) areas: Vec<RegionDraft>,
+    pub(super) drafts: Vec<RegionDraft>,
     uses: FxHashMap<Variable, Uses>,
-    /// Where lanes of a loop are collected.
+    /// Registers that collect the lanes that continue (`false`) or break (`true`).
     collected: FxHashMap<(LoopId, bool), Reg>,
     leaving: FxHashMap<LoopId, Shape>,
     divergent: FxHashMap<LoopId, bool>,
-    /// Loops with no other around, by their region: the one in which all lanes that go round again end.
+    /// For outermost loops, by region: the region in which the lanes of the next iteration end the body.
     rounds: FxHashMap<Region, Region>,
-    /// How many conditions deep the place at hand is inside its region.
+    /// Number of uniform conditions around the current position, within its region.
     nested: u32,
-    /// Loops around the place at hand, and the borders of functions.
-    around: Vec<Option<(LoopId, bool)>>,
-    /// Regions from here on belong to the innermost function or loop.
+    /// Loops around the current position, with whether they diverge; `None` for the start of a function.
+    enclosing: Vec<Option<(LoopId, bool)>>,
+    /// Regions from this number on belong to the innermost function or loop.
     own_from: u32,
     shared_shapes: Vec<Shape>,
     pub(super) roots: Vec<Region>,
@@ -104,14 +105,14 @@ impl<'a> Regions<'a> {
             parameters,
             results,
             shapes,
-            areas: Vec::new(),
+            drafts: Vec::new(),
             uses: FxHashMap::default(),
             collected: FxHashMap::default(),
             leaving: FxHashMap::default(),
             divergent: FxHashMap::default(),
             rounds: FxHashMap::default(),
             nested: 0,
-            around: Vec::new(),
+            enclosing: Vec::new(),
             own_from: 0,
             shared_shapes: vec![Shape::UNIFORM; shared],
             roots: Vec::new(),
@@ -126,7 +127,7 @@ impl<'a> Regions<'a> {
             if round == MAX_ROUNDS {
                 self.widen();
             }
-            self.areas =
+            self.drafts =
                 vec![RegionDraft { parent: None, total: Shape::UNIFORM, in_loop: false, instead_of: None, depth: 0 }];
             self.uses.clear();
             self.divergent.clear();
@@ -136,21 +137,20 @@ impl<'a> Regions<'a> {
             self.walk(body, ALL_LANES);
             for (index, body) in shared.iter_mut().enumerate() {
                 let total = self.shared_shapes[index];
-                let root = self.area(None, total);
+                let root = self.new_region(None, total);
                 self.roots.push(root);
                 self.own_from = root.0 + 1;
                 self.walk(body, root);
             }
-            self.spread(body);
-            shared.iter_mut().for_each(|body| self.spread(body));
+            self.propagate(body);
+            shared.iter_mut().for_each(|body| self.propagate(body));
             if !self.changed {
                 return;
             }
         }
     }
 
-    /// Lets everything that is set more than once differ from lane to lane. That is always right, and what is left is
-    /// then found in a few rounds.
+    /// Makes all variables and arrays per lane. That is always correct, and the rest then converges in a few rounds.
     fn widen(&mut self) {
         for (shape, origin) in self.shapes.iter_mut().zip(&*self.origins) {
             if *origin == Origin::Variable {
@@ -193,33 +193,33 @@ impl<'a> Regions<'a> {
         reg
     }
 
-    /// A new region, whose mask varies as said beyond its parent's.
-    fn area(&mut self, parent: Option<Region>, own: Shape) -> Region {
-        let region = Region(self.next_area());
+    /// A new region. Its mask has the shape of its parent's mask combined with `own`.
+    fn new_region(&mut self, parent: Option<Region>, own: Shape) -> Region {
+        let region = Region(self.next_region());
         let (total, depth) = parent.map_or((own, 0), |parent| {
-            let parent = &self.areas[parent.0 as usize];
+            let parent = &self.drafts[parent.0 as usize];
             (parent.total | own, parent.depth + 1)
         });
-        let in_loop = self.around.iter().any(Option::is_some);
-        self.areas.push(RegionDraft { parent, total, in_loop, instead_of: None, depth });
+        let in_loop = self.enclosing.iter().any(Option::is_some);
+        self.drafts.push(RegionDraft { parent, total, in_loop, instead_of: None, depth });
         region
     }
 
-    fn next_area(&self) -> u32 {
-        u32::try_from(self.areas.len()).unwrap_or_else(|_| unreachable!("bounded by the source"))
+    fn next_region(&self) -> u32 {
+        u32::try_from(self.drafts.len()).unwrap_or_else(|_| unreachable!("bounded by the source"))
     }
 
     pub(super) fn total(&self, region: Region) -> Shape {
-        self.areas[region.0 as usize].total
+        self.drafts[region.0 as usize].total
     }
 
     fn parent(&self, region: Region) -> Option<Region> {
-        self.areas[region.0 as usize].parent
+        self.drafts[region.0 as usize].parent
     }
 
     fn common(&self, mut a: Region, mut b: Region) -> Option<Region> {
         while a != b {
-            let (deep_a, deep_b) = (self.areas[a.0 as usize].depth, self.areas[b.0 as usize].depth);
+            let (deep_a, deep_b) = (self.drafts[a.0 as usize].depth, self.drafts[b.0 as usize].depth);
             if deep_a >= deep_b {
                 a = self.parent(a)?;
             } else {
@@ -252,7 +252,7 @@ impl<'a> Regions<'a> {
         self.uses.insert(variable, uses);
     }
 
-    /// Whether a set in this region has to respect the mask, and how the variable then varies.
+    /// The shape that an assignment in this region adds because it must be blended; `None` if it need not be.
     pub(super) fn blended(&self, variable: Variable, region: Region) -> Option<Shape> {
         let uses = self.uses.get(&variable)?;
         let among = |set: &FxHashSet<Reg>| matches!(variable, Variable::Register(reg) if set.contains(&reg));
@@ -269,11 +269,11 @@ impl<'a> Regions<'a> {
         } else if uses.several_trees {
             home = None;
         } else if uses.read.is_some_and(|read| self.rounds.get(&read).is_some_and(|end| self.holds(region, *end))) {
-            // Lanes that are not active here have left the loop, and nothing reads it outside.
+            // Inactive lanes have left the loop, and nothing reads the variable outside.
             return None;
-        } else if self.areas[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
-            // Its lanes may change from one time round to the next, and the value outlives that.
-            while let Some(inner) = home.filter(|home| self.areas[home.0 as usize].in_loop) {
+        } else if self.drafts[uses.home.0 as usize].in_loop && uses.first_set != Some(uses.home) {
+            // The active lanes may change between iterations, and the value is kept across them.
+            while let Some(inner) = home.filter(|home| self.drafts[home.0 as usize].in_loop) {
                 home = self.parent(inner);
             }
         }
@@ -284,7 +284,7 @@ impl<'a> Regions<'a> {
             any |= inner != ALL_LANES;
             at = self.parent(inner);
         }
-        // As the whole mask does, not only what home does not know of it: that is what it is blended by.
+        // The shape of the whole mask, because that is what the blend uses.
         any.then(|| self.total(region))
     }
 
@@ -297,76 +297,76 @@ impl<'a> Regions<'a> {
         at.is_some()
     }
 
-    /// Gives every node of a body its regions. Returns the region in which it ends, if it does.
+    /// Assigns regions to every node of a body. Returns the region at its end; `None` if no lane reaches it.
     fn walk(&mut self, body: &mut Body, region: Region) -> Option<Region> {
         let mut current = region;
         for node in body {
             match node {
-                Node::Ops(ops) => ops.iter_mut().for_each(|op| self.place(op, current)),
+                Node::Ops(ops) => ops.iter_mut().for_each(|op| self.assign_region(op, current)),
                 Node::If(branch) => {
                     let ends = self.branch(branch, current);
-                    let Branch { cond, accept, reject, how } = branch;
+                    let Branch { cond, accept, reject, plan } = branch;
                     let escapes = self.escapes(accept, &mut vec![]) || self.escapes(reject, &mut vec![]);
-                    how.join = None;
-                    how.gone = ends == [None, None];
+                    plan.join = None;
+                    plan.all_leave = ends == [None, None];
                     match ends {
                         [None, None] => return None,
                         _ if !escapes => {}
-                        _ if how.split.is_none() && ends.iter().flatten().all(|end| *end == current) => {}
+                        _ if plan.split.is_none() && ends.iter().flatten().all(|end| *end == current) => {}
                         [Some(end), None] | [None, Some(end)] => {
-                            let side = how.split.map(|[t, f]| if ends[0].is_some() { t } else { f });
+                            let side = plan.split.map(|[t, f]| if ends[0].is_some() { t } else { f });
                             if let Some(side) = side.filter(|_| current.0 >= self.own_from) {
-                                self.areas[side.0 as usize].instead_of = Some(current);
+                                self.drafts[side.0 as usize].instead_of = Some(current);
                             }
-                            how.join = Some(Join { ends, into: end });
+                            plan.join = Some(Join { ends, into: end });
                             current = end;
                         }
                         _ => {
-                            let mut own = if how.split.is_some() { self.shape(*cond) } else { Shape::UNIFORM };
+                            let mut own = if plan.split.is_some() { self.shape(*cond) } else { Shape::UNIFORM };
                             own |= ends.iter().flatten().fold(Shape::UNIFORM, |sum, end| sum | self.total(*end));
-                            let into = self.area(Some(current), own);
+                            let into = self.new_region(Some(current), own);
                             if current.0 >= self.own_from {
-                                self.areas[into.0 as usize].instead_of = Some(current);
+                                self.drafts[into.0 as usize].instead_of = Some(current);
                             }
-                            how.join = Some(Join { ends, into });
+                            plan.join = Some(Join { ends, into });
                             current = into;
                         }
                     }
                 }
-                Node::Loop(Loop { id, body, continuing, break_if, how }) => {
+                Node::Loop(Loop { id, body, continuing, break_if, plan }) => {
                     let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
                     let own_from = self.own_from;
                     let nested = self.nested;
                     if varies || self.diverges(body, *id) {
-                        self.around.push(Some((*id, true)));
+                        self.enclosing.push(Some((*id, true)));
                         let outer = current;
-                        let inner = self.area(Some(outer), how.shape);
+                        let inner = self.new_region(Some(outer), plan.shape);
                         self.nested = 0;
                         self.own_from = inner.0;
                         let end = self.walk(body, inner);
-                        self.own_from = self.next_area();
+                        self.own_from = self.next_region();
                         self.walk(continuing, inner);
                         let mut shape = self.leaving.get(id).copied().unwrap_or_default();
                         if let Some(cond) = break_if {
                             self.used(*cond, inner, false);
                             shape |= self.shape(*cond);
                         }
-                        if how.shape | shape != how.shape {
-                            how.shape |= shape;
+                        if plan.shape | shape != plan.shape {
+                            plan.shape |= shape;
                             self.changed = true;
                         }
-                        self.around.pop();
+                        self.enclosing.pop();
                         let total = self.total(inner);
                         let next = |node: &Node| matches!(node, Node::Continue(leave) if leave.target == *id);
                         let continues = body.iter().any(|node| node.any(&next));
                         let continued = continues.then(|| self.collector(*id, false, total));
                         let broke = self.escapes(body, &mut vec![*id]).then(|| {
                             let reg = self.collector(*id, true, total);
-                            (reg, self.area(Some(outer), how.shape))
+                            (reg, self.new_region(Some(outer), plan.shape))
                         });
-                        how.split = Some(DivergentLoop { outer, region: inner, end, continued, broke });
-                        // A function that is shared may be called in a loop.
-                        let alone = self.around.iter().all(Option::is_none) && self.holds(ALL_LANES, inner);
+                        plan.split = Some(DivergentLoop { outer, region: inner, end, continued, broke });
+                        // A shared function may be called in a loop.
+                        let alone = self.enclosing.iter().all(Option::is_none) && self.holds(ALL_LANES, inner);
                         if let Some(end) = end.filter(|_| alone && continued.is_none()) {
                             self.rounds.insert(inner, end);
                         }
@@ -374,16 +374,16 @@ impl<'a> Regions<'a> {
                             current = after;
                         }
                     } else {
-                        self.around.push(Some((*id, false)));
-                        how.split = None;
-                        self.own_from = self.next_area();
+                        self.enclosing.push(Some((*id, false)));
+                        plan.split = None;
+                        self.own_from = self.next_region();
                         self.nested += 1;
                         self.walk(body, current);
                         self.walk(continuing, current);
                         if let Some(cond) = break_if {
                             self.used(*cond, current, false);
                         }
-                        self.around.pop();
+                        self.enclosing.pop();
                     }
                     self.own_from = own_from;
                     self.nested = nested;
@@ -398,18 +398,18 @@ impl<'a> Regions<'a> {
                 }
                 Node::Return => {
                     let total = self.total(current);
-                    let border = self.around.iter().rposition(Option::is_none).map_or(0, |border| border + 1);
-                    for (id, _) in self.around[border..].iter().flatten() {
+                    let border = self.enclosing.iter().rposition(Option::is_none).map_or(0, |border| border + 1);
+                    for (id, _) in self.enclosing[border..].iter().flatten() {
                         *self.leaving.entry(*id).or_default() |= total;
                     }
                     return None;
                 }
                 Node::Scope(body) => {
                     let own_from = self.own_from;
-                    self.own_from = self.next_area();
-                    self.around.push(None);
+                    self.own_from = self.next_region();
+                    self.enclosing.push(None);
                     self.walk(body, current);
-                    self.around.pop();
+                    self.enclosing.pop();
                     self.own_from = own_from;
                 }
                 Node::Call { function, region } => {
@@ -424,66 +424,66 @@ impl<'a> Regions<'a> {
         Some(current)
     }
 
-    /// Both sides of an `if`; the regions in which they end.
+    /// Walks both sides of an `if`. Returns the regions at their ends.
     fn branch(&mut self, branch: &mut Branch, current: Region) -> [Option<Region>; 2] {
-        let Branch { cond, accept, reject, how } = branch;
+        let Branch { cond, accept, reject, plan } = branch;
         self.used(*cond, current, false);
-        how.outer = Some(current);
+        plan.outer = Some(current);
         let shape = self.shape(*cond);
         if shape.is_uniform() {
-            how.split = None;
-            how.runs = [true; 2];
+            plan.split = None;
+            plan.runs = [true; 2];
             self.nested += 1;
             let ends = [self.walk(accept, current), self.walk(reject, current)];
             self.nested -= 1;
             return ends;
         }
         let nested = std::mem::take(&mut self.nested);
-        let sides = [self.area(Some(current), shape), self.area(Some(current), shape)];
-        how.split = Some(sides);
+        let sides = [self.new_region(Some(current), shape), self.new_region(Some(current), shape)];
+        plan.split = Some(sides);
         let ends = [self.walk(accept, sides[0]), self.walk(reject, sides[1])];
-        how.runs = [runs(accept), runs(reject)];
+        plan.runs = [runs(accept), runs(reject)];
         self.nested = nested;
         ends
     }
 
     fn leave(&mut self, leave: &mut LoopExit, current: Region, breaks: bool) {
         let total = self.total(current);
-        let found = self.around.iter().rposition(|around| around.is_some_and(|(id, _)| id == leave.target));
-        let Some(found) = found else { unreachable!("leaves a loop around it") };
-        // Lanes leave every loop up to the one that is meant.
-        for (id, _) in self.around[found..].iter().flatten() {
+        let found = self.enclosing.iter().rposition(|enclosing| enclosing.is_some_and(|(id, _)| id == leave.target));
+        let Some(found) = found else { unreachable!("leaves a loop enclosing it") };
+        // Lanes leave all loops up to the target.
+        for (id, _) in self.enclosing[found..].iter().flatten() {
             *self.leaving.entry(*id).or_default() |= total;
         }
-        leave.split = match self.around[found] {
+        leave.split = match self.enclosing[found] {
             Some((id, true)) => Some((current, self.collected.get(&(id, breaks)).copied())),
             _ => None,
         };
     }
 
-    /// Whether lanes may leave this loop, or go on in it, one by one.
+    /// Whether lanes may break, continue or return divergently in this loop.
     fn diverges(&mut self, body: &Body, id: LoopId) -> bool {
         if let Some(known) = self.divergent.get(&id) {
             return *known;
         }
-        let diverges = self.parts(body, false, &mut vec![]);
+        let diverges = self.lanes_leave(body, false, &mut vec![]);
         self.divergent.insert(id, diverges);
         diverges
     }
 
-    /// Whether lanes leave the body when others may stay. `inside` are loops within it, which may be left.
-    fn parts(&mut self, body: &Body, apart: bool, inside: &mut Vec<LoopId>) -> bool {
+    /// Whether lanes leave the body while others may stay. Leaving one of the loops `inside` does not count.
+    fn lanes_leave(&mut self, body: &Body, apart: bool, inside: &mut Vec<LoopId>) -> bool {
         for node in body {
             let found = match node {
                 Node::If(Branch { cond, accept, reject, .. }) => {
                     let apart = apart || !self.shape(*cond).is_uniform();
-                    self.parts(accept, apart, inside) || self.parts(reject, apart, inside)
+                    self.lanes_leave(accept, apart, inside) || self.lanes_leave(reject, apart, inside)
                 }
                 Node::Loop(Loop { id, body, break_if, .. }) => {
                     let varies = break_if.is_some_and(|cond| !self.shape(cond).is_uniform());
                     let apart = apart || varies || self.diverges(body, *id);
                     inside.push(*id);
-                    let found = self.parts(body, apart, inside);
+                    let found = self.lanes_leave(body, apart, inside);
                     inside.pop();
                     found
                 }
@@ -498,12 +498,12 @@ impl<'a> Regions<'a> {
         false
     }
 
-    /// Whether lanes may leave the body, and more than the loops `inside`, other than by its end.
+    /// Whether lanes may leave the body, beyond the loops `inside`, other than at its end.
     fn escapes(&mut self, body: &Body, inside: &mut Vec<LoopId>) -> bool {
-        self.parts(body, true, inside)
+        self.lanes_leave(body, true, inside)
     }
 
-    fn place(&mut self, op: &mut Op, current: Region) {
+    fn assign_region(&mut self, op: &mut Op, current: Region) {
         match op {
             Op::Set { init: true, region, .. } | Op::FillLocal { region, .. } => {
                 *region = ALL_LANES;
@@ -513,7 +513,7 @@ impl<'a> Regions<'a> {
             Op::Load(access) | Op::Store(access) => {
                 access.region = current;
                 if let Root::Local(local) = access.address.root {
-                    // Never all of it at once, so never a fresh start.
+                    // An access never overwrites the whole array, so it counts as a read.
                     self.used_variable(Variable::Array(local), current, false);
                 }
             }
@@ -524,12 +524,12 @@ impl<'a> Regions<'a> {
         op.results().into_iter().for_each(|reg| self.used(reg, current, true));
     }
 
-    /// From operands to results.
-    fn spread(&mut self, body: &mut Body) {
-        super::for_each_op(body, &mut |op| self.spread_op(op));
+    /// Propagates shapes from operands to results.
+    fn propagate(&mut self, body: &mut Body) {
+        super::for_each_op(body, &mut |op| self.propagate_op(op));
     }
 
-    fn spread_op(&mut self, op: &mut Op) {
+    fn propagate_op(&mut self, op: &mut Op) {
         if let Some(access) = op.access() {
             access.shape = self.access_shape(access);
         }
@@ -541,8 +541,8 @@ impl<'a> Regions<'a> {
             Op::Load(access) => access.parts.iter().for_each(|part| self.grow(part.reg, access.shape)),
             Op::Store(access) => {
                 if let Root::Local(local) = access.address.root {
-                    let parts = access.parts.iter().fold(access.shape, |sum, part| sum | self.shape(part.reg));
-                    let shape = parts | self.blended(Variable::Array(local), access.region).unwrap_or_default();
+                    let lanes_leave = access.parts.iter().fold(access.shape, |sum, part| sum | self.shape(part.reg));
+                    let shape = lanes_leave | self.blended(Variable::Array(local), access.region).unwrap_or_default();
                     self.grow_local(local, shape);
                 }
             }
@@ -576,7 +576,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Whether a side needs to know its lanes: not if it only leaves and its lanes are not collected.
+/// Whether a side needs its mask: not if it only leaves and its lanes are not collected.
 fn runs(body: &Body) -> bool {
     match body.as_slice() {
         [] | [Node::Return] => false,

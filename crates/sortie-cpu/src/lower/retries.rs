@@ -1,30 +1,33 @@
-//! Which loops only try again:
+//! Finds loops that only retry:
 //! `loop { let old = atomicLoad(&x); if atomicCompareExchangeWeak(&x, old, f(old)).exchanged { break; } }`.
 //!
 //! In each round the first invocation that reaches the exchange succeeds, unless another has changed the word since it
 //! was read, which has then succeeded itself. So in every round one invocation makes progress, and none waits for a
 //! workgroup that has not started.
 //!
-//! Invariant: said of a loop only if each round that does not leave it tries the exchange, with what was in the same
-//! word a moment ago, and leaves when it succeeds.
+//! Invariant: true only if each iteration that does not leave the loop tries the exchange with the value just read from
+//! the same word, and leaves if it succeeds.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use crate::code::{Address, Atomic, AtomicOp, Binary, Body, Branch, Loop, LoopId, Node, Op, Reg, Unary};
+use crate::{
+    code::{Address, Atomic, AtomicOp, Body, Branch, Loop, LoopId, Node, Op, Reg},
+    opcode::Opcode,
+};
 
-/// Instructions between a value and what it comes from.
+/// Maximum length of a chain of definitions.
 const MAX_OP_DISTANCE: u32 = 16;
 
 /// Whether a loop is left as soon as one compare-and-exchange has succeeded, which each round tries.
 pub(super) fn retries(node: &Loop) -> bool {
-    let mut trunk = EveryRound { id: node.id, ops: Vec::new(), exits: Vec::new(), whole: true };
-    trunk.walk(&node.body);
-    // What goes on with the next round comes through here.
-    trunk.whole = true;
-    trunk.walk(&node.continuing);
-    trunk.exits.extend(node.break_if.map(|cond| (cond, true)));
-    let exchanges = trunk.ops.iter().filter_map(|op| match op {
+    let mut every_round = EveryRound { id: node.id, ops: Vec::new(), exits: Vec::new(), whole: true };
+    every_round.walk(&node.body);
+    // All lanes of the next iteration execute the continuing block.
+    every_round.whole = true;
+    every_round.walk(&node.continuing);
+    every_round.exits.extend(node.break_if.map(|cond| (cond, true)));
+    let exchanges = every_round.ops.iter().filter_map(|op| match op {
         Op::Atomic(atomic) if atomic.atomic_op == AtomicOp::CompareExchange => Some(&**atomic),
         _ => None,
     });
@@ -32,20 +35,23 @@ pub(super) fn retries(node: &Loop) -> bool {
     if exchanges.is_empty() {
         return false;
     }
-    let values = Values::new(node, &trunk.ops);
+    let values = Values::new(node, &every_round.ops);
     exchanges.into_iter().any(|exchange| {
         values.is_fresh(exchange)
-            && trunk.exits.iter().any(|(cond, when)| values.tells_success(*cond, *when, exchange, MAX_OP_DISTANCE))
+            && every_round
+                .exits
+                .iter()
+                .any(|(cond, when)| values.tells_success(*cond, *when, exchange, MAX_OP_DISTANCE))
     })
 }
 
-/// What every round runs that does not leave the loop.
+/// The instructions that run in every iteration that does not leave the loop.
 struct EveryRound<'a> {
     id: LoopId,
     ops: Vec<&'a Op>,
-    /// Conditions, and what they are when the loop is left.
+    /// Exit conditions, with their value at the exit.
     exits: Vec<(Reg, bool)>,
-    /// No round has gone on to the next by a side way.
+    /// No `continue` was passed so far.
     whole: bool,
 }
 
@@ -80,7 +86,7 @@ impl<'a> EveryRound<'a> {
         }
     }
 
-    /// Ends outside the loop.
+    /// Whether a side always leaves the loop.
     fn always_leaves(&self, side: &Body) -> bool {
         !self.goes_on(side)
             && match side.last() {
@@ -90,29 +96,29 @@ impl<'a> EveryRound<'a> {
             }
     }
 
-    /// Goes on with the next round from the middle.
+    /// Whether a body has a `continue` of the loop.
     fn goes_on(&self, body: &Body) -> bool {
         body.iter().any(|node| node.any(&|node| matches!(node, Node::Continue(leave) if leave.target == self.id)))
     }
 }
 
-/// Where values of a loop come from.
+/// Definitions of the values of a loop.
 #[derive(Default)]
 struct Values<'a> {
-    /// What the loop computes, by result.
+    /// Instructions of the loop, by result.
     made: FxHashMap<Reg, &'a Op>,
-    /// What the loop sets variables to, and whether every round does.
+    /// Values assigned to variables in the loop, and whether in every iteration.
     set: FxHashMap<Reg, SmallVec<[(Reg, bool); 2]>>,
     /// Results of what every round runs.
-    trunk: FxHashSet<Reg>,
-    /// A shared function is called, which may set anything.
+    every_round: FxHashSet<Reg>,
+    /// A shared function is called, which may write any variable.
     calls: bool,
 }
 
 impl<'a> Values<'a> {
-    fn new(node: &'a Loop, trunk: &[&'a Op]) -> Self {
+    fn new(node: &'a Loop, every_round: &[&'a Op]) -> Self {
         let mut values = Self::default();
-        let every: FxHashSet<*const Op> = trunk.iter().map(|op| std::ptr::from_ref(*op)).collect();
+        let every: FxHashSet<*const Op> = every_round.iter().map(|op| std::ptr::from_ref(*op)).collect();
         values.collect(&node.body, &every);
         values.collect(&node.continuing, &every);
         values
@@ -137,22 +143,22 @@ impl<'a> Values<'a> {
         }
         for reg in op.clone().results() {
             self.made.insert(reg, op);
-            self.trunk.extend(every.then_some(reg));
+            self.every_round.extend(every.then_some(reg));
         }
     }
 
-    /// What a copy is a copy of.
+    /// The source of a chain of copies.
     fn origin(&self, mut reg: Reg) -> Reg {
         for _ in 0..MAX_OP_DISTANCE {
             match self.made.get(&reg) {
-                Some(Op::Unary { f: Unary::Copy, a, .. }) => reg = *a,
+                Some(Op::Compute { opcode: Opcode::Copy, from: [a, ..], .. }) => reg = *a,
                 _ => break,
             }
         }
         reg
     }
 
-    /// The exchange expects what was in its word in this round, or in the one before.
+    /// Whether the exchange expects the value of its word in this iteration or the previous one.
     fn is_fresh(&self, exchange: &Atomic) -> bool {
         let Some(compare) = exchange.compare.map(|reg| self.origin(reg)) else { return false };
         if self.calls {
@@ -171,14 +177,14 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Loaded from there by every round.
+    /// Whether every iteration loads it from there.
     fn is_loaded(&self, reg: Reg, address: &Address) -> bool {
         let Some(Op::Load(load)) = self.made.get(&reg) else { return false };
         let [part] = load.parts[..] else { return false };
-        load.atomic && part.offset == 0 && load.address == *address && self.trunk.contains(&reg)
+        load.atomic && part.offset == 0 && load.address == *address && self.every_round.contains(&reg)
     }
 
-    /// The same word in every round.
+    /// Whether it is the same word in every iteration.
     fn stays(&self, address: &Address) -> bool {
         address.terms.iter().all(|term| self.is_invariant(term.index, MAX_OP_DISTANCE))
     }
@@ -192,23 +198,29 @@ impl<'a> Values<'a> {
         op.is_pure() && (*op).clone().operands().iter().all(|reg| self.is_invariant(*reg, nearer))
     }
 
-    /// The condition is `when` if the exchange has succeeded.
+    /// Whether a successful exchange makes the condition equal `when`.
     fn tells_success(&self, cond: Reg, when: bool, exchange: &Atomic, distance: u32) -> bool {
         let Some(nearer) = distance.checked_sub(1) else { return false };
         if let Some(values) = self.set.get(&cond) {
             return matches!(values[..], [(value, true)] if self.tells_success(value, when, exchange, nearer));
         }
         match self.made.get(&cond) {
-            Some(Op::Unary { f: Unary::Copy, a, .. }) => self.tells_success(*a, when, exchange, nearer),
-            Some(Op::Unary { f: Unary::Not, a, .. }) => self.tells_success(*a, !when, exchange, nearer),
-            // One of the two is enough.
-            Some(Op::Binary { f: Binary::Or, a, b, .. }) if when => {
+            Some(Op::Compute { opcode: Opcode::Copy, from: [a, ..], .. }) => {
+                self.tells_success(*a, when, exchange, nearer)
+            }
+            Some(Op::Compute { opcode: Opcode::Not, from: [a, ..], .. }) => {
+                self.tells_success(*a, !when, exchange, nearer)
+            }
+            // One operand is enough.
+            Some(Op::Compute { opcode: Opcode::Or, from: [a, b, _], .. }) if when => {
                 [a, b].into_iter().any(|reg| self.tells_success(*reg, when, exchange, nearer))
             }
-            Some(Op::Binary { f: Binary::And, a, b, .. }) if !when => {
+            Some(Op::Compute { opcode: Opcode::And, from: [a, b, _], .. }) if !when => {
                 [a, b].into_iter().any(|reg| self.tells_success(*reg, when, exchange, nearer))
             }
-            Some(Op::Binary { f, a, b, .. }) if *f == if when { Binary::EqI } else { Binary::NeI } => {
+            Some(Op::Compute { opcode, from: [a, b, _], .. })
+                if *opcode == if when { Opcode::EqI } else { Opcode::NeI } =>
+            {
                 let is = |old: Reg, compare: Reg| {
                     exchange.old == Some(self.origin(old)) && exchange.compare == Some(compare)
                 };

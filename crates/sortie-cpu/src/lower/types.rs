@@ -1,4 +1,4 @@
-//! Types, taken apart: which scalars a value has and where they lie in memory.
+//! The scalars of a type, and their layout in memory.
 
 use naga::{ArraySize, Handle, Module, Scalar, ScalarKind, Type, TypeInner, proc::TypeResolution};
 
@@ -29,7 +29,7 @@ impl Kind {
         matches!(self, Self::Float | Self::Half)
     }
 
-    /// One of three, by how numbers of this kind are computed with.
+    /// Selects by the arithmetic of the kind.
     pub(super) fn pick<T>(self, float: T, signed: T, unsigned: T) -> T {
         match self {
             Self::Float | Self::Half => float,
@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// A type as the lowering sees it.
+/// A type during lowering.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ty {
     Scalar(Kind),
@@ -60,7 +60,7 @@ pub(super) enum Ty {
     Struct(Handle<Type>),
 }
 
-/// How values lie in memory.
+/// The layout of values in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum MemoryLayout {
     /// As in buffers: bytes, with WGSL's alignment.

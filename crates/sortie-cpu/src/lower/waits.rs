@@ -1,13 +1,13 @@
 //! Which kernels wait for other workgroups.
 //!
-//! A loop waits if whether it is left depends on what an atomic operation on a buffer gave inside it: a flag that
-//! another workgroup sets, a lock, a counter. Lanes of one rectangle go round together, so a workgroup that waits for
-//! another of its rectangle would never end. A kernel with such a loop runs its workgroups one at a time, started in
-//! order (see [`crate::geometry`]).
+//! A loop waits if its exit depends on the result of an atomic operation on a buffer inside it: a flag that another
+//! workgroup sets, a lock, a counter. Lanes of a rectangle iterate together, so a workgroup that waits for another in
+//! its rectangle would never end. A kernel with such a loop runs its workgroups one at a time, started in order (see
+//! [`crate::geometry`]).
 //!
-//! Invariant: a loop that waits is always found. One that does not may be taken for one: that is only slower. The
-//! exception is what is proved to retry ([`super::retries`]): a loop around a compare-and-exchange of the value that
-//! was there a moment ago, which succeeds unless another invocation did.
+//! Invariant: every waiting loop is found. False positives are only slower. Loops that are proved to retry
+//! ([`super::retries`]) are excluded: they compare and exchange the value read just before, which fails only if another
+//! invocation succeeded.
 //!
 //! Work queues and the probing of hash tables count as waiting whether they wait or not. That costs about 1 µs per
 //! workgroup: ×1.7 in a hash table's inserts with workgroups of 64, ×1.2 with 256, and two orders of magnitude with
@@ -18,8 +18,7 @@ use rustc_hash::FxHashSet;
 use super::retries::retries;
 use crate::code::{Body, Branch, Loop, LoopId, Node, Op, Reg, Root};
 
-/// Instructions that are looked at, each time. A kernel that takes longer, of thousands of nested loops with atomics,
-/// is taken for one that waits.
+/// Maximum instruction visits. A kernel that needs more (thousands of nested loops with atomics) counts as waiting.
 const MAX_VISITED_OPS: usize = 4 << 20;
 
 /// Whether workgroups of this code may wait for each other.
@@ -28,19 +27,19 @@ pub(super) fn waits(body: &Body, shared: &[Body]) -> bool {
     if !std::iter::once(body).chain(shared).flatten().any(|node| node.any(&asks)) {
         return false;
     }
-    let mut patience = MAX_VISITED_OPS;
-    std::iter::once(body).chain(shared).any(|body| has_waiting_loop(body, shared, &mut patience))
+    let mut budget = MAX_VISITED_OPS;
+    std::iter::once(body).chain(shared).any(|body| has_waiting_loop(body, shared, &mut budget))
 }
 
-fn has_waiting_loop(body: &Body, shared: &[Body], patience: &mut usize) -> bool {
+fn has_waiting_loop(body: &Body, shared: &[Body], budget: &mut usize) -> bool {
     body.iter().any(|node| {
-        let inside = node.bodies().any(|body| has_waiting_loop(body, shared, patience));
+        let inside = node.bodies().any(|body| has_waiting_loop(body, shared, budget));
         let Node::Loop(node) = node else { return inside };
-        inside || AtomicTrace::new(node.id, shared, patience).waits(node) && !retries(node)
+        inside || AtomicTrace::new(node.id, shared, budget).waits(node) && !retries(node)
     })
 }
 
-/// Whether something is learned from an atomic operation on a buffer.
+/// Whether this is an atomic on a buffer whose result is used.
 fn is_asking(op: &Op) -> bool {
     match op {
         Op::Load(load) => load.atomic && matches!(load.address.root, Root::Buffer(_)),
@@ -49,22 +48,23 @@ fn is_asking(op: &Op) -> bool {
     }
 }
 
-/// What depends on atomics within one loop. Grows until nothing is added: where things stand does not matter.
+/// The registers and memory that depend on atomics within one loop, by iteration to a fixed point. It ignores program
+/// order.
 struct AtomicTrace<'a> {
     id: LoopId,
     shared: &'a [Body],
-    patience: &'a mut usize,
+    budget: &'a mut usize,
     registers: FxHashSet<Reg>,
     memory: FxHashSet<Root>,
-    /// Loops inside that are left when an atomic says so: what they set depends on it.
+    /// Inner loops whose exit depends on an atomic: so do the values they assign.
     loops: FxHashSet<LoopId>,
-    /// Shared functions that this round has seen, and whether an atomic decided that they are called.
+    /// Shared functions visited in this round, and whether the call depends on an atomic.
     called: FxHashSet<(usize, bool)>,
     grown: bool,
     found: bool,
 }
 
-/// What lanes leave when an atomic says so: what follows there depends on it.
+/// Loops and functions whose exit depends on an atomic: so does the code that follows in them.
 #[derive(Default)]
 struct EarlyExits {
     loops: FxHashSet<LoopId>,
@@ -83,11 +83,11 @@ impl EarlyExits {
 }
 
 impl<'a> AtomicTrace<'a> {
-    fn new(id: LoopId, shared: &'a [Body], patience: &'a mut usize) -> Self {
+    fn new(id: LoopId, shared: &'a [Body], budget: &'a mut usize) -> Self {
         Self {
             id,
             shared,
-            patience,
+            budget,
             registers: FxHashSet::default(),
             memory: FxHashSet::default(),
             loops: FxHashSet::default(),
@@ -103,10 +103,10 @@ impl<'a> AtomicTrace<'a> {
             self.called.clear();
             let mut left = self.body(&node.body, false);
             left.add(self.body(&node.continuing, false));
-            // Lanes that leave more than the loop leave the loop.
+            // Leaving an outer loop or the function leaves this loop.
             let beyond = left.function || left.loops.iter().any(|id| *id != self.id);
             let ends = node.break_if.is_some_and(|cond| self.registers.contains(&cond));
-            if beyond || ends || self.found || *self.patience == 0 {
+            if beyond || ends || self.found || *self.budget == 0 {
                 return true;
             }
             if !self.grown {
@@ -115,7 +115,7 @@ impl<'a> AtomicTrace<'a> {
         }
     }
 
-    /// `decided`: an atomic decides whether this is reached.
+    /// `decided`: whether this body runs depends on an atomic.
     fn body(&mut self, body: &Body, decided: bool) -> EarlyExits {
         let mut left = EarlyExits::default();
         for node in body {
@@ -156,7 +156,7 @@ impl<'a> AtomicTrace<'a> {
     }
 
     fn op(&mut self, op: &Op, decided: bool) {
-        *self.patience = self.patience.saturating_sub(1);
+        *self.budget = self.budget.saturating_sub(1);
         let mut op = op.clone();
         let (from, into) = match &op {
             Op::Load(load) => (Some(load.address.root), None),

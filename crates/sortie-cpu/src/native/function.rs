@@ -9,6 +9,7 @@ use sortie_plan::{ElementType, Function};
 
 use crate::{
     math,
+    opcode::{Apply, Opcode, float, float2},
     simd::{Simd, Vectorize},
 };
 
@@ -27,7 +28,7 @@ use crate::{
 /// assert_eq!(sum.map(f32::from_bits), [1.75, 2.0]);
 /// ```
 pub fn apply(f: Function, operands: ElementType, result: ElementType, args: [&[u32]; 3], to: &mut [u32]) {
-    Simd::new().run(Apply { f, operands, result, args, to });
+    Simd::new().run(Elements { f, operands, result, args, to });
 }
 
 /// Converts halves to floats, from half number `start` of `words` on.
@@ -45,57 +46,8 @@ pub fn narrow(floats: &[u32], to: &mut [u32]) {
     }
 }
 
-/// A type that a word can hold.
-trait Word: Copy {
-    fn of(bits: u32) -> Self;
-    fn bits(self) -> u32;
-}
-
-impl Word for f32 {
-    #[inline(always)]
-    fn of(bits: u32) -> Self {
-        Self::from_bits(bits)
-    }
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        self.to_bits()
-    }
-}
-
-impl Word for u32 {
-    #[inline(always)]
-    fn of(bits: u32) -> Self {
-        bits
-    }
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        self
-    }
-}
-
-impl Word for i32 {
-    #[inline(always)]
-    fn of(bits: u32) -> Self {
-        bits.cast_signed()
-    }
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        self.cast_unsigned()
-    }
-}
-
-impl Word for bool {
-    #[inline(always)]
-    fn of(bits: u32) -> Self {
-        bits != 0
-    }
-    #[inline(always)]
-    fn bits(self) -> u32 {
-        u32::from(self)
-    }
-}
-
-struct Apply<'a> {
+/// A function and the blocks that it is applied to.
+struct Elements<'a> {
     f: Function,
     operands: ElementType,
     result: ElementType,
@@ -103,140 +55,130 @@ struct Apply<'a> {
     to: &'a mut [u32],
 }
 
-impl Vectorize for Apply<'_> {
+impl Vectorize for Elements<'_> {
     #[inline(always)]
     fn work(mut self) {
-        match self.operands {
-            ElementType::F32 | ElementType::F16 => self.floats(),
-            ElementType::U32 => self.unsigned(),
-            ElementType::I32 => self.signed(),
-        }
+        self.compute();
         if self.result == ElementType::F16 {
             self.to.iter_mut().for_each(|word| *word = math::quantize_to_f16(f32::from_bits(*word)).to_bits());
         }
     }
 }
 
-impl Apply<'_> {
+impl Apply for &mut Elements<'_> {
+    type Out = ();
+
     #[inline(always)]
-    fn one<A: Word, R: Word>(&mut self, f: impl Fn(A) -> R) {
+    fn one(self, f: impl Fn(u32) -> u32 + Copy) {
         for (to, a) in self.to.iter_mut().zip(self.args[0]) {
-            *to = f(A::of(*a)).bits();
+            *to = f(*a);
         }
     }
 
     #[inline(always)]
-    fn two<A: Word, R: Word>(&mut self, f: impl Fn(A, A) -> R) {
+    fn two(self, f: impl Fn(u32, u32) -> u32 + Copy) {
         for ((to, a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]) {
-            *to = f(A::of(*a), A::of(*b)).bits();
+            *to = f(*a, *b);
         }
     }
 
     #[inline(always)]
-    fn clamp<A: Word + PartialOrd>(&mut self) {
-        for (((to, x), low), high) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
-            let (x, low, high) = (A::of(*x), A::of(*low), A::of(*high));
-            let below = if x > high { high } else { x };
-            *to = if x < low { low } else { below }.bits();
+    fn three(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
+        for (((to, a), b), c) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
+            *to = f(*a, *b, *c);
         }
     }
+}
 
+impl Elements<'_> {
     #[inline(always)]
-    fn select(&mut self) {
-        for (((to, c), a), b) in self.to.iter_mut().zip(self.args[0]).zip(self.args[1]).zip(self.args[2]) {
-            *to = if *c == 0 { *b } else { *a };
-        }
-    }
-
-    #[inline(always)]
-    fn floats(&mut self) {
-        match self.f {
-            Function::Neg => self.one(|x: f32| -x),
-            Function::Abs => self.one(f32::abs),
-            Function::Exp => self.one(math::exp),
-            Function::Log => self.one(math::log),
-            Function::Sqrt => self.one(f32::sqrt),
-            Function::Rsqrt => self.one(|x: f32| 1.0 / x.sqrt()),
-            Function::Sin => self.one(math::sin),
-            Function::Cos => self.one(math::cos),
-            Function::Tanh => self.one(math::tanh),
-            Function::Sigmoid => self.one(|x: f32| 1.0 / (1.0 + math::exp(-x))),
-            Function::Relu => self.one(|x: f32| if x < 0.0 { 0.0 } else { x }),
-            Function::Swish => self.one(|x: f32| x / (1.0 + math::exp(-x))),
-            Function::Gelu => self.one(gelu),
-            Function::GeluTanh => self.one(gelu_tanh),
-            Function::Clamp => self.clamp::<f32>(),
-            Function::Add => self.two(|a: f32, b: f32| a + b),
-            Function::Sub => self.two(|a: f32, b: f32| a - b),
-            Function::Mul => self.two(|a: f32, b: f32| a * b),
-            Function::Div => self.two(|a: f32, b: f32| a / b),
-            Function::Pow => self.two(pow),
-            Function::Minimum => self.two(|a: f32, b: f32| {
-                let other = if b <= a { b } else { a + b };
-                if a < b { a } else { other }
-            }),
-            Function::Maximum => self.two(|a: f32, b: f32| {
-                let other = if b >= a { b } else { a + b };
-                if a > b { a } else { other }
-            }),
-            Function::Equal => self.two(|a: f32, b: f32| a == b),
-            Function::NotEqual => self.two(|a: f32, b: f32| a != b),
-            Function::Less => self.two(|a: f32, b: f32| a < b),
-            Function::LessEqual => self.two(|a: f32, b: f32| a <= b),
-            Function::Greater => self.two(|a: f32, b: f32| a > b),
-            Function::GreaterEqual => self.two(|a: f32, b: f32| a >= b),
-            Function::Select => self.select(),
-            Function::Cast => match self.result {
-                ElementType::F32 | ElementType::F16 => self.one(|x: u32| x),
-                // WGSL stops at the last float that fits.
-                ElementType::U32 => self.one(|x| math::f32_to_u32(x).min(0xffff_ff00)),
-                ElementType::I32 => self.one(|x| math::f32_to_i32(x).min(0x7fff_ff80)),
+    fn compute(&mut self) {
+        use Function as F;
+        let of = self.operands;
+        let by_type = |float: Opcode, signed: Opcode, unsigned: Opcode| match of {
+            ElementType::F32 | ElementType::F16 => float,
+            ElementType::I32 => signed,
+            ElementType::U32 => unsigned,
+        };
+        let opcode = match self.f {
+            F::Neg => by_type(Opcode::NegF, Opcode::NegI, Opcode::Copy),
+            F::Abs => by_type(Opcode::AbsF, Opcode::AbsI, Opcode::Copy),
+            F::Exp => Opcode::Exp,
+            F::Log => Opcode::Log,
+            F::Sqrt => Opcode::Sqrt,
+            F::Rsqrt => Opcode::InverseSqrt,
+            F::Sin => Opcode::Sin,
+            F::Cos => Opcode::Cos,
+            F::Tanh => Opcode::Tanh,
+            F::Add => by_type(Opcode::AddF, Opcode::AddI, Opcode::AddI),
+            F::Sub => by_type(Opcode::SubF, Opcode::SubI, Opcode::SubI),
+            F::Mul => by_type(Opcode::MulF, Opcode::MulI, Opcode::MulI),
+            F::Div => by_type(Opcode::DivF, Opcode::DivI, Opcode::DivU),
+            F::Equal => by_type(Opcode::EqF, Opcode::EqI, Opcode::EqI),
+            F::NotEqual => by_type(Opcode::NeF, Opcode::NeI, Opcode::NeI),
+            F::Less | F::Greater => by_type(Opcode::LtF, Opcode::LtI, Opcode::LtU),
+            F::LessEqual | F::GreaterEqual => by_type(Opcode::LeF, Opcode::LeI, Opcode::LeU),
+            F::Minimum if !of.is_float() => by_type(Opcode::Copy, Opcode::MinI, Opcode::MinU),
+            F::Maximum if !of.is_float() => by_type(Opcode::Copy, Opcode::MaxI, Opcode::MaxU),
+            F::Cast => match self.result {
+                ElementType::F32 | ElementType::F16 => by_type(Opcode::Copy, Opcode::IntToFloat, Opcode::UintToFloat),
+                ElementType::U32 => by_type(Opcode::FloatToUint, Opcode::Copy, Opcode::Copy),
+                ElementType::I32 => by_type(Opcode::FloatToInt, Opcode::Copy, Opcode::Copy),
             },
+            F::Minimum => return self.two(float2(minimum)),
+            F::Maximum => return self.two(float2(maximum)),
+            F::Pow => return self.two(float2(pow)),
+            F::Sigmoid => return self.one(float(|x| 1.0 / (1.0 + math::exp(-x)))),
+            F::Swish => return self.one(float(|x| x / (1.0 + math::exp(-x)))),
+            F::Gelu => return self.one(float(gelu)),
+            F::GeluTanh => return self.one(float(gelu_tanh)),
+            F::Select => return self.three(|c, a, b| if c == 0 { b } else { a }),
+            F::Relu => {
+                return match of {
+                    ElementType::I32 => self.one(|x| x.cast_signed().max(0).cast_unsigned()),
+                    ElementType::U32 => self.one(|x| x),
+                    _ => self.one(float(|x| if x < 0.0 { 0.0 } else { x })),
+                };
+            }
+            F::Clamp => {
+                return match of {
+                    ElementType::I32 => {
+                        self.three(|x, low, high| clamp([x, low, high].map(u32::cast_signed)).cast_unsigned())
+                    }
+                    ElementType::U32 => self.three(|x, low, high| clamp([x, low, high])),
+                    _ => self.three(|x, low, high| clamp([x, low, high].map(f32::from_bits)).to_bits()),
+                };
+            }
+        };
+        if matches!(self.f, F::Greater | F::GreaterEqual) {
+            self.args.swap(0, 1);
+        }
+        opcode.apply(&mut *self);
+        // Instructions have all ones for true.
+        if matches!(self.f, F::Equal | F::NotEqual | F::Less | F::LessEqual | F::Greater | F::GreaterEqual) {
+            self.to.iter_mut().for_each(|word| *word &= 1);
         }
     }
+}
 
-    #[inline(always)]
-    fn unsigned(&mut self) {
-        match self.f {
-            Function::Clamp => self.clamp::<u32>(),
-            Function::Add => self.two(u32::wrapping_add),
-            Function::Sub => self.two(u32::wrapping_sub),
-            Function::Mul => self.two(u32::wrapping_mul),
-            Function::Div => self.two(math::udiv),
-            Function::Minimum => self.two(|a: u32, b: u32| a.min(b)),
-            Function::Maximum => self.two(|a: u32, b: u32| a.max(b)),
-            Function::Equal => self.two(|a: u32, b: u32| a == b),
-            Function::NotEqual => self.two(|a: u32, b: u32| a != b),
-            Function::Less => self.two(|a: u32, b: u32| a < b),
-            Function::LessEqual => self.two(|a: u32, b: u32| a <= b),
-            Function::Greater => self.two(|a: u32, b: u32| a > b),
-            Function::GreaterEqual => self.two(|a: u32, b: u32| a >= b),
-            Function::Select => self.select(),
-            Function::Cast if self.result.is_float() => self.one(math::u32_to_f32),
-            // The other functions are the identity for unsigned numbers, or are never applied to them.
-            _ => self.one(|x: u32| x),
-        }
-    }
+#[inline(always)]
+fn clamp<T: Copy + PartialOrd>([x, low, high]: [T; 3]) -> T {
+    let below = if x > high { high } else { x };
+    if x < low { low } else { below }
+}
 
-    #[inline(always)]
-    fn signed(&mut self) {
-        match self.f {
-            Function::Neg => self.one(i32::wrapping_neg),
-            Function::Abs => self.one(i32::wrapping_abs),
-            Function::Relu => self.one(|x: i32| if x < 0 { 0 } else { x }),
-            Function::Clamp => self.clamp::<i32>(),
-            Function::Div => self.two(math::idiv),
-            Function::Minimum => self.two(|a: i32, b: i32| a.min(b)),
-            Function::Maximum => self.two(|a: i32, b: i32| a.max(b)),
-            Function::Less => self.two(|a: i32, b: i32| a < b),
-            Function::LessEqual => self.two(|a: i32, b: i32| a <= b),
-            Function::Greater => self.two(|a: i32, b: i32| a > b),
-            Function::GreaterEqual => self.two(|a: i32, b: i32| a >= b),
-            Function::Cast if self.result.is_float() => self.one(math::i32_to_f32),
-            // The same bits as for unsigned numbers.
-            _ => self.unsigned(),
-        }
-    }
+/// NaN if one of the two is.
+#[inline(always)]
+fn minimum(a: f32, b: f32) -> f32 {
+    let other = if b <= a { b } else { a + b };
+    if a < b { a } else { other }
+}
+
+/// NaN if one of the two is.
+#[inline(always)]
+fn maximum(a: f32, b: f32) -> f32 {
+    let other = if b >= a { b } else { a + b };
+    if a > b { a } else { other }
 }
 
 /// A rational function of x², as in the WGSL of tensor operations.

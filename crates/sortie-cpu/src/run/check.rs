@@ -108,7 +108,7 @@ impl Checker {
             Root::Buffer(slot) => lanes.views[slot as usize].len() as usize,
             Root::Workgroup => lanes.code.workgroup_words as usize,
             Root::Immediate => lanes.immediates.len(),
-            Root::Local(local) => lanes.code.locals[local as usize].words as usize,
+            Root::Local(local) => lanes.code.file.locals[local as usize].words as usize,
         };
         let half = usize::from(access.address.half);
         let mut state = self.state();

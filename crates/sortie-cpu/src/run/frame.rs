@@ -69,7 +69,7 @@ impl Frame {
         let mut total = 0;
         for class in 0..4 {
             bases[class] = total;
-            total += sizes[class] * code.sizes[class];
+            total += sizes[class] * code.file.sizes[class];
         }
         let place = |shape: Shape, slot: u32| {
             let class = shape.class();
@@ -82,15 +82,16 @@ impl Frame {
             program: code.id,
             layout: (layout.width, layout.rows),
             blocks: vec![Block::ZERO; total as usize],
-            places: code.registers.iter().map(|register| place(register.shape, register.slot)).collect(),
+            places: code.file.registers.iter().map(|register| place(register.shape, register.slot)).collect(),
             locals: code
+                .file
                 .locals
                 .iter()
                 .map(|local| (place(local.shape, local.first), sizes[local.shape.class()]))
                 .collect(),
             full: sizes.map(|len| [BlockRange { y: 0, x: 0, len }]),
             each_row: (0..rows).map(|y| BlockRange { y, x: 0, len: 1 }).collect(),
-            summaries: vec![ActiveBlocks::default(); code.zones.len()],
+            summaries: vec![ActiveBlocks::default(); code.regions.len()],
             workgroup: Vec::new(),
             columns,
             rows,
@@ -101,7 +102,7 @@ impl Frame {
             _ => 1,
         };
         frame.workgroup = vec![0; (code.workgroup_words * copies) as usize];
-        for (reg, value) in &code.constants {
+        for (reg, value) in &code.file.constants {
             frame.blocks[frame.places[reg.0 as usize].base as usize] = Block::splat(*value);
         }
         frame
@@ -111,7 +112,7 @@ impl Frame {
     pub(crate) fn start(&mut self, code: &Compiled, set: &Rectangle, groups: [u32; 3]) {
         let fresh = self.exist.is_none();
         let changed = self.exist != Some((set.width, set.rows));
-        for (reg, builtin) in &code.builtins {
+        for (reg, builtin) in &code.file.builtins {
             let again = match builtin {
                 Builtin::Entry => changed,
                 // Other registers are reused within a rectangle; only the entry mask stays allocated.

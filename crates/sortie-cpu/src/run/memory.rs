@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::{
     straight::Lanes,
-    view::{Cells, View, Words},
+    view::{View, Word, Words},
 };
 use crate::{
     code::{Access, Atomic, AtomicOp, Limit, Root},
@@ -97,18 +97,18 @@ impl Lanes<'_, '_> {
     fn with_memory(&self, root: Root, action: Action<'_>) {
         match root {
             Root::Buffer(slot) => match self.views[slot as usize] {
-                View::Read(words) => self.act(action, words),
-                View::Own { words, start, .. } => self.act(action, Cells { words, start: start as usize }),
-                View::Shared(words) => self.act(action, words),
+                View::Read(words) => self.act(action, Words { words, start: 0 }),
+                View::Own { words, start, .. } => self.act(action, Words { words, start: start as usize }),
+                View::Shared(words) => self.act(action, Words { words, start: 0 }),
             },
-            Root::Immediate => self.act(action, self.immediates),
-            Root::Workgroup => self.act(action, Cells { words: self.workgroup, start: 0 }),
+            Root::Immediate => self.act(action, Words { words: self.immediates, start: 0 }),
+            Root::Workgroup => self.act(action, Words { words: self.workgroup, start: 0 }),
             Root::Local(_) => unreachable!("local arrays are registers"),
         }
     }
 
     #[inline(always)]
-    fn act<W: Words>(&self, action: Action<'_>, words: W) {
+    fn act<W: Word>(&self, action: Action<'_>, words: Words<'_, W>) {
         match action {
             Action::Load(access) => self.load_words(access, words),
             Action::Store(access) => self.store_words(access, words),
@@ -134,28 +134,28 @@ impl Lanes<'_, '_> {
     }
 
     #[inline(always)]
-    fn load_words<W: Words>(&self, access: &Access, words: W) {
+    fn load_words<W: Word>(&self, access: &Access, words: Words<'_, W>) {
         let bounds = self.bounds(access);
         let root = access.address.root;
         if !access.shape.has_x() {
             let rows = if access.shape.is_uniform() { 1 } else { self.rows };
             return self.load_rows(access, words, &bounds, rows);
         }
-        for stretch in self.blocks_of(access.shape) {
-            let row = self.row_offset(root, stretch.y);
-            if self.load_stretch(access, words, &bounds, row, *stretch) {
+        for range in self.blocks_of(access.shape) {
+            let row = self.row_offset(root, range.y);
+            if self.load_range(access, words, &bounds, row, *range) {
                 continue;
             }
-            for x in stretch.x..stretch.x + stretch.len {
-                let indices = self.indices(access, stretch.y, x);
-                self.load_block(access, words, &bounds, &indices, row, stretch.y, x);
+            for x in range.x..range.x + range.len {
+                let indices = self.indices(access, range.y, x);
+                self.load_block(access, words, &bounds, &indices, row, range.y, x);
             }
         }
     }
 
     /// The address of the first element of a range of blocks, if its elements are adjacent words and all in bounds.
     #[inline(always)]
-    fn run_of_words(&self, access: &Access, bounds: &Bounds, row: u32, stretch: BlockRange) -> Option<usize> {
+    fn run_of_words(&self, access: &Access, bounds: &Bounds, row: u32, range: BlockRange) -> Option<usize> {
         if self.packed
             || access.address.linear != Some(1)
             || bounds.stride != 1
@@ -164,31 +164,31 @@ impl Lanes<'_, '_> {
         {
             return None;
         }
-        let start = |reg| self.file[self.place(reg).at(stretch.y, stretch.x)].first();
+        let start = |reg| self.file[self.place(reg).at(range.y, range.x)].first();
         let first = start(access.address.terms[0].index);
         // Linear in the index, so everything else is the same along the row.
         let base = match access.address.base {
             Some(base) if self.place(base).across != 0 => return None,
             base => base.map_or(0, start),
         };
-        let end = u64::from(first) + u64::from(stretch.len) * BLOCK as u64;
+        let end = u64::from(first) + u64::from(range.len) * BLOCK as u64;
         let at = u64::from(first) + u64::from(base) + u64::from(bounds.offset) + u64::from(row);
         (base != OUT_OF_BOUNDS && end <= u64::from(bounds.limit))
             .then_some(at as usize + access.parts[0].offset as usize)
     }
 
     #[inline(always)]
-    fn load_stretch<W: Words>(
+    fn load_range<W: Word>(
         &self,
         access: &Access,
-        words: W,
+        words: Words<'_, W>,
         bounds: &Bounds,
         row: u32,
-        stretch: BlockRange,
+        range: BlockRange,
     ) -> bool {
-        let Some(mut at) = self.run_of_words(access, bounds, row, stretch) else { return false };
-        let to = self.place(access.parts[0].reg).at(stretch.y, stretch.x);
-        for block in &self.file[to..to + stretch.len as usize] {
+        let Some(mut at) = self.run_of_words(access, bounds, row, range) else { return false };
+        let to = self.place(access.parts[0].reg).at(range.y, range.x);
+        for block in &self.file[to..to + range.len as usize] {
             let Some(values) = words.array::<BLOCK>(at) else { return false };
             block.set(Block(values));
             at += BLOCK;
@@ -198,23 +198,23 @@ impl Lanes<'_, '_> {
 
     /// Stores the leading blocks of a range whose lanes are all active. Returns how many.
     #[inline(always)]
-    fn store_stretch<W: Words>(
+    fn store_range<W: Word>(
         &self,
         access: &Access,
-        words: W,
+        words: Words<'_, W>,
         bounds: &Bounds,
         row: u32,
-        stretch: BlockRange,
+        range: BlockRange,
     ) -> u32 {
         if !(self.summary.all || access.mask.is_none()) {
             return 0;
         }
-        let whole = (self.width / BLOCK as u32).saturating_sub(stretch.x).min(stretch.len);
-        let stretch = BlockRange { len: whole, ..stretch };
-        let Some(mut at) = self.run_of_words(access, bounds, row, stretch) else { return 0 };
+        let whole = (self.width / BLOCK as u32).saturating_sub(range.x).min(range.len);
+        let range = BlockRange { len: whole, ..range };
+        let Some(mut at) = self.run_of_words(access, bounds, row, range) else { return 0 };
         let place = self.place(access.parts[0].reg);
         for x in 0..whole {
-            let values = self.file[place.at(stretch.y, stretch.x + x)].get();
+            let values = self.file[place.at(range.y, range.x + x)].get();
             if !words.put_array(at, &values.0) {
                 return x;
             }
@@ -225,7 +225,7 @@ impl Lanes<'_, '_> {
 
     /// What is the same for all lanes of a row, or for all.
     #[inline(always)]
-    fn load_rows<W: Words>(&self, access: &Access, words: W, bounds: &Bounds, rows: u32) {
+    fn load_rows<W: Word>(&self, access: &Access, words: Words<'_, W>, bounds: &Bounds, rows: u32) {
         let index = access.address.terms.first().map(|term| self.place(term.index));
         let base = access.address.base.map(|base| self.place(base));
         let first = |place: Option<BlockLayout>, y: u32| match place {
@@ -259,10 +259,10 @@ impl Lanes<'_, '_> {
 
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "all of one indices")]
-    fn load_block<W: Words>(
+    fn load_block<W: Word>(
         &self,
         access: &Access,
-        words: W,
+        words: Words<'_, W>,
         bounds: &Bounds,
         indices: &Indices,
         row: u32,
@@ -302,10 +302,10 @@ impl Lanes<'_, '_> {
 
     /// Loads sixteen adjacent records of `N` words; `M` is sixteen times `N`.
     #[inline(always)]
-    fn load_records<W: Words, const N: usize, const M: usize>(
+    fn load_records<W: Word, const N: usize, const M: usize>(
         &self,
         access: &Access,
-        words: W,
+        words: Words<'_, W>,
         first: Option<usize>,
         y: u32,
         x: u32,
@@ -330,19 +330,19 @@ impl Lanes<'_, '_> {
     }
 
     #[inline(always)]
-    fn store_words<W: Words>(&self, access: &Access, words: W) {
+    fn store_words<W: Word>(&self, access: &Access, words: Words<'_, W>) {
         let bounds = self.bounds(access);
         let root = access.address.root;
-        for stretch in &self.summary.grid {
-            let row = self.row_offset(root, stretch.y);
-            let done = self.store_stretch(access, words, &bounds, row, *stretch);
-            for x in stretch.x + done..stretch.x + stretch.len {
-                let active = self.active(access, stretch.y, x);
+        for range in &self.summary.grid {
+            let row = self.row_offset(root, range.y);
+            let done = self.store_range(access, words, &bounds, row, *range);
+            for x in range.x + done..range.x + range.len {
+                let active = self.active(access, range.y, x);
                 if active == 0 {
                     continue;
                 }
-                let indices = self.indices(access, stretch.y, x);
-                let value = |number: usize| self.file[self.place(access.parts[number].reg).at(stretch.y, x)].get();
+                let indices = self.indices(access, range.y, x);
+                let value = |number: usize| self.file[self.place(access.parts[number].reg).at(range.y, x)].get();
                 if active == 0xffff {
                     if let (Some(first), [part]) =
                         (contiguous(&bounds, &indices, access.address.half, 1, row), access.parts.as_slice())
@@ -378,16 +378,16 @@ impl Lanes<'_, '_> {
         self.with_memory(atomic.access.address.root, Action::Update(atomic));
     }
 
-    fn atomic_words<W: Words>(&self, atomic: &Atomic, words: W) {
+    fn atomic_words<W: Word>(&self, atomic: &Atomic, words: Words<'_, W>) {
         let access = &atomic.access;
         let bounds = self.bounds(access);
-        for stretch in &self.summary.grid {
-            let row = self.row_offset(access.address.root, stretch.y);
-            for x in stretch.x..stretch.x + stretch.len {
-                let active = self.active(access, stretch.y, x);
-                let indices = self.indices(access, stretch.y, x);
-                let values = self.file[self.place(atomic.value).at(stretch.y, x)].get();
-                let compare = atomic.compare.map(|reg| self.file[self.place(reg).at(stretch.y, x)].get());
+        for range in &self.summary.grid {
+            let row = self.row_offset(access.address.root, range.y);
+            for x in range.x..range.x + range.len {
+                let active = self.active(access, range.y, x);
+                let indices = self.indices(access, range.y, x);
+                let values = self.file[self.place(atomic.value).at(range.y, x)].get();
+                let compare = atomic.compare.map(|reg| self.file[self.place(reg).at(range.y, x)].get());
                 let mut old = Block::ZERO;
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
                     let Some(at) = address(&bounds, &indices, lane, row) else { continue };
@@ -396,7 +396,7 @@ impl Lanes<'_, '_> {
                     old.0[lane] = atomic_op(words, atomic.atomic_op, at, value, expected).unwrap_or(0);
                 }
                 if let Some(reg) = atomic.old {
-                    self.file[self.place(reg).at(stretch.y, x)].set(old);
+                    self.file[self.place(reg).at(range.y, x)].set(old);
                 }
             }
         }
@@ -411,27 +411,27 @@ impl Lanes<'_, '_> {
 
     fn load_local(&self, access: &Access, local: u32) {
         let bounds = self.bounds(access);
-        let words = self.code.locals[local as usize].words;
+        let words = self.code.file.locals[local as usize].words;
         let whole = !self.varies(access);
-        for stretch in self.blocks_of(access.shape) {
-            for x in stretch.x..stretch.x + stretch.len {
-                let indices = self.indices(access, stretch.y, x);
+        for range in self.blocks_of(access.shape) {
+            for x in range.x..range.x + range.len {
+                let indices = self.indices(access, range.y, x);
                 for part in &access.parts {
                     let word = |lane| {
                         address(&bounds, &indices, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
                     };
                     let block = if whole {
-                        word(0).map_or(Block::ZERO, |word| self.local_block(local, word, stretch.y, x).get())
+                        word(0).map_or(Block::ZERO, |word| self.local_block(local, word, range.y, x).get())
                     } else {
                         let mut block = Block::ZERO;
                         for lane in 0..BLOCK {
                             if let Some(word) = word(lane) {
-                                block.0[lane] = self.local_block(local, word, stretch.y, x).get().0[lane];
+                                block.0[lane] = self.local_block(local, word, range.y, x).get().0[lane];
                             }
                         }
                         block
                     };
-                    self.file[self.place(part.reg).at(stretch.y, x)].set(block);
+                    self.file[self.place(part.reg).at(range.y, x)].set(block);
                 }
             }
         }
@@ -439,24 +439,24 @@ impl Lanes<'_, '_> {
 
     fn store_local(&self, access: &Access, local: u32) {
         let bounds = self.bounds(access);
-        let words = self.code.locals[local as usize].words;
-        let shape = self.code.locals[local as usize].shape;
+        let words = self.code.file.locals[local as usize].words;
+        let shape = self.code.file.locals[local as usize].shape;
         let whole = !self.varies(access);
-        for stretch in self.blocks_of(shape) {
-            for x in stretch.x..stretch.x + stretch.len {
-                let indices = self.indices(access, stretch.y, x);
+        for range in self.blocks_of(shape) {
+            for x in range.x..range.x + range.len {
+                let indices = self.indices(access, range.y, x);
                 let mask = match access.mask.filter(|_| !self.summary.all) {
-                    Some(mask) => self.file[self.place(mask).at(stretch.y, x)].get(),
+                    Some(mask) => self.file[self.place(mask).at(range.y, x)].get(),
                     None => Block::splat(u32::MAX),
                 };
                 for part in &access.parts {
                     let word = |lane| {
                         address(&bounds, &indices, lane, 0).map(|at| at as u32 + part.offset).filter(|at| *at < words)
                     };
-                    let value = self.file[self.place(part.reg).at(stretch.y, x)].get();
+                    let value = self.file[self.place(part.reg).at(range.y, x)].get();
                     if whole {
                         let Some(word) = word(0) else { continue };
-                        let cell = self.local_block(local, word, stretch.y, x);
+                        let cell = self.local_block(local, word, range.y, x);
                         let mut block = cell.get();
                         for lane in 0..BLOCK {
                             block.0[lane] = (value.0[lane] & mask.0[lane]) | (block.0[lane] & !mask.0[lane]);
@@ -466,7 +466,7 @@ impl Lanes<'_, '_> {
                     }
                     for lane in (0..BLOCK).filter(|lane| mask.0[*lane] != 0) {
                         let Some(word) = word(lane) else { continue };
-                        let cell = self.local_block(local, word, stretch.y, x);
+                        let cell = self.local_block(local, word, range.y, x);
                         let mut block = cell.get();
                         block.0[lane] = value.0[lane];
                         cell.set(block);
@@ -485,13 +485,13 @@ impl Lanes<'_, '_> {
     /// Visits the addresses of all active lanes; slow, used for checks only.
     pub(super) fn addresses(&self, access: &Access, mut visit: impl FnMut(u32, u32, Option<usize>)) {
         let bounds = self.bounds(access);
-        for stretch in &self.summary.grid {
-            let row = self.row_offset(access.address.root, stretch.y);
-            for x in stretch.x..stretch.x + stretch.len {
-                let active = self.active(access, stretch.y, x);
-                let indices = self.indices(access, stretch.y, x);
+        for range in &self.summary.grid {
+            let row = self.row_offset(access.address.root, range.y);
+            for x in range.x..range.x + range.len {
+                let active = self.active(access, range.y, x);
+                let indices = self.indices(access, range.y, x);
                 for lane in (0..BLOCK).filter(|lane| active >> lane & 1 == 1) {
-                    visit(stretch.y, x * BLOCK as u32 + lane as u32, address(&bounds, &indices, lane, row));
+                    visit(range.y, x * BLOCK as u32 + lane as u32, address(&bounds, &indices, lane, row));
                 }
             }
         }
@@ -543,8 +543,8 @@ fn consecutive(access: &Access) -> bool {
 }
 
 #[inline(always)]
-fn store_records<W: Words, const N: usize, const M: usize>(
-    words: W,
+fn store_records<W: Word, const N: usize, const M: usize>(
+    words: Words<'_, W>,
     first: Option<usize>,
     value: impl Fn(usize) -> Block,
 ) -> bool {
@@ -561,12 +561,12 @@ fn store_records<W: Words, const N: usize, const M: usize>(
 
 /// A word, or half of one.
 #[inline(always)]
-fn fetch<W: Words>(words: W, half: bool, at: usize) -> Option<u32> {
+fn fetch<W: Word>(words: Words<'_, W>, half: bool, at: usize) -> Option<u32> {
     if half { Some(words.get(at / 2)? >> (at % 2 * 16) & 0xffff) } else { words.get(at) }
 }
 
 #[inline(always)]
-fn keep<W: Words>(words: W, half: bool, at: usize, value: u32) {
+fn keep<W: Word>(words: Words<'_, W>, half: bool, at: usize, value: u32) {
     if half {
         let shift = at % 2 * 16;
         words.update(at / 2, |old| (old & !(0xffff << shift)) | (value & 0xffff) << shift);
@@ -576,7 +576,7 @@ fn keep<W: Words>(words: W, half: bool, at: usize, value: u32) {
 }
 
 #[inline(always)]
-fn atomic_op<W: Words>(words: W, atomic_op: AtomicOp, at: usize, value: u32, expected: u32) -> Option<u32> {
+fn atomic_op<W: Word>(words: Words<'_, W>, atomic_op: AtomicOp, at: usize, value: u32, expected: u32) -> Option<u32> {
     let signed = |word: u32| word.cast_signed();
     match atomic_op {
         AtomicOp::Add => words.update(at, |old| old.wrapping_add(value)),

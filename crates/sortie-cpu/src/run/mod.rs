@@ -193,8 +193,8 @@ pub(crate) fn check(
 
 /// How many lanes a rectangle should have.
 fn lanes(code: &Compiled) -> u32 {
-    let words: u32 = code.locals.iter().map(|local| local.words).sum();
-    let wide = code.sizes[3].saturating_sub(words).max(1) * 4;
+    let words: u32 = code.file.locals.iter().map(|local| local.words).sum();
+    let wide = code.file.sizes[3].saturating_sub(words).max(1) * 4;
     // Long arrays are touched sparsely: they need not all be in the cache.
     // Lanes that are packed take less and less of it.
     let cache = if code.packs { 4 * MAX_REGISTER_BYTES } else { MAX_REGISTER_BYTES };
@@ -286,7 +286,7 @@ impl Rectangles<'_> {
             if let Some(check) = self.check {
                 check.workgroup();
             }
-            let ground = RectangleState {
+            let rectangle = RectangleState {
                 code,
                 file: Cell::from_mut(&mut frame.blocks[..]).as_slice_of_cells(),
                 places: &frame.places,
@@ -303,11 +303,11 @@ impl Rectangles<'_> {
                 check: self.check,
             };
             let walk = Walker {
-                ground: &ground,
+                rectangle: &rectangle,
                 summaries: &mut frame.summaries,
                 simd,
                 stop: self.stop,
-                patience: CHECK_INTERVAL,
+                until_check: CHECK_INTERVAL,
                 yields: self.yields,
                 packed: false,
             };

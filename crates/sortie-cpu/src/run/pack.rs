@@ -41,10 +41,10 @@ impl crate::simd::Vectorize for PackLanes<'_, '_, '_> {
 /// The words of some blocks of a register.
 #[inline(always)]
 fn words(walk: &Walker<'_>, reg: Reg, blocks: &[u32], into: &mut Vec<u32>) {
-    let base = walk.ground.place(reg).base;
+    let base = walk.rectangle.place(reg).base;
     into.clear();
     for block in blocks {
-        into.extend_from_slice(&walk.ground.file[(base + block) as usize].get().0);
+        into.extend_from_slice(&walk.rectangle.file[(base + block) as usize].get().0);
     }
 }
 
@@ -67,17 +67,17 @@ impl Walker<'_> {
     #[inline(always)]
     fn pack_lanes<'c>(&mut self, plan: &'c PackPlan, region: Region, packing: &mut Option<Packing<'c>>) {
         let mask = self.own_mask(region);
-        let ground = self.ground;
-        let base = ground.place(mask).base;
+        let rectangle = self.rectangle;
+        let base = rectangle.place(mask).base;
         let mut lanes = 0;
         let mut count = 0;
-        for stretch in &self.summary(region).flat {
-            count += stretch.len;
-            for block in stretch.columns() {
-                lanes += ground.file[(base + block) as usize].get().bits().count_ones();
+        for range in &self.summary(region).flat {
+            count += range.len;
+            for block in range.columns() {
+                lanes += rectangle.file[(base + block) as usize].get().bits().count_ones();
             }
         }
-        let worth = match self.ground.code.pack_always {
+        let worth = match self.rectangle.code.pack_always {
             true => lanes < count * BLOCK as u32,
             false => count > 1 && lanes * 4 <= count * 3 * BLOCK as u32,
         };
@@ -89,7 +89,7 @@ impl Walker<'_> {
         let first = packing.is_none();
         let at = packing.get_or_insert_with(|| {
             let flat = &self.summary(region).flat;
-            let blocks: Vec<u32> = flat.iter().flat_map(|stretch| stretch.columns()).collect();
+            let blocks: Vec<u32> = flat.iter().flat_map(|range| range.columns()).collect();
             let homes = (0..count * BLOCK as u32).collect();
             Packing { plan, blocks, homes, saved: Vec::new(), before: self.packed }
         });
@@ -97,12 +97,12 @@ impl Walker<'_> {
         let used = at.homes.len();
         let mut stay = Vec::with_capacity(count as usize * BLOCK);
         let mut left = Vec::with_capacity(used);
-        let mut present = self.summary(region).flat.iter().flat_map(|stretch| stretch.columns()).peekable();
+        let mut present = self.summary(region).flat.iter().flat_map(|range| range.columns()).peekable();
         for (number, block) in at.blocks[..used.div_ceil(BLOCK)].iter().enumerate() {
             let first = number * BLOCK;
             let exist = u32::MAX >> (32 - (used - first).min(BLOCK));
             let bits = match present.next_if_eq(block) {
-                Some(_) => ground.file[(base + block) as usize].get().bits() & exist,
+                Some(_) => rectangle.file[(base + block) as usize].get().bits() & exist,
                 None => 0,
             };
             stay.extend(set_bits(bits).map(|lane| first as u32 + lane));
@@ -118,11 +118,11 @@ impl Walker<'_> {
                 let saved = &mut at.saved[number];
                 left.iter().for_each(|lane| saved[at.homes[*lane as usize] as usize] = from[*lane as usize]);
             }
-            let to = ground.place(carried.reg).base;
+            let to = rectangle.place(carried.reg).base;
             for (block, lanes) in at.blocks.iter().zip(stay.chunks(BLOCK)) {
                 let mut values = Block::ZERO;
                 values.0.iter_mut().zip(lanes).for_each(|(value, lane)| *value = from[*lane as usize]);
-                ground.file[(to + block) as usize].set(values);
+                rectangle.file[(to + block) as usize].set(values);
             }
         }
         at.homes = stay.iter().map(|lane| at.homes[*lane as usize]).collect();
@@ -133,8 +133,8 @@ impl Walker<'_> {
         for (number, block) in at.blocks[..now].iter().enumerate() {
             let mut ones = Block::ZERO;
             ones.0.iter_mut().take(stay.len() - number * BLOCK).for_each(|lane| *lane = u32::MAX);
-            ground.file[(base + block) as usize].set(ones);
-            summary.push(block / ground.columns, block % ground.columns, ground.columns);
+            rectangle.file[(base + block) as usize].set(ones);
+            summary.push(block / rectangle.columns, block % rectangle.columns, rectangle.columns);
         }
         self.summaries[region.0 as usize] = summary;
         self.packed = true;
@@ -142,17 +142,17 @@ impl Walker<'_> {
 
     /// Moves lanes back when all have left the loop.
     pub(super) fn unpack(&mut self, packing: Packing<'_>) {
-        let ground = self.ground;
+        let rectangle = self.rectangle;
         let mut from = Vec::new();
         for (carried, mut saved) in packing.plan.carried.iter().zip(packing.saved) {
             if carried.written {
                 words(self, carried.reg, &packing.blocks[..packing.homes.len().div_ceil(BLOCK)], &mut from);
                 packing.homes.iter().zip(&from).for_each(|(home, value)| saved[*home as usize] = *value);
             }
-            let to = ground.place(carried.reg).base;
+            let to = rectangle.place(carried.reg).base;
             let (blocks, _) = saved.as_chunks::<BLOCK>();
             for (block, values) in packing.blocks.iter().zip(blocks) {
-                ground.file[(to + block) as usize].set(Block(*values));
+                rectangle.file[(to + block) as usize].set(Block(*values));
             }
         }
         self.packed = packing.before;

@@ -15,8 +15,8 @@ use super::{
 use crate::{
     code::{Access, Blend, Limit, Op, Reg},
     compiled::Compiled,
-    eval::{self, Apply, One},
     lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
+    opcode::Apply,
 };
 
 /// Which blocks of lanes have an active one.
@@ -83,10 +83,10 @@ pub(crate) struct RectangleState<'a, 'b> {
     pub(crate) check: Option<&'b Checker>,
 }
 
-/// The ground, and which lanes are active.
+/// The rectangle, and which lanes are active.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<'a, 'b> {
-    pub(crate) ground: &'b RectangleState<'a, 'b>,
+    pub(crate) rectangle: &'b RectangleState<'a, 'b>,
     pub(crate) summary: &'b ActiveBlocks,
     /// Lanes are packed: adjacent lanes need not be adjacent invocations.
     pub(crate) packed: bool,
@@ -97,7 +97,7 @@ impl<'a, 'b> std::ops::Deref for Lanes<'a, 'b> {
 
     #[inline(always)]
     fn deref(&self) -> &RectangleState<'a, 'b> {
-        self.ground
+        self.rectangle
     }
 }
 
@@ -106,26 +106,40 @@ struct Instruction<'l, 'a, 'b> {
     lanes: &'l Lanes<'a, 'b>,
     to: Reg,
     from: [Reg; 3],
-    grid: bool,
 }
 
 impl<'l> Instruction<'l, '_, '_> {
     #[inline(always)]
-    fn span(&self) -> BlockLoop<'l> {
-        let lanes = self.lanes;
-        let to = lanes.place(self.to);
-        let (stretches, along) = match (self.grid, to.class == 3) {
-            (false, false) => (&lanes.full[usize::from(to.class)][..], BlockOrder::Line),
-            (false, true) => (&lanes.summary.flat[..], BlockOrder::Line),
-            (true, _) if lanes.columns == 1 => (&lanes.summary.flat[..], BlockOrder::Column),
-            (true, _) => (&lanes.summary.grid[..], BlockOrder::Rows),
-        };
-        BlockLoop { file: lanes.file, stretches, along, to }
+    fn place(&self, operand: usize) -> BlockLayout {
+        self.lanes.place(self.from[operand])
     }
 
     #[inline(always)]
-    fn place(&self, operand: usize) -> BlockLayout {
-        self.lanes.place(self.from[operand])
+    fn first(&self, place: BlockLayout) -> u32 {
+        self.lanes.file[place.base as usize].first()
+    }
+
+    /// Uniform results (loop counters, addresses) are computed once.
+    #[inline(always)]
+    fn is_uniform(&self) -> bool {
+        self.lanes.place(self.to).class == 0
+    }
+
+    #[inline(always)]
+    fn set_uniform(&self, value: u32) {
+        self.lanes.file[self.lanes.place(self.to).base as usize].set(Block::splat(value));
+    }
+
+    /// The blocks to loop over. `partial`: an operand has one block per row or per column.
+    #[inline(always)]
+    fn blocks(&self, partial: bool) -> BlockLoop<'l> {
+        let lanes = self.lanes;
+        let to = lanes.place(self.to);
+        let (ranges, along) = match to.class {
+            3 => lanes.lane_blocks(partial),
+            class => (&lanes.full[usize::from(class)][..], BlockOrder::Line),
+        };
+        BlockLoop { file: lanes.file, ranges, along, to }
     }
 }
 
@@ -134,17 +148,29 @@ impl Apply for Instruction<'_, '_, '_> {
 
     #[inline(always)]
     fn one(self, f: impl Fn(u32) -> u32 + Copy) {
-        self.span().map1(self.place(0), f);
+        let a = self.place(0);
+        match self.is_uniform() {
+            true => self.set_uniform(f(self.first(a))),
+            false => self.blocks(a.is_partial()).map1(a, f),
+        }
     }
 
     #[inline(always)]
     fn two(self, f: impl Fn(u32, u32) -> u32 + Copy) {
-        self.span().map2(self.place(0), self.place(1), f);
+        let (a, b) = (self.place(0), self.place(1));
+        match self.is_uniform() {
+            true => self.set_uniform(f(self.first(a), self.first(b))),
+            false => self.blocks(a.is_partial() | b.is_partial()).map2(a, b, f),
+        }
     }
 
     #[inline(always)]
     fn three(self, f: impl Fn(u32, u32, u32) -> u32 + Copy) {
-        self.span().map3(self.place(0), self.place(1), self.place(2), f);
+        let (a, b, c) = (self.place(0), self.place(1), self.place(2));
+        match self.is_uniform() {
+            true => self.set_uniform(f(self.first(a), self.first(b), self.first(c))),
+            false => self.blocks(a.is_partial() | b.is_partial() | c.is_partial()).map3(a, b, c, f),
+        }
     }
 }
 
@@ -171,10 +197,15 @@ impl RectangleState<'_, '_> {
     }
 }
 
-impl Lanes<'_, '_> {
+impl<'b> Lanes<'_, 'b> {
+    /// The active blocks of a register per lane, in the order that operands of other shapes need.
     #[inline(always)]
-    fn uniform(&self, reg: Reg) -> u32 {
-        self.file[self.place(reg).base as usize].first()
+    fn lane_blocks(&self, partial: bool) -> (&'b [BlockRange], BlockOrder) {
+        match partial {
+            false => (&self.summary.flat, BlockOrder::Line),
+            true if self.columns == 1 => (&self.summary.flat, BlockOrder::Column),
+            true => (&self.summary.grid, BlockOrder::Rows),
+        }
     }
 
     /// Runs instructions one after the other, each for all lanes. An atomic load that sees a stored value also sees
@@ -182,26 +213,20 @@ impl Lanes<'_, '_> {
     /// that costs nothing.
     #[inline(always)]
     pub(crate) fn execute(&self, ops: &[Op]) {
-        let into = |to: Reg, from: [Reg; 3], grid: bool| Instruction { lanes: self, to, from, grid };
+        let into = |to: Reg, from: [Reg; 3]| Instruction { lanes: self, to, from };
         for op in ops {
             match op {
-                Op::Unary { f, d, a, grid } => eval::unary(*f, into(*d, [*a; 3], *grid)),
-                // Uniform values (loop counters, addresses) are computed once.
-                Op::Binary { f, d, a, b, .. } if self.place(*d).class == 0 => {
-                    let operands = [self.uniform(*a), self.uniform(*b), 0];
-                    self.file[self.place(*d).base as usize].set(Block::splat(eval::binary(*f, One(operands))));
-                }
-                Op::Binary { f, d, a, b, grid } => eval::binary(*f, into(*d, [*a, *b, *b], *grid)),
-                Op::Ternary { f, d, a, b, c, grid } => eval::ternary(*f, into(*d, [*a, *b, *c], *grid)),
+                Op::Compute { opcode, d, from } => opcode.apply(into(*d, *from)),
                 // Where all lanes are active, the mask is undefined.
-                Op::Blend { f, d, a, grid, .. } if self.summary.all => match f {
-                    Blend::Assign => into(*d, [*a; 3], *grid).one(|new| new),
-                    Blend::AddI => into(*d, [*d, *a, *a], *grid).two(u32::wrapping_add),
-                    Blend::AddF => into(*d, [*d, *a, *a], *grid)
-                        .two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits()),
+                Op::Blend { f, d, a, .. } if self.summary.all => match f {
+                    Blend::Assign => into(*d, [*a; 3]).one(|new| new),
+                    Blend::AddI => into(*d, [*d, *a, *a]).two(u32::wrapping_add),
+                    Blend::AddF => {
+                        into(*d, [*d, *a, *a]).two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits())
+                    }
                 },
-                Op::Blend { f, d, a, mask, grid } => {
-                    let blend = into(*d, [*d, *a, *mask], *grid);
+                Op::Blend { f, d, a, mask } => {
+                    let blend = into(*d, [*d, *a, *mask]);
                     match f {
                         Blend::Assign => blend.three(|old, new, mask| (new & mask) | (old & !mask)),
                         Blend::AddI => blend.three(|old, new, mask| old.wrapping_add(new & mask)),
@@ -211,7 +236,7 @@ impl Lanes<'_, '_> {
                         }),
                     }
                 }
-                Op::Address { d, base, index, stride, limit, grid } => {
+                Op::Address { d, base, index, stride, limit } => {
                     let limit = self.limit(*limit);
                     let stride = *stride;
                     // In bounds, it is less than the size of the memory: nothing wraps.
@@ -221,8 +246,8 @@ impl Lanes<'_, '_> {
                         if out { u32::MAX } else { at }
                     };
                     match base {
-                        Some(base) => into(*d, [*index, *base, *base], *grid).two(place),
-                        None => into(*d, [*index; 3], *grid).one(|index| place(index, 0)),
+                        Some(base) => into(*d, [*index, *base, *base]).two(place),
+                        None => into(*d, [*index; 3]).one(|index| place(index, 0)),
                     }
                 }
                 Op::Count { d, count } => {
@@ -271,7 +296,7 @@ impl Lanes<'_, '_> {
     fn fill_local(&self, local: u32, value: Reg) {
         let (place, size) = self.locals[local as usize];
         let value = self.file[self.place(value).base as usize].get();
-        let blocks = self.code.locals[local as usize].words * size;
+        let blocks = self.code.file.locals[local as usize].words * size;
         self.file[place.base as usize..][..blocks as usize].iter().for_each(|block| block.set(value));
     }
 
@@ -285,17 +310,14 @@ impl Lanes<'_, '_> {
         let flip = if wanted { 0 } else { u32::MAX };
         // Values per row or column are blended as a whole, so their mask must be valid where no lane is active, too.
         let wide = to.class == 3;
-        let partial = |place: BlockLayout| place.class == 1 || place.class == 2;
-        let (blocks, along) = match wide {
-            false => (&self.full[usize::from(to.class)][..], BlockOrder::Line),
-            true if !(partial(cond) || partial(outer) || partial(entry)) => (&self.summary.flat[..], BlockOrder::Line),
-            true if self.columns == 1 => (&self.summary.flat[..], BlockOrder::Column),
-            true => (&self.summary.grid[..], BlockOrder::Rows),
+        let (blocks, along) = match to.class {
+            3 => self.lane_blocks([cond, outer, entry].iter().any(BlockLayout::is_partial)),
+            class => (&self.full[usize::from(class)][..], BlockOrder::Line),
         };
         let mut lost = Block::ZERO;
         let mut emptied = false;
-        for stretch in blocks {
-            let operand = |place| Operand::new(self.file, place, *stretch, along);
+        for range in blocks {
+            let operand = |place| Operand::new(self.file, place, *range, along);
             let (outer, entry, cond) = (operand(outer), operand(entry), operand(cond));
             let Operand::Many(to) = operand(BlockLayout { step: 1, ..to }) else { unreachable!("a mask varies") };
             let mut keep = |to: &Cell<Block>, outer: [u32; BLOCK], entry: [u32; BLOCK], cond: [u32; BLOCK]| {
@@ -333,10 +355,10 @@ impl Lanes<'_, '_> {
         }
         into.clear();
         into.all = false;
-        for stretch in &self.summary.grid {
-            for x in stretch.columns() {
-                if any(&self.file[to.at(stretch.y, x)].get()) {
-                    into.push(stretch.y, x, self.columns);
+        for range in &self.summary.grid {
+            for x in range.columns() {
+                if any(&self.file[to.at(range.y, x)].get()) {
+                    into.push(range.y, x, self.columns);
                 }
             }
         }
@@ -355,9 +377,9 @@ impl Lanes<'_, '_> {
     pub(crate) fn none(&self, to: Reg) {
         let to = self.place(to);
         let blocks = if to.class == 3 { &self.summary.grid[..] } else { self.all_of(to.class) };
-        for stretch in blocks {
-            for x in stretch.columns() {
-                self.file[to.at(stretch.y, x)].set(Block::ZERO);
+        for range in blocks {
+            for x in range.columns() {
+                self.file[to.at(range.y, x)].set(Block::ZERO);
             }
         }
     }
@@ -369,13 +391,13 @@ impl Lanes<'_, '_> {
         let from = from.map_or(entry, |from| self.place(from));
         // A mask by row does not know which lanes exist.
         let exist = if from.across == 0 && to.across != 0 { entry } else { from };
-        for stretch in &self.summary.grid {
-            for x in stretch.columns() {
-                let mut block = self.file[to.at(stretch.y, x)].get();
-                let other = self.file[from.at(stretch.y, x)].get().0;
-                let exist = self.file[exist.at(stretch.y, x)].get().0;
+        for range in &self.summary.grid {
+            for x in range.columns() {
+                let mut block = self.file[to.at(range.y, x)].get();
+                let other = self.file[from.at(range.y, x)].get().0;
+                let exist = self.file[exist.at(range.y, x)].get().0;
                 block.0.iter_mut().zip(other).zip(exist).for_each(|((lane, other), exist)| *lane |= other & exist);
-                self.file[to.at(stretch.y, x)].set(block);
+                self.file[to.at(range.y, x)].set(block);
             }
         }
     }
@@ -386,13 +408,13 @@ impl Lanes<'_, '_> {
         let entry = self.place(entry);
         into.clear();
         let mut all = true;
-        for stretch in &self.summary.grid {
-            for x in stretch.columns() {
-                let block = self.file[mask.at(stretch.y, x)].get();
-                let exist = self.file[entry.at(stretch.y, x)].get();
+        for range in &self.summary.grid {
+            for x in range.columns() {
+                let block = self.file[mask.at(range.y, x)].get();
+                let exist = self.file[entry.at(range.y, x)].get();
                 all &= block.0.iter().zip(exist.0).all(|(lane, exist)| lane & exist == exist);
                 if any(&block) {
-                    into.push(stretch.y, x, self.columns);
+                    into.push(range.y, x, self.columns);
                 }
             }
         }

@@ -28,129 +28,120 @@ impl View<'_> {
     }
 }
 
-/// Words that can be read and written. Out of bounds, reads return `None` and writes do nothing.
-pub(crate) trait Words: Copy {
-    fn get(self, at: usize) -> Option<u32>;
-    fn put(self, at: usize, value: u32);
-    /// Several at once, if all are there.
-    fn array<const N: usize>(self, at: usize) -> Option<[u32; N]>;
-    /// Several at once, if all are there; says whether they were.
-    fn put_array<const N: usize>(self, at: usize, values: &[u32; N]) -> bool;
-    /// Changes a word, and gives what it was.
-    fn update(self, at: usize, change: impl Fn(u32) -> u32) -> Option<u32>;
+/// A word of memory.
+pub(crate) trait Word {
+    fn get(&self) -> u32;
+    fn set(&self, value: u32);
+    /// Changes the word. Returns what it was.
+    fn update(&self, change: impl Fn(u32) -> u32) -> u32;
 }
 
-impl Words for &[u32] {
+impl Word for u32 {
     #[inline(always)]
-    fn get(self, at: usize) -> Option<u32> {
-        <[u32]>::get(self, at).copied()
+    fn get(&self) -> u32 {
+        *self
     }
 
-    #[inline(always)]
-    fn put(self, _: usize, _: u32) {
+    fn set(&self, _: u32) {
         unreachable!("read-only memory is never written: checked by naga")
     }
 
-    #[inline(always)]
-    fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
-        self.get(at..)?.first_chunk().copied()
-    }
-
-    fn put_array<const N: usize>(self, _: usize, _: &[u32; N]) -> bool {
-        unreachable!("read-only memory is never written: checked by naga")
-    }
-
-    fn update(self, _: usize, _: impl Fn(u32) -> u32) -> Option<u32> {
+    fn update(&self, _: impl Fn(u32) -> u32) -> u32 {
         unreachable!("read-only memory is never written: checked by naga")
     }
 }
 
-/// Cells from a start on.
-#[derive(Clone, Copy)]
-pub(crate) struct Cells<'a> {
-    pub(crate) words: &'a [Cell<u32>],
+impl Word for Cell<u32> {
+    #[inline(always)]
+    fn get(&self) -> u32 {
+        self.get()
+    }
+
+    #[inline(always)]
+    fn set(&self, value: u32) {
+        self.set(value);
+    }
+
+    #[inline(always)]
+    fn update(&self, change: impl Fn(u32) -> u32) -> u32 {
+        self.replace(change(self.get()))
+    }
+}
+
+impl Word for AtomicU32 {
+    #[inline(always)]
+    fn get(&self) -> u32 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn set(&self, value: u32) {
+        self.store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn update(&self, change: impl Fn(u32) -> u32) -> u32 {
+        let changed = self.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(change(old)));
+        changed.unwrap_or_else(|old| old)
+    }
+}
+
+/// The words of a buffer from `start` on. Out of bounds, reads return `None` and writes do nothing.
+pub(crate) struct Words<'a, W> {
+    pub(crate) words: &'a [W],
     pub(crate) start: usize,
 }
 
-impl Words for Cells<'_> {
+impl<W> Clone for Words<'_, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W> Copy for Words<'_, W> {}
+
+impl<'a, W: Word> Words<'a, W> {
     #[inline(always)]
-    fn get(self, at: usize) -> Option<u32> {
-        self.words.get(at.wrapping_sub(self.start)).map(Cell::get)
+    fn word(self, at: usize) -> Option<&'a W> {
+        self.words.get(at.wrapping_sub(self.start))
+    }
+
+    /// Several adjacent words, if all are in bounds.
+    #[inline(always)]
+    fn several<const N: usize>(self, at: usize) -> Option<&'a [W; N]> {
+        self.words.get(at.wrapping_sub(self.start)..)?.first_chunk()
     }
 
     #[inline(always)]
-    fn put(self, at: usize, value: u32) {
-        if let Some(word) = self.words.get(at.wrapping_sub(self.start)) {
+    pub(crate) fn get(self, at: usize) -> Option<u32> {
+        self.word(at).map(W::get)
+    }
+
+    #[inline(always)]
+    pub(crate) fn put(self, at: usize, value: u32) {
+        if let Some(word) = self.word(at) {
             word.set(value);
         }
     }
 
     #[inline(always)]
-    fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
-        let words: &[Cell<u32>; N] = self.words.get(at.wrapping_sub(self.start)..)?.first_chunk()?;
+    pub(crate) fn update(self, at: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
+        self.word(at).map(|word| word.update(change))
+    }
+
+    /// Reads several adjacent words, if all are in bounds.
+    #[inline(always)]
+    pub(crate) fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
         let mut values = [0; N];
-        values.iter_mut().zip(words).for_each(|(value, word)| *value = word.get());
+        values.iter_mut().zip(self.several::<N>(at)?).for_each(|(value, word)| *value = word.get());
         Some(values)
     }
 
+    /// Writes several adjacent words, if all are in bounds. Returns whether they are.
     #[inline(always)]
-    fn put_array<const N: usize>(self, at: usize, values: &[u32; N]) -> bool {
-        let words: Option<&[Cell<u32>; N]> =
-            self.words.get(at.wrapping_sub(self.start)..).and_then(<[Cell<u32>]>::first_chunk);
-        if let Some(words) = words {
-            words.iter().zip(values).for_each(|(word, value)| word.set(*value));
-        }
+    pub(crate) fn put_array<const N: usize>(self, at: usize, values: &[u32; N]) -> bool {
+        let words = self.several::<N>(at);
+        words.into_iter().flatten().zip(values).for_each(|(word, value)| word.set(*value));
         words.is_some()
-    }
-
-    #[inline(always)]
-    fn update(self, at: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
-        let word = self.words.get(at.wrapping_sub(self.start))?;
-        let old = word.get();
-        word.set(change(old));
-        Some(old)
-    }
-}
-
-impl Words for &[AtomicU32] {
-    #[inline(always)]
-    fn get(self, at: usize) -> Option<u32> {
-        <[AtomicU32]>::get(self, at).map(|word| word.load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn put(self, at: usize, value: u32) {
-        if let Some(word) = <[AtomicU32]>::get(self, at) {
-            word.store(value, Ordering::Relaxed);
-        }
-    }
-
-    #[inline(always)]
-    fn array<const N: usize>(self, at: usize) -> Option<[u32; N]> {
-        let words: &[AtomicU32; N] = self.get(at..)?.first_chunk()?;
-        let mut values = [0; N];
-        values.iter_mut().zip(words).for_each(|(value, word)| *value = word.load(Ordering::Relaxed));
-        Some(values)
-    }
-
-    #[inline(always)]
-    fn put_array<const N: usize>(self, at: usize, values: &[u32; N]) -> bool {
-        let words: Option<&[AtomicU32; N]> = self.get(at..).and_then(<[AtomicU32]>::first_chunk);
-        if let Some(words) = words {
-            words.iter().zip(values).for_each(|(word, value)| word.store(*value, Ordering::Relaxed));
-        }
-        words.is_some()
-    }
-
-    #[inline(always)]
-    fn update(self, at: usize, change: impl Fn(u32) -> u32) -> Option<u32> {
-        let word = <[AtomicU32]>::get(self, at)?;
-        let mut old = word.load(Ordering::Relaxed);
-        loop {
-            match word.compare_exchange_weak(old, change(old), Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(old) => return Some(old),
-                Err(now) => old = now,
-            }
-        }
     }
 }

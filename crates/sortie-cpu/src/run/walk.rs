@@ -3,8 +3,9 @@
 use super::straight::{ActiveBlocks, Lanes, RectangleState};
 use crate::{
     Halted, Stop,
-    code::{ALL_LANES, Binary, Body, Branch, DivergentLoop, Guard, Loop, LoopExit, LoopId, Node, Op, Reg, Region},
+    code::{ALL_LANES, Body, Branch, DivergentLoop, Guard, Loop, LoopExit, LoopId, Node, Op, Reg, Region},
     lanes::First,
+    opcode::Opcode,
     simd::Simd,
 };
 
@@ -22,13 +23,13 @@ enum Flow {
 
 /// One thread's walk through the code for one rectangle.
 pub(crate) struct Walker<'b> {
-    pub(crate) ground: &'b RectangleState<'b, 'b>,
+    pub(crate) rectangle: &'b RectangleState<'b, 'b>,
     /// By region.
     pub(crate) summaries: &'b mut [ActiveBlocks],
     pub(crate) simd: Simd,
     pub(crate) stop: Stop<'b>,
     /// Loop iterations until the next check of `stop`.
-    pub(crate) patience: u32,
+    pub(crate) until_check: u32,
     /// A loop may wait for another thread, so yield now and then.
     pub(crate) yields: bool,
     /// Lanes are packed.
@@ -37,12 +38,12 @@ pub(crate) struct Walker<'b> {
 
 impl Walker<'_> {
     pub(crate) fn run(mut self) -> Result<(), Halted> {
-        let code = self.ground.code;
+        let code = self.rectangle.code;
         self.body(&code.body, ALL_LANES).map(drop)
     }
 
     fn lanes<'s>(&'s self, summary: &'s ActiveBlocks) -> Lanes<'s, 's> {
-        Lanes { ground: self.ground, summary, packed: self.packed }
+        Lanes { rectangle: self.rectangle, summary, packed: self.packed }
     }
 
     pub(super) fn summary(&self, region: Region) -> &ActiveBlocks {
@@ -62,12 +63,12 @@ impl Walker<'_> {
 
     /// A register that is the same for all lanes.
     fn uniform(&self, reg: Reg) -> u32 {
-        self.ground.cell(reg, 0, 0).first()
+        self.rectangle.cell(reg, 0, 0).first()
     }
 
     /// The mask register of a region. Undefined where all lanes are active.
     pub(super) fn mask(&self, region: Region) -> Option<Reg> {
-        self.ground.code.zones[region.0 as usize].mask
+        self.rectangle.code.regions[region.0 as usize].mask
     }
 
     /// The mask register of a region other than [`ALL_LANES`].
@@ -93,13 +94,13 @@ impl Walker<'_> {
                     self.straight(ops, region);
                     continue;
                 }
-                Node::If(branch) => match branch.how.split {
-                    None => self.branch(branch, region)?,
-                    Some(sides) => self.split(branch, sides, region)?,
+                Node::If(branch) => match branch.plan.split {
+                    None => self.uniform_if(branch, region)?,
+                    Some(sides) => self.divergent_if(branch, sides, region)?,
                 },
-                Node::Loop(node) => match node.how.split {
-                    None => self.cycle(node, region)?,
-                    Some(spin) => self.spin(node, spin)?,
+                Node::Loop(node) => match node.plan.split {
+                    None => self.uniform_loop(node, region)?,
+                    Some(divergent) => self.divergent_loop(node, divergent)?,
                 },
                 Node::Break(leave) => return Ok(self.leave(*leave, Flow::Break(leave.target))),
                 Node::Continue(leave) => return Ok(self.leave(*leave, Flow::Continue(leave.target))),
@@ -113,7 +114,7 @@ impl Walker<'_> {
                     Flow::On(region)
                 }
                 Node::Barrier { flags, span } => {
-                    if let Some(check) = self.ground.check {
+                    if let Some(check) = self.rectangle.check {
                         check.barrier(self.summary(region).all, *flags, *span);
                     }
                     Flow::On(region)
@@ -128,10 +129,10 @@ impl Walker<'_> {
     }
 
     /// All lanes go one way.
-    fn branch(&mut self, branch: &Branch, region: Region) -> Result<Flow, Halted> {
+    fn uniform_if(&mut self, branch: &Branch, region: Region) -> Result<Flow, Halted> {
         let side = if self.uniform(branch.cond) != 0 { &branch.accept } else { &branch.reject };
         let flow = self.body(side, region)?;
-        let (Some(join), Flow::On(end)) = (branch.how.join, flow) else { return Ok(flow) };
+        let (Some(join), Flow::On(end)) = (branch.plan.join, flow) else { return Ok(flow) };
         if end != join.into {
             self.move_to(end, join.into, region);
         }
@@ -144,7 +145,7 @@ impl Walker<'_> {
             && from_mask != Some(to_mask)
         {
             self.lanes(self.summary(outer)).none(to_mask);
-            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.ground.code.entry);
+            self.lanes(self.summary(from)).join(to_mask, self.active(from), self.rectangle.code.entry);
         }
         self.copy_summary(from, to);
     }
@@ -153,8 +154,9 @@ impl Walker<'_> {
     fn narrow(&mut self, outer: Region, to: Region, cond: Reg, wanted: bool) {
         let before = self.active(outer);
         // Lanes that do not exist must not keep a loop running. Masks that vary along the row already exclude them.
-        let knows = before.is_some() && self.ground.code.zones[outer.0 as usize].shape.has_x();
-        let entry = (!knows && self.ground.code.zones[to.0 as usize].shape.has_x()).then_some(self.ground.code.entry);
+        let knows = before.is_some() && self.rectangle.code.regions[outer.0 as usize].shape.has_x();
+        let entry =
+            (!knows && self.rectangle.code.regions[to.0 as usize].shape.has_x()).then_some(self.rectangle.code.entry);
         let mask = self.own_mask(to);
         self.update_summary(to, |walker, into| {
             let lanes = &walker.lanes(walker.summary(outer));
@@ -163,21 +165,21 @@ impl Walker<'_> {
     }
 
     /// Lanes part.
-    fn split(&mut self, branch: &Branch, sides: [Region; 2], outer: Region) -> Result<Flow, Halted> {
-        let Branch { cond, accept, reject, how } = branch;
-        let goes_on = |side: usize| how.join.is_some_and(|join| join.ends[side].is_some());
-        let needed = [how.runs[0] || goes_on(0), how.runs[1] || goes_on(1)];
+    fn divergent_if(&mut self, branch: &Branch, sides: [Region; 2], outer: Region) -> Result<Flow, Halted> {
+        let Branch { cond, accept, reject, plan } = branch;
+        let goes_on = |side: usize| plan.join.is_some_and(|join| join.ends[side].is_some());
+        let needed = [plan.runs[0] || goes_on(0), plan.runs[1] || goes_on(1)];
         // A side that reuses the mask register of the outer region comes last: the other side still reads it.
         let takes = |side: usize| self.mask(sides[side]).is_some() && self.mask(sides[side]) == self.mask(outer);
         let order = if takes(0) { [1, 0] } else { [0, 1] };
-        if let Some(side) = how.guard.as_ref().and_then(|guard| self.decide(guard)) {
+        if let Some(side) = plan.guard.as_ref().and_then(|guard| self.decide(guard)) {
             // All lanes take one side, none the other.
             let other = sides[1 - side];
             self.summaries[other.0 as usize].clear();
             self.summaries[other.0 as usize].all = false;
             self.copy_summary(outer, sides[side]);
         } else {
-            if let Some(guard) = &how.guard {
+            if let Some(guard) = &plan.guard {
                 self.straight(std::slice::from_ref(&guard.compare), outer);
             }
             for side in order {
@@ -196,7 +198,7 @@ impl Walker<'_> {
                 }
             }
         }
-        let Some(join) = how.join else { return Ok(if how.gone { Flow::Gone } else { Flow::On(outer) }) };
+        let Some(join) = plan.join else { return Ok(if plan.all_leave { Flow::Gone } else { Flow::On(outer) }) };
         match ends {
             [None, None] => return Ok(Flow::Gone),
             [Some(end), None] | [None, Some(end)] if end == join.into => {}
@@ -204,7 +206,7 @@ impl Walker<'_> {
                 let into = self.own_mask(join.into);
                 self.lanes(self.summary(outer)).none(into);
                 for end in ends.into_iter().flatten() {
-                    self.lanes(self.summary(end)).join(into, self.active(end), self.ground.code.entry);
+                    self.lanes(self.summary(end)).join(into, self.active(end), self.rectangle.code.entry);
                 }
                 self.resummarise(join.into, outer);
             }
@@ -214,20 +216,20 @@ impl Walker<'_> {
 
     /// The side that all lanes take, if the ends of all rows agree.
     fn decide(&self, guard: &Guard) -> Option<usize> {
-        let ground = self.ground;
-        let place = ground.place(guard.index);
+        let rectangle = self.rectangle;
+        let place = rectangle.place(guard.index);
         let limit = self.uniform(guard.limit);
-        let holds = |index: u32| match (guard.f, guard.index_first) {
-            (Binary::LtU, true) => index < limit,
-            (Binary::LtU, false) => limit < index,
+        let holds = |index: u32| match (guard.opcode, guard.index_first) {
+            (Opcode::LtU, true) => index < limit,
+            (Opcode::LtU, false) => limit < index,
             (_, true) => index <= limit,
             (_, false) => limit <= index,
         };
         let mut decided = None;
         let rows = if place.down == 0 { 1 } else { self.summary(ALL_LANES).grid.last()?.y + 1 };
         for y in 0..rows {
-            let first = ground.file[place.at(y, 0)].first();
-            let last = first.checked_add(ground.width - 1)?;
+            let first = rectangle.file[place.at(y, 0)].first();
+            let last = first.checked_add(rectangle.width - 1)?;
             let (start, end) = (holds(first), holds(last));
             if start != end || decided.is_some_and(|decided| decided != start) {
                 return None;
@@ -242,22 +244,22 @@ impl Walker<'_> {
         debug_assert_ne!(region, outer, "its active blocks are being replaced");
         let mask = self.own_mask(region);
         self.update_summary(region, |walker, summary| {
-            walker.lanes(walker.summary(outer)).summarise(mask, walker.ground.code.entry, summary);
+            walker.lanes(walker.summary(outer)).summarise(mask, walker.rectangle.code.entry, summary);
         });
     }
 
     fn leave(&mut self, leave: LoopExit, together: Flow) -> Flow {
         let Some((region, collector)) = leave.split else { return together };
         if let Some(collector) = collector {
-            self.lanes(self.summary(region)).join(collector, self.active(region), self.ground.code.entry);
+            self.lanes(self.summary(region)).join(collector, self.active(region), self.rectangle.code.entry);
         }
         Flow::Gone
     }
 
     fn tick(&mut self) -> Result<(), Halted> {
-        self.patience -= 1;
-        if self.patience == 0 {
-            self.patience = super::CHECK_INTERVAL;
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.until_check = super::CHECK_INTERVAL;
             self.stop.check()?;
             if self.yields {
                 std::thread::yield_now();
@@ -267,7 +269,7 @@ impl Walker<'_> {
     }
 
     /// A loop that all lanes leave together.
-    fn cycle(&mut self, node: &Loop, region: Region) -> Result<Flow, Halted> {
+    fn uniform_loop(&mut self, node: &Loop, region: Region) -> Result<Flow, Halted> {
         loop {
             self.tick()?;
             match self.body(&node.body, region)? {
@@ -284,10 +286,10 @@ impl Walker<'_> {
     }
 
     /// A loop that lanes leave one by one.
-    fn spin(&mut self, node: &Loop, spin: DivergentLoop) -> Result<Flow, Halted> {
-        let DivergentLoop { outer, region, end, continued, broke } = spin;
+    fn divergent_loop(&mut self, node: &Loop, divergent: DivergentLoop) -> Result<Flow, Halted> {
+        let DivergentLoop { outer, region, end, continued, broke } = divergent;
         let mask = self.own_mask(region);
-        let entry = self.ground.code.entry;
+        let entry = self.rectangle.code.entry;
         self.lanes(self.summary(outer)).none(mask);
         self.lanes(self.summary(outer)).join(mask, self.active(outer), entry);
         self.copy_summary(outer, region);
@@ -295,20 +297,20 @@ impl Walker<'_> {
             self.lanes(self.summary(outer)).none(collector);
         }
         // The blocks that may have a lane that is still in the loop.
-        let mut around = self.summary(outer).clone();
+        let mut candidates = self.summary(outer).clone();
         let mut packing = None;
         let mut rounds = 0_u32;
         while !self.summary(region).is_empty() {
             self.tick()?;
             rounds = rounds.wrapping_add(1);
-            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.ground.code.pack_always;
+            let look = rounds.is_multiple_of(super::PACK_INTERVAL) || self.rectangle.code.pack_always;
             // Findings name lanes by where they are.
-            if let Some(plan) = node.how.pack.as_deref().filter(|_| look && self.ground.check.is_none()) {
+            if let Some(plan) = node.plan.pack.as_deref().filter(|_| look && self.rectangle.check.is_none()) {
                 self.pack(plan, region, &mut packing);
             }
             if let Some(collector) = continued {
-                around.copy_from(self.summary(region));
-                self.lanes(&around).none(collector);
+                candidates.copy_from(self.summary(region));
+                self.lanes(&candidates).none(collector);
             }
             let flow = self.body(&node.body, region)?;
             debug_assert!(!matches!(flow, Flow::Break(_) | Flow::Continue(_)), "lanes leave one by one");
@@ -324,14 +326,14 @@ impl Walker<'_> {
                 (ended, Some(collector)) => {
                     let keeps = ended.is_some_and(|end| self.mask(end) == Some(mask));
                     if !keeps {
-                        self.lanes(&around).none(mask);
+                        self.lanes(&candidates).none(mask);
                         if let Some(end) = ended {
                             self.lanes(self.summary(end)).join(mask, self.active(end), entry);
                         }
                     }
-                    self.lanes(&around).join(mask, Some(collector), entry);
+                    self.lanes(&candidates).join(mask, Some(collector), entry);
                     self.update_summary(region, |walker, summary| {
-                        walker.lanes(&around).summarise(mask, entry, summary);
+                        walker.lanes(&candidates).summarise(mask, entry, summary);
                     });
                 }
             }
@@ -343,9 +345,9 @@ impl Walker<'_> {
                 if let Some((collector, _)) = broke {
                     self.leave_if(region, cond, collector);
                 }
-                around.copy_from(self.summary(region));
+                candidates.copy_from(self.summary(region));
                 self.update_summary(region, |walker, into| {
-                    let (lanes, outer) = (&walker.lanes(&around), Some(mask));
+                    let (lanes, outer) = (&walker.lanes(&candidates), Some(mask));
                     walker.simd.run(Narrow { lanes, to: mask, outer, entry: None, cond, wanted: false, into });
                 });
             }
@@ -366,14 +368,14 @@ impl Walker<'_> {
         let lanes = self.lanes(self.summary(region));
         let (to, cond) = (lanes.place(collector), lanes.place(cond));
         let mask = self.active(region).map(|mask| lanes.place(mask));
-        for stretch in &lanes.summary.grid {
-            for x in stretch.columns() {
-                let cell = &self.ground.file[to.at(stretch.y, x)];
-                let cond = self.ground.file[cond.at(stretch.y, x)].get();
+        for range in &lanes.summary.grid {
+            for x in range.columns() {
+                let cell = &self.rectangle.file[to.at(range.y, x)];
+                let cond = self.rectangle.file[cond.at(range.y, x)].get();
                 let mut block = cell.get();
                 for (lane, value) in block.0.iter_mut().enumerate() {
                     *value |= cond.0[lane]
-                        & mask.map_or(u32::MAX, |mask| self.ground.file[mask.at(stretch.y, x)].get().0[lane]);
+                        & mask.map_or(u32::MAX, |mask| self.rectangle.file[mask.at(range.y, x)].get().0[lane]);
                 }
                 cell.set(block);
             }
@@ -383,7 +385,7 @@ impl Walker<'_> {
     fn call(&mut self, function: usize, region: Region) -> Result<(), Halted> {
         // Functions that call each other twice can run practically endlessly without a loop.
         self.tick()?;
-        let code = self.ground.code;
+        let code = self.rectangle.code;
         let root = code.roots[function];
         if let Some(to) = self.mask(root) {
             self.lanes(self.summary(region)).none(to);

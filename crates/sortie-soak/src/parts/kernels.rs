@@ -87,10 +87,7 @@ fn mutations(device: &Device, task: &Task, report: &mut Report) {
     report.check(!corpus.is_empty(), || "there are no sources to mutate".into());
     let before = memory::resident();
     let mut compiled = 0;
-    for number in 0..task.size {
-        if task.is_over() {
-            break;
-        }
+    for number in task.operations() {
         let source = wgsl::mutated(&corpus[random.usize(..corpus.len())], &corpus, &mut random);
         // Most of the corpus has several entry points.
         let entry = random.choice(wgsl::entries(&source)).map(str::to_owned);

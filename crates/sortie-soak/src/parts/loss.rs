@@ -58,10 +58,7 @@ fn run(task: &Task, report: &mut Report) -> Result<()> {
     let mut device = devices::open(&task.device)?;
     let mut tally = Tally::default();
     let mut before = memory::resident();
-    for loss in 0..task.size {
-        if task.is_over() {
-            break;
-        }
+    for loss in task.operations() {
         if loss == WARM_UP.min(task.size / 2) {
             before = memory::resident();
         }

@@ -34,10 +34,7 @@ fn run(task: &Task, report: &mut Report) -> sortie::Result<()> {
         return Err(sortie::Error::input(format!("there is no {}", task.device)));
     };
     let mut before = memory::resident();
-    for loss in 0..task.size {
-        if task.is_over() {
-            break;
-        }
+    for loss in task.operations() {
         if loss == WARM_UP.min(task.size / 2) {
             before = memory::resident();
         }

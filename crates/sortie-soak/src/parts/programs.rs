@@ -35,10 +35,7 @@ fn run(task: &Task, report: &mut Report) -> Result<()> {
     let mut random = task.random();
     let other = Device::cpu()?;
     let mut device = devices::open_with(&task.device, options(&mut random))?;
-    for number in 0..task.size {
-        if task.is_over() {
-            break;
-        }
+    for number in task.operations() {
         report.at(format!("program {number}"));
         if number % PER_DEVICE == PER_DEVICE - 1 {
             device = devices::open_with(&task.device, options(&mut random))?;

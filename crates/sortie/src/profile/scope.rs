@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{OpProfile, PlanOutline, StepProfile, step::rate};
+use super::{OpProfile, PlanOutline, StepProfile, step::Totals};
 
 /// A scope of a batch and everything recorded in it, including inner scopes.
 ///
@@ -26,13 +26,8 @@ pub struct ScopeProfile {
     outer: Option<usize>,
     depth: usize,
     ops: Range<usize>,
-    steps: usize,
+    totals: Totals,
     straddling: usize,
-    time: Option<Duration>,
-    unknown: usize,
-    bytes: u64,
-    flops: u64,
-    encode: Duration,
     record: Option<Duration>,
 }
 
@@ -51,13 +46,8 @@ impl ScopeProfile {
                 outer: scope.outer,
                 depth,
                 ops: own,
-                steps: 0,
+                totals: Totals::default(),
                 straddling: 0,
-                time: None,
-                unknown: 0,
-                bytes: 0,
-                flops: 0,
-                encode: Duration::ZERO,
                 record,
             });
         }
@@ -74,23 +64,12 @@ impl ScopeProfile {
             for number in seen {
                 let scope = &mut scopes[number];
                 match step.ops().iter().all(|op| scope.ops.contains(op)) {
-                    true => scope.add(step),
+                    true => scope.totals.add(step),
                     false => scope.straddling += 1,
                 }
             }
         }
         scopes
-    }
-
-    fn add(&mut self, step: &StepProfile) {
-        self.steps += 1;
-        self.bytes += step.bytes();
-        self.flops = self.flops.saturating_add(step.flops().unwrap_or(0));
-        self.encode += step.encode();
-        match step.time() {
-            Some(time) => *self.time.get_or_insert_default() += time,
-            None => self.unknown += 1,
-        }
     }
 
     /// Its name.
@@ -126,7 +105,7 @@ impl ScopeProfile {
     /// Number of steps that ran only ops of this scope.
     #[must_use]
     pub fn steps(&self) -> usize {
-        self.steps
+        self.totals.steps
     }
 
     /// Number of steps that ran both ops of this scope and ops outside it (fused across its border). Their time counts
@@ -139,43 +118,43 @@ impl ScopeProfile {
     /// Device time of those of [`ScopeProfile::steps`] whose time is known.
     #[must_use]
     pub fn time(&self) -> Option<Duration> {
-        self.time
+        self.totals.time
     }
 
     /// Whether [`ScopeProfile::time`] is complete: no step straddles the border, and the time of every step is known.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.straddling == 0 && self.unknown == 0
+        self.straddling == 0 && self.totals.unknown == 0
     }
 
     /// Bytes of the bindings of its steps.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.totals.bytes
     }
 
     /// Floating-point operations of its steps, as far as known.
     #[must_use]
     pub fn flops(&self) -> u64 {
-        self.flops
+        self.totals.flops
     }
 
     /// Bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<f64> {
-        rate(self.bytes, self.time.filter(|_| self.unknown == 0))
+        self.totals.bytes_per_second()
     }
 
     /// Floating-point operations per second.
     #[must_use]
     pub fn flops_per_second(&self) -> Option<f64> {
-        rate(self.flops, self.time.filter(|_| self.unknown == 0))
+        self.totals.flops_per_second()
     }
 
     /// Host time spent encoding its steps.
     #[must_use]
     pub fn encode(&self) -> Duration {
-        self.encode
+        self.totals.encode
     }
 
     /// Time spent recording its ops; `None` if it is not known for all of them.

@@ -156,8 +156,42 @@ impl StepProfile {
     }
 }
 
+/// Sums over several steps.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) steps: usize,
+    /// Steps whose time is unknown.
+    pub(super) unknown: usize,
+    /// Time of the others; `None` if there are none.
+    pub(super) time: Option<Duration>,
+    pub(super) bytes: u64,
+    pub(super) flops: u64,
+    pub(super) encode: Duration,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, step: &StepProfile) {
+        self.steps += 1;
+        self.bytes += step.bytes();
+        self.flops = self.flops.saturating_add(step.flops().unwrap_or(0));
+        self.encode += step.encode();
+        match step.time() {
+            Some(time) => *self.time.get_or_insert_default() += time,
+            None => self.unknown += 1,
+        }
+    }
+
+    pub(super) fn bytes_per_second(&self) -> Option<f64> {
+        rate(self.bytes, self.time.filter(|_| self.unknown == 0))
+    }
+
+    pub(super) fn flops_per_second(&self) -> Option<f64> {
+        rate(self.flops, self.time.filter(|_| self.unknown == 0))
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
-pub(super) fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
+fn rate(amount: u64, time: Option<Duration>) -> Option<f64> {
     let seconds = time.filter(|time| !time.is_zero())?.as_secs_f64();
     (amount > 0).then(|| amount as f64 / seconds)
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use super::{OpProfile, Profile, ScopeProfile, StepProfile};
+use super::{OpProfile, Profile, ScopeProfile, StepProfile, step::Totals};
 
 /// With more steps than this, the table has one row per kernel.
 const MAX_ROWS: usize = 40;
@@ -135,41 +135,23 @@ impl Profile {
     }
 
     fn kernel_table(&self) -> Table {
-        #[derive(Default)]
-        struct Kernel {
-            steps: usize,
-            unknown: usize,
-            time: Duration,
-            bytes: u64,
-            flops: u64,
-            encode: Duration,
-        }
-        let mut kernels: BTreeMap<&str, Kernel> = BTreeMap::new();
+        let mut kernels: BTreeMap<&str, Totals> = BTreeMap::new();
         for step in self.steps() {
-            let kernel = kernels.entry(step.name()).or_default();
-            kernel.steps += 1;
-            kernel.unknown += usize::from(step.time().is_none());
-            kernel.time += step.time().unwrap_or_default();
-            kernel.bytes += step.bytes();
-            kernel.flops = kernel.flops.saturating_add(step.flops().unwrap_or(0));
-            kernel.encode += step.encode();
+            kernels.entry(step.name()).or_default().add(step);
         }
         let mut kernels: Vec<_> = kernels.into_iter().collect();
         kernels.sort_by_key(|(_, kernel)| std::cmp::Reverse((kernel.time, kernel.steps)));
-        let row = |(name, kernel): &(&str, Kernel)| {
-            let known = kernel.steps - kernel.unknown;
-            let all = (known > 0).then_some(kernel.time);
+        let row = |(name, kernel): &(&str, Totals)| {
+            let known = u32::try_from(kernel.steps - kernel.unknown).unwrap_or(u32::MAX);
             let more = if kernel.unknown > 0 { "≥ " } else { "" };
-            let whole = all.filter(|_| kernel.unknown == 0);
-            let each = |all: Duration| time(all / u32::try_from(known).unwrap_or(u32::MAX));
             vec![
                 (*name).to_owned(),
                 kernel.steps.to_string(),
-                all.map_or_else(|| UNKNOWN.into(), |all| format!("{more}{}", time(all))),
-                all.map_or_else(|| UNKNOWN.into(), each),
-                self.share(all),
-                giga(super::step::rate(kernel.bytes, whole)),
-                giga(super::step::rate(kernel.flops, whole)),
+                kernel.time.map_or_else(|| UNKNOWN.into(), |all| format!("{more}{}", time(all))),
+                kernel.time.map_or_else(|| UNKNOWN.into(), |all| time(all / known)),
+                self.share(kernel.time),
+                giga(kernel.bytes_per_second()),
+                giga(kernel.flops_per_second()),
                 spent(kernel.encode),
             ]
         };
