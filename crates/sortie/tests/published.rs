@@ -128,7 +128,9 @@ impl Recorder for Book {
 fn figures(metrics: &Metrics) -> Vec<(String, f64)> {
     let of = |line: &str| {
         let (name, value) = line.split_once(' ').expect("two columns");
-        let gauge = ["in_flight", "staged_bytes", "retained_bytes"].contains(&name) || name.starts_with("pool_bytes_");
+        let gauge = ["in_flight", "staged_bytes", "retained_bytes", "recorded_bytes", "run_memory_bytes"]
+            .contains(&name)
+            || name.starts_with("pool_bytes_");
         let value = value.trim().replace(',', "").parse().expect("a number");
         (if gauge { name.into() } else { format!("{name}_total") }, value)
     };
