@@ -143,7 +143,7 @@ impl Elements<'_> {
             F::Clamp => {
                 return match of {
                     ElementType::I32 => {
-                        self.three(|x, low, high| clamp([x, low, high].map(u32::cast_signed)).cast_unsigned())
+                        self.three(|x, low, high| clamp([x, low, high].map(u32::cast_signed)).cast_unsigned());
                     }
                     ElementType::U32 => self.three(|x, low, high| clamp([x, low, high])),
                     _ => self.three(|x, low, high| clamp([x, low, high].map(f32::from_bits)).to_bits()),

@@ -222,7 +222,7 @@ impl<'b> Lanes<'_, 'b> {
                     Blend::Assign => into(*d, [*a; 3]).one(|new| new),
                     Blend::AddI => into(*d, [*d, *a, *a]).two(u32::wrapping_add),
                     Blend::AddF => {
-                        into(*d, [*d, *a, *a]).two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits())
+                        into(*d, [*d, *a, *a]).two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits());
                     }
                 },
                 Op::Blend { f, d, a, mask } => {

@@ -101,6 +101,8 @@ struct BatchState {
     split: Option<Split>,
     /// Profile log, if this batch is profiled.
     log: Option<Arc<Log>>,
+    /// Its buffers will hardly come again in the same places: a recording of it would be kept in vain.
+    is_single: bool,
 }
 
 /// Fields needed to record an op, borrowed separately.
@@ -354,7 +356,7 @@ impl Batch {
         let outcome = match checked {
             Ok((known, cuts)) => {
                 let batch = BatchRun { resources: &recorder.resources, cuts: &cuts, completion: &completion };
-                let recorded = match resubmits {
+                let recorded = match resubmits && !state.is_single {
                     true => core.recording_of(&known, batch, state.log.is_some(), at),
                     false => None,
                 };
@@ -411,6 +413,11 @@ impl Batch {
             Some(recorder) => &mut **recorder,
             None => unreachable!("submit takes the batch"),
         })
+    }
+
+    /// It is never recorded for the device.
+    pub(crate) fn set_single(&self) {
+        self.state.borrow_mut().is_single = true;
     }
 
     fn completion(&self) -> Arc<Completion> {

@@ -105,6 +105,8 @@ fn through_kernel<T: Element, U: Element>(
 ) -> Result<(Ticket, Reading<U>)> {
     let rows = window.len() / widths[0];
     let batch = device.batch();
+    // Windows take turns with the memory of the pool.
+    batch.set_single();
     let reading = if kernel.num_bindings() == 1 {
         let x = device.upload::<U>(bytemuck::cast_slice(window))?;
         batch.dispatch(kernel, &[&FlatRows(&x)], Grid::items(rows));
@@ -125,6 +127,8 @@ fn through_recording<T: Element, U: Element>(
     width: usize,
 ) -> Result<(Ticket, Reading<U>)> {
     let batch = device.batch();
+    // Windows take turns with the memory of the pool.
+    batch.set_single();
     let x = device.upload(window)?;
     let x = batch.tensor(&x, [window.len() / width, width]);
     let reading = record(&batch, x);
