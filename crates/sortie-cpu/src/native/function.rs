@@ -142,11 +142,9 @@ impl Elements<'_> {
             }
             F::Clamp => {
                 return match of {
-                    ElementType::I32 => {
-                        self.three(|x, low, high| clamp([x, low, high].map(u32::cast_signed)).cast_unsigned());
-                    }
-                    ElementType::U32 => self.three(|x, low, high| clamp([x, low, high])),
-                    _ => self.three(|x, low, high| clamp([x, low, high].map(f32::from_bits)).to_bits()),
+                    ElementType::I32 => self.three(|x, a, b| clamp([x, a, b].map(u32::cast_signed)).cast_unsigned()),
+                    ElementType::U32 => self.three(|x, a, b| clamp([x, a, b])),
+                    _ => self.three(|x, a, b| clamp([x, a, b].map(f32::from_bits)).to_bits()),
                 };
             }
         };

@@ -16,7 +16,7 @@ use crate::{
     code::{Access, Blend, Limit, Op, Reg},
     compiled::Compiled,
     lanes::{BLOCK, Block, BlockLayout, BlockLoop, BlockOrder, BlockRange, First, Operand},
-    opcode::Apply,
+    opcode::{Apply, float2},
 };
 
 /// Which blocks of lanes have an active one.
@@ -221,9 +221,7 @@ impl<'b> Lanes<'_, 'b> {
                 Op::Blend { f, d, a, .. } if self.summary.all => match f {
                     Blend::Assign => into(*d, [*a; 3]).one(|new| new),
                     Blend::AddI => into(*d, [*d, *a, *a]).two(u32::wrapping_add),
-                    Blend::AddF => {
-                        into(*d, [*d, *a, *a]).two(|old, new| (f32::from_bits(old) + f32::from_bits(new)).to_bits());
-                    }
+                    Blend::AddF => into(*d, [*d, *a, *a]).two(float2(|old, new| old + new)),
                 },
                 Op::Blend { f, d, a, mask } => {
                     let blend = into(*d, [*d, *a, *mask]);
