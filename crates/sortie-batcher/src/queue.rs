@@ -314,6 +314,17 @@ impl<R> RequestQueue<R> {
             self.keys.retain(|own| !own.is_empty());
         }
         self.unblock();
+        if self.rows == 0 {
+            self.deadline = None;
+        }
+    }
+
+    /// The request that the batch of a key begins with.
+    #[must_use]
+    pub fn first(&self, key: u64, now: Duration) -> Option<&R> {
+        let own = self.keys.iter().find(|own| own.key == key)?;
+        let (_, priority) = own.next(now, self.max_wait)?;
+        own.by_priority[priority].front().map(|first| &first.request)
     }
 
     /// Removes requests that have expired.
