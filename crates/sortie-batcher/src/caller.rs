@@ -18,6 +18,6 @@ pub(crate) enum CallerTask {
     Wait,
     /// It runs a batch of this worker.
     Run(usize),
-    /// It is polled again, after other tasks, and then [claims](crate::state::BatcherState::claim) a worker.
+    /// It is polled again, after the executor's other tasks, and then [claims](crate::state::BatcherState::claim) a worker.
     Lead,
 }

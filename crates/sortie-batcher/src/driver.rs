@@ -46,11 +46,11 @@ pub trait Driver<J: Job>: Send + Sync {
 /// A thread for each worker.
 ///
 /// While a thread sleeps, a caller may run its own batch on the calling thread, because waking another thread takes
-/// longer than many batches. It does so only if the batch would start at once, and if it
+/// longer than many batches. It does so only if requests have not met lately, the batch would start at once, and it
 ///
-/// - blocks for the answer, requests have not met lately, and the batch is expected to take less than a millisecond;
+/// - blocks for the answer, and the batch is expected to take less than a millisecond;
 /// - or is polled by an executor, the job [allows it](Job::runs_in_polls), and the batch is expected to take less than
-///   50 µs. If requests meet, the executor's other tasks run first, so that theirs join the batch.
+///   50 µs. Every 100 µs it lets the executor's other tasks run first.
 ///
 /// If the batch is not finished then, the thread takes over. A job whose worker is bound to its thread needs
 /// [`exclusive`](Threads::exclusive) threads.

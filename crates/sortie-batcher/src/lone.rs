@@ -2,8 +2,7 @@
 //!
 //! Pure. Callers that run their batches one by one never meet in the queue, so a caller that runs its own keeps others
 //! from joining it. Two rules prevent this: where requests have met, a caller is alone only after some that met none;
-//! and a caller on an executor lets the executor's other tasks run before it runs a batch, unless it has not been at it
-//! for long.
+//! and a task that has run its batches for a while lets the executor's other tasks run before the next one.
 
 use std::time::Duration;
 
@@ -65,12 +64,12 @@ impl Lone {
         self.arrivals >= ARRIVALS
     }
 
-    /// When a task of an executor runs the batch of a request that has just arrived.
+    /// When a lone task of an executor runs the batch of a request that has just arrived.
     pub fn turn(&mut self, now: Duration) -> CallerTurn {
         if now.saturating_sub(self.finished) > PAUSE {
             self.since = now;
         }
-        if self.is_alone() && now.saturating_sub(self.since) <= RUN {
+        if now.saturating_sub(self.since) <= RUN {
             return CallerTurn::Now;
         }
         self.since = now;
@@ -124,17 +123,6 @@ mod tests {
             lone.arrived(true);
             assert_eq!(lone.turn(request * 100 * US), CallerTurn::Now);
             lone.finished((request * 100 + 40) * US);
-        }
-    }
-
-    #[test]
-    fn where_requests_meet_each_batch_waits_for_the_other_tasks() {
-        let mut lone = Lone::default();
-        lone.arrived(false);
-        for request in 0..ARRIVALS - 1 {
-            lone.arrived(true);
-            assert_eq!(lone.turn(request * US), CallerTurn::Next);
-            lone.finished(request * US);
         }
     }
 }

@@ -319,14 +319,6 @@ impl<R> RequestQueue<R> {
         }
     }
 
-    /// The request that the batch of a key begins with.
-    #[must_use]
-    pub fn first(&self, key: u64, now: Duration) -> Option<&R> {
-        let own = self.keys.iter().find(|own| own.key == key)?;
-        let (_, priority) = own.next(now, self.max_wait)?;
-        own.by_priority[priority].front().map(|first| &first.request)
-    }
-
     /// Removes requests that have expired.
     pub fn expire(&mut self, now: Duration, expired: &mut Vec<R>) {
         if self.deadline.is_none_or(|deadline| deadline > now) {

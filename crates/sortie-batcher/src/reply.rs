@@ -117,21 +117,6 @@ impl<R> ReplySlab<R> {
     pub(crate) fn refuse(&self, error: Error) -> R {
         (self.refuse)(error)
     }
-
-    /// The caller of a slot is to run the next batch. Returns its waker, unless it has gone.
-    fn lead(&self, index: usize) -> Option<Waker> {
-        let slot = &mut self.state.lock().slots[index];
-        match std::mem::replace(slot, ReplySlot::Left) {
-            ReplySlot::Waiting(waker) => {
-                *slot = ReplySlot::Leading(waker.clone());
-                Some(waker)
-            }
-            other => {
-                *slot = other;
-                None
-            }
-        }
-    }
 }
 
 impl<R> fmt::Debug for ReplySlab<R> {
@@ -153,7 +138,7 @@ impl<R> SlabState<R> {
 }
 
 /// Calls wakers. A panic of a waker is ignored.
-pub(crate) fn wake(wakers: impl IntoIterator<Item = Waker>) {
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
     }
@@ -191,7 +176,11 @@ impl<R> Receiver<R> {
 
     /// Its caller is to run the next batch when it polls again.
     pub(crate) fn lead(&self) {
-        drop(self.slab.lead(self.index));
+        let slot = &mut self.slab.state.lock().slots[self.index];
+        *slot = match std::mem::replace(slot, ReplySlot::Left) {
+            ReplySlot::Waiting(waker) => ReplySlot::Leading(waker),
+            other => other,
+        };
     }
 
     /// The caller runs its batch itself, so its waker need not be called.
@@ -239,11 +228,6 @@ impl<R> Sender<R> {
     /// An error of the batcher, as an answer.
     pub(crate) fn refuse(&self, error: Error) -> R {
         self.slab.refuse(error)
-    }
-
-    /// The caller is to run the next batch. Returns its waker, unless it has gone.
-    pub(crate) fn lead(&self) -> Option<Waker> {
-        self.slab.lead(self.index)
     }
 
     /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to `unsettled`: their

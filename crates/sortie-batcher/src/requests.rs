@@ -3,15 +3,13 @@
 
 use std::time::Duration;
 
-use crate::{caller::CallerKind, isolate::Attempts, queue::QueuedRequest, reply::Sender};
+use crate::{isolate::Attempts, queue::QueuedRequest, reply::Sender};
 
 /// An admitted request.
 #[derive(Debug)]
 pub(crate) struct Request<I, R> {
     pub(crate) input: I,
     pub(crate) sender: Sender<R>,
-    /// How its caller waits.
-    pub(crate) caller: CallerKind,
 }
 
 #[derive(Debug)]
@@ -38,7 +36,7 @@ impl<I, R> Default for Requests<I, R> {
 
 impl<I, R> Requests<I, R> {
     pub(crate) fn push(&mut self, queued: QueuedRequest<Request<I, R>>) {
-        let QueuedRequest { request: Request { input, sender, .. }, rows, deadline, .. } = queued;
+        let QueuedRequest { request: Request { input, sender }, rows, deadline, .. } = queued;
         self.inputs.push(input);
         self.callers.push(Caller { sender, rows, deadline });
     }

@@ -204,7 +204,7 @@ impl<I, R: 'static> BatcherState<I, R> {
         let Shared { slab, queue, scheduler, .. } = &mut *shared;
         let idle = queue.rows() == 0 && scheduler.is_idle();
         let (receiver, sender) = ReplySlab::insert(slab, waker);
-        let request = Request { input, sender, caller };
+        let request = Request { input, sender };
         queue.push(key, priority, QueuedRequest { request, rows, arrived: now, deadline });
         self.queued.store(queue.rows(), Ordering::Relaxed);
         let (task, woken) = shared.task_of(caller, idle, now);
@@ -446,10 +446,10 @@ impl<I, R> Shared<I, R> {
     fn worker_to_wake(&mut self, now: Duration) -> Option<Wake> {
         let mut earlier = None;
         let starts = |(worker, until): (usize, Option<Duration>)| match self.decide(worker, now).1 {
-            Decision::Start(key, _) => Some(Wake { worker, starts: Some(key) }),
+            Decision::Start(..) => Some(Wake { worker, starts: true }),
             Decision::Until(look) => {
                 if look.is_some_and(|look| until.is_none_or(|until| look < until)) {
-                    earlier.get_or_insert(Wake { worker, starts: None });
+                    earlier.get_or_insert(Wake { worker, starts: false });
                 }
                 None
             }

@@ -1,4 +1,4 @@
-//! Lends sleeping workers to callers, who then run their own batches: no thread has to be woken.
+//! Lends sleeping workers to lone callers, who then run their own batches: no thread has to be woken.
 //!
 //! | state of a worker | entered by | left by |
 //! |---|---|---|
@@ -10,13 +10,12 @@
 //! Invariants: the thread of a lent worker does not touch its core. A promised batch starts: the task starts it, or hands
 //! it over when it is dropped, or the thread starts it.
 
-use std::{task::Waker, time::Duration};
+use std::time::Duration;
 
 use super::{BatcherState, Shared};
 use crate::{
     caller::{CallerKind, CallerTask},
     lone::CallerTurn,
-    reply::wake,
 };
 
 /// A caller whose thread waits runs a batch that is expected to take at most this long. Meanwhile nobody rejects
@@ -53,8 +52,8 @@ enum LendingState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wake {
     pub(super) worker: usize,
-    /// The key of the batch that it starts; `None` if it only has to check the time.
-    pub(super) starts: Option<u64>,
+    /// Whether it starts a batch; otherwise it only has to check the time.
+    pub(super) starts: bool,
 }
 
 impl<I, R: 'static> BatcherState<I, R> {
@@ -108,14 +107,9 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
         shared.scheduler.stops_lingering(worker);
         shared.scheduler.sleeps(worker, timer);
-        let Some(Wake { worker, starts }) = shared.worker_to_wake(now) else { return };
-        let (leader, woken) = match shared.next_leader(worker, starts, now) {
-            Some(leader) => (Some(leader), shared.promise(worker, now)),
-            None => (None, Some(worker)),
-        };
+        let woken = shared.worker_to_wake(now).map(|woken| woken.worker);
         drop(shared);
         self.notify(woken);
-        wake(leader);
     }
 
     /// A caller that was to run a batch will not be polled: the threads of promised workers run it.
@@ -137,33 +131,23 @@ impl<I, R> Shared<I, R> {
     pub(super) fn task_of(&mut self, caller: CallerKind, idle: bool, now: Duration) -> (CallerTask, Option<usize>) {
         self.lone.arrived(idle);
         let Some(Wake { worker, starts }) = self.worker_to_wake(now) else {
-            // A full batch need not wait for the task that was to run it.
-            let full = self.queue.rows() >= self.scheduler.batch_size();
-            if caller == CallerKind::Polled
-                && full
-                && let Some(worker) = self.promised()
-            {
-                self.lending[worker].state = LendingState::Lent;
-                return (CallerTask::Run(worker), None);
-            }
             return (CallerTask::Wait, None);
         };
         let rows = self.queue.rows();
-        let lent = starts.is_some() && self.lending[worker].state == LendingState::Offered;
+        let lent = starts && self.lending[worker].state == LendingState::Offered && self.lone.is_alone();
         match caller {
-            CallerKind::Blocked if lent && self.lone.is_alone() && self.is_expected(worker, rows, LONGEST) => {
-                self.lending[worker].state = LendingState::Lent;
-                (CallerTask::Run(worker), None)
-            }
+            CallerKind::Blocked if lent && self.is_expected(worker, rows, LONGEST) => self.lend(worker),
             CallerKind::Polled if lent && self.is_expected(worker, rows, LONGEST_POLL) => match self.lone.turn(now) {
-                CallerTurn::Now => {
-                    self.lending[worker].state = LendingState::Lent;
-                    (CallerTask::Run(worker), None)
-                }
+                CallerTurn::Now => self.lend(worker),
                 CallerTurn::Next => (CallerTask::Lead, self.promise(worker, now)),
             },
             _ => (CallerTask::Wait, Some(worker)),
         }
+    }
+
+    fn lend(&mut self, worker: usize) -> (CallerTask, Option<usize>) {
+        self.lending[worker].state = LendingState::Lent;
+        (CallerTask::Run(worker), None)
     }
 
     /// Whether a batch of a worker, of at most `rows` rows, is expected to take at most this long.
@@ -181,16 +165,5 @@ impl<I, R> Shared<I, R> {
         let lending = &mut self.lending[worker];
         lending.state = LendingState::Promised { until };
         lending.timer.is_none_or(|timer| timer > until).then_some(worker)
-    }
-
-    /// The task that runs the next batch of a worker, if one does: that of the batch's first request.
-    fn next_leader(&self, worker: usize, key: Option<u64>, now: Duration) -> Option<Waker> {
-        let rows = self.queue.rows();
-        let offered = self.lending[worker].state == LendingState::Offered;
-        if !offered || !self.is_expected(worker, rows, LONGEST_POLL) {
-            return None;
-        }
-        let first = self.queue.first(key?, now)?;
-        if first.caller == CallerKind::Polled { first.sender.lead() } else { None }
     }
 }

@@ -168,7 +168,7 @@ fn callers_that_block_run_their_batches_and_meet() {
 }
 
 #[test]
-fn tasks_run_batches_for_each_other() {
+fn tasks_run_their_batches_and_meet() {
     explore_callers(true, |ran| {
         let caller = |numbers| asking(CallerKind::Polled, numbers, ran);
         vec![caller(&[2, 4]), caller(&[6]), caller(&[8, 10])]
