@@ -127,13 +127,12 @@ impl<R> fmt::Debug for ReplySlab<R> {
 
 impl<R> SlabState<R> {
     /// A caller gives up its slot, and takes some wakers to call.
-    fn leave(&mut self, index: usize) -> (ReplySlot<R>, WakeList) {
-        let slot = std::mem::replace(&mut self.slots[index], ReplySlot::Left);
-        if self.unwoken.is_empty() {
-            return (slot, WakeList::new());
+    fn leave(&mut self, index: usize, others: &mut WakeList) -> ReplySlot<R> {
+        if !self.unwoken.is_empty() {
+            let rest = self.unwoken.len().saturating_sub(WAKES);
+            others.extend(self.unwoken.drain(rest..));
         }
-        let rest = self.unwoken.len().saturating_sub(WAKES);
-        (slot, self.unwoken.drain(rest..).collect())
+        std::mem::replace(&mut self.slots[index], ReplySlot::Left)
     }
 }
 
@@ -164,10 +163,11 @@ impl<R> Receiver<R> {
             drop(before);
             return if leads { Reply::Lead } else { Reply::Waiting };
         }
-        let (slot, others) = state.leave(self.index);
+        let mut others = WakeList::new();
+        let slot = state.leave(self.index, &mut others);
         drop(state);
         self.over = true;
-        wake(others);
+        wake(others.drain(..));
         match slot {
             ReplySlot::Answered(answer) => Reply::Answered(answer),
             _ => unreachable!("only this caller leaves its slot"),
@@ -199,7 +199,8 @@ impl<R> Receiver<R> {
         if std::mem::replace(&mut self.over, true) {
             return false;
         }
-        let (left, others) = self.slab.state.lock().leave(self.index);
+        let mut others = WakeList::new();
+        let left = self.slab.state.lock().leave(self.index, &mut others);
         let leads = matches!(left, ReplySlot::Leading(_));
         if leads || matches!(left, ReplySlot::Waiting(_)) {
             self.slab.gone.fetch_add(1, Ordering::Relaxed);
@@ -207,7 +208,7 @@ impl<R> Receiver<R> {
         }
         // Outside the lock: dropping an answer or a waker may run arbitrary code.
         drop(left);
-        wake(others);
+        wake(others.drain(..));
         leads
     }
 }
