@@ -10,6 +10,7 @@ use crate::{
     handle::Handle,
     job::Job,
     metrics::{BatchMetrics, LiveMetrics},
+    parked::Parked,
     scheduler::WorkerMetrics,
     state::{BatcherState, ReplyOf},
     worker::Worker,
@@ -143,8 +144,10 @@ impl<J: Job> Batcher<J> {
         let metrics = LiveMetrics::new(&job.name());
         let job = Arc::new(job);
         let state = BatcherState::new(config, workers.len(), metrics, |error| Err(error.into()));
-        let handle = Handle { job, state: Arc::new(state), driver };
-        let worker = |(index, own)| Worker::new(handle.state.clone(), handle.job.clone(), index, own);
+        let parked = Arc::new(Parked::new(workers.len()));
+        let handle = Handle { job, state: Arc::new(state), parked, driver };
+        let worker =
+            |(index, own)| Worker::new(handle.state.clone(), handle.job.clone(), handle.parked.clone(), index, own);
         let workers = workers.into_iter().enumerate().map(worker).collect();
         Ok((Self { handle: Arc::new(handle) }, workers))
     }

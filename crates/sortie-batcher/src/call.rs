@@ -10,6 +10,7 @@ use std::{
 };
 
 use crate::{
+    caller::{CallerKind, CallerTask},
     config::Overload,
     error::{Error, ErrorKind},
     handle::Handle,
@@ -80,20 +81,31 @@ impl<J: Job> Future for RequestFuture<J> {
     type Output = ReplyOf<J>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (handle, input) = match std::mem::replace(&mut self.state, State::Moved) {
-            State::Unsent(handle, input) => (handle, input),
-            State::Sent(mut response) => {
-                let polled = Pin::new(&mut response).poll(cx);
-                self.state = State::Sent(response);
-                return polled;
+        if let State::Sent(response) = &mut self.state {
+            return Pin::new(response).poll(cx);
+        }
+        let State::Unsent(handle, input) = std::mem::replace(&mut self.state, State::Moved) else {
+            unreachable!("it is not being sent")
+        };
+        let caller = if handle.job.runs_in_polls() { CallerKind::Polled } else { CallerKind::Later };
+        let (stage, task) = match request(&handle, input, self.options, caller, cx.waker()) {
+            Ok(sent) => sent,
+            Err(answer) => {
+                self.state = State::Sent(ResponseFuture::new(handle, Stage::Over));
+                return Poll::Ready(answer);
             }
-            State::Moved => unreachable!("it is not being sent"),
         };
-        let (stage, polled) = match request(&handle, input, self.options, cx.waker()) {
-            Ok(stage) => (stage, Poll::Pending),
-            Err(answer) => (Stage::Over, Poll::Ready(answer)),
+        let mut response = ResponseFuture::new(handle, stage);
+        let polled = match task {
+            CallerTask::Wait => Poll::Pending,
+            // It may have its answer.
+            CallerTask::Run(_) => Pin::new(&mut response).poll(cx),
+            CallerTask::Lead => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
         };
-        self.state = State::Sent(ResponseFuture::new(handle, stage));
+        self.state = State::Sent(response);
         polled
     }
 }
@@ -138,8 +150,8 @@ impl<J: Job> RequestFuture<J> {
     pub fn send(self) -> ResponseFuture<J> {
         match self.state {
             State::Unsent(handle, input) => {
-                let sent = request(&handle, input, self.options, Waker::noop());
-                let stage = sent.unwrap_or_else(|answer| Stage::Answered(Box::new(answer)));
+                let sent = request(&handle, input, self.options, CallerKind::Later, Waker::noop());
+                let stage = sent.map_or_else(|answer| Stage::Answered(Box::new(answer)), |(stage, _)| stage);
                 ResponseFuture::new(handle, stage)
             }
             State::Sent(response) => response,
@@ -152,11 +164,20 @@ impl<J: Job> RequestFuture<J> {
     /// # Errors
     /// As [`Batcher::call_blocking`](crate::Batcher::call_blocking).
     pub fn wait(self) -> ReplyOf<J> {
-        pollster::block_on(self)
+        match self.state {
+            State::Unsent(handle, input) => {
+                match request(&handle, input, self.options, CallerKind::Blocked, Waker::noop()) {
+                    Ok((stage, _)) => ResponseFuture::new(handle, stage).wait(),
+                    Err(answer) => answer,
+                }
+            }
+            State::Sent(response) => response.wait(),
+            State::Moved => unreachable!("it is not being sent"),
+        }
     }
 }
 
-/// Sends a request, in parts if it is too large for a batch.
+/// Sends a request, in parts if it is too large for a batch. Runs its batch if the caller is to run it now.
 ///
 /// # Errors
 /// The answer of a request that needs no worker, or is not admitted.
@@ -164,8 +185,9 @@ fn request<J: Job>(
     handle: &Handle<J>,
     input: J::Input,
     options: CallOptions,
+    caller: CallerKind,
     waker: &Waker,
-) -> Result<Stage<J>, ReplyOf<J>> {
+) -> Result<(Stage<J>, CallerTask), ReplyOf<J>> {
     let job = &handle.job;
     job.check(&input).map_err(Err)?;
     if let Some(answer) = job.answer_immediately(&input) {
@@ -173,17 +195,19 @@ fn request<J: Job>(
     }
     let most = handle.state.config.max_batch_size.max(1);
     if job.rows(&input) <= most {
-        return admit(handle, input, options, true, waker).map(Stage::Sent);
+        let (receiver, task) = admit(handle, input, options, true, caller, waker)?;
+        handle.parked.perform(&handle.state, task, &receiver);
+        return Ok((Stage::Sent(receiver), task));
     }
     let mut parts = Vec::new();
     for part in job.split(input, most) {
         // Admitting the first part admits the whole request.
-        parts.push(Part::Sent(admit(handle, part, options, parts.is_empty(), waker)?));
+        parts.push(Part::Sent(admit(handle, part, options, parts.is_empty(), CallerKind::Later, waker)?.0));
     }
     if parts.is_empty() {
         return Err(Err(Error::new(ErrorKind::Shape, "a job split an input into nothing").into()));
     }
-    Ok(Stage::Several(parts))
+    Ok((Stage::Several(parts), CallerTask::Wait))
 }
 
 /// # Errors
@@ -193,12 +217,13 @@ fn admit<J: Job>(
     input: J::Input,
     options: CallOptions,
     first: bool,
+    caller: CallerKind,
     waker: &Waker,
-) -> Result<Receiver<ReplyOf<J>>, ReplyOf<J>> {
+) -> Result<(Receiver<ReplyOf<J>>, CallerTask), ReplyOf<J>> {
     let (Handle { job, state, .. }, CallOptions { deadline, priority }) = (handle, options);
     let (key, rows) = (job.key(&input), job.rows(&input).max(1));
     let overload = if first { state.config.overload } else { Overload::Wait };
-    state.admit(input, Admission { key, rows, priority, deadline, overload }, waker)
+    state.admit(input, Admission { key, rows, priority, deadline, overload, caller }, waker)
 }
 
 impl<J: Job> fmt::Debug for RequestFuture<J> {

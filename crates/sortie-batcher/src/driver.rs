@@ -45,6 +45,16 @@ pub trait Driver<J: Job>: Send + Sync {
 
 /// A thread for each worker.
 ///
+/// While a thread sleeps, a caller may run its own batch on the calling thread, because waking another thread takes
+/// longer than many batches. It does so only if requests have not met lately, the batch would start at once, and it
+///
+/// - blocks for the answer, and the batch is expected to take less than a millisecond;
+/// - or is polled by an executor, the job [allows it](Job::runs_in_polls), and the batch is expected to take less than
+///   50 µs. Every 100 µs it lets the executor's other tasks run first.
+///
+/// If the batch is not finished then, the thread takes over. A job whose worker is bound to its thread needs
+/// [`exclusive`](Threads::exclusive) threads.
+///
 /// Threads end by themselves; dropping a batcher does not wait for them. [`on_start`](Threads::on_start) and
 /// [`on_close`](Threads::on_close) are for programs that must track them, for example because the process may not exit
 /// while a device driver is in use.
@@ -52,6 +62,7 @@ pub struct Threads {
     name: String,
     on_start: Arc<dyn Fn() + Send + Sync>,
     on_close: Box<dyn Fn(JoinHandle<()>) + Send + Sync>,
+    exclusive: bool,
     running: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -61,6 +72,7 @@ impl Default for Threads {
             name: "sortie-batcher".into(),
             on_start: Arc::new(|| {}),
             on_close: Box::new(drop),
+            exclusive: false,
             running: Mutex::default(),
         }
     }
@@ -71,6 +83,12 @@ impl Threads {
     #[must_use]
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Batches run on these threads only, never on a caller's.
+    #[must_use]
+    pub fn exclusive(self) -> Self {
+        Self { exclusive: true, ..self }
     }
 
     /// Called on each thread when it starts.
@@ -90,6 +108,9 @@ impl Threads {
 impl<J: Job> Driver<J> for Threads {
     fn start(&self, mut worker: Worker<J>) -> Result<(), Error> {
         let on_start = self.on_start.clone();
+        if !self.exclusive {
+            worker.lend();
+        }
         let thread = thread::Builder::new().name(self.name.clone()).spawn(move || {
             on_start();
             while worker.step(true) != Action::End {}

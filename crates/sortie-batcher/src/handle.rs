@@ -6,6 +6,7 @@ use crate::{
     driver::Driver,
     error::{Error, ErrorKind},
     job::Job,
+    parked::Parked,
     state::StateOf,
 };
 
@@ -13,6 +14,7 @@ use crate::{
 pub(crate) struct Handle<J: Job> {
     pub(crate) job: Arc<J>,
     pub(crate) state: Arc<StateOf<J>>,
+    pub(crate) parked: Arc<Parked<J>>,
     /// The driver of its workers; `None` if the caller drives them.
     pub(crate) driver: Option<Box<dyn Driver<J>>>,
 }

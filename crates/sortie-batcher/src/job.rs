@@ -15,9 +15,10 @@ use crate::{error::Error, isolate::Stage};
 /// are not retried: see [`isolates`](Job::isolates). A job that knows which input is wrong reports it in
 /// [`check`](Job::check) or in the answers, which costs no further attempt.
 ///
-/// Methods are called on the worker's thread, except [`rows`](Job::rows), [`key`](Job::key), [`check`](Job::check),
-/// [`answer_immediately`](Job::answer_immediately), [`split`](Job::split) and [`join`](Job::join), which run on the
-/// caller's. None is called under a lock. [`batch_fn`](crate::batch_fn) makes a job of a function.
+/// [`rows`](Job::rows), [`key`](Job::key), [`check`](Job::check), [`answer_immediately`](Job::answer_immediately),
+/// [`split`](Job::split) and [`join`](Job::join) are called on the caller's thread. All others are called on the
+/// worker's thread, or on the thread of a caller who runs its own batch: see [`Threads`](crate::Threads). None is called
+/// under a lock. [`batch_fn`](crate::batch_fn) makes a job of a function.
 ///
 /// ```
 /// use std::{collections::HashMap, future::{Ready, ready}};
@@ -75,6 +76,24 @@ pub trait Job: Send + Sync + 'static {
     /// # Errors
     /// The batch is started again with fewer inputs, until the failing ones are isolated.
     fn start(&self, worker: &mut Self::Worker, inputs: &mut [Self::Input]) -> Result<Self::Running, Self::Error>;
+
+    /// Starts a batch while nothing else is queued or in flight, and the batch is expected to take less than a
+    /// millisecond: on the thread of its caller, or on the worker's. A job that passes its work to another thread saves
+    /// time if it does the work here instead. By default as [`start`](Job::start).
+    ///
+    /// # Errors
+    /// As [`start`](Job::start).
+    fn start_here(&self, worker: &mut Self::Worker, inputs: &mut [Self::Input]) -> Result<Self::Running, Self::Error> {
+        self.start(worker, inputs)
+    }
+
+    /// Whether batches that take less than about 50 µs may run inside an executor's poll of one of their callers. Return
+    /// true only if nothing in the job blocks on an async runtime, because a runtime's own threads may not.
+    ///
+    /// Callers that block, such as [`call_blocking`](crate::Batcher::call_blocking), run batches in either case.
+    fn runs_in_polls(&self) -> bool {
+        false
+    }
 
     /// Number of batch rows that an input takes.
     fn rows(&self, _input: &Self::Input) -> usize {

@@ -27,15 +27,16 @@
 //! | `batcher`, `call`, `response` | [`Batcher`], the handle that callers clone; [`RequestFuture`], a request; [`CallOptions`]; [`ResponseFuture`], the answer to a sent request |
 //! | `tower` | [`Batcher`] as a `tower` service, with the feature `tower` |
 //! | `job`, `batch_fn` | [`Job`], the work; [`batch_fn`], a function as a job |
-//! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`isolate`] | the rules: pure functions of the queue, the measurements and the time. A simulation can use them with its own clock |
-//! | `state`, `handle`, `reply`, `sync` | state shared by callers and workers, behind locks |
-//! | `worker`, `in_flight`, `requests` | [`Worker`]: takes a batch, starts it, polls it, answers |
+//! | [`queue`], [`scheduler`], [`service_fit`], [`linger`], [`lone`], [`isolate`] | the rules: pure functions of the queue, the measurements and the time. A simulation can use them with its own clock |
+//! | `state`, `caller`, `handle`, `reply`, `sync` | state shared by callers and workers, behind locks |
+//! | `worker`, `worker_core`, `parked`, `in_flight`, `requests` | [`Worker`]: takes a batch, starts it, polls it, answers; lent to callers while it sleeps |
 //! | `driver`, `clock` | [`Driver`] and [`Threads`], which call [`Worker::step`]; [`Clock`] |
 //! | `config`, `metrics`, `error` | [`BatchConfig`], [`BatchMetrics`], [`Error`] |
 
 mod batch_fn;
 mod batcher;
 mod call;
+mod caller;
 mod clock;
 mod config;
 mod driver;
@@ -45,7 +46,9 @@ mod in_flight;
 pub mod isolate;
 mod job;
 pub mod linger;
+pub mod lone;
 mod metrics;
+mod parked;
 pub mod queue;
 mod reply;
 mod requests;
@@ -57,6 +60,7 @@ mod sync;
 #[cfg(feature = "tower")]
 mod tower;
 mod worker;
+mod worker_core;
 
 pub use self::{
     batch_fn::{BatchFn, batch_fn},

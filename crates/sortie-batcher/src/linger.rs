@@ -89,6 +89,11 @@ impl Linger {
         (queued < self.rows && now < self.until).then_some(target)
     }
 
+    /// Ends the wait, and learns nothing from it.
+    pub fn stop(&mut self) {
+        self.rows = 0;
+    }
+
     /// A batch starts when `queued` rows are queued: learns whether the awaited callers came.
     pub fn end(&mut self, queued: usize) {
         if self.rows > 0 {

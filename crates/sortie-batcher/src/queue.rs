@@ -314,6 +314,9 @@ impl<R> RequestQueue<R> {
             self.keys.retain(|own| !own.is_empty());
         }
         self.unblock();
+        if self.rows == 0 {
+            self.deadline = None;
+        }
     }
 
     /// Removes requests that have expired.

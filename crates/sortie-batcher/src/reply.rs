@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
 };
 
 use smallvec::SmallVec;
@@ -31,6 +31,8 @@ pub(crate) const SLOTS: usize = 256;
 enum ReplySlot<R> {
     /// Not answered yet.
     Waiting(Waker),
+    /// Not answered yet; its caller is to run the next batch.
+    Leading(Waker),
     Answered(R),
     /// The caller has taken the answer, or was dropped.
     Left,
@@ -52,6 +54,15 @@ struct SlabState<R> {
     slots: Vec<ReplySlot<R>>,
     /// Answered callers that have not been woken yet.
     unwoken: Vec<Waker>,
+}
+
+/// What a caller finds in its slot.
+#[derive(Debug)]
+pub(crate) enum Reply<R> {
+    Answered(R),
+    Waiting,
+    /// It is to run the next batch.
+    Lead,
 }
 
 /// Some wakers of answered callers.
@@ -116,9 +127,12 @@ impl<R> fmt::Debug for ReplySlab<R> {
 
 impl<R> SlabState<R> {
     /// A caller gives up its slot, and takes some wakers to call.
-    fn leave(&mut self, index: usize) -> (ReplySlot<R>, WakeList) {
-        let rest = self.unwoken.len().saturating_sub(WAKES);
-        (std::mem::replace(&mut self.slots[index], ReplySlot::Left), self.unwoken.drain(rest..).collect())
+    fn leave(&mut self, index: usize, others: &mut WakeList) -> ReplySlot<R> {
+        if !self.unwoken.is_empty() {
+            let rest = self.unwoken.len().saturating_sub(WAKES);
+            others.extend(self.unwoken.drain(rest..));
+        }
+        std::mem::replace(&mut self.slots[index], ReplySlot::Left)
     }
 }
 
@@ -130,45 +144,78 @@ fn wake(wakers: impl IntoIterator<Item = Waker>) {
 }
 
 impl<R> Receiver<R> {
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<R> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Reply<R> {
         if self.over {
             let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
-            return Poll::Ready(self.slab.refuse(taken));
+            return Reply::Answered(self.slab.refuse(taken));
         }
         let mut state = self.slab.state.lock();
-        if let ReplySlot::Waiting(waker) = &mut state.slots[self.index] {
-            if !waker.will_wake(cx.waker()) {
-                let before = std::mem::replace(waker, cx.waker().clone());
-                drop(state);
-                // Outside the lock: dropping a waker may drop another caller of this slab.
-                drop(before);
+        let slot = &mut state.slots[self.index];
+        let leads = matches!(slot, ReplySlot::Leading(_));
+        if let ReplySlot::Waiting(waker) | ReplySlot::Leading(waker) = slot {
+            let changed = !waker.will_wake(cx.waker());
+            let before = changed.then(|| std::mem::replace(waker, cx.waker().clone()));
+            if leads && let ReplySlot::Leading(waker) = std::mem::replace(slot, ReplySlot::Left) {
+                *slot = ReplySlot::Waiting(waker);
             }
-            return Poll::Pending;
+            drop(state);
+            // Outside the lock: dropping a waker may drop another caller of this slab.
+            drop(before);
+            return if leads { Reply::Lead } else { Reply::Waiting };
         }
-        let (slot, others) = state.leave(self.index);
+        let mut others = WakeList::new();
+        let slot = state.leave(self.index, &mut others);
         drop(state);
         self.over = true;
-        wake(others);
+        wake(others.drain(..));
         match slot {
-            ReplySlot::Answered(answer) => Poll::Ready(answer),
-            ReplySlot::Waiting(_) | ReplySlot::Left => unreachable!("only this caller leaves its slot"),
+            ReplySlot::Answered(answer) => Reply::Answered(answer),
+            _ => unreachable!("only this caller leaves its slot"),
         }
     }
-}
 
-impl<R> Drop for Receiver<R> {
-    fn drop(&mut self) {
-        if self.over {
-            return;
+    /// Its caller is to run the next batch when it polls again.
+    pub(crate) fn lead(&self) {
+        let slot = &mut self.slab.state.lock().slots[self.index];
+        *slot = match std::mem::replace(slot, ReplySlot::Left) {
+            ReplySlot::Waiting(waker) => ReplySlot::Leading(waker),
+            other => other,
+        };
+    }
+
+    /// The caller runs its batch itself, so its waker need not be called.
+    pub(crate) fn mute(&self) {
+        let mut state = self.slab.state.lock();
+        let before = match &mut state.slots[self.index] {
+            ReplySlot::Waiting(waker) => std::mem::replace(waker, Waker::noop().clone()),
+            _ => return,
+        };
+        drop(state);
+        drop(before);
+    }
+
+    /// Its caller goes. Returns whether it was to run the next batch.
+    pub(crate) fn leave(&mut self) -> bool {
+        if std::mem::replace(&mut self.over, true) {
+            return false;
         }
-        let (left, others) = self.slab.state.lock().leave(self.index);
-        if let ReplySlot::Waiting(_) = left {
+        let mut others = WakeList::new();
+        let left = self.slab.state.lock().leave(self.index, &mut others);
+        let leads = matches!(left, ReplySlot::Leading(_));
+        if leads || matches!(left, ReplySlot::Waiting(_)) {
             self.slab.gone.fetch_add(1, Ordering::Relaxed);
             self.slab.all_gone.fetch_add(1, Ordering::Relaxed);
         }
         // Outside the lock: dropping an answer or a waker may run arbitrary code.
         drop(left);
-        wake(others);
+        wake(others.drain(..));
+        leads
+    }
+}
+
+impl<R> Drop for Receiver<R> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -196,8 +243,9 @@ impl<R> Sender<R> {
             // Answers without a caller are dropped outside the lock.
             let mut unwanted = Vec::new();
             let mut put = |index: usize, answer: R| match &mut slots[index] {
-                slot @ ReplySlot::Waiting(_) => {
-                    if let ReplySlot::Waiting(waker) = std::mem::replace(slot, ReplySlot::Answered(answer)) {
+                slot @ (ReplySlot::Waiting(_) | ReplySlot::Leading(_)) => {
+                    let before = std::mem::replace(slot, ReplySlot::Answered(answer));
+                    if let ReplySlot::Waiting(waker) | ReplySlot::Leading(waker) = before {
                         unwoken.push(waker);
                     }
                 }

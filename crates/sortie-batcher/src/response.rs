@@ -5,14 +5,14 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
 };
 
 use crate::{
     error::{Error, ErrorKind},
     handle::Handle,
     job::Job,
-    reply::Receiver,
+    reply::{Receiver, Reply},
     state::ReplyOf,
 };
 
@@ -66,20 +66,21 @@ impl<J: Job> Future for ResponseFuture<J> {
     type Output = ReplyOf<J>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = match &mut self.stage {
-            Stage::Answered(_) => match std::mem::replace(&mut self.stage, Stage::Over) {
+        let this = &mut *self;
+        let polled = match &mut this.stage {
+            Stage::Answered(_) => match std::mem::replace(&mut this.stage, Stage::Over) {
                 Stage::Answered(answer) => Poll::Ready(*answer),
                 _ => unreachable!("it was answered"),
             },
-            Stage::Sent(receiver) => receiver.poll(cx),
-            Stage::Several(_) => self.poll_several(cx),
+            Stage::Sent(receiver) => this.handle.parked.poll(&this.handle.state, receiver, cx),
+            Stage::Several(_) => this.poll_several(cx),
             Stage::Over => {
                 let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
                 Poll::Ready(Err(taken.into()))
             }
         };
         if polled.is_ready() {
-            self.stage = Stage::Over;
+            this.stage = Stage::Over;
         }
         polled
     }
@@ -94,8 +95,12 @@ impl<J: Job> ResponseFuture<J> {
     ///
     /// # Errors
     /// As [`Batcher::call_blocking`](crate::Batcher::call_blocking).
-    pub fn wait(self) -> ReplyOf<J> {
-        pollster::block_on(self)
+    pub fn wait(mut self) -> ReplyOf<J> {
+        // If the answer is there, as after running the batch, waiting for it costs nothing.
+        match Pin::new(&mut self).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => pollster::block_on(self),
+        }
     }
 
     fn poll_several(&mut self, cx: &mut Context<'_>) -> Poll<ReplyOf<J>> {
@@ -104,8 +109,8 @@ impl<J: Job> ResponseFuture<J> {
         for part in parts.iter_mut() {
             let Part::Sent(receiver) = part else { continue };
             match receiver.poll(cx) {
-                Poll::Ready(answer) => *part = Part::Answered(answer?),
-                Poll::Pending => all = false,
+                Reply::Answered(answer) => *part = Part::Answered(answer?),
+                Reply::Waiting | Reply::Lead => all = false,
             }
         }
         if !all {
@@ -116,6 +121,16 @@ impl<J: Job> ResponseFuture<J> {
             Part::Sent(_) => None,
         });
         Poll::Ready(Ok(self.handle.job.join(answers.collect())))
+    }
+}
+
+impl<J: Job> Drop for ResponseFuture<J> {
+    fn drop(&mut self) {
+        if let Stage::Sent(receiver) = &mut self.stage
+            && receiver.leave()
+        {
+            self.handle.state.pass_on();
+        }
     }
 }
 

@@ -346,6 +346,31 @@ impl Scheduler {
         self.workers[worker].state = WorkerState::Awake(now);
     }
 
+    /// Until when a worker sleeps; `None` if it is awake.
+    #[expect(clippy::option_option, reason = "asleep without a time is not awake")]
+    pub(crate) fn sleep_of(&self, worker: usize) -> Option<Option<Duration>> {
+        match self.workers[worker].state {
+            WorkerState::Asleep(until) => Some(until),
+            WorkerState::Awake(_) => None,
+        }
+    }
+
+    /// Whether no batch is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.workers.iter().all(|own| own.in_flight.is_empty())
+    }
+
+    /// Expected time of a worker's batch of at most `rows` rows; `None` until some were measured.
+    pub(crate) fn expected_time(&self, worker: usize, rows: usize) -> Option<Duration> {
+        let own = &self.workers[worker];
+        own.fit.time(rows.min(own.size)).filter(|_| own.fit.is_known())
+    }
+
+    /// A worker does not wait for the callers of its last batch.
+    pub(crate) fn stops_lingering(&mut self, worker: usize) {
+        self.workers[worker].linger.stop();
+    }
+
     /// The sleeping workers, and until when they sleep.
     pub fn sleepers(&self) -> impl Iterator<Item = (usize, Option<Duration>)> + '_ {
         self.workers.iter().enumerate().filter_map(|(worker, own)| match own.state {

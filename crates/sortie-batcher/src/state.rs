@@ -4,8 +4,12 @@
 //! for its next action, and sleeps there if there is none. The queue and the scheduler decide which requests start
 //! when; this module adds locks and a clock.
 //!
+//! A worker that sleeps can be [lent](lending) to a caller.
+//!
 //! Invariants: no foreign code (a waker, an input's drop, a job, a job's future) runs under the lock; every change that
 //! concerns a sleeping worker wakes it.
+
+mod lending;
 
 use std::{
     fmt,
@@ -18,11 +22,13 @@ use std::{
 };
 
 use crate::{
+    caller::{CallerKind, CallerTask},
     clock::Clock,
     config::{BatchConfig, Overload},
     error::{Error, ErrorKind},
     job::Job,
     linger::LingerTarget,
+    lone::Lone,
     metrics::{BatchMetrics, LiveMetrics, QueueState},
     queue::{Capacity, Decision, FlushReason, Priority, QueuedRequest, RequestQueue, TakenBatch},
     reply::{Receiver, ReplySlab},
@@ -30,6 +36,7 @@ use crate::{
     scheduler::{Scheduler, WorkerMetrics},
     sync::{Condvar, Mutex, yield_now},
 };
+use lending::{LONGEST, Lending, Wake};
 
 /// A longer `max_wait` is effectively infinite; this keeps sums of times from overflowing.
 const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -64,6 +71,9 @@ struct Shared<I, R> {
     swept: usize,
     /// Why no more requests are admitted.
     closed: Option<Refusal<R>>,
+    lone: Lone,
+    /// One for each worker.
+    lending: Vec<Lending>,
 }
 
 /// Parameters of an admission.
@@ -75,6 +85,7 @@ pub(crate) struct Admission {
     pub(crate) deadline: Option<Instant>,
     /// What happens to it if the queue is full.
     pub(crate) overload: Overload,
+    pub(crate) caller: CallerKind,
 }
 
 /// The action of a [`Worker`](crate::Worker) in a [step](crate::Worker::step).
@@ -131,7 +142,15 @@ impl<I, R: 'static> BatcherState<I, R> {
         let (queue, scheduler) = (RequestQueue::new(&config), Scheduler::new(config, workers));
         let gone = Arc::new(AtomicUsize::new(0));
         let slab = ReplySlab::new(gone.clone(), refuse);
-        let mut shared = Shared { queue, scheduler, slab, swept: 0, closed: None };
+        let mut shared = Shared {
+            queue,
+            scheduler,
+            slab,
+            swept: 0,
+            closed: None,
+            lone: Lone::default(),
+            lending: (0..workers).map(|_| Lending::default()).collect(),
+        };
         shared.update_limits();
         Self {
             config,
@@ -149,12 +168,12 @@ impl<I, R: 'static> BatcherState<I, R> {
         self.clock.now()
     }
 
-    /// Admits a request. The caller is woken when it is answered.
+    /// Admits a request. The caller is woken when it is answered. Also returns what the caller must do.
     ///
     /// # Errors
     /// The answer of a request that is not admitted.
-    pub(crate) fn admit(&self, input: I, admission: Admission, waker: &Waker) -> Result<Receiver<R>, R> {
-        let Admission { key, rows, priority, deadline, overload } = admission;
+    pub(crate) fn admit(&self, input: I, admission: Admission, waker: &Waker) -> Result<(Receiver<R>, CallerTask), R> {
+        let Admission { key, rows, priority, deadline, overload, caller } = admission;
         let deadline = deadline.map(|deadline| self.clock.at(deadline));
         let waker = waker.clone();
         let now = self.now();
@@ -182,17 +201,18 @@ impl<I, R: 'static> BatcherState<I, R> {
                 return Err((self.refuse)(if full { queue_full() } else { too_late() }));
             }
         }
-        let Shared { slab, queue, .. } = &mut *shared;
+        let Shared { slab, queue, scheduler, .. } = &mut *shared;
+        let idle = queue.rows() == 0 && scheduler.is_idle();
         let (receiver, sender) = ReplySlab::insert(slab, waker);
         let request = Request { input, sender };
         queue.push(key, priority, QueuedRequest { request, rows, arrived: now, deadline });
-        self.queued.store(shared.queue.rows(), Ordering::Relaxed);
-        let woken = shared.worker_to_wake(now);
+        self.queued.store(queue.rows(), Ordering::Relaxed);
+        let (task, woken) = shared.task_of(caller, idle, now);
         drop(shared);
         self.notify(woken);
         self.metrics.requests.add(1);
         self.metrics.canceled.add(gone.len());
-        Ok(receiver)
+        Ok((receiver, task))
     }
 
     fn notify(&self, worker: Option<usize>) {
@@ -201,23 +221,24 @@ impl<I, R: 'static> BatcherState<I, R> {
         }
     }
 
-    /// The next action of a worker. Sleeps until there is one. It does not sleep while callers must still be woken,
-    /// except while it waits for callers to come back: they wake each other. `is_signaled` returns whether one of its
-    /// batches must be polled; the future itself must not be polled here, under the lock.
+    /// The next action of a worker, and whether a batch that it starts may be [run here](crate::Job::start_here). With
+    /// `turn.wait` it first waits for callers to come back. `is_signaled` returns whether one of its batches must be
+    /// polled; the future itself must not be polled here, under the lock.
     pub(crate) fn next(
         &self,
         worker: usize,
         taken: &mut TakenBatch<Request<I, R>>,
         turn: Turn,
         is_signaled: impl Fn() -> bool,
-    ) -> Action {
+    ) -> (Action, bool) {
         let mut shared = self.shared.lock();
         loop {
             let now = self.now();
             shared.scheduler.wakes(worker, now);
+            shared.lending[worker].signaled = false;
             shared.queue.expire(now, &mut taken.expired);
             if !taken.expired.is_empty() {
-                return Action::Settle;
+                return (Action::Settle, false);
             }
             let (capacity, decision) = shared.decide(worker, now);
             let Shared { queue, scheduler, closed, .. } = &mut *shared;
@@ -226,7 +247,7 @@ impl<I, R: 'static> BatcherState<I, R> {
                 && (first || !matches!(decision, Decision::Start(..)))
             {
                 scheduler.started(worker, rows, now);
-                return Action::Retry;
+                return (Action::Retry, false);
             }
             let until = match decision {
                 Decision::Start(key, reason) => {
@@ -234,23 +255,24 @@ impl<I, R: 'static> BatcherState<I, R> {
                     queue.take(taken, key, now, &capacity, |request| request.sender.is_gone());
                     self.queued.store(queue.rows(), Ordering::Relaxed);
                     if taken.batch.is_empty() {
-                        return Action::Settle;
+                        return (Action::Settle, false);
                     }
-                    scheduler.dispatched(worker, taken.rows, queued, now);
+                    let here = shared.is_run_here(worker, taken.rows);
+                    shared.scheduler.dispatched(worker, taken.rows, queued, now);
                     // There may be enough for another worker, too.
                     let woken = shared.worker_to_wake(now);
                     drop(shared);
-                    self.notify(woken);
-                    return Action::Start { reason, capacity: capacity.size };
+                    self.notify(woken.map(|woken| woken.worker));
+                    return (Action::Start { reason, capacity: capacity.size }, here);
                 }
                 Decision::Until(until) => until,
             };
             // After starting batches, so that the worker is busy while answers are delivered.
             if is_signaled() {
-                return Action::Poll;
+                return (Action::Poll, false);
             }
             if closed.is_some() && queue.rows() == 0 && !turn.busy && turn.retry.is_none() {
-                return Action::End;
+                return (Action::End, false);
             }
             if let Some(target) = capacity.linger
                 && turn.wait
@@ -261,25 +283,16 @@ impl<I, R: 'static> BatcherState<I, R> {
                 continue;
             }
             if turn.unsettled {
-                return Action::Settle;
+                return (Action::Settle, false);
             }
             scheduler.sleeps(worker, until);
             // Other workers may be asleep while rows are reserved for them.
             if capacity.reserved > 0 {
-                let woken = shared.worker_to_wake(now).filter(|other| *other != worker);
+                let woken = shared.worker_to_wake(now).map(|woken| woken.worker).filter(|other| *other != worker);
                 self.notify(woken);
                 shared.scheduler.sleeps(worker, until);
             }
-            let time = until.map(|until| until.saturating_sub(now));
-            if !turn.wait {
-                return Action::Wait(time);
-            }
-            match time {
-                Some(time) => {
-                    self.worker_signals[worker].wait_for(&mut shared, time);
-                }
-                None => self.worker_signals[worker].wait(&mut shared),
-            }
+            return (Action::Wait(until.map(|until| until.saturating_sub(now))), false);
         }
     }
 
@@ -316,7 +329,7 @@ impl<I, R: 'static> BatcherState<I, R> {
         shared.scheduler.worker_failed(worker);
         let woken = shared.worker_to_wake(self.now());
         drop(shared);
-        self.notify(woken);
+        self.notify(woken.map(|woken| woken.worker));
     }
 
     /// A failed worker works again.
@@ -340,8 +353,10 @@ impl<I, R: 'static> BatcherState<I, R> {
 
     /// Wakes a worker.
     pub(crate) fn signal(&self, worker: usize) {
-        // A worker holds the lock from its last check until it sleeps.
-        drop(self.shared.lock());
+        let mut shared = self.shared.lock();
+        shared.lending[worker].signaled = true;
+        shared.scheduler.wakes(worker, self.now());
+        drop(shared);
         self.worker_signals[worker].notify_one();
     }
 
@@ -349,7 +364,11 @@ impl<I, R: 'static> BatcherState<I, R> {
     pub(crate) fn close(&self, why: Error) {
         let refuse = self.refuse;
         let refusal: Refusal<R> = Arc::new(move || refuse(why.clone()));
-        let unused = self.shared.lock().close(refusal);
+        let mut shared = self.shared.lock();
+        let unused = shared.close(refusal);
+        let now = self.now();
+        (0..self.worker_signals.len()).for_each(|worker| shared.scheduler.wakes(worker, now));
+        drop(shared);
         drop(unused);
         for worker in &self.worker_signals {
             worker.notify_one();
@@ -416,21 +435,28 @@ impl<I, R> Shared<I, R> {
         (capacity, decision)
     }
 
+    /// Whether a worker may complete a batch of `rows` rows before it does anything else: nothing else is queued or in
+    /// flight, and it will not take long.
+    fn is_run_here(&self, worker: usize, rows: usize) -> bool {
+        let rest = self.queue.rows() > 0 || !self.scheduler.is_idle();
+        !rest && self.lone.is_alone() && self.is_expected(worker, rows, LONGEST)
+    }
+
     /// A sleeping worker to wake: one that could take a batch now, else one that must check earlier.
-    fn worker_to_wake(&mut self, now: Duration) -> Option<usize> {
+    fn worker_to_wake(&mut self, now: Duration) -> Option<Wake> {
         let mut earlier = None;
         let starts = |(worker, until): (usize, Option<Duration>)| match self.decide(worker, now).1 {
-            Decision::Start(..) => Some(worker),
+            Decision::Start(..) => Some(Wake { worker, starts: true }),
             Decision::Until(look) => {
                 if look.is_some_and(|look| until.is_none_or(|until| look < until)) {
-                    earlier.get_or_insert(worker);
+                    earlier.get_or_insert(Wake { worker, starts: false });
                 }
                 None
             }
         };
-        let worker = self.scheduler.sleepers().find_map(starts).or(earlier)?;
-        self.scheduler.wakes(worker, now);
-        Some(worker)
+        let woken = self.scheduler.sleepers().find_map(starts).or(earlier)?;
+        self.scheduler.wakes(woken.worker, now);
+        Some(woken)
     }
 }
 

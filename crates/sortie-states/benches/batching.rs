@@ -2,8 +2,9 @@
 //!
 //! First 10,000 states (1,000 with `--quick`): `one-each` is a submission for each, waited for before the next;
 //! `one-each-ahead` has up to 64 of them in flight; `batcher` is a request for each, from four threads through a
-//! `BatchedStates`; `one-batch` is a single call with all of them, and `one-batch-again` a control that must read 1.0×.
-//! All take turns. A ratio is the median ratio of rates to `one-each` within a round.
+//! `BatchedStates`; `batcher-alone` is the same from one thread that waits for each answer; `one-batch` is a single call
+//! with all of them, and `one-batch-again` a control that must read 1.0×. All take turns. A ratio is the median ratio of
+//! rates to `one-each` within a round.
 //!
 //! Then requests a second through a `BatchedStates`, compared with `one-each`: `sizes` has batches of 16 to 4,096 rows,
 //! `presets` the three presets, each with 1 to 16 submitting threads. Threads are pipelined: together they keep three
@@ -108,16 +109,17 @@ impl Bench {
         let many: Vec<State> = (0..self.effort.states).map(scrambled).collect();
         let expected = reference::compute_gradients(&many);
         let whole: Way = &|| states.gradients(&many);
-        let ways: [(&str, usize, Way); 5] = [
+        let ways: [(&str, usize, Way); 6] = [
             ("one-each", 0, &|| many.iter().map(|state| Ok(states.gradients(&[*state])?[0])).collect()),
             ("one-each-ahead", 0, &|| self.ahead(&many)),
             ("batcher", 0, &|| from_callers(&batched, &many)),
+            ("batcher-alone", 0, &|| many.iter().map(|state| Ok(batched.gradients(vec![*state]).wait()?[0])).collect()),
             ("one-batch", 0, whole),
-            ("one-batch-again", 3, whole),
+            ("one-batch-again", 4, whole),
         ];
         let turn = |at: usize| -> Outcome<[f64; 1]> {
             let (name, _, way) = ways[at];
-            let calls = if name.starts_with("one-each") { 1 } else { CALLS_PER_TURN };
+            let calls = if name.starts_with("one-each") || name == "batcher-alone" { 1 } else { CALLS_PER_TURN };
             let mut time = Duration::ZERO;
             for _ in 0..calls {
                 let start = Instant::now();
@@ -264,7 +266,9 @@ impl Pipelined {
             loop {
                 let now = Instant::now();
                 if now < end {
-                    in_flight.push_back((now, batched.gradients(vec![state]).send()));
+                    let request = batched.gradients(vec![state]);
+                    // A thread that waits for each answer sends when it waits.
+                    in_flight.push_back((now, if *window > 1 { request.send() } else { request }));
                     if in_flight.len() < *window {
                         continue;
                     }

@@ -1,15 +1,16 @@
 //! sortie: a job that has the simulated device run its inputs, and one that really computes on sortie's own CPU device.
 
-use std::sync::Arc;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sortie::{
     Batch, BatchConfig, Batcher, Grid, Kernel,
-    batcher::{Answers, DeviceJob, OnDevice},
+    batcher::{Answers, DeviceJob, IntoAnswers, IntoWorkers, Job},
 };
 
 use crate::callers::Service;
 use crate::comparison::Outcome;
-use crate::device::{Device, answer};
+use crate::device::{Device, Run, answer};
 
 /// As [`answer`](crate::device::answer) does it, in two halves.
 const ANSWER: &str = "
@@ -20,53 +21,76 @@ const ANSWER: &str = "
     }
 ";
 
-/// Begins a run when a batch is recorded, and waits for it when answers are wanted.
+/// Begins a run when a batch starts, and waits for it when answers are wanted.
 struct Simulated(Arc<Device>);
+
+/// Lists of answers that are used again.
+type Spare = Arc<Mutex<Vec<Vec<u64>>>>;
+
+/// A run under way, and its answers.
+struct Running {
+    run: Run,
+    answers: Vec<u64>,
+    spare: Spare,
+}
 
 /// Uploads, dispatches and reads.
 struct Computed;
 
 /// A batcher with a job.
-struct Ours<J: DeviceJob>(Batcher<OnDevice<J>>);
+struct Ours<J: Job>(Batcher<J>);
 
 /// On the simulated device.
 pub(crate) fn simulated(device: Arc<Device>, limit: usize) -> Outcome<impl Service> {
-    start(Simulated(device), limit)
+    start([Spare::default()], Simulated(device), limit)
 }
 
 /// On sortie's own.
 pub(crate) fn computed(limit: usize) -> Outcome<impl Service> {
-    start(Computed, limit)
+    start(sortie::Device::cpu()?, Computed, limit)
 }
 
 /// All but the limit is as it comes.
-fn start<J: DeviceJob>(job: J, limit: usize) -> Outcome<Ours<J>> {
+fn start<T, W: IntoWorkers<T>>(workers: W, job: T, limit: usize) -> Outcome<Ours<W::Job>>
+where
+    <W::Job as Job>::Error: std::error::Error,
+{
     let config = BatchConfig::default().with_max_batch_size(limit);
-    Ok(Ours(Batcher::new(&sortie::Device::cpu()?, job, config)?))
+    Ok(Ours(Batcher::new(workers, job, config)?))
 }
 
-impl<J: DeviceJob<Input = u64, Output = u64>> Service for Ours<J> {
+impl<J: Job<Input = u64, Output = u64>> Service for Ours<J> {
     async fn call(&self, input: u64) -> Result<u64, String> {
         self.0.call(input).await.map_err(|error| error.to_string())
     }
 }
 
-impl DeviceJob for Simulated {
+impl Job for Simulated {
     type Input = u64;
     type Output = u64;
-    type Ready = ();
+    type Worker = Spare;
+    type Answers = Running;
+    type Running = Ready<sortie::Result<Running>>;
+    type Error = sortie::Error;
 
-    fn prepare(&self, _: &sortie::Device) -> sortie::Result<()> {
-        Ok(())
+    fn start(&self, spare: &mut Spare, inputs: &mut [u64]) -> sortie::Result<Self::Running> {
+        let run = self.0.begin(inputs.len());
+        let mut answers = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        answers.extend(inputs.iter().map(|input| answer(*input)));
+        Ok(ready(Ok(Running { run, answers, spare: spare.clone() })))
     }
 
-    fn record(&self, (): &mut (), _: &Batch, inputs: &[u64]) -> sortie::Result<Answers<u64>> {
-        let run = self.0.begin(inputs.len());
-        let answers = inputs.iter().map(|input| Ok(answer(*input))).collect();
-        Ok(Box::new(move || {
-            run.wait();
-            Ok(answers)
-        }))
+    fn runs_in_polls(&self) -> bool {
+        true
+    }
+}
+
+impl IntoAnswers<u64, sortie::Error> for Running {
+    fn append_to(mut self, answers: &mut Vec<sortie::Result<u64>>) -> sortie::Result<()> {
+        self.run.wait();
+        answers.extend(self.answers.drain(..).map(Ok));
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(self.answers);
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     error::Error,
-    reply::{Receiver, ReplySlab, SLOTS, Sender},
+    reply::{Receiver, Reply, ReplySlab, SLOTS, Sender},
 };
 
 type Answer<O> = Result<O, Error>;
@@ -20,7 +20,10 @@ fn slab<O>() -> Arc<ReplySlab<Answer<O>>> {
 }
 
 fn poll<O>(reply: &mut Receiver<Answer<O>>) -> Poll<Answer<O>> {
-    reply.poll(&mut Context::from_waker(Waker::noop()))
+    match reply.poll(&mut Context::from_waker(Waker::noop())) {
+        Reply::Answered(answer) => Poll::Ready(answer),
+        Reply::Waiting | Reply::Lead => Poll::Pending,
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Threads and other drivers.
 
-use std::{sync::mpsc, thread};
+use std::sync::mpsc;
 
 use sortie_batcher::{Driver, Threads, batch_fn};
 

@@ -1,8 +1,7 @@
 //! Futures of batches are polled when they ask for it, and only then, whichever batch they belong to.
 
 use std::{
-    sync::Mutex,
-    task::{Context, Poll, Waker},
+    task::{Context, Waker},
     time::Duration,
 };
 

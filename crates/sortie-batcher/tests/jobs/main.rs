@@ -1,17 +1,20 @@
 //! Jobs without a device, most of them on the test's own thread: futures that fail, panic, or wait for each other; workers that fail and recover; drivers.
 
+mod callers;
 mod drivers;
 mod faults;
 mod futures;
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     panic::resume_unwind,
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
+    thread::{self, ThreadId},
 };
 
 use sortie_batcher::{Action, BatchConfig, Batcher, Error, ErrorKind, Job, ResponseFuture, Stage, Worker};
@@ -20,6 +23,8 @@ use sortie_batcher::{Action, BatchConfig, Batcher, Error, ErrorKind, Job, Respon
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ask {
     Double(u32),
+    /// Doubles a number, when its future is polled the second time.
+    DoubleLater(u32),
     /// Starting fails or panics.
     FailStart,
     PanicStart,
@@ -38,6 +43,8 @@ enum Ask {
 struct Doubler {
     /// Whether a broken connection can be made again.
     reconnects: bool,
+    /// Whether batches may run in polls.
+    polled: bool,
     traced: Option<Arc<AtomicUsize>>,
 }
 
@@ -47,6 +54,8 @@ struct Connection {
     started: Arc<AtomicUsize>,
     reset: Arc<AtomicUsize>,
     reconnected: Arc<AtomicUsize>,
+    /// The thread that started a batch last.
+    thread: Arc<Mutex<Option<ThreadId>>>,
 }
 
 type Answers = Vec<Result<u32, Error>>;
@@ -61,6 +70,7 @@ impl Job for Doubler {
 
     fn start(&self, connection: &mut Connection, inputs: &mut [Ask]) -> Result<Self::Running, Error> {
         connection.started.fetch_add(1, Ordering::Relaxed);
+        *connection.thread.lock().expect("no panic") = Some(thread::current().id());
         if inputs.contains(&Ask::FailStart) {
             return Err(Error::input("it does not start"));
         }
@@ -70,6 +80,10 @@ impl Job for Doubler {
         }
         let inputs = inputs.to_vec();
         Ok(Box::pin(run(inputs)))
+    }
+
+    fn runs_in_polls(&self) -> bool {
+        self.polled
     }
 
     fn isolates(&self, _: Stage, error: &Error) -> bool {
@@ -109,11 +123,28 @@ impl Job for Doubler {
     }
 }
 
+/// Is polled twice.
+async fn again() {
+    let mut polled = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 async fn run(inputs: Vec<Ask>) -> Result<Answers, Error> {
     let mut answers = Answers::new();
     for input in &inputs {
         match input {
             Ask::Double(number) => answers.push(Ok(2 * number)),
+            Ask::DoubleLater(number) => {
+                again().await;
+                answers.push(Ok(2 * number));
+            }
             Ask::FailRun => return Err(Error::input("it does not run")),
             Ask::PanicRun => resume_unwind(Box::new("as was asked for")),
             Ask::TooMany => answers.extend([Ok(1), Ok(2)]),

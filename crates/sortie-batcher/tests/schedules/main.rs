@@ -5,13 +5,16 @@
 #[path = "../../src"]
 #[expect(dead_code, unreachable_pub, reason = "only some of it is needed here")]
 mod batcher {
+    pub(crate) mod caller;
     pub(crate) mod config;
     pub(crate) mod error;
     pub(crate) mod in_flight;
     pub(crate) mod isolate;
     pub(crate) mod job;
     pub(crate) mod linger;
+    pub(crate) mod lone;
     pub(crate) mod metrics;
+    pub(crate) mod parked;
     pub(crate) mod queue;
     pub(crate) mod reply;
     pub(crate) mod requests;
@@ -19,18 +22,20 @@ mod batcher {
     pub(crate) mod service_fit;
     pub(crate) mod state;
     pub(crate) mod worker;
+    pub(crate) mod worker_core;
 }
 
 mod clock;
 mod device;
+mod lending;
 mod scenarios;
 #[expect(dead_code, reason = "the schedules of `sortie` use all of it")]
 mod sync;
 
 // Where these files expect them.
 use self::batcher::{
-    config, error, in_flight, isolate, job, linger, metrics, queue, reply, requests, scheduler, service_fit, state,
-    worker,
+    caller, config, error, in_flight, isolate, job, linger, lone, metrics, parked, queue, reply, requests, scheduler,
+    service_fit, state, worker, worker_core,
 };
 
 use shuttle::{Config, Runner, scheduler::RandomScheduler};

@@ -13,19 +13,21 @@ use std::{
 use shuttle::{future, thread};
 
 use crate::{
+    caller::CallerKind,
     config::{BatchConfig, Overload},
     device::{Device, Triple, UNLUCKY},
     error::{Error, ErrorKind},
     explore,
     metrics::LiveMetrics,
+    parked::Parked,
     queue::Priority,
-    reply::Receiver,
+    reply::{Receiver, Reply},
     state::{Action, Admission, StateOf},
     worker::Worker,
 };
 
-type Numbers = StateOf<Triple>;
-type Answer = Result<u32, Error>;
+pub(crate) type Numbers = StateOf<Triple>;
+pub(crate) type Answer = Result<u32, Error>;
 type Caller = Box<dyn FnOnce(&Numbers) + Send>;
 
 /// The caller's future: sends its request when it is polled first.
@@ -40,12 +42,16 @@ impl Future for Asking<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         if let Some(receiver) = &mut self.receiver {
-            return receiver.poll(cx);
+            return match receiver.poll(cx) {
+                Reply::Answered(answer) => Poll::Ready(answer),
+                Reply::Waiting | Reply::Lead => Poll::Pending,
+            };
         }
         let (key, overload) = (u64::from(self.number % 2), self.state.config.overload);
-        let admission = Admission { key, rows: 1, priority: Priority::Normal, deadline: None, overload };
+        let admission =
+            Admission { key, rows: 1, priority: Priority::Normal, deadline: None, overload, caller: CallerKind::Later };
         match self.state.admit(self.number, admission, cx.waker()) {
-            Ok(receiver) => {
+            Ok((receiver, _)) => {
                 self.receiver = Some(receiver);
                 Poll::Pending
             }
@@ -66,32 +72,33 @@ fn ask_and_go(state: &Numbers, number: u32) {
     thread::yield_now();
 }
 
-fn config() -> BatchConfig {
+pub(crate) fn config() -> BatchConfig {
     BatchConfig::default().with_max_batch_size(2).with_queue_capacity(3).with_in_flight(2)
 }
 
-fn closed() -> Error {
+pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Canceled, "closed")
 }
 
 /// A batcher with so many devices while `callers` do what they want; afterwards it is closed. Gives back how often numbers were started.
 fn live(config: BatchConfig, devices: usize, callers: Vec<Caller>) -> (Arc<Numbers>, usize) {
     let started = Arc::new(AtomicUsize::new(0));
-    let job = Triple { started: started.clone(), reopens: false, limits: limits(config) };
+    let job = Triple { started: started.clone(), reopens: false, limits: limits(config), instant: false };
     let devices = (0..devices).map(|_| Arc::new(Device::default())).collect();
     (live_on(config, job, devices, callers), started.load(Ordering::Relaxed))
 }
 
-fn limits(config: BatchConfig) -> [usize; 2] {
+pub(crate) fn limits(config: BatchConfig) -> [usize; 2] {
     [config.max_batch_size, config.in_flight]
 }
 
 fn live_on(config: BatchConfig, job: Triple, devices: Vec<Arc<Device>>, callers: Vec<Caller>) -> Arc<Numbers> {
     let (state, job) =
         (Arc::new(Numbers::new(config, devices.len(), LiveMetrics::new("scenario"), Err)), Arc::new(job));
+    let parked = Arc::new(Parked::new(devices.len()));
     let mut threads = Vec::new();
     for (index, device) in devices.into_iter().enumerate() {
-        let mut worker = Worker::new(state.clone(), job.clone(), index, device.clone());
+        let mut worker = Worker::new(state.clone(), job.clone(), parked.clone(), index, device.clone());
         let own = device.clone();
         threads.push(thread::spawn(move || {
             while worker.step(true) != Action::End {}
@@ -236,7 +243,7 @@ fn a_worker_that_is_dropped_leaves_no_caller_waiting() {
         let (config, device) = (config(), Arc::new(Device::default()));
         let job = Arc::new(Triple { limits: limits(config), ..Triple::default() });
         let state = Arc::new(Numbers::new(config, 1, LiveMetrics::new("scenario"), Err));
-        let mut worker = Worker::new(state.clone(), job, 0, device.clone());
+        let mut worker = Worker::new(state.clone(), job, Arc::new(Parked::new(1)), 0, device.clone());
         let threads: Vec<_> = [2, 4, 6, 8]
             .map(|number| {
                 let state = state.clone();

@@ -21,6 +21,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     exit,
     finish::Ticket,
+    submit::Here,
 };
 
 /// A [`DeviceJob`] as a [`Job`] whose workers are devices. [`Batcher::new`](crate::Batcher::new) creates it.
@@ -78,6 +79,16 @@ impl<J: DeviceJob> Job for OnDevice<J> {
         let Some(ready) = ready else { return Err(Error::internal("a job was not prepared")) };
         let (ticket, answers) = self.0.start(ready, device, inputs)?;
         Ok(DeviceRun { ticket, answers: Some(answers) })
+    }
+
+    fn start_here(&self, worker: &mut DeviceWorker<J>, inputs: &mut [J::Input]) -> Result<DeviceRun<J::Output>> {
+        // The built-in CPU runs the batch on this thread; other devices are given it without a detour.
+        let _here = Here::enter();
+        self.start(worker, inputs)
+    }
+
+    fn runs_in_polls(&self) -> bool {
+        true
     }
 
     fn rows(&self, input: &J::Input) -> usize {

@@ -16,7 +16,7 @@ use crate::{
     memory::Block,
     metrics::{AtomicCounter, Counters},
     plan::Cuts,
-    submit::{BatchState, DeviceQueue, QueueItem, ReadySubmission, Reservation, Submission, Submitter},
+    submit::{BatchState, DeviceQueue, Here, QueueItem, ReadySubmission, Reservation, Submission, Submitter},
 };
 
 /// The state of a batch after encoding.
@@ -43,10 +43,12 @@ impl<C> HandedOver<C> {
         }
     }
 
-    /// Queues the batch. Never waits for the device.
+    /// Queues the batch, or submits it [here](Here). Never waits for the device.
     pub(super) fn send<Q: DeviceQueue<Commands = C>>(self, submitter: &Submitter<Q>) {
-        if let Self::Ready(ready) = self {
-            submitter.push([QueueItem::Submission(ready)]);
+        match self {
+            Self::Ready(ready) if Here::is_entered() => submitter.submit_here(ready),
+            Self::Ready(ready) => submitter.push([QueueItem::Submission(ready)]),
+            Self::Nothing | Self::Queued => {}
         }
     }
 

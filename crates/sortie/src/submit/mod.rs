@@ -5,6 +5,7 @@
 
 mod device_queue;
 mod driver;
+mod here;
 mod item;
 mod queue;
 mod staged_bytes;
@@ -15,6 +16,7 @@ mod write;
 pub(crate) use self::{
     device_queue::{DeviceQueue, Refused, Seen, Submitted, Waited},
     driver::{Driver, OneThread, TwoThreads},
+    here::Here,
     item::{QueueItem, WriteTarget},
     queue::Reservation,
     submission::{BatchState, Pins, ProfiledBatch, ReadySubmission, Submission, poisoned},

@@ -112,6 +112,15 @@ impl<I: Queued, L, X: Clone> SubmitQueue<I, L, X> {
         free.then(|| Turn { line: self })
     }
 
+    /// As [`SubmitQueue::take_turn`], if nothing is in flight either.
+    pub(crate) fn take_idle_turn(&self) -> Option<Turn<'_, I, L, X>> {
+        let mut state = self.state.lock();
+        let free = state.queued.is_empty() && !state.turn && !state.reserved && state.in_flight.is_empty();
+        state.turn |= free;
+        drop(state);
+        free.then(|| Turn { line: self })
+    }
+
     fn end_turn(&self) {
         let mut state = self.state.lock();
         state.turn = false;

@@ -180,6 +180,17 @@ impl<Q: DeviceQueue> Submitter<Q> {
         completion.wait()
     }
 
+    /// Submits on the calling thread if the device has nothing else to do, and queues otherwise. Only waits for a device
+    /// that runs submissions on the thread that submits them.
+    pub(crate) fn submit_here(&self, submission: ReadySubmission<Q::Commands>) {
+        let Some(turn) = self.queue.take_idle_turn() else {
+            return self.push([QueueItem::Submission(submission)]);
+        };
+        self.take_turn_of(QueueItem::Submission(submission), turn);
+        self.pushed();
+        self.drain_at_exit();
+    }
+
     /// No more items will be queued: the driver ends when all submissions are done. Never waits for it.
     pub(crate) fn close(&self) {
         self.queue.close();

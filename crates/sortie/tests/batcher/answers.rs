@@ -159,7 +159,7 @@ fn batches_are_as_full_as_the_load_allows_and_a_warm_batcher_makes_nothing_on_th
             assert_eq!(
                 (did.submissions, did.transfers),
                 (batches, 2 * batches),
-                "{name}: one submission, one upload, one read for each batch"
+                "{name}: one submission, one upload, one read for each batch: {did:?}"
             );
             assert!(!warm || did.pipelines_created == 0, "{name}: {did:?}");
         }

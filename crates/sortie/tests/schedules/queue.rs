@@ -81,6 +81,18 @@ impl Submitter {
         assert_eq!(completion.wait(), Ok(()));
     }
 
+    /// What a caller does that submits itself if the device is idle.
+    fn submit_here(&self, leg: Leg) {
+        match self.line.take_idle_turn() {
+            Some(turn) => {
+                assert!(self.queue.lock().expect("no panic").under_way.is_empty());
+                self.take(Item::Flight(leg));
+                drop(turn);
+            }
+            None => self.line.push([Item::Flight(leg)]),
+        }
+    }
+
     fn submit_loop(&self) {
         while let Some((item, turn)) = self.line.next() {
             self.take(item);
@@ -110,7 +122,7 @@ impl Submitter {
     }
 }
 
-/// Two callers, one blocking and one not, beside the two threads of a device.
+/// Three callers, one that blocks, one that submits where the device is idle, and one that does neither, beside the two threads of a device.
 fn scenario(in_flight: usize) {
     let submitter = Arc::new(Submitter { line: SubmitQueue::new(in_flight), queue: Mutex::new(Queue::default()) });
     let spawn = |run: fn(&Submitter)| {
@@ -130,6 +142,14 @@ fn scenario(in_flight: usize) {
             submitter.run(Leg { id, completion });
         }
     });
+    let here = spawn(|submitter| {
+        for id in [201, 202] {
+            let completion = Arc::new(Completion::new());
+            completion.submitted();
+            submitter.submit_here(Leg { id, completion: completion.clone() });
+            assert_eq!(completion.wait(), Ok(()));
+        }
+    });
     let mut tickets = Vec::new();
     for id in [1, 3] {
         let leg = leg(id);
@@ -146,7 +166,7 @@ fn scenario(in_flight: usize) {
     for ticket in &tickets {
         assert_eq!(ticket.wait(), Ok(()));
     }
-    blocking.join().expect("no panic");
+    [blocking, here].into_iter().for_each(|caller| caller.join().expect("no panic"));
     submitter.line.close();
     for thread in threads {
         thread.join().expect("no panic");
@@ -156,6 +176,7 @@ fn scenario(in_flight: usize) {
         |range: std::ops::Range<u64>| queue.taken.iter().copied().filter(|id| range.contains(id)).collect::<Vec<_>>();
     assert_eq!(of(1..100), [1, 2, 3, 4], "each caller's items arrive in its order");
     assert_eq!(of(100..200), [101, 102]);
+    assert_eq!(of(200..300), [201, 202]);
     assert!(queue.most <= in_flight, "{} in flight, {in_flight} allowed", queue.most);
 }
 
