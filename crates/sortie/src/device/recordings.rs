@@ -3,7 +3,7 @@
 //! `plan/recorded_batches.rs` has the rule. Recording runs on the thread `sortie-record`, and batches are encoded until
 //! it is done.
 //!
-//! Bound: [`MAX_RECORDINGS`] per device, and [`MAX_BYTES`] of device memory or a quarter of the memory budget. Beyond
+//! Bound: [`MAX_RECORDINGS`] per device, and [`MAX_BYTES`] of memory or a quarter of the memory budget. Beyond
 //! them the least recently used is dropped. All are dropped when memory runs out, and by [`Device::trim`].
 //!
 //! [`Device::trim`]: crate::Device::trim
@@ -49,7 +49,7 @@ impl Recordings {
         live.sort_by_key(|(_, frozen)| std::cmp::Reverse(frozen.last_used()));
         let mut bytes = 0;
         for (number, (batch, frozen)) in live.iter().enumerate() {
-            bytes += frozen.own_bytes();
+            bytes += frozen.max_bytes();
             if number >= MAX_RECORDINGS || bytes > max_bytes {
                 batch.forget(frozen);
             }

@@ -97,6 +97,9 @@ impl StagedMemory {
     }
 }
 
+/// Runs with data of one native recording that are in flight at once. Others are encoded.
+pub(crate) const MAX_RUNS_WITH_DATA: usize = 8;
+
 /// Data that each run of a native recording moves between the host and this block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunTransfer<'a> {
@@ -201,6 +204,12 @@ impl FrozenPlan {
 
     pub(crate) fn set_last_used(&self, now: u64) {
         self.last_used.store(now, Ordering::Relaxed);
+    }
+
+    /// Most bytes that it keeps besides buffers of the user, with the host memory of all runs that may be in flight.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        let moved = self.run_uploads().into_iter().chain(self.run_reads()).map(|moved| moved.bytes).sum::<u64>();
+        self.own_bytes() + MAX_RUNS_WITH_DATA as u64 * moved
     }
 
     /// Bytes of device memory that it keeps besides buffers of the user.

@@ -6,7 +6,7 @@
 //!
 //! Invariant: a slot is in use until its run is done and the last reading of it is dropped.
 //!
-//! Bound: [`MAX_SLOTS`] per replay. While all are in use, runs are encoded instead.
+//! Bound: [`MAX_RUNS_WITH_DATA`] per replay. While all are in use, runs are encoded instead.
 
 #![expect(unsafe_code, reason = "Vulkan is called directly")]
 
@@ -21,10 +21,8 @@ use crate::{
     error::{Error, Result},
     finish::{PendingReadback, ReadReady},
     metrics::{AtomicCounter, Counters},
+    plan::MAX_RUNS_WITH_DATA,
 };
-
-/// More runs with data than this are seldom in flight at once.
-const MAX_SLOTS: usize = 8;
 
 /// A copy between a slot's memory and a buffer of the replay.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +110,7 @@ impl VulkanReplay {
         let mut slots = own.slots.lock();
         let slot = match slots.free.pop() {
             Some(slot) => slot,
-            None if slots.count == MAX_SLOTS => return Ok(None),
+            None if slots.count == MAX_RUNS_WITH_DATA => return Ok(None),
             None => {
                 // The lock also guards the command pool.
                 let slot = self.new_slot(own)?;
