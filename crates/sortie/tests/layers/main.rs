@@ -1,4 +1,4 @@
-//! The module tables of ARCHITECTURE.md, checked against the code: no cycle, no use that a table does not allow, no
+//! The module tables of docs/modules.md, checked against the code: no cycle, no use that a table does not allow, no
 //! allowed use that the code does not have.
 
 mod graph;
@@ -28,7 +28,7 @@ fn workspace() -> PathBuf {
 }
 
 fn architecture() -> String {
-    fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md")
+    fs::read_to_string(workspace().join("docs/modules.md")).expect("docs/modules.md")
 }
 
 fn src(name: &str) -> PathBuf {

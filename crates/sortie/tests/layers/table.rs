@@ -1,6 +1,6 @@
-//! The module tables of ARCHITECTURE.md.
+//! The module tables of docs/modules.md.
 //!
-//! One table for each crate: the first code block below the heading ``### Modules of `sortie-plan` ``. A row is one line,
+//! One table for each crate: the first code block below the heading ``## Modules of `sortie-plan` ``. A row is one line,
 //! `module: modules that it uses; other crates that matter`. It stands for the module and its submodules, except those
 //! that have a row of their own.
 
@@ -22,8 +22,8 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn read(page: &str, name: &str) -> Self {
-        let heading = format!("### Modules of `{name}`");
-        let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("ARCHITECTURE.md has no {heading:?}"));
+        let heading = format!("## Modules of `{name}`");
+        let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("docs/modules.md has no {heading:?}"));
         let section = section.split("\n#").next().unwrap_or_default();
         let rows = section.split("```").nth(1).unwrap_or_else(|| panic!("{heading:?} has no code block"));
         let mut table = Self::default();
