@@ -1,8 +1,8 @@
 //! Many small GPU operations, one submission.
 //!
-//! `sortie` takes many small GPU operations and runs them together: recorded as plain data, planned, submitted once. Dispatches, copies,
-//! fills, writes and reads go into a [`Batch`]; what depends on what is read off the kernels; a mistake comes back with the line that
-//! made it.
+//! A [`Batch`] records dispatches, copies, fills, writes, reads and tensor operations as plain data. `submit` plans them
+//! and runs them as one submission. Dependencies are found in the WGSL, and an error names the line that recorded the
+//! faulty operation.
 //!
 //! ```
 //! use sortie::{Device, Grid};
@@ -29,20 +29,20 @@
 //!
 //! # What there is
 //!
-//! | to | use | guide |
+//! | task | types | guide |
 //! |---|---|---|
 //! | run many ops as one submission | [`Batch`], [`Kernel`], [`Buffer`] | [`guide::batching`], [`guide::kernels`] |
 //! | compute with tensors that fuse | [`Tensor`] | [`guide::tensors`] |
-//! | run the same ops over and over | [`Batch::freeze`], [`Replay`] | [`guide::replay`] |
-//! | make batches of many callers' requests | [`Batcher`], with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays) or a [`DeviceJob`](batcher::DeviceJob) of one's own; [`Fleet`] for several devices | [`guide::batcher`] |
-//! | see where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | [`guide::profiling`] |
-//! | work on more than fits into memory | [`Stream`] | [`guide::streams`] |
-//! | be a guest of a program that has wgpu already | [`Device::from_wgpu`], [`Device::import`] | [`guide::guests`] |
-//! | know what went wrong | [`Error`], [`ErrorKind`] | [`guide::troubleshooting`] |
+//! | run the same ops many times | [`Batch::freeze`], [`Replay`] | [`guide::replay`] |
+//! | batch the requests of many callers | [`Batcher`] with [`Rows`](batcher::Rows), [`RowReplays`](batcher::RowReplays) or your own [`DeviceJob`](batcher::DeviceJob); [`Fleet`] for several devices | [`guide::batcher`] |
+//! | find where the time goes | [`Batch::profile`], [`Device::watch`], [`Device::trace`], [`Device::metrics`] | [`guide::profiling`] |
+//! | process data larger than memory | [`Stream`] | [`guide::streams`] |
+//! | work inside an application that uses wgpu | [`Device::from_wgpu`], [`Batch::encode`], [`Device::import`] | [`guide::guests`] |
+//! | handle errors | [`Error`], [`ErrorKind`] | [`guide::troubleshooting`] |
 //!
-//! The [`guide`]s explain each of them. Where there is no GPU, all of it runs on the built-in CPU ([`Device::cpu`]).
+//! Without a GPU, everything runs on the built-in CPU ([`Device::cpu`]).
 //!
-//! A batch is profiled op by op when it is asked for its profile:
+//! [`Batch::profile`] times each op:
 //!
 //! ```
 //! # let device = sortie::Device::cpu()?;
@@ -63,36 +63,37 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `device` | [`Device`]: where work runs; [`Buffer`], memory that the user owns |
-//! | `memory` | blocks of memory, and the pool they come from |
-//! | `backend` | what runs plans: wgpu (with native replays on Vulkan), and the built-in CPU |
+//! | `device` | [`Device`] runs work; [`Buffer`] is memory that the user owns |
+//! | `memory` | blocks of memory and their pool |
+//! | `backend` | executes plans: wgpu (with native replays on Vulkan) and the built-in CPU |
 //! | `kernel` | [`Kernel`]: validated WGSL and its interface |
 //! | `batch` | [`Batch`], [`Grid`], [`Bind`], [`Slot`], [`Record`]: recording |
 //! | `tensor` | [`Tensor`]: lazy operations, fused when planned |
-//! | `plan` | plans found again, completed, cut by cost, given memory |
-//! | `launch` | one path from a batch or a run of a replay to the submit queue |
-//! | `replay` | [`Replay`], [`Run`], [`Input`], [`Output`]: a batch run over and over |
-//! | `policy` | [`SubmitPolicy`](policy::SubmitPolicy), [`Split`](policy::Split): how batches are cut into submissions |
-//! | `batcher` | [`Batcher`], [`DeviceJob`](batcher::DeviceJob), [`Fleet`]: requests of many callers become batches on devices |
+//! | `plan` | plan cache, cuts by cost, plans with memory |
+//! | `launch` | the path from a batch or a run of a replay to the submit queue |
+//! | `replay` | [`Replay`], [`Run`], [`Input`], [`Output`]: a batch that runs many times |
+//! | `policy` | [`SubmitPolicy`](policy::SubmitPolicy), [`Split`](policy::Split): how batches are split into submissions |
+//! | `batcher` | [`Batcher`], [`DeviceJob`](batcher::DeviceJob), [`Fleet`]: batches of many callers' requests |
 //! | `stream` | [`Stream`], [`Source`](stream::Source), [`Sink`](stream::Sink): data larger than memory, window by window |
 //! | `tune` | [`Device::tune`], [`TuneReport`](tune::TuneReport): measuring a device |
-//! | `tuning` | what was measured, and its file |
-//! | `finish` | [`Ticket`], [`Reading`]: how batches end, and the data that they read back |
-//! | `submit` | the order in which a device is given its work, and the threads that do so |
+//! | `tuning` | the tuning file: measured settings of a device |
+//! | `finish` | [`Ticket`], [`Reading`]: completion and readback |
+//! | `submit` | the submit queue and its threads |
 //! | `error` | [`Error`] |
-//! | `info` | [`DeviceInfo`](device::DeviceInfo), [`Limits`](device::Limits): what a device is |
-//! | `options` | [`DeviceOptions`], [`TuningFile`](device::TuningFile), [`CacheDir`](device::CacheDir): how it is opened |
+//! | `info` | [`DeviceInfo`](device::DeviceInfo), [`Limits`](device::Limits): name, kind and limits of a device |
+//! | `options` | [`DeviceOptions`], [`TuningFile`](device::TuningFile), [`CacheDir`](device::CacheDir) |
 //! | `lost` | whether the device is lost, and why |
-//! | `exit` | what happens to devices when the process exits |
+//! | `exit` | devices while the process exits |
 //! | [`guide`] | the guides |
-//! | `clock` | time |
-//! | `file` | files that one process leaves for the next |
-//! | `profile` | [`Profile`](profile::Profile), [`Trace`](profile::Trace), [`Watch`](profile::Watch): what batches took |
-//! | `metrics` | [`Metrics`](metrics::Metrics): what a device has done |
+//! | `clock` | wall clock and process clock |
+//! | `file` | writing and reading the cache and tuning files |
+//! | `profile` | [`Profile`](profile::Profile), [`Trace`](profile::Trace), [`Watch`](profile::Watch): time of each op |
+//! | `metrics` | [`Metrics`](metrics::Metrics): counters and gauges of a device |
 //!
-//! Planning and the batcher are crates of their own: `sortie-plan`, and [`sortie-batcher`](sortie_batcher), which knows nothing of devices.
+//! Planning and the batcher are separate crates: `sortie-plan` and [`sortie-batcher`](sortie_batcher), neither of which
+//! depends on wgpu.
 
-// Whether a device may cross threads follows from wgpu's types, which nest deep.
+// Checking that `Device` is `Send` recurses through wgpu's deeply nested types.
 #![recursion_limit = "256"]
 
 #[doc(no_inline)]
