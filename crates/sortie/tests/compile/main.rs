@@ -1,6 +1,6 @@
 //! Programs as users write them, which must compile and run. What must not compile is in the docs of `Tensor`.
+//!
+//! They are modules of this test, not `trybuild` cases: `trybuild` compiles all dependencies a second time.
 
-#[test]
-fn tensors_read_like_arithmetic() {
-    trybuild::TestCases::new().pass("tests/compile/pass/*.rs");
-}
+mod functions;
+mod nested;

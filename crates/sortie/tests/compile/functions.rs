@@ -42,7 +42,8 @@ impl Owner {
     }
 }
 
-fn main() -> Result<()> {
+#[test]
+fn functions_take_and_return_tensors() -> Result<()> {
     let device = Device::cpu()?;
     let layer = Layer { weights: device.upload(&[1.0, 0.0, 0.0, 1.0])?, bias: device.upload(&[0.5, -3.0])? };
 

@@ -3,7 +3,8 @@
 use half::f16;
 use sortie::{Device, Result};
 
-fn main() -> Result<()> {
+#[test]
+fn operations_nest_and_operators_take_numbers() -> Result<()> {
     let device = Device::cpu()?;
     let batch = device.batch();
 
