@@ -360,6 +360,8 @@ impl Batch {
                     true => core.recording_of(&known, batch, state.log.is_some(), at),
                     false => None,
                 };
+                // The recording may have other cuts that fit as well.
+                let cuts = recorded.as_ref().map_or_else(|| cuts.clone(), |recorded| recorded.recorded_cuts().clone());
                 run(
                     core.backend(),
                     Launch {

@@ -139,7 +139,7 @@ impl DeviceCore {
             let recorded = core
                 .lost()
                 .check()
-                .and_then(|()| core.backend().record_batch(&batch.plan, cuts.clone(), resources, refreshes_params, at));
+                .and_then(|()| core.backend().record_batch(&batch.plan, cuts, resources, refreshes_params, at));
             if let Err(error) = &recorded {
                 tracing::debug!(target: "sortie", %error, "a batch is not recorded for the device");
                 if core.lost().check().is_err() {
@@ -151,7 +151,7 @@ impl DeviceCore {
             let frozen = Arc::new(frozen.counted(core.counters().clone()));
             frozen.set_last_used(core.recordings().clock.fetch_add(1, Ordering::Relaxed));
             core.counters().batches_recorded.add(1);
-            batch.recorded(RecordedBatch { buffers, immediates, cuts, frozen: frozen.clone() });
+            batch.recorded(RecordedBatch { buffers, immediates, frozen: frozen.clone() });
             let max_bytes = core.options().memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
             core.recordings().insert(&batch, &frozen, max_bytes);
         });

@@ -119,6 +119,21 @@ pub(crate) enum CutsFit {
     TooFew,
 }
 
+impl CutsFit {
+    /// A recording with `have` cuts does not fit if that is more than twice or less than half of the `want` that the
+    /// estimates call for, or if a submission overran its budget and they call for more.
+    fn of(have: u64, want: u64, overran: bool) -> Self {
+        let far = have.max(want) > 2 * have.min(want);
+        if want < have && far {
+            Self::TooMany
+        } else if want > have && (far || overran) {
+            Self::TooFew
+        } else {
+            Self::Good
+        }
+    }
+}
+
 impl fmt::Debug for FrozenPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
@@ -286,9 +301,7 @@ impl FrozenPlan {
         self.base.cuts(costs, limits, &self.resources, rule, true)
     }
 
-    /// Whether the cuts of the device's recording fit the current cost estimates. They do not fit if their number is
-    /// more than twice or less than half of what the estimates call for, or if a submission exceeded its budget and the
-    /// estimates call for more cuts.
+    /// Whether the cuts of the device's recording fit the current cost estimates.
     ///
     /// Called before each run. Costs next to nothing while the estimates do not change.
     pub(crate) fn fit(&self, costs: &Costs, limits: &Limits, rule: CutRule) -> CutsFit {
@@ -298,16 +311,23 @@ impl FrozenPlan {
         if !runs.is_power_of_two() && self.compared.load(Ordering::Relaxed) == version {
             return CutsFit::Good;
         }
-        let (have, want) = (self.cuts.added(), self.wanted(costs, limits, rule).added());
-        let far = have.max(want) > 2 * have.min(want);
-        if want < have && far {
-            return CutsFit::TooMany;
+        let fit = self.fit_to(&self.wanted(costs, limits, rule));
+        if fit == CutsFit::Good {
+            self.compared.store(version, Ordering::Relaxed);
         }
-        if want > have && (far || self.overran.load(Ordering::Relaxed)) {
-            return CutsFit::TooFew;
-        }
-        self.compared.store(version, Ordering::Relaxed);
-        CutsFit::Good
+        fit
+    }
+
+    /// Whether the device's recording can be submitted where the policy calls for `wanted`: it has the same cuts, or
+    /// both are cuts by one budget and the recording's fit.
+    pub(crate) fn serves(&self, wanted: &Arc<Cuts>) -> bool {
+        let own = &self.cuts;
+        let fits = || own.budget.is_some() && own.budget == wanted.budget && self.fit_to(wanted) == CutsFit::Good;
+        Arc::ptr_eq(own, wanted) || own.list == wanted.list || fits()
+    }
+
+    fn fit_to(&self, wanted: &Cuts) -> CutsFit {
+        CutsFit::of(self.cuts.added(), wanted.added(), self.overran.load(Ordering::Relaxed))
     }
 
     /// A submission took longer than its budget.
@@ -334,5 +354,22 @@ impl FrozenPlan {
     /// The submissions of the device's recording.
     pub(crate) fn cuts(&self) -> &[Cut] {
         &self.cuts.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_fit_up_to_a_factor_of_two_and_fewer_than_wanted_only_without_overruns() {
+        let fits = |have, want| [CutsFit::of(have, want, false), CutsFit::of(have, want, true)];
+        assert_eq!(fits(0, 0), [CutsFit::Good; 2]);
+        assert_eq!(fits(6, 3), [CutsFit::Good; 2]);
+        assert_eq!(fits(7, 3), [CutsFit::TooMany; 2]);
+        assert_eq!(fits(1, 0), [CutsFit::TooMany; 2]);
+        assert_eq!(fits(3, 6), [CutsFit::Good, CutsFit::TooFew]);
+        assert_eq!(fits(3, 7), [CutsFit::TooFew; 2]);
+        assert_eq!(fits(0, 1), [CutsFit::TooFew; 2]);
     }
 }

@@ -19,8 +19,8 @@ use crate::{
 
 /// Double and triple buffering need two and three.
 const MAX_RECORDINGS: usize = 8;
-/// The run in which a set of buffers is recorded. Twice as late after each time that a recording was cut differently
-/// than the current estimates call for.
+/// The run in which a set of buffers is recorded. Twice as late after each time that the cuts of a recording no longer
+/// fitted the cost estimates.
 const FIRST_THRESHOLD: u32 = 3;
 const MAX_THRESHOLD: u32 = 1 << 16;
 
@@ -52,7 +52,6 @@ pub(crate) struct RecordedBatch {
     pub(crate) buffers: Box<[BufferId]>,
     /// The immediates that it has. `None`: each run brings its own.
     pub(crate) immediates: Option<Box<[u8]>>,
-    pub(crate) cuts: Arc<Cuts>,
     pub(crate) frozen: Arc<FrozenPlan>,
 }
 
@@ -95,7 +94,7 @@ pub(crate) enum Miss {
     /// There is no recording with these buffers yet.
     Buffers,
     Immediates,
-    /// Its submissions are others.
+    /// The cost estimates call for other submissions.
     Cuts,
     /// The device cannot record it.
     Unsupported,
@@ -168,7 +167,7 @@ impl State {
             return self.see(run);
         };
         let recorded = &self.recordings[at];
-        if !Arc::ptr_eq(&recorded.cuts, cuts) && recorded.cuts.list != cuts.list {
+        if !recorded.frozen.serves(cuts) {
             *gone = Some(self.recordings.swap_remove(at));
             self.threshold = (2 * self.threshold).min(MAX_THRESHOLD);
             return Lookup::Miss(Miss::Cuts);

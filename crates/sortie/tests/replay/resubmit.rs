@@ -81,6 +81,7 @@ fn immediates_that_differ_from_run_to_run_are_those_of_the_run() {
         let (x, y) = (device.upload(&[1_u32; 100]).expect("memory"), device.zeros::<u32>(100).expect("memory"));
         let mut expected = 0_u32;
         until_resubmitted(&device, 20, |step| {
+            let step = step % 1000;
             let batch = device.batch();
             for at in 0..5 {
                 batch.dispatch(&add, &[&x, &y], Grid::items(100)).immediates(&[step * 7, at]);
@@ -88,7 +89,7 @@ fn immediates_that_differ_from_run_to_run_are_those_of_the_run() {
             batch.fill(y.slice(50..), step);
             let sum = batch.read(&y);
             batch.submit().unwrap_or_else(|error| panic!("{driver}: {error}"));
-            expected += 5 * 7 * step + 10;
+            expected = expected.wrapping_add(5 * 7 * step + 10);
             let mut left = vec![expected; 100];
             left[50..].fill(step);
             assert_eq!(sum.wait().expect("it ran"), left, "{driver}, run {step}");
@@ -107,7 +108,7 @@ fn immediates_that_differ_after_it_was_recorded_are_those_of_the_run() {
             batch.dispatch(&add, &[&x, &y], Grid::items(100)).immediates(&[by, 1]);
             let sum = batch.read(&y);
             batch.submit().unwrap_or_else(|error| panic!("{driver}: {error}"));
-            expected += by + 1;
+            expected = expected.wrapping_add(by + 1);
             assert_eq!(sum.wait().expect("it ran"), [expected; 100], "{driver}");
         };
         until_resubmitted(&device, 3, |_| run(1));

@@ -76,6 +76,10 @@ mod plan {
         pub(crate) fn last_used(&self) -> u64 {
             self.buffer
         }
+
+        pub(crate) fn serves(&self, wanted: &Arc<Cuts>) -> bool {
+            wanted.list == [1]
+        }
     }
 
     #[derive(Debug)]

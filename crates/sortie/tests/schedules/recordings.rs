@@ -64,7 +64,6 @@ impl Shared {
         let recorded = RecordedBatch {
             buffers: [BufferId(buffer)].into(),
             immediates: immediates.clone().map(Into::into),
-            cuts: self.cuts.clone(),
             frozen: std::sync::Arc::new(FrozenPlan { buffer, immediates }),
         };
         self.pending.fetch_sub(1, Ordering::Relaxed);
