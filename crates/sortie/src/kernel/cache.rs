@@ -114,7 +114,7 @@ impl KernelCache {
             interface.bindings.iter_mut().for_each(|binding| binding.array = None);
         }
         let source = Source { text: source.into(), origin, module, size };
-        Ok(Kernel::new(self.device, interface, Some(source), compiled))
+        Ok(Kernel::new(self.device, interface, Some(Arc::new(source)), compiled))
     }
 
     /// The same kernel compiled from another module. Must run on a large stack.

@@ -22,6 +22,7 @@ mod rewrite;
 mod size;
 mod source;
 mod tokens;
+mod writable;
 
 use std::{
     fmt,
@@ -48,7 +49,7 @@ pub use self::{
     declared::{BindingInfo, Scalar},
     module::Module,
 };
-use self::{parse::KernelError, size::Size};
+use self::{parse::KernelError, size::Size, writable::WritableForms};
 use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
@@ -111,12 +112,14 @@ struct Inner {
     device: u64,
     interface: Interface,
     /// `None` for a kernel without WGSL.
-    source: Option<Source>,
+    source: Option<Arc<Source>>,
     compiled: Box<dyn CompiledKernel>,
     /// Cached from the compiled form: every recorded dispatch reads it.
     hidden_immediates: u32,
     /// The same kernel with its immediates in memory; created on first use.
     bound: OnceLock<Kernel>,
+    /// The same kernel with bindings that it may write, though it does not.
+    writable: WritableForms,
 }
 
 /// The source of a kernel.
@@ -178,7 +181,8 @@ impl Kernel {
         self.interface().bindings.len()
     }
 
-    /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch).
+    /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch): the entry point, or a
+    /// function that it calls. One that is declared `read_write` and only read is not written.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -230,7 +234,7 @@ impl Kernel {
 
     /// The deadline of compiling it now.
     pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
-        match &self.inner.source {
+        match self.inner.source.as_deref() {
             Some(Source { origin: Origin::User, .. }) => Deadline::after(budget),
             _ => Deadline::after(Duration::MAX),
         }
@@ -241,7 +245,7 @@ impl Kernel {
         format!("kernel {:?}", self.entry())
     }
 
-    fn new(device: u64, interface: Interface, source: Option<Source>, compiled: Box<dyn CompiledKernel>) -> Self {
+    fn new(device: u64, interface: Interface, source: Option<Arc<Source>>, compiled: Box<dyn CompiledKernel>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -251,6 +255,7 @@ impl Kernel {
             hidden_immediates: compiled.hidden_immediates(),
             compiled,
             bound: OnceLock::new(),
+            writable: WritableForms::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -273,7 +278,7 @@ impl Kernel {
     }
 
     fn source(&self) -> Result<&Source> {
-        self.inner.source.as_ref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
+        self.inner.source.as_deref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
     }
 
     /// Whether its backend made it without WGSL.

@@ -76,7 +76,7 @@ impl VulkanPipeline {
     ) -> Result<Self> {
         let own = WgpuKernel::of(kernel)?;
         let own_hidden = compiler.hidden(kernel, variant.immediates, variant.wrapped)?;
-        let groups = own.groups.iter().map(|group| (group.number, &group.layout));
+        let groups = own.groups().iter().map(|group| (group.number, &group.layout));
         let hidden = own_hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);

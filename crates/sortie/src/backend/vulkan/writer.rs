@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         let compiled = self.pipeline(kernel, wrapped)?;
         let own = WgpuKernel::of(kernel)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
-        for group in &own.groups {
+        for group in own.groups() {
             let places: SlotOffsets =
                 accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
             let layout = compiled.sets[group.number as usize];
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
         // A fill starts anywhere; its binding starts at the alignment before it.
         let skipped = fill.to.start % u64::from(limits.slice_alignment);
         let places = [self.place(&Access { start: fill.to.start - skipped, ..fill.to })].into_iter().collect();
-        let group = &own.groups[0];
+        let group = &own.groups()[0];
         let set = self.descriptors.set(self.into, &group.layout, compiled.sets[group.number as usize], &places)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::from_iter([(group.number, set, SmallVec::new())]);
         if let Some(hidden) = &compiled.hidden {

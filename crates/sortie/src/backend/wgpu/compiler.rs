@@ -72,8 +72,9 @@ impl KernelCompiler for WgpuCompiler {
             Some(_) if immediates_fit_uniform(parsed, self.capabilities()) => ImmediatesAs::Uniform,
             Some(_) => ImmediatesAs::Storage,
         };
-        let groups = self.groups(&parsed.interface)?;
-        Ok(Box::new(Guarded::new(WgpuKernel::new(&parsed.interface, groups, immediates))))
+        let kernel = WgpuKernel::new(&parsed.interface, immediates);
+        kernel.groups_or(|| self.groups(&parsed.interface))?;
+        Ok(Box::new(Guarded::new(kernel)))
     }
 
     fn finish(self: Arc<Self>, kernel: &Kernel, deadline: Deadline) -> Result<()> {
@@ -146,9 +147,10 @@ impl WgpuCompiler {
         let hidden = self.hidden(kernel, own.immediates, wrapped)?;
         let immediate_bytes = own.native_immediate_bytes(own.immediates);
 
-        let last = own.groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
+        let groups = own.groups_or(|| self.groups(kernel.interface()))?;
+        let last = groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
         let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
-        for group in &own.groups {
+        for group in groups {
             layouts[group.number as usize] = Some(&group.layout.raw);
         }
         if let Some(hidden) = &hidden {
