@@ -7,6 +7,7 @@
 mod array_element;
 mod bound;
 mod cache;
+mod checks;
 mod compile_thread;
 mod compiled;
 mod declared;
@@ -37,6 +38,7 @@ use std::{
 pub(crate) use self::{
     array_element::{HostNumbers, HostType},
     cache::KernelCache,
+    checks::Checks,
     compile_thread::{Compiling, Deadline, compile, on_large_stack},
     compiled::{CompiledKernel, KernelCompiler},
     interface::{Binding, BindingKind, Interface},
@@ -129,10 +131,11 @@ struct Source {
     origin: Origin,
     module: naga::Module,
     size: Size,
+    checks: Checks,
 }
 
 /// The author of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Origin {
     User,
     /// This crate: large matrix products are unrolled far beyond the limits for users.
@@ -275,6 +278,11 @@ impl Kernel {
     /// The module that it was compiled from.
     pub(crate) fn module(&self) -> Result<&naga::Module> {
         self.source().map(|source| &source.module)
+    }
+
+    /// The checks that are compiled into it.
+    pub(crate) fn checks(&self) -> Checks {
+        self.inner.source.as_ref().map_or(Checks::ALL, |source| source.checks)
     }
 
     fn source(&self) -> Result<&Source> {

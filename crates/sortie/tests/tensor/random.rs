@@ -11,14 +11,14 @@ use crate::drivers;
 
 /// What an operation does, by numbers that pick among what there is.
 #[derive(Clone, Debug)]
-struct Step {
+pub(crate) struct Step {
     what: u8,
     first: usize,
     second: usize,
     third: usize,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (0..26_u8, any::<usize>(), any::<usize>(), any::<usize>())
         .prop_map(|(what, first, second, third)| Step { what, first, second, third });
     prop::collection::vec(step, 1..32)
@@ -172,7 +172,7 @@ fn wanted(results: Vec<Tensor<f32>>, kept: u64) -> impl Iterator<Item = Tensor<f
     results.into_iter().enumerate().filter(some).map(|(_, tensor)| tensor)
 }
 
-fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
+pub(crate) fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
     let batch = device.batch();
     let results = record(&batch, steps);
     let readings: Vec<_> = wanted(results, kept).map(|tensor| batch.read(tensor)).collect();

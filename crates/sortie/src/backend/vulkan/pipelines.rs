@@ -81,7 +81,7 @@ impl VulkanPipeline {
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
         let size = own.native_immediate_bytes(variant.immediates).next_multiple_of(4);
-        let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
+        let options = target.of_kernel(kernel.checks(), bindings(&numbered));
         // Complete or not, dropping it destroys the objects created so far.
         let mut made = Self {
             device: device.clone(),

@@ -143,7 +143,7 @@ impl WgpuBackend {
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
-        let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone()));
+        let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone(), options));
         // Compiled before anything is recorded: recording never fails and never touches the device.
         let fill = kernels.generated(fill::SOURCE).inspect_err(|_| submitter.close())?;
         if !options.native_replay {

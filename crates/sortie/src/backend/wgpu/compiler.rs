@@ -13,6 +13,7 @@ use super::{
     Gpu, PipelineCache,
     kernel::{BindGroupSlot, Hidden, Pipeline, WgpuKernel},
     layouts::{BindingSignature, LayoutCache},
+    shader_module,
 };
 use crate::{
     clock::Instant,
@@ -158,10 +159,9 @@ impl WgpuCompiler {
         }
         let label = Some(kernel.entry());
         let scopes = device.scopes();
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label,
-            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten)),
-        });
+        let checks = kernel.checks();
+        let source = wgpu::ShaderSource::Naga(Cow::Owned(rewritten));
+        let module = shader_module::create(device, wgpu::ShaderModuleDescriptor { label, source }, checks);
         let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label,
             bind_group_layouts: &layouts,
@@ -172,7 +172,10 @@ impl WgpuCompiler {
             layout: Some(&layout),
             module: &module,
             entry_point: label,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: checks.zeroed,
+                ..wgpu::PipelineCompilationOptions::default()
+            },
             cache: self.cache().map(PipelineCache::raw),
         });
         scopes.pop(|| format!("the kernel {:?}", kernel.entry()), 0).map_err(refused)?;
