@@ -12,6 +12,7 @@ mod ops;
 mod order;
 mod portable;
 mod random;
+mod unchecked;
 mod watch;
 
 use sortie::{

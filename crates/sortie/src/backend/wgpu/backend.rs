@@ -40,6 +40,7 @@ pub(crate) struct WgpuBackend {
     pub(super) limits: Limits,
     pub(super) pool: Arc<Pool>,
     pub(super) compiler: Arc<WgpuCompiler>,
+    pub(super) kernels: Arc<KernelCache>,
     /// The kernel that fills memory with a pattern.
     pub(super) fill: Kernel,
     groups: Arc<BindGroupCache>,
@@ -156,6 +157,7 @@ impl WgpuBackend {
             limits,
             pool: pool.clone(),
             compiler,
+            kernels: kernels.clone(),
             fill,
             groups,
             imports,
