@@ -35,6 +35,7 @@ use crate::{
 pub(super) type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
 
 /// Where a dispatch takes its grid from.
+#[derive(Clone, Copy)]
 pub(super) enum GridSource {
     Direct([u32; 3]),
     /// Three words of this buffer, from this byte on.
