@@ -22,7 +22,7 @@ const SIDE: u32 = 512;
 /// The kernel of a product of two square matrices, as software drivers have it.
 fn source() -> KernelSource {
     let product =
-        Product { m: SIDE, k: SIDE, n: SIDE, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [true; 2] };
+        Product { m: SIDE, k: SIDE, n: SIDE, batch: 1, sides: [0, 1], transposed: [false; 2], shared: [false; 2] };
     let port = ProgramBuffer { element: ElementType::F32, len: SIDE * SIDE };
     let program = Program {
         head: Head::Product(product),
@@ -82,7 +82,9 @@ fn main() -> Outcome<()> {
     let budget = Duration::from_millis(if args.quick { 2_000 } else { 20_000 });
     let mut report = Report::new("product", args.json);
     for name in ["llvmpipe", "swiftshader"] {
-        let Ok(device) = Device::open_with(DeviceOptions::default().with_device(name)) else {
+        let Ok(device) =
+            Device::open_with(DeviceOptions::default().with_device(name).with_compile_budget(Duration::from_secs(100)))
+        else {
             eprintln!("there is no {name} here");
             continue;
         };

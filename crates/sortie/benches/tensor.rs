@@ -218,8 +218,9 @@ fn compare(
     Ok(())
 }
 
-/// Generated kernels without run-time checks, and with them: the same bits. On a busy machine, CPU time says more.
-fn compare_checks(name: &str, devices: [&Device; 2], budget: Duration, report: &mut Report) -> Outcome<()> {
+/// Generated kernels with run-time checks, without, and on another device with them: the same bits. On a busy machine,
+/// CPU time says more.
+fn compare_checks(name: &str, devices: &[Device], budget: Duration, report: &mut Report) -> Outcome<()> {
     type Make = fn(&Device) -> Outcome<OnDevice>;
     let cases: [(&str, Make); 5] = [
         ("checks-chain", |device| OnDevice::chain(device, None)),
@@ -243,22 +244,23 @@ fn compare_checks(name: &str, devices: [&Device; 2], budget: Duration, report: &
         }),
     ];
     for (case, make) in cases {
-        let [mut off, mut on] = [make(devices[0])?, make(devices[1])?];
-        on.run()?;
-        off.run()?;
-        let [checked, unchecked] = [on.result()?, off.result()?];
-        if !checked.iter().zip(&unchecked).all(|(one, other)| one.to_bits() == other.to_bits()) {
+        let mut all = devices.iter().map(make).collect::<Outcome<Vec<_>>>()?;
+        let mut results = Vec::new();
+        for work in &mut all {
+            work.run()?;
+            results.push(work.result()?.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+        }
+        if results.iter().any(|result| *result != results[0]) {
             return Err(format!("{case}: other bits without checks on {name}").into());
         }
-        let mut both = [on, off];
         let rounds = Rounds { min: 5, max: 200, budget };
-        let samples = rounds.run(2, |at, _| {
-            let cost = Cost::of(Clock::Process, || both[at].run().map(drop))?;
+        let samples = rounds.run(all.len(), |at, _| {
+            let cost = Cost::of(Clock::Process, || all[at].run().map(drop))?;
             Ok([cost.wall_us, cost.cpu_us])
         })?;
-        let n = both[0].output.len();
+        let n = all[0].output.len();
         let case = Case { device: name, case, n, metrics: ["us_per_run", "cpu_us_per_run"] };
-        report.rows(&case, &Contender::all(&["checked", "unchecked"]), &samples);
+        report.rows(&case, &Contender::all(&["checked", "unchecked", "control"]), &samples);
     }
     Ok(())
 }
@@ -274,10 +276,10 @@ fn main() -> Outcome<()> {
             eprintln!("there is no {device} here");
             continue;
         };
-        if device != "cpu"
-            && let Some(checked) = open(device, DeviceOptions::default().with_check_generated(true))
-        {
-            compare_checks(device, [&fused, &checked], budget, &mut report)?;
+        if device != "cpu" {
+            let with = |checked| open(device, DeviceOptions::default().with_check_generated(checked));
+            let devices: Vec<Device> = [true, false, true].into_iter().filter_map(with).collect();
+            compare_checks(device, &devices, budget, &mut report)?;
         }
         if device == "swiftshader" {
             continue;
