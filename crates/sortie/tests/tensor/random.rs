@@ -134,20 +134,23 @@ fn devices() -> &'static [(String, Device)] {
     static DEVICES: LazyLock<Vec<(String, Device)>> = LazyLock::new(|| {
         let on = Planning::default();
         let all = [
-            ("cpu", on),
-            ("cpu", Planning { fuse: false, ..on }),
-            ("cpu", Planning { reorder: false, ..on }),
-            ("cpu", Planning { reuse: false, ..on }),
-            ("llvmpipe", on),
-            ("swiftshader", on),
+            ("cpu", on, false),
+            ("cpu", Planning { fuse: false, ..on }, false),
+            ("cpu", Planning { reorder: false, ..on }, false),
+            ("cpu", Planning { reuse: false, ..on }, false),
+            ("llvmpipe", on, false),
+            // Generated kernels with run-time checks.
+            ("llvmpipe", on, true),
+            ("swiftshader", on, false),
         ];
         let there = |name: &str| name == "cpu" || drivers::open(name).is_some();
         all.into_iter()
-            .filter(|(name, _)| there(name))
-            .map(|(name, planning)| {
+            .filter(|(name, ..)| there(name))
+            .map(|(name, planning, checked)| {
                 let options = DeviceOptions::default().with_device(name).with_planning(planning);
+                let options = options.with_check_generated(checked);
                 let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
-                (format!("{name}, {planning:?}"), device)
+                (format!("{name}, {planning:?}, checked {checked}"), device)
             })
             .collect()
     });
