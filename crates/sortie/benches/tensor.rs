@@ -1,5 +1,5 @@
-//! Tensor operations: fused against unfused and against hand-written kernels, and matrix products against the textbook
-//! kernel.
+//! Tensor operations: fused against unfused and against hand-written kernels, matrix products against the textbook
+//! kernel, and generated kernels without run-time checks against the same with them.
 //!
 //! Weights are resident; a time is from recording to completion. Results are compared before anything is timed. On the
 //! built-in CPU the crates `gemm` and `matrixmultiply`, called directly, multiply too. `across` compares devices.
@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use sortie::{Batch, Buffer, Device, DeviceOptions, Grid, Kernel, device::Planning};
-use sortie_bench::{Args, Case, Contender, Outcome, Report, Rounds};
+use sortie_bench::{Args, Case, Clock, Contender, Cost, Outcome, Report, Rounds};
 
 const ROWS: usize = 1024;
 const COLUMNS: usize = 1024;
@@ -122,6 +122,14 @@ impl OnDevice {
         };
         Ok(Self { record, ..Self::new(device, source, &[SIDE * SIDE; 2], SIDE * SIDE)? })
     }
+
+    /// Softmax of rows, a layer norm, or rows of a table chosen by another operand.
+    fn rows(device: &Device, record: fn(&Self, &Batch)) -> Outcome<Self> {
+        let work = Self { record, ..Self::new(device, None, &[ROWS * COLUMNS, ROWS], ROWS * COLUMNS)? };
+        let chosen: Vec<u32> = (0..ROWS as u32).map(|at| at * 7919 % ROWS as u32).collect();
+        work.operands[1].reinterpret::<u32>().write(&chosen)?;
+        Ok(work)
+    }
 }
 
 impl Work for OnDevice {
@@ -178,9 +186,8 @@ fn by_matrixmultiply(a: *const f32, b: *const f32, c: *mut f32) {
     unsafe { matrixmultiply::sgemm(n, n, n, 1.0, a, stride, 1, b, stride, 1, 0.0, c, stride, 1) };
 }
 
-fn open(name: &str, fuse: bool) -> Option<Device> {
-    let planning = Planning { fuse, ..Planning::default() };
-    Device::open_with(DeviceOptions::default().with_device(name).with_planning(planning)).ok()
+fn open(name: &str, options: DeviceOptions) -> Option<Device> {
+    Device::open_with(options.with_device(name)).ok()
 }
 
 type Contenders = Vec<(&'static str, Box<dyn Work>)>;
@@ -211,16 +218,72 @@ fn compare(
     Ok(())
 }
 
+/// Generated kernels with run-time checks, without, and on another device with them: the same bits. On a busy machine,
+/// CPU time says more.
+fn compare_checks(name: &str, devices: &[Device], budget: Duration, report: &mut Report) -> Outcome<()> {
+    type Make = fn(&Device) -> Outcome<OnDevice>;
+    let cases: [(&str, Make); 5] = [
+        ("checks-chain", |device| OnDevice::chain(device, None)),
+        ("checks-matmul", |device| OnDevice::product(device, None)),
+        ("checks-softmax", |device| {
+            OnDevice::rows(device, |work, batch| {
+                batch.tensor(&work.operands[0], [ROWS, COLUMNS]).softmax().store(&work.output);
+            })
+        }),
+        ("checks-norm", |device| {
+            OnDevice::rows(device, |work, batch| {
+                batch.tensor(&work.operands[0], [ROWS, COLUMNS]).layer_norm(1e-5).store(&work.output);
+            })
+        }),
+        ("checks-gather", |device| {
+            OnDevice::rows(device, |work, batch| {
+                let chosen = work.operands[1].reinterpret::<u32>();
+                let chosen = batch.tensor(&chosen, [ROWS]);
+                batch.tensor(&work.operands[0], [ROWS, COLUMNS]).gather(chosen).store(&work.output);
+            })
+        }),
+    ];
+    for (case, make) in cases {
+        let mut all = devices.iter().map(make).collect::<Outcome<Vec<_>>>()?;
+        let mut results = Vec::new();
+        for work in &mut all {
+            work.run()?;
+            results.push(work.result()?.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+        }
+        if results.iter().any(|result| *result != results[0]) {
+            return Err(format!("{case}: other bits without checks on {name}").into());
+        }
+        let rounds = Rounds { min: 5, max: 200, budget };
+        let samples = rounds.run(all.len(), |at, _| {
+            let cost = Cost::of(Clock::Process, || all[at].run().map(drop))?;
+            Ok([cost.wall_us, cost.cpu_us])
+        })?;
+        let n = all[0].output.len();
+        let case = Case { device: name, case, n, metrics: ["us_per_run", "cpu_us_per_run"] };
+        report.rows(&case, &Contender::all(&["checked", "unchecked", "control"]), &samples);
+    }
+    Ok(())
+}
+
 fn main() -> Outcome<()> {
     let args = Args::read(&[]);
     let budget = Duration::from_millis(if args.quick { 900 } else { 10_000 });
     let mut report = Report::new("tensor", args.json);
     let mut across: Contenders = Vec::new();
-    for device in ["llvmpipe", "cpu"] {
-        let (Some(fused), Some(plain)) = (open(device, true), open(device, false)) else {
+    let unfused = || DeviceOptions::default().with_planning(Planning { fuse: false, ..Planning::default() });
+    for device in ["llvmpipe", "cpu", "swiftshader"] {
+        let (Some(fused), Some(plain)) = (open(device, DeviceOptions::default()), open(device, unfused())) else {
             eprintln!("there is no {device} here");
             continue;
         };
+        if device != "cpu" {
+            let with = |checked| open(device, DeviceOptions::default().with_check_generated(checked));
+            let devices: Vec<Device> = [true, false, true].into_iter().filter_map(with).collect();
+            compare_checks(device, &devices, budget, &mut report)?;
+        }
+        if device == "swiftshader" {
+            continue;
+        }
         let (chain, unfused) = (OnDevice::chain(&fused, None)?, OnDevice::chain(&plain, None)?);
         if device == "cpu" {
             across.insert(0, ("cpu-fused", Box::new(chain.clone())));

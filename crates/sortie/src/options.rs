@@ -98,11 +98,15 @@ pub struct DeviceOptions {
     pub kernel_budget: Option<Duration>,
     /// Built-in CPU: every dispatch is checked, slowly and on one thread. It fails with
     /// [`Race`](crate::ErrorKind::Race) when its invocations conflict, access memory out of bounds, or do not all reach
-    /// a barrier. Other devices cannot check, and do not open with it.
+    /// a barrier. Tensor operations run as the kernels that other devices run. Other devices cannot check, and do not
+    /// open with it.
     pub check_races: bool,
     /// Built-in CPU, with `check_races`: also report reads of workgroup memory that no invocation has written. WGSL
     /// allows them, because the memory starts as zeros, but they are often mistakes. No effect without `check_races`.
     pub check_unwritten: bool,
+    /// Compile the kernels of tensor operations and fills with the run-time checks that a kernel of the user's has. They
+    /// need none: they stay within their buffers. For comparison; the results are the same. Off by default.
+    pub check_generated: bool,
 }
 
 /// Setters that take and return the options, one per field.
@@ -136,6 +140,7 @@ impl DeviceOptions {
         with_kernel_budget: kernel_budget: impl Into<Option<Duration>> = kernel_budget.into();
         with_check_races: check_races: bool = check_races;
         with_check_unwritten: check_unwritten: bool = check_unwritten;
+        with_check_generated: check_generated: bool = check_generated;
     }
 }
 
@@ -159,6 +164,7 @@ impl Default for DeviceOptions {
             kernel_budget: None,
             check_races: false,
             check_unwritten: false,
+            check_generated: false,
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     Batch, Bind, BindTarget, OpRecorder,
     bind::TargetKind,
     grid::{self, Grid, Size},
+    sharing::{shares_memory, sharing},
     transfer::foreign,
 };
 use crate::{
@@ -155,9 +156,14 @@ impl OpRecorder<'_> {
             self.recorder.reserve_params(GRID_BLOCK, 1, limits)?;
         }
         let recorder = &mut *self.recorder;
-        if let Some((one, other)) = aliased(&recorder.recording.accesses[first..]) {
-            return Err(aliasing(kernel, bindings, one, other));
-        }
+        let form;
+        let kernel = match shares_memory(&recorder.recording.accesses[first..]) {
+            false => kernel,
+            true => {
+                form = sharing(kernel, bindings, &recorder.recording.accesses[first..])?;
+                &form
+            }
+        };
         // With a binding missing, accesses and bindings would no longer correspond.
         let accesses = if nothing { Span::EMPTY } else { Span::new(first..recorder.recording.accesses.len()) };
         let immediates = match &interface.immediates {
@@ -349,51 +355,6 @@ fn groups(size: &Size<'_>, workgroup: [u32; 3], most: u32) -> Result<Groups> {
     }
 }
 
-/// Two accesses of one dispatch that wgpu refuses: to one buffer, with at least one write, unless both are writes to
-/// separate parts.
-#[inline]
-fn aliased(accesses: &[Access]) -> Option<(usize, usize)> {
-    match accesses {
-        [] | [_] => None,
-        [one, other] => (one.slot == other.slot && clash(one, other)).then_some((0, 1)),
-        _ => aliased_pair(accesses),
-    }
-}
-
-fn aliased_pair(accesses: &[Access]) -> Option<(usize, usize)> {
-    for (index, one) in accesses.iter().enumerate() {
-        for (earlier, other) in accesses[..index].iter().enumerate() {
-            if one.slot == other.slot && clash(one, other) {
-                return Some((earlier, index));
-            }
-        }
-    }
-    None
-}
-
-fn clash(one: &Access, other: &Access) -> bool {
-    match (one.mode, other.mode) {
-        (Mode::Read, Mode::Read) => false,
-        (Mode::Read, _) | (_, Mode::Read) => true,
-        _ => one.start < other.end && other.start < one.end,
-    }
-}
-
-#[cold]
-fn aliasing(kernel: &Kernel, bindings: &[&dyn Bind], one: usize, other: usize) -> Error {
-    // Empty bindings have no access.
-    let bound =
-        kernel.interface().bindings.iter().zip(bindings).filter(|(_, bound)| bound.place().elements.exact() > 0);
-    let bound: Vec<_> = bound.map(|(takes, _)| takes).collect();
-    let name = |index: usize| bound.get(index).map_or("the indirect grid".into(), |takes| describe(takes));
-    let message = format!(
-        "{} and {} are bound to one buffer and at least one of them writes it: a kernel cannot read and write one buffer through two bindings",
-        name(one),
-        name(other)
-    );
-    Error::new(ErrorKind::Bindings, message)
-}
-
 #[cold]
 fn mixed() -> Error {
     let message = "some bindings have names and others do not: give all of them names, or none";
@@ -441,7 +402,7 @@ fn wrong_count(kernel: &Kernel, given: usize) -> Error {
     Error::new(ErrorKind::Bindings, format!("kernel {entry:?} takes {takes}, not {given}{unused}"))
 }
 
-fn describe(binding: &Binding) -> String {
+pub(super) fn describe(binding: &Binding) -> String {
     format!("@group({}) @binding({}) `{}`", binding.group, binding.binding, binding.name)
 }
 
@@ -487,21 +448,5 @@ impl Dispatch<'_> {
 impl std::fmt::Debug for Dispatch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Dispatch").field("op", &self.op).finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_write_beside_other_access_to_the_same_bytes_or_a_read_of_the_same_buffer_is_aliasing() {
-        let access = |slot, mode, start, end| Access { slot: SlotId(slot), mode, start, end };
-        let read = access(0, Mode::Read, 0, 8);
-        let write = |start, end| access(0, Mode::ReadWrite, start, end);
-        assert_eq!(aliased(&[read, read]), None);
-        assert_eq!(aliased(&[read, write(8, 16)]), Some((0, 1)), "wgpu tracks whole buffers");
-        assert_eq!(aliased(&[write(0, 8), write(8, 16)]), None);
-        assert_eq!(aliased(&[write(0, 8), access(1, Mode::Read, 0, 8), write(4, 16)]), Some((0, 2)));
     }
 }

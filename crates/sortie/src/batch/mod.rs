@@ -12,6 +12,7 @@ mod grid;
 mod plan_summary;
 mod record;
 mod recorder;
+mod sharing;
 mod tensor;
 mod transfer;
 

@@ -1,11 +1,13 @@
 //! Kernels of a device.
 
+#![expect(unsafe_code, reason = "a source without checks is compiled for those who vouch for it")]
+
 use std::panic::Location;
 
 use super::{Device, DeviceCore};
 use crate::{
     error::Result,
-    kernel::{Deadline, Kernel, Module, ModuleDevice},
+    kernel::{Checks, Deadline, Kernel, Module, ModuleDevice},
 };
 
 impl Device {
@@ -21,7 +23,7 @@ impl Device {
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
-        self.core().compile_kernel(source, None, &[]).map_err(|error| error.at(here))
+        self.core().compile_kernel(source, None, &[], Checks::ALL).map_err(|error| error.at(here))
     }
 
     /// Parses a WGSL source with several entry points, or with `override` constants, whose kernels are then compiled one
@@ -32,10 +34,60 @@ impl Device {
     /// [`TooLarge`](crate::ErrorKind::TooLarge) if the source exceeds a limit.
     #[track_caller]
     pub fn module(&self, source: &str) -> Result<Module> {
-        let here = Location::caller();
+        self.module_with(source, Checks::ALL, Location::caller())
+    }
+
+    /// As [`module`](Self::module), but the kernels are compiled without the checks that `checks` switches off, in
+    /// batches and native replays alike. Bounded accesses and loops cost up to three times the time of a kernel that does
+    /// little else; most kernels hardly notice them. The built-in CPU makes all checks anyway.
+    ///
+    /// ```
+    /// use sortie::wgpu::ShaderRuntimeChecks;
+    /// # let device = sortie::Device::cpu()?;
+    /// const SOURCE: &str = "
+    ///     @group(0) @binding(0) var<storage, read_write> x: array<u32>;
+    ///     @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///         if id.x < arrayLength(&x) { x[id.x] *= 2u; }
+    ///     }";
+    /// // SAFETY: the only access is within the bounds that the kernel tests, and there is no loop or division.
+    /// let double = unsafe { device.module_unchecked(SOURCE, ShaderRuntimeChecks::unchecked())? }.only_kernel()?;
+    /// let x = device.upload(&[1_u32, 2, 3])?;
+    /// let batch = device.batch();
+    /// batch.dispatch(&double, &[&x], 3);
+    /// batch.submit()?;
+    /// assert_eq!(x.download()?, [2, 4, 6]);
+    /// # Ok::<(), sortie::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// In every dispatch of every kernel of the source, whatever its bindings, grid and immediates:
+    /// - without `bounds_checks`, each access is inside its buffer, array, vector or matrix. Otherwise it may read and
+    ///   overwrite any memory that the driver can reach, also that of other processes, and of this process on a software
+    ///   driver. A buffer may be bound by any of its slices, and a slice may be shorter than the kernel expects.
+    /// - without `force_loop_bounding`, each loop ends. A driver may compile others to anything.
+    /// - without `int_div_checks`, no integer is divided by zero, and no least integer by −1. On a software driver these
+    ///   end the process.
+    ///
+    /// The other checks of wgpu concern shaders that this crate does not have. To look for such mistakes, run the program
+    /// on the built-in CPU with [`check_races`](crate::DeviceOptions::check_races).
+    ///
+    /// # Errors
+    /// As [`module`](Self::module).
+    #[track_caller]
+    pub unsafe fn module_unchecked(&self, source: &str, checks: wgpu::ShaderRuntimeChecks) -> Result<Module> {
+        let checks = Checks {
+            bounds: checks.bounds_checks,
+            loops: checks.force_loop_bounding,
+            divisions: checks.int_div_checks,
+            zeroed: true,
+        };
+        self.module_with(source, checks, Location::caller())
+    }
+
+    fn module_with(&self, source: &str, checks: Checks, here: &'static Location<'static>) -> Result<Module> {
         let entries = Kernel::entries_within(source, self.core().options().compile_budget);
         let entries = entries.map_err(|error| error.at(here))?;
-        Ok(Module::new(self.core().clone(), source, entries))
+        Ok(Module::new(self.core().clone(), source, entries, checks))
     }
 
     /// The same kernel with its `var<immediate>` read from memory: it gets one more binding, the last one, of the same
@@ -80,11 +132,17 @@ impl Device {
 }
 
 impl ModuleDevice for DeviceCore {
-    fn compile_kernel(&self, source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Result<Kernel> {
+    fn compile_kernel(
+        &self,
+        source: &str,
+        entry: Option<&str>,
+        constants: &[(String, f64)],
+        checks: Checks,
+    ) -> Result<Kernel> {
         let _inside = self.enter();
         self.lost().check()?;
         let deadline = Deadline::after(self.options().compile_budget);
-        let kernel = self.kernels().get(source, entry, constants, deadline)?;
+        let kernel = self.kernels().get(source, entry, constants, checks, deadline)?;
         self.make_ready(&kernel, deadline)?;
         Ok(kernel)
     }

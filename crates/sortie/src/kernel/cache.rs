@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    CompiledKernel, Interface, Kernel, KernelCompiler, Origin, Source,
+    Checks, CompiledKernel, Interface, Kernel, KernelCompiler, Origin, Source,
     compile_thread::{Deadline, compile},
     limits,
     parse::{self, Parsed, validate},
@@ -20,6 +20,7 @@ use crate::{
     error::Result,
     info::Limits,
     metrics::{AtomicCounter, Counters},
+    options::DeviceOptions,
 };
 
 /// Far more than programs have; it only bounds programs that keep generating kernels.
@@ -31,13 +32,16 @@ struct KernelKey {
     source: String,
     entry: Option<String>,
     constants: Vec<(String, u64)>,
+    origin: Origin,
+    /// A user's source may be the same as a generated one, and must have its checks.
+    checks: Checks,
 }
 
 impl KernelKey {
-    fn new(source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Self {
+    fn new(source: &str, entry: Option<&str>, constants: &[(String, f64)], (origin, checks): (Origin, Checks)) -> Self {
         let mut constants: Vec<_> = constants.iter().map(|(name, value)| (name.clone(), value.to_bits())).collect();
         constants.sort();
-        Self { source: source.into(), entry: entry.map(Into::into), constants }
+        Self { source: source.into(), entry: entry.map(Into::into), constants, origin, checks }
     }
 }
 
@@ -47,13 +51,22 @@ pub(crate) struct KernelCache {
     limits: Limits,
     compiler: Arc<dyn KernelCompiler>,
     counters: Arc<Counters>,
+    /// The checks of generated kernels.
+    generated: Checks,
     kernels: Mutex<LruCache<KernelKey, Kernel, FxBuildHasher>>,
 }
 
 impl KernelCache {
-    pub(crate) fn new(device: u64, limits: Limits, compiler: Arc<dyn KernelCompiler>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        device: u64,
+        limits: Limits,
+        compiler: Arc<dyn KernelCompiler>,
+        counters: Arc<Counters>,
+        options: &DeviceOptions,
+    ) -> Self {
         let kernels = Mutex::new(LruCache::with_hasher(MAX_KERNELS, FxBuildHasher));
-        Self { device, limits, compiler, counters, kernels }
+        let generated = if options.check_generated { Checks::ALL } else { Checks::GENERATED };
+        Self { device, limits, compiler, counters, generated, kernels }
     }
 
     /// The kernel of a user's source: parsed, but perhaps not [finished](Self::finish).
@@ -62,14 +75,16 @@ impl KernelCache {
         source: &str,
         entry: Option<&str>,
         constants: &[(String, f64)],
+        checks: Checks,
         deadline: Deadline,
     ) -> Result<Kernel> {
-        self.get_until(source, entry, constants, Origin::User, deadline)
+        self.get_until(source, entry, constants, (Origin::User, checks), deadline)
     }
 
-    /// The kernel of a source that this crate generated. It has no compile budget and no size limit.
+    /// The kernel of a source that this crate generated. It has no compile budget, no size limit and few checks.
     pub(crate) fn generated(self: &Arc<Self>, source: &str) -> Result<Kernel> {
-        self.get_until(source, None, &[], Origin::Generated, Deadline::after(Duration::MAX))
+        let made = (Origin::Generated, self.generated);
+        self.get_until(source, None, &[], made, Deadline::after(Duration::MAX))
     }
 
     fn get_until(
@@ -77,10 +92,10 @@ impl KernelCache {
         source: &str,
         entry: Option<&str>,
         constants: &[(String, f64)],
-        origin: Origin,
+        (origin, checks): (Origin, Checks),
         deadline: Deadline,
     ) -> Result<Kernel> {
-        let key = KernelKey::new(source, entry, constants);
+        let key = KernelKey::new(source, entry, constants, (origin, checks));
         if let Some(kernel) = self.kernels.lock().get(&key) {
             self.counters.pipeline_hits.add(1);
             return Ok(kernel.clone());
@@ -98,14 +113,14 @@ impl KernelCache {
             if origin == Origin::User {
                 cache.compiler.check_size(&parsed)?;
             }
-            let kernel = cache.compile(&source, origin, parsed)?;
+            let kernel = cache.compile(&source, origin, checks, parsed)?;
             // If another thread inserted it first, that one is returned.
             Ok(cache.kernels.lock().get_or_insert(key, || kernel).clone())
         })?
     }
 
     /// Compiles a kernel without caching it. Must run on a large stack.
-    fn compile(&self, source: &str, origin: Origin, parsed: Parsed) -> Result<Kernel> {
+    fn compile(&self, source: &str, origin: Origin, checks: Checks, parsed: Parsed) -> Result<Kernel> {
         limits::check_all(&parsed.interface, &self.limits)?;
         let compiled = self.compiler.compile(source, &parsed)?;
         let Parsed { module, mut interface, size, .. } = parsed;
@@ -113,15 +128,15 @@ impl KernelCache {
             // Tensors are bound as the kernel reads them: several elements at a time, or two halves in a word.
             interface.bindings.iter_mut().for_each(|binding| binding.array = None);
         }
-        let source = Source { text: source.into(), origin, module, size };
-        Ok(Kernel::new(self.device, interface, Some(source), compiled))
+        let source = Source { text: source.into(), origin, module, size, checks };
+        Ok(Kernel::new(self.device, interface, Some(Arc::new(source)), compiled))
     }
 
     /// The same kernel compiled from another module. Must run on a large stack.
     pub(super) fn again(&self, kernel: &Kernel, module: Module, interface: Interface) -> Result<Kernel> {
-        let Source { text, origin, size, .. } = kernel.source()?;
+        let Source { text, origin, size, checks, .. } = kernel.source()?;
         let info = validate(text, &module, self.compiler.capabilities())?;
-        self.compile(text, *origin, Parsed { module, info, interface, size: *size })
+        self.compile(text, *origin, *checks, Parsed { module, info, interface, size: *size })
     }
 
     /// A kernel that its backend made without WGSL. It is not cached here: the caller keeps it.

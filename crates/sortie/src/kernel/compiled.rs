@@ -7,7 +7,7 @@ use std::{any::Any, sync::Arc};
 
 use naga::valid::Capabilities;
 
-use super::{Kernel, compile_thread::Deadline, parse::Parsed};
+use super::{Kernel, compile_thread::Deadline, interface::Interface, parse::Parsed};
 use crate::error::Result;
 
 /// The compiled form of a kernel, which its backend runs.
@@ -15,6 +15,13 @@ pub(crate) trait CompiledKernel: Any + Send + Sync {
     /// Bytes of immediates passed through the parameter buffer; 0 if they are native or there are none.
     fn hidden_immediates(&self) -> u32 {
         0
+    }
+
+    /// The form of the same kernel with another interface, in which it may write bindings that it only reads. `None` if
+    /// this form does. Calls no driver: what is slow or can fail is done when it is compiled.
+    fn with_writable(&self, interface: &Interface) -> Option<Box<dyn CompiledKernel>> {
+        let _ = interface;
+        None
     }
 }
 

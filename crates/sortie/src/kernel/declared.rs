@@ -79,12 +79,12 @@ impl fmt::Display for Scalar {
 
 impl BindingInfo {
     pub(super) fn new(binding: &Binding) -> Self {
-        let Binding { group, binding: number, name, kind, min_bytes, tail, scalar, .. } = binding;
+        let Binding { group, binding: number, name, kind, declared_writes, min_bytes, tail, scalar, .. } = binding;
         Self {
             group: *group,
             binding: *number,
             name: name.clone(),
-            writes: matches!(kind, BindingKind::Storage { writes: true }),
+            writes: *declared_writes,
             uniform: *kind == BindingKind::Uniform,
             least_bytes: *min_bytes,
             fixed_bytes: tail.map_or(*min_bytes, |tail| tail.offset),

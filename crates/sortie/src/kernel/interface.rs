@@ -20,7 +20,8 @@ const IMMEDIATE_BYTES: u32 = 256;
 /// How a kernel sees a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum BindingKind {
-    /// `writes` is the declared access (`read_write`), whether or not the kernel writes.
+    /// `writes`: the entry point, or a function that it calls, writes it. One that is declared `read_write` and only
+    /// read is compiled as `read` ([`set_access`]).
     Storage {
         writes: bool,
     },
@@ -41,6 +42,8 @@ pub(crate) struct Binding {
     pub(crate) binding: u32,
     pub(crate) name: String,
     pub(crate) kind: BindingKind,
+    /// Whether it is declared `read_write`.
+    pub(crate) declared_writes: bool,
     /// Minimum size that wgpu accepts: the type's size, with one element of a runtime-sized array.
     pub(crate) min_bytes: u64,
     pub(crate) tail: Option<RuntimeArray>,
@@ -56,7 +59,18 @@ impl Binding {
     /// A storage buffer that is not declared in WGSL. It is either read or written.
     pub(crate) fn storage(group: u32, binding: u32, name: String, writes: bool, min_bytes: u64) -> Self {
         let kind = BindingKind::Storage { writes };
-        Self { group, binding, name, kind, min_bytes, tail: None, moves: [!writes, writes], scalar: None, array: None }
+        Self {
+            group,
+            binding,
+            name,
+            kind,
+            declared_writes: writes,
+            min_bytes,
+            tail: None,
+            moves: [!writes, writes],
+            scalar: None,
+            array: None,
+        }
     }
 }
 
@@ -130,10 +144,32 @@ impl Interface {
         }
     }
 
+    /// The same interface, but the kernel may write these bindings, which are storage buffers.
+    pub(crate) fn with_writable(&self, bindings: &[usize]) -> Self {
+        let mut interface = self.clone();
+        bindings.iter().for_each(|at| interface.bindings[*at].kind = BindingKind::Storage { writes: true });
+        interface
+    }
+
     /// The first group after those that the kernel uses.
     pub(crate) fn hidden_group(&self) -> u32 {
         self.bindings.last().map_or(0, |last| last.group + 1)
     }
+}
+
+/// Gives the storage buffers of a module the access that its interface states. Returns whether one has changed.
+pub(crate) fn set_access(module: &mut Module, interface: &Interface) -> bool {
+    let mut changed = false;
+    for (_, var) in module.global_variables.iter_mut() {
+        let (AddressSpace::Storage { access }, Some(at)) = (&mut var.space, var.binding) else { continue };
+        let mut bindings = interface.bindings.iter();
+        let stated = bindings.find(|one| (one.group, one.binding) == (at.group, at.binding)).map(|one| one.kind);
+        let Some(BindingKind::Storage { writes }) = stated else { continue };
+        let before = *access;
+        access.set(StorageAccess::STORE, writes);
+        changed |= *access != before;
+    }
+    changed
 }
 
 /// Refuses immediates that make naga's validator panic: too large for its mask, or of unknown size.
@@ -163,7 +199,7 @@ pub(crate) fn check_resources(source: &str, module: &Module) -> Result<(), Kerne
     Ok(())
 }
 
-/// The binding kind of a variable, if it is a binding.
+/// The binding kind of a variable as declared, if it is a binding.
 fn kind(module: &Module, var: &GlobalVariable) -> Result<Option<BindingKind>, &'static str> {
     let Some(at) = var.binding else { return Ok(None) };
     let kind = match (&module.types[var.ty].inner, var.space) {
@@ -181,15 +217,18 @@ fn kind(module: &Module, var: &GlobalVariable) -> Result<Option<BindingKind>, &'
 }
 
 fn binding(module: &Module, var: &GlobalVariable, usage: GlobalUse) -> Option<Binding> {
-    let (at, kind) = (var.binding?, kind(module, var).ok()??);
+    let (at, declared) = (var.binding?, kind(module, var).ok()??);
+    let moves = [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC));
+    let declared_writes = declared == BindingKind::Storage { writes: true };
     Some(Binding {
         group: at.group,
         binding: at.binding,
         name: name(var).to_owned(),
-        kind,
+        kind: if declared_writes { BindingKind::Storage { writes: moves[1] } } else { declared },
+        declared_writes,
         min_bytes: u64::from(size(module, var.ty)),
         tail: tail(module, var.ty),
-        moves: [GlobalUse::READ, GlobalUse::WRITE].map(|way| usage.intersects(way | GlobalUse::ATOMIC)),
+        moves,
         scalar: declared::scalar(module, var.ty),
         array: ArrayElement::of(module, var.ty),
     })

@@ -7,6 +7,7 @@
 mod array_element;
 mod bound;
 mod cache;
+mod checks;
 mod compile_thread;
 mod compiled;
 mod declared;
@@ -22,6 +23,7 @@ mod rewrite;
 mod size;
 mod source;
 mod tokens;
+mod writable;
 
 use std::{
     fmt,
@@ -36,6 +38,7 @@ use std::{
 pub(crate) use self::{
     array_element::{HostNumbers, HostType},
     cache::KernelCache,
+    checks::Checks,
     compile_thread::{Compiling, Deadline, compile, on_large_stack},
     compiled::{CompiledKernel, KernelCompiler},
     interface::{Binding, BindingKind, Interface},
@@ -48,7 +51,7 @@ pub use self::{
     declared::{BindingInfo, Scalar},
     module::Module,
 };
-use self::{parse::KernelError, size::Size};
+use self::{parse::KernelError, size::Size, writable::WritableForms};
 use crate::{
     error::{Error, ErrorKind, Result},
     info::Limits,
@@ -111,12 +114,14 @@ struct Inner {
     device: u64,
     interface: Interface,
     /// `None` for a kernel without WGSL.
-    source: Option<Source>,
+    source: Option<Arc<Source>>,
     compiled: Box<dyn CompiledKernel>,
     /// Cached from the compiled form: every recorded dispatch reads it.
     hidden_immediates: u32,
     /// The same kernel with its immediates in memory; created on first use.
     bound: OnceLock<Kernel>,
+    /// The same kernel with bindings that it may write, though it does not.
+    writable: WritableForms,
 }
 
 /// The source of a kernel.
@@ -126,10 +131,11 @@ struct Source {
     origin: Origin,
     module: naga::Module,
     size: Size,
+    checks: Checks,
 }
 
 /// The author of a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Origin {
     User,
     /// This crate: large matrix products are unrolled far beyond the limits for users.
@@ -178,7 +184,8 @@ impl Kernel {
         self.interface().bindings.len()
     }
 
-    /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch).
+    /// Whether it writes a binding, numbered as in [`Batch::dispatch`](crate::Batch::dispatch): the entry point, or a
+    /// function that it calls. One that is declared `read_write` and only read is not written.
     ///
     /// ```
     /// # let device = sortie::Device::cpu()?;
@@ -230,7 +237,7 @@ impl Kernel {
 
     /// The deadline of compiling it now.
     pub(crate) fn deadline(&self, budget: Duration) -> Deadline {
-        match &self.inner.source {
+        match self.inner.source.as_deref() {
             Some(Source { origin: Origin::User, .. }) => Deadline::after(budget),
             _ => Deadline::after(Duration::MAX),
         }
@@ -241,7 +248,7 @@ impl Kernel {
         format!("kernel {:?}", self.entry())
     }
 
-    fn new(device: u64, interface: Interface, source: Option<Source>, compiled: Box<dyn CompiledKernel>) -> Self {
+    fn new(device: u64, interface: Interface, source: Option<Arc<Source>>, compiled: Box<dyn CompiledKernel>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let inner = Inner {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -251,6 +258,7 @@ impl Kernel {
             hidden_immediates: compiled.hidden_immediates(),
             compiled,
             bound: OnceLock::new(),
+            writable: WritableForms::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -272,8 +280,13 @@ impl Kernel {
         self.source().map(|source| &source.module)
     }
 
+    /// The checks that are compiled into it.
+    pub(crate) fn checks(&self) -> Checks {
+        self.inner.source.as_ref().map_or(Checks::ALL, |source| source.checks)
+    }
+
     fn source(&self) -> Result<&Source> {
-        self.inner.source.as_ref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
+        self.inner.source.as_deref().ok_or_else(|| Error::internal("a native kernel was asked for its source"))
     }
 
     /// Whether its backend made it without WGSL.

@@ -2,12 +2,18 @@
 
 use std::{fmt, panic::Location, sync::Arc};
 
-use super::Kernel;
+use super::{Checks, Kernel};
 use crate::error::Result;
 
 /// Compiles kernels: the device that a [`Module`] belongs to.
 pub(crate) trait ModuleDevice: Send + Sync {
-    fn compile_kernel(&self, source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Result<Kernel>;
+    fn compile_kernel(
+        &self,
+        source: &str,
+        entry: Option<&str>,
+        constants: &[(String, f64)],
+        checks: Checks,
+    ) -> Result<Kernel>;
 }
 
 /// A WGSL source with one or more entry points, from [`Device::module`](crate::Device::module). Cheap to clone.
@@ -44,11 +50,12 @@ pub struct Module {
     entries: Arc<[String]>,
     /// Values of `override` constants, by name or by `@id`.
     constants: Vec<(String, f64)>,
+    checks: Checks,
 }
 
 impl Module {
-    pub(crate) fn new(device: Arc<dyn ModuleDevice>, source: &str, entries: Vec<String>) -> Self {
-        Self { device, source: source.into(), entries: entries.into(), constants: Vec::new() }
+    pub(crate) fn new(device: Arc<dyn ModuleDevice>, source: &str, entries: Vec<String>, checks: Checks) -> Self {
+        Self { device, source: source.into(), entries: entries.into(), constants: Vec::new(), checks }
     }
 
     /// The names of its compute entry points.
@@ -86,7 +93,7 @@ impl Module {
     }
 
     fn compile(&self, entry: Option<&str>, here: &'static Location<'static>) -> Result<Kernel> {
-        self.device.compile_kernel(&self.source, entry, &self.constants).map_err(|error| error.at(here))
+        self.device.compile_kernel(&self.source, entry, &self.constants, self.checks).map_err(|error| error.at(here))
     }
 }
 

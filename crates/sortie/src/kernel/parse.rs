@@ -1,7 +1,8 @@
 //! WGSL text to a checked naga module with its interface.
 //!
 //! Invariant: a [`Parsed`] module is valid, has one entry point (a compute one, number 0) with the functions and
-//! variables that it reaches, and no `override`: its workgroup size and array lengths are final.
+//! variables that it reaches, and no `override`: its workgroup size and array lengths are final. A storage buffer that it
+//! only reads is declared `read`.
 
 use std::{
     fmt,
@@ -108,9 +109,12 @@ fn parse_checked(
 
     reach::reduce(source, &mut module, index)?;
     interface::check_resources(source, &module)?;
-    let module = overrides::resolve(source, module, &values, capabilities)?;
-    let info = validate(source, &module, capabilities)?;
+    let mut module = overrides::resolve(source, module, &values, capabilities)?;
+    let mut info = validate(source, &module, capabilities)?;
     let interface = interface::reflect(&module, &info, declared);
+    if interface::set_access(&mut module, &interface) {
+        info = validate(source, &module, capabilities)?;
+    }
     let size = size::measure(&module, &info);
     Ok(Parsed { module, info, interface, size })
 }

@@ -1,5 +1,5 @@
 //! Variants of a kernel's entry point, built in naga's IR: immediates moved to a buffer, and a wrapper that runs a
-//! folded grid.
+//! folded grid. Storage buffers get the access that the interface states.
 //!
 //! Variants add one bind group above the kernel's own: the immediates at binding 0, the grid's parameter block (see
 //! `fold`) at binding 1.
@@ -16,7 +16,7 @@ use naga::{
 use sortie_plan::GRID_BLOCK;
 
 use super::{
-    interface::Interface,
+    interface::{Interface, set_access},
     parse::{Parsed, validate},
 };
 
@@ -39,6 +39,7 @@ pub(crate) struct Variant {
 /// Creates a variant of a kernel. What it adds is in [`Interface::hidden_group`].
 pub(crate) fn rewrite(module: &Module, interface: &Interface, variant: Variant) -> Module {
     let mut module = module.clone();
+    set_access(&mut module, interface);
     let hidden_group = interface.hidden_group();
     move_immediates(&mut module, variant.immediates, ResourceBinding { group: hidden_group, binding: 0 });
     if variant.wrapped {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use sortie_plan::{
-    Caps, Grid, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
+    Access, Caps, Grid, Groups, KernelIndex, Op, OpKind, Plan, Recording, Span, Touch,
     fuse::{self, Lowered, Program},
 };
 
@@ -96,6 +96,14 @@ impl CachedPlan {
     pub(super) fn bytes(&self) -> usize {
         let key = self.tensors.as_ref().map_or(0, |tensors| tensors.key.bytes());
         key + self.recording.bytes() + self.plan.bytes()
+    }
+
+    /// The accesses to the counts of indirect grids, one per dispatch.
+    pub(crate) fn indirect_counts(&self) -> impl Iterator<Item = &Access> {
+        self.plan.dispatches.iter().filter_map(|dispatch| match dispatch.groups {
+            Groups::Indirect(id) => Some(&self.recording.accesses[id.0 as usize]),
+            Groups::Direct(_) | Groups::Wrapped(_) => None,
+        })
     }
 
     /// The same plan with dispatches divided. `pieces`: op numbers, ascending, and the number of pieces of each.

@@ -37,7 +37,7 @@ pub(crate) struct FrozenPlan {
     pub(crate) resources: Arc<Resources>,
     /// The device's own recording, if there is one.
     pub(crate) native: Option<Box<dyn Any + Send + Sync>>,
-    /// Memory for the data of writes and reads in a native recording.
+    /// Memory of a native recording for the data of writes and reads, and for indirect grids.
     pub(crate) staged: StagedMemory,
     kind: RunKind,
     /// Bytes of the data of writes in the recording.
@@ -83,19 +83,23 @@ enum RunKind {
     },
 }
 
-/// Device memory through which a native recording gets the data of its writes, and in which it leaves that of its
-/// reads.
+/// Device memory through which a native recording gets the data of its writes, in which it leaves that of its reads, and
+/// in which it keeps its indirect grids once they are checked.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StagedMemory {
     pub(crate) writes: Option<Arc<Block>>,
     pub(crate) reads: Option<Arc<Block>>,
+    pub(crate) grids: Option<Arc<Block>>,
 }
 
 impl StagedMemory {
-    pub(crate) fn blocks(&self) -> [&Option<Arc<Block>>; 2] {
-        [&self.writes, &self.reads]
+    pub(crate) fn blocks(&self) -> [&Option<Arc<Block>>; 3] {
+        [&self.writes, &self.reads, &self.grids]
     }
 }
+
+/// Bytes of an indirect grid: three counts.
+pub(crate) const GRID_BYTES: u64 = 12;
 
 /// Runs with data of one native recording that are in flight at once. Others are encoded.
 pub(crate) const MAX_RUNS_WITH_DATA: usize = 8;

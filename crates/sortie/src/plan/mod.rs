@@ -18,7 +18,7 @@ pub(crate) use self::{
     cached_plan::{CachedPlan, GeneratedKernel},
     cuts::Cuts,
     describe::PlanDescription,
-    frozen_plan::{CutsFit, FrozenPlan, MAX_RUNS_WITH_DATA, RunTransfer, StagedMemory},
+    frozen_plan::{CutsFit, FrozenPlan, GRID_BYTES, MAX_RUNS_WITH_DATA, RunTransfer, StagedMemory},
     op_names::OpNames,
     placed_plan::PlacedPlan,
     recorded_batches::{BatchRun, KnownBatch, Lookup, Miss, RecordedBatch},

@@ -3,8 +3,7 @@
 //! Inputs and outputs are memory that the replay keeps. A run copies its data into the inputs and copies out the
 //! outputs that it asks for. All runs use the same memory, one after the other, and find scratch zeroed.
 //!
-//! On Vulkan a replay is native: see `backend/vulkan`. Other backends encode every run, and so does Vulkan for
-//! recordings with writes, reads or indirect grids.
+//! On Vulkan a replay is native: see `backend/vulkan`. Other backends encode every run.
 
 mod check;
 mod rerecord;

@@ -1,5 +1,6 @@
 //! Every op and feature on the built-in CPU and on real drivers: lavapipe and SwiftShader, with the Khronos validation layer on and silent, or llvmpipe through GL.
 
+mod access;
 #[path = "../drivers/mod.rs"]
 mod drivers;
 mod errors;
@@ -11,6 +12,7 @@ mod ops;
 mod order;
 mod portable;
 mod random;
+mod unchecked;
 mod watch;
 
 use sortie::{

@@ -224,3 +224,33 @@ fn scratch_with_lifetimes_apart_shares_memory() -> sortie::Result<()> {
     assert!(counts.buffers_created <= 3, "{} buffers for a chain of 101 scratch slots", counts.buffers_created);
     Ok(())
 }
+
+/// A code generator declares everything `read_write`.
+#[test]
+fn dispatches_that_only_read_are_in_one_wave_whatever_they_declare() -> sortie::Result<()> {
+    let device = noop();
+    let step = device.kernel(&STEP.replace("storage, read>", "storage, read_write>"))?;
+    let x = device.zeros::<f32>(1024)?;
+    let outputs = (0..98).map(|_| device.zeros::<f32>(1024)).collect::<sortie::Result<Vec<_>>>()?;
+    let counts = counted(&device, |batch| {
+        for y in &outputs {
+            batch.dispatch(&step, &[&x, y], Grid::items(1024));
+        }
+    });
+    assert_eq!((counts.dispatches, counts.passes, counts.barriers), (98, 1, 0));
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_reads_and_writes_one_buffer_is_compiled_for_it_once() -> sortie::Result<()> {
+    let device = noop();
+    let step = device.kernel(STEP)?;
+    let (x, part) = (device.zeros::<f32>(2048)?, 1024);
+    let run = || {
+        counted(&device, |batch| {
+            batch.dispatch(&step, &[&x.slice(..part), &x.slice(part..)], part);
+        })
+    };
+    assert_eq!([run(), run()].map(|counts| counts.pipelines_created), [1, 0]);
+    Ok(())
+}

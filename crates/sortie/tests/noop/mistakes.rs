@@ -84,7 +84,7 @@ fn a_binding_too_short_or_no_multiple_of_its_stride_is_refused_with_both_figures
 }
 
 #[test]
-fn reading_and_writing_one_buffer_through_two_bindings_is_refused() -> sortie::Result<()> {
+fn reading_and_writing_the_same_bytes_through_two_bindings_is_refused() -> sortie::Result<()> {
     let device = noop();
     let step = device.kernel(STEP)?;
     let x = device.zeros::<f32>(1024)?;
@@ -92,10 +92,9 @@ fn reading_and_writing_one_buffer_through_two_bindings_is_refused() -> sortie::R
         batch.dispatch(&step, &[&x, &x], Grid::items(64));
     });
     assert_eq!(kind, ErrorKind::Bindings);
-    let halves = |batch: &Batch| {
-        batch.dispatch(&step, &[&x.slice(..512), &x.slice(512..)], Grid::items(64));
-    };
-    assert_eq!(kind_of(&device, halves), ErrorKind::Bindings, "wgpu tracks whole buffers");
+    let batch = device.batch();
+    batch.dispatch(&step, &[&x.slice(..512), &x.slice(512..)], Grid::items(64));
+    batch.submit()?;
     let two = device.kernel(
         "@group(0) @binding(0) var<storage, read> x: array<f32>;
         @group(0) @binding(1) var<storage, read> y: array<f32>;

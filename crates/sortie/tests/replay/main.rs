@@ -5,6 +5,7 @@ mod drivers;
 
 mod count;
 mod immediates;
+mod indirect;
 mod mistakes;
 mod native;
 mod random;

@@ -111,6 +111,33 @@ fn every_kind_of_op_is_the_same() {
 }
 
 #[test]
+fn a_buffer_that_is_read_and_written_in_parts_is_the_same() {
+    same("parts of a buffer", |device| {
+        let add = device.kernel(ADD).expect("a kernel");
+        let x = device.upload(&(1..=2048).collect::<Vec<u32>>()).expect("memory");
+        let (front, back) = (x.slice(..1024), x.slice(1024..));
+        let batch = device.batch();
+        batch.dispatch(&add, &[&front, &back], Grid::items(1000)).immediates(&[1_u32, 2]);
+        batch.dispatch(&add, &[&back, &front], Grid::items(1000)).immediates(&[3_u32, 1]);
+        (batch.freeze().expect("a replay"), x)
+    });
+}
+
+#[test]
+fn bindings_that_are_declared_read_write_and_only_read_are_the_same() {
+    let generated = ADD.replace("storage, read>", "storage, read_write>");
+    same("declared read_write", |device| {
+        let add = device.kernel(&generated).expect("a kernel");
+        let x = device.upload(&(1..=1024).collect::<Vec<u32>>()).expect("memory");
+        let y = device.zeros::<u32>(2048).expect("memory");
+        let batch = device.batch();
+        batch.dispatch(&add, &[&x, &y.slice(..1024)], Grid::items(1000)).immediates(&[1_u32, 2]);
+        batch.dispatch(&add, &[&x, &y.slice(1024..)], Grid::items(1000)).immediates(&[3_u32, 1]);
+        (batch.freeze().expect("a replay"), y)
+    });
+}
+
+#[test]
 fn thousands_of_native_runs_make_nothing() {
     for (driver, [device, ..]) in triples() {
         if native_runs(&device, 1) == 0 {

@@ -5,7 +5,7 @@ use sortie::{Buffer, Device, Grid, Kernel, metrics::Metrics};
 use crate::{ADD, drivers};
 
 /// Drivers that keep recordings, with the feature on and off.
-fn pairs() -> Vec<(&'static str, Device, Device)> {
+pub(crate) fn pairs() -> Vec<(&'static str, Device, Device)> {
     let there = ["llvmpipe", "swiftshader"].into_iter().filter(|driver| drivers::open(driver).is_some());
     let open = |driver: &str, on| {
         let options = drivers::uncut().with_device(driver).with_auto_replay(on);
@@ -16,7 +16,7 @@ fn pairs() -> Vec<(&'static str, Device, Device)> {
 }
 
 /// Runs until batches have been resubmitted this often. Recording happens in the background, so it may take some runs.
-fn until_resubmitted(device: &Device, times: u64, run: impl FnMut(u32)) -> Metrics {
+pub(crate) fn until_resubmitted(device: &Device, times: u64, run: impl FnMut(u32)) -> Metrics {
     until(device, |done| done.batches_resubmitted >= times, run)
 }
 

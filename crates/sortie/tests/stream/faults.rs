@@ -175,7 +175,9 @@ fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_so
     let device = noop();
     let with = |bindings: &str| {
         let used = ["x", "y", "z"].into_iter().filter(|name| bindings.contains(&format!(" {name}:")));
-        let uses: String = used.map(|name| format!("_ = &{name};")).collect();
+        let written = |name: &str| bindings.contains(&format!("read_write> {name}:"));
+        let access = |name| if written(name) { format!("{name}[0] = 1u;") } else { format!("_ = &{name};") };
+        let uses: String = used.map(access).collect();
         format!("{bindings} @compute @workgroup_size(1) fn main() {{ {uses} }}")
     };
     let read = "@group(0) @binding(0) var<storage, read> x: array<u32>;";
@@ -185,6 +187,7 @@ fn kernels_that_no_stream_can_use_are_refused_before_anything_is_asked_of_the_so
         (with(""), "has 0 bindings"),
         (with(read), "is never written"),
         (with(&written.replace("read_write", "read")), "is never written"),
+        (with(written).replace("y[0] = 1u", "_ = y[0]"), "is never written"),
         (with(&format!("{read}{}", third.replace("binding(2)", "binding(1)"))), "the second binding"),
         (with(&format!("{read}{written}{third}")), "has 3 bindings"),
     ];

@@ -6,6 +6,7 @@ mod drivers;
 
 mod arrange;
 mod blocks;
+mod checked;
 mod count;
 mod map;
 mod mistakes;
@@ -18,7 +19,9 @@ use std::sync::LazyLock;
 
 use sortie::{Batch, Device, DeviceOptions, Tensor, device::Planning, half::f16, tensor::Element};
 
-/// Every device twice: with fusion and without.
+/// Every device twice: with fusion and without. And the built-in CPU running the kernels of other devices, with a checker
+/// that fails an access out of bounds, and a read of workgroup memory that nothing has written: they are compiled
+/// without checks.
 fn devices() -> &'static [(String, Device)] {
     static DEVICES: LazyLock<Vec<(String, Device)>> = LazyLock::new(|| {
         let mut all = Vec::new();
@@ -27,6 +30,9 @@ fn devices() -> &'static [(String, Device)] {
             let options = || DeviceOptions::default().with_planning(planning);
             let cpu = Device::cpu_with(options()).unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
             all.push((format!("cpu, fuse {fuse}"), cpu));
+            let checked = options().with_check_races(true).with_check_unwritten(true);
+            let checked = Device::cpu_with(checked).unwrap_or_else(|error| panic!("the built-in CPU: {error}"));
+            all.push((format!("checked kernels, fuse {fuse}"), checked));
             for driver in ["llvmpipe", "swiftshader"] {
                 if drivers::open(driver).is_some() {
                     let options = options().with_device(driver);

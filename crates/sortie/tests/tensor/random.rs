@@ -11,14 +11,14 @@ use crate::drivers;
 
 /// What an operation does, by numbers that pick among what there is.
 #[derive(Clone, Debug)]
-struct Step {
+pub(crate) struct Step {
     what: u8,
     first: usize,
     second: usize,
     third: usize,
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = (0..26_u8, any::<usize>(), any::<usize>(), any::<usize>())
         .prop_map(|(what, first, second, third)| Step { what, first, second, third });
     prop::collection::vec(step, 1..32)
@@ -134,20 +134,23 @@ fn devices() -> &'static [(String, Device)] {
     static DEVICES: LazyLock<Vec<(String, Device)>> = LazyLock::new(|| {
         let on = Planning::default();
         let all = [
-            ("cpu", on),
-            ("cpu", Planning { fuse: false, ..on }),
-            ("cpu", Planning { reorder: false, ..on }),
-            ("cpu", Planning { reuse: false, ..on }),
-            ("llvmpipe", on),
-            ("swiftshader", on),
+            ("cpu", on, false),
+            ("cpu", Planning { fuse: false, ..on }, false),
+            ("cpu", Planning { reorder: false, ..on }, false),
+            ("cpu", Planning { reuse: false, ..on }, false),
+            ("llvmpipe", on, false),
+            // Generated kernels with run-time checks.
+            ("llvmpipe", on, true),
+            ("swiftshader", on, false),
         ];
         let there = |name: &str| name == "cpu" || drivers::open(name).is_some();
         all.into_iter()
-            .filter(|(name, _)| there(name))
-            .map(|(name, planning)| {
+            .filter(|(name, ..)| there(name))
+            .map(|(name, planning, checked)| {
                 let options = DeviceOptions::default().with_device(name).with_planning(planning);
+                let options = options.with_check_generated(checked);
                 let device = Device::open_with(options).unwrap_or_else(|error| panic!("{name}: {error}"));
-                (format!("{name}, {planning:?}"), device)
+                (format!("{name}, {planning:?}, checked {checked}"), device)
             })
             .collect()
     });
@@ -172,7 +175,7 @@ fn wanted(results: Vec<Tensor<f32>>, kept: u64) -> impl Iterator<Item = Tensor<f
     results.into_iter().enumerate().filter(some).map(|(_, tensor)| tensor)
 }
 
-fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
+pub(crate) fn live(device: &Device, steps: &[Step], kept: u64) -> sortie::Result<Vec<Vec<f32>>> {
     let batch = device.batch();
     let results = record(&batch, steps);
     let readings: Vec<_> = wanted(results, kept).map(|tensor| batch.read(tensor)).collect();

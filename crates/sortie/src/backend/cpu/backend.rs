@@ -56,7 +56,7 @@ impl CpuBackend {
             budget,
         )?;
         let compiler = CpuCompiler { limits: info.limits, portable: options.portable, counters: counters.clone() };
-        let kernels = Arc::new(KernelCache::new(args.id, info.limits, Arc::new(compiler), counters.clone()));
+        let kernels = Arc::new(KernelCache::new(args.id, info.limits, Arc::new(compiler), counters.clone(), options));
         let backend = Self { threads: Arc::new(threads), pool: pool.clone(), submitter, counters: counters.clone() };
         Ok(OpenBackend { backend: Arc::new(backend), pool, kernels })
     }
@@ -140,7 +140,8 @@ impl Backend for CpuBackend {
     }
 
     fn generate(&self, program: &Program, caps: &Caps) -> Generated {
-        generate(program, caps)
+        // Checks watch WGSL, so tensor operations run as the kernels that other devices run.
+        if self.threads.checks.is_some() { Generated::Source(program.source(caps)) } else { generate(program, caps) }
     }
 
     fn launch(&self, launch: Launch<'_>) -> Result<()> {

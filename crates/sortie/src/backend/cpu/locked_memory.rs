@@ -2,8 +2,8 @@
 //!
 //! A lock is taken once per submission and block, not once per op: an op only splits memory that is locked already.
 //!
-//! A kernel is lent each buffer either read-only, or in disjoint parts to write. Recording refuses other bindings, as
-//! wgpu would. So no two writers share memory, and no `unsafe` is needed.
+//! A kernel is lent parts of a buffer: those that it writes overlap no other part. Recording refuses other bindings. So
+//! a writer shares memory with none, and no `unsafe` is needed.
 
 use std::sync::Arc;
 
@@ -97,8 +97,7 @@ impl<'a> LockedMemory<'a> {
         target[to.start..to.end].copy_from_slice(&source[from.start..from.end]);
     }
 
-    /// Lends a dispatch its memory. It either only reads a block, or writes disjoint ranges of it: this was checked
-    /// while recording.
+    /// Lends a dispatch its memory. The ranges that it writes overlap no others: this was checked while recording.
     #[inline]
     pub(super) fn lend(&mut self, loans: &mut [BindingRange]) -> SmallVec<[BoundMemory<'_>; 8]> {
         for range in &*loans {
@@ -115,13 +114,10 @@ impl<'a> LockedMemory<'a> {
             let Some((locked, behind)) = behind.split_first_mut() else { unreachable!("the block is there") };
             (rest, passed) = (behind, first.place.block + 1);
             let words = held(locked);
-            if first.writes {
+            if loans.iter().any(|range| range.writes) {
                 lend_parts(words, loans, &mut bound);
             } else {
-                let words: &[u32] = words;
-                loans.iter().for_each(|range| {
-                    bound[range.slot] = BoundMemory::Read(&words[range.place.start..range.place.end]);
-                });
+                lend_to_read(words, 0, loans, &mut bound);
             }
         }
         bound
@@ -133,14 +129,30 @@ impl<'a> LockedMemory<'a> {
     }
 }
 
-/// Lends disjoint ranges of one block, in order.
-fn lend_parts<'m>(mut words: &'m mut [u32], loans: &[BindingRange], bound: &mut [BoundMemory<'m>]) {
+/// Lends ranges of one block, sorted by their start. Those to write overlap nothing.
+fn lend_parts<'m>(mut words: &'m mut [u32], mut loans: &[BindingRange], bound: &mut [BoundMemory<'m>]) {
     let mut passed = 0;
+    while let [first, ..] = loans {
+        // Ranges that overlap are lent together.
+        let (mut count, mut end) = (1, first.place.end);
+        while let Some(next) = loans.get(count).filter(|next| next.place.start < end) {
+            (count, end) = (count + 1, end.max(next.place.end));
+        }
+        let (together, behind) = loans.split_at(count);
+        let (own, rest) =
+            std::mem::take(&mut words).split_at_mut(first.place.start - passed).1.split_at_mut(end - first.place.start);
+        match together {
+            [BindingRange { writes: true, slot, .. }] => bound[*slot] = BoundMemory::Write(own),
+            _ => lend_to_read(own, first.place.start, together, bound),
+        }
+        (words, passed, loans) = (rest, end, behind);
+    }
+}
+
+/// Lends ranges of words that begin at a place of their block.
+fn lend_to_read<'m>(words: &'m [u32], start: usize, loans: &[BindingRange], bound: &mut [BoundMemory<'m>]) {
     for BindingRange { place, slot, .. } in loans {
-        let behind = std::mem::take(&mut words).split_at_mut(place.start - passed).1;
-        let (own, behind) = behind.split_at_mut(place.end - place.start);
-        (words, passed) = (behind, place.end);
-        bound[*slot] = BoundMemory::Write(own);
+        bound[*slot] = BoundMemory::Read(&words[place.start - start..place.end - start]);
     }
 }
 

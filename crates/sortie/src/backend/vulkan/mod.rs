@@ -23,6 +23,7 @@
 
 mod descriptors;
 mod direct_queue;
+mod indirect;
 mod pipelines;
 mod run_memory;
 mod spirv_target;
@@ -31,6 +32,7 @@ mod writer;
 use std::{any::Any, sync::Arc};
 
 use ash::vk;
+use sortie_plan::Access;
 
 use self::{
     direct_queue::DirectQueue,
@@ -43,7 +45,7 @@ use crate::{
     backend::wgpu::{Gpu, NativeCounts, NativeReplay, RecordingDevice, ReplayRecorder, RunMemory, Timeline, buffer},
     error::{Error, Result},
     exit,
-    memory::Block,
+    memory::{Block, Usage},
     plan::FrozenPlan,
 };
 
@@ -77,7 +79,9 @@ impl ReplayRecorder for VulkanRecorder {
     fn supports(&self, gpu: &Gpu, frozen: &FrozenPlan) -> bool {
         // SAFETY: only its presence is checked.
         let vulkan = unsafe { gpu.as_hal::<Api>() }.is_some();
-        vulkan && !frozen.cuts().is_empty() && !frozen.planned.plan.has_indirect()
+        // Counts are checked by a kernel, which an imported buffer may not allow.
+        let checkable = |access: &Access| frozen.placed(None).block_of(access.slot).allows(Usage::Storage);
+        vulkan && !frozen.cuts().is_empty() && frozen.planned.indirect_counts().all(checkable)
     }
 
     fn record(&self, on: &RecordingDevice<'_>, frozen: &FrozenPlan) -> Result<Option<Arc<dyn NativeReplay>>> {
@@ -211,4 +215,9 @@ fn raw(block: &Block) -> vk::Buffer {
         let buffer = buffer(block).ok().and_then(|buffer| buffer.as_hal::<Api>());
         buffer.map_or(vk::Buffer::null(), |buffer| buffer.raw_handle())
     }
+}
+
+/// `VulkanRecorder::supports` excludes recordings with these steps.
+fn unsuitable() -> Error {
+    Error::internal("a native replay cannot do this step")
 }

@@ -76,12 +76,12 @@ impl VulkanPipeline {
     ) -> Result<Self> {
         let own = WgpuKernel::of(kernel)?;
         let own_hidden = compiler.hidden(kernel, variant.immediates, variant.wrapped)?;
-        let groups = own.groups.iter().map(|group| (group.number, &group.layout));
+        let groups = own.groups().iter().map(|group| (group.number, &group.layout));
         let hidden = own_hidden.iter().map(|hidden| (hidden.number, &hidden.layout));
         let numbered: FxHashMap<u32, &Arc<GroupLayout>> = groups.chain(hidden).collect();
         let count = numbered.keys().max().map_or(0, |last| last + 1);
         let size = own.native_immediate_bytes(variant.immediates).next_multiple_of(4);
-        let options = spv::Options { binding_map: bindings(&numbered), ..target.options.clone() };
+        let options = target.of_kernel(kernel.checks(), bindings(&numbered));
         // Complete or not, dropping it destroys the objects created so far.
         let mut made = Self {
             device: device.clone(),

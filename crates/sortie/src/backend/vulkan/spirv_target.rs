@@ -2,7 +2,8 @@
 //!
 //! Both paths give the driver the same words, so a native replay runs the same code as an encoded run. wgpu-hal does
 //! not expose its options, so each one is decided again here by the same rule (`device_from_raw` in `vulkan/adapter.rs`
-//! of wgpu-hal 30). The test `corpus` compares the words of both paths, kernel by kernel.
+//! of wgpu-hal 30), and changed as it changes them for kernels without checks (`compile_stage` in `vulkan/device.rs`).
+//! The test `corpus` compares the words of both paths, kernel by kernel.
 
 use ash::vk;
 use naga::{
@@ -11,15 +12,36 @@ use naga::{
 };
 use wgpu::hal::vulkan::Device;
 
+use crate::kernel::Checks;
+
 /// Qualcomm's PCI vendor id.
 const QUALCOMM: u32 = 0x5143;
 
 pub(super) struct SpirvTarget {
-    pub(super) options: spv::Options<'static>,
+    options: spv::Options<'static>,
     pub(super) flags: vk::PipelineShaderStageCreateFlags,
 }
 
 impl SpirvTarget {
+    /// The options for a kernel with these checks and bindings.
+    pub(super) fn of_kernel(&self, checks: Checks, binding_map: spv::BindingMap) -> spv::Options<'static> {
+        let mut options = spv::Options { binding_map, ..self.options.clone() };
+        if !checks.bounds {
+            options.bounds_check_policies = BoundsCheckPolicies {
+                index: BoundsCheckPolicy::Unchecked,
+                buffer: BoundsCheckPolicy::Unchecked,
+                image_load: BoundsCheckPolicy::Unchecked,
+                binding_array: BoundsCheckPolicy::Unchecked,
+            };
+        }
+        if !checks.zeroed {
+            options.zero_initialize_workgroup_memory = spv::ZeroInitializeWorkgroupMemoryMode::None;
+        }
+        options.force_loop_bounding &= checks.loops;
+        options.emit_int_div_checks = checks.divisions;
+        options
+    }
+
     pub(super) fn of(hal: &Device, gpu: &wgpu::Device) -> Self {
         let (features, supported) = (gpu.features(), Supported::by(hal));
         let unchecked_if = |robust| if robust { BoundsCheckPolicy::Unchecked } else { BoundsCheckPolicy::Restrict };

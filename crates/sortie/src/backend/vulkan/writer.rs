@@ -13,38 +13,49 @@ use sortie_plan::{Access, BarrierKind, Dispatch, Fill, GRID_BLOCK, Groups, Lane,
 use super::{
     VulkanReplay,
     descriptors::{Descriptors, SlotOffsets},
-    gone,
+    gone, indirect,
     pipelines::{IMMEDIATE_STAGES, PipelineCache, VulkanPipeline},
     raw, refused,
     run_memory::RunCopy,
     spirv_target::SpirvTarget,
+    unsuitable,
 };
 use crate::{
     backend::{
         interpret::{Interpreter, interpret},
         wgpu::{BoundRange, Hidden, RecordingDevice, WgpuKernel, fill},
     },
-    error::{Error, Result},
+    error::Result,
     kernel::{Kernel, Variant},
     memory::{Block, BufferId},
     plan::{FrozenPlan, PlacedPlan, RunTransfer},
 };
 
 /// A set to bind: its number, the set, dynamic offsets.
-type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
+pub(super) type Set = (u32, vk::DescriptorSet, SmallVec<[u32; 2]>);
+
+/// Where a dispatch takes its grid from.
+#[derive(Clone, Copy)]
+pub(super) enum GridSource {
+    Direct([u32; 3]),
+    /// Three words of this buffer, from this byte on.
+    Memory(vk::Buffer, u64),
+}
 
 pub(super) struct Writer<'a> {
-    on: &'a RecordingDevice<'a>,
-    frozen: &'a FrozenPlan,
+    pub(super) on: &'a RecordingDevice<'a>,
+    pub(super) frozen: &'a FrozenPlan,
     placed: PlacedPlan<'a>,
     target: SpirvTarget,
-    into: &'a mut VulkanReplay,
+    pub(super) into: &'a mut VulkanReplay,
     /// The command buffer being recorded.
-    commands: vk::CommandBuffer,
+    pub(super) commands: vk::CommandBuffer,
     /// Pipelines of other recordings.
     known: &'a PipelineCache,
     buffers: FxHashMap<BufferId, vk::Buffer>,
-    descriptors: Descriptors,
+    pub(super) descriptors: Descriptors,
+    /// Indirect grids so far.
+    pub(super) grids: u32,
 }
 
 impl<'a> Writer<'a> {
@@ -65,6 +76,7 @@ impl<'a> Writer<'a> {
             known,
             buffers: FxHashMap::default(),
             descriptors: Descriptors::default(),
+            grids: 0,
         }
     }
 
@@ -86,6 +98,9 @@ impl<'a> Writer<'a> {
         }
         if self.placed.plan().fills.iter().any(|fill| fill.lane() == Lane::Compute) {
             self.pipeline(self.on.fill, false)?;
+        }
+        if self.placed.plan().has_indirect() {
+            self.variant(&self.grid_check()?, indirect::VARIANT)?;
         }
         Ok(())
     }
@@ -152,16 +167,16 @@ impl<'a> Writer<'a> {
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<()> {
         let placed = self.placed;
         let kernel = &placed.resources.kernels[dispatch.kernel.0 as usize];
-        let (groups, wrapped) = match dispatch.groups {
-            Groups::Direct(groups) => (groups, false),
-            Groups::Wrapped(groups) => (groups, true),
-            Groups::Indirect(_) => return Err(unsuitable()),
+        let (grid, wrapped) = match dispatch.groups {
+            Groups::Direct(groups) => (GridSource::Direct(groups), false),
+            Groups::Wrapped(groups) => (GridSource::Direct(groups), true),
+            Groups::Indirect(id) => (self.checked_grid(&placed.planned.recording.accesses[id.0 as usize])?, false),
         };
         let accesses = &placed.planned.recording.accesses[dispatch.bindings.range()];
         let compiled = self.pipeline(kernel, wrapped)?;
         let own = WgpuKernel::of(kernel)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::new();
-        for group in &own.groups {
+        for group in own.groups() {
             let places: SlotOffsets =
                 accesses[group.bindings.clone()].iter().map(|access| self.place(access)).collect();
             let layout = compiled.sets[group.number as usize];
@@ -174,7 +189,8 @@ impl<'a> Writer<'a> {
             sets.extend(self.hidden(&compiled, hidden, offsets.collect())?);
         }
         let immediates = compiled.immediates.then(|| &placed.resources.immediates[dispatch.immediates.range()]);
-        self.run(&compiled, &sets, immediates, groups);
+        self.into.counts.dispatches += 1;
+        self.run(&compiled, &sets, immediates, grid);
         Ok(())
     }
 
@@ -186,7 +202,7 @@ impl<'a> Writer<'a> {
         // A fill starts anywhere; its binding starts at the alignment before it.
         let skipped = fill.to.start % u64::from(limits.slice_alignment);
         let places = [self.place(&Access { start: fill.to.start - skipped, ..fill.to })].into_iter().collect();
-        let group = &own.groups[0];
+        let group = &own.groups()[0];
         let set = self.descriptors.set(self.into, &group.layout, compiled.sets[group.number as usize], &places)?;
         let mut sets: SmallVec<[Set; 4]> = SmallVec::from_iter([(group.number, set, SmallVec::new())]);
         if let Some(hidden) = &compiled.hidden {
@@ -195,7 +211,8 @@ impl<'a> Writer<'a> {
         let count = fill::words(fill.to.end - fill.to.start);
         let bytes = fill::immediates(fill::words(skipped), count, &placed.resources.immediates[fill.pattern.range()]);
         let immediates = compiled.immediates.then_some(&bytes[..]);
-        self.run(&compiled, &sets, immediates, fill::grid(count, limits.groups));
+        self.into.counts.dispatches += 1;
+        self.run(&compiled, &sets, immediates, GridSource::Direct(fill::grid(count, limits.groups)));
         Ok(())
     }
 
@@ -217,11 +234,11 @@ impl<'a> Writer<'a> {
         Ok(Some((hidden.number, set, offsets)))
     }
 
-    fn run(&mut self, compiled: &VulkanPipeline, sets: &[Set], immediates: Option<&[u8]>, [x, y, z]: [u32; 3]) {
-        self.into.counts.dispatches += 1;
+    pub(super) fn run(&self, compiled: &VulkanPipeline, sets: &[Set], immediates: Option<&[u8]>, grid: GridSource) {
         let (device, commands) = (&self.into.device, self.commands);
         // SAFETY: pipeline, layout and sets live as long as the commands are used and were made for each other; the
-        // immediates have the layout's size. The grid is within the limits, as was checked while recording.
+        // immediates have the layout's size. The grid is within the limits, as was checked while recording, or is checked
+        // by the device before.
         unsafe {
             device.cmd_bind_pipeline(commands, vk::PipelineBindPoint::COMPUTE, compiled.raw);
             for (number, set, offsets) in sets {
@@ -233,24 +250,31 @@ impl<'a> Writer<'a> {
                 bytes.resize(bytes.len().next_multiple_of(4), 0);
                 device.cmd_push_constants(commands, compiled.layout, IMMEDIATE_STAGES, 0, &bytes);
             }
-            device.cmd_dispatch(commands, x, y, z);
+            match grid {
+                GridSource::Direct([x, y, z]) => device.cmd_dispatch(commands, x, y, z),
+                GridSource::Memory(buffer, start) => device.cmd_dispatch_indirect(commands, buffer, start),
+            }
         }
     }
 
     /// The range and buffer that an access binds.
-    fn place(&self, access: &Access) -> (BoundRange, vk::Buffer) {
+    pub(super) fn place(&self, access: &Access) -> (BoundRange, vk::Buffer) {
         let block = self.placed.block_of(access.slot);
         (BoundRange { buffer: block.id(), offset: access.start, bytes: access.end - access.start }, self.buffer(block))
     }
 
-    fn buffer(&self, block: &Block) -> vk::Buffer {
+    pub(super) fn buffer(&self, block: &Block) -> vk::Buffer {
         self.buffers.get(&block.id()).copied().unwrap_or_else(|| unreachable!("asked for before"))
     }
 
     /// The pipeline of a kernel, compiled unless a recording has it.
     fn pipeline(&mut self, kernel: &Kernel, wrapped: bool) -> Result<Arc<VulkanPipeline>> {
         let immediates = WgpuKernel::of(kernel)?.immediates_as(self.frozen.refreshes_params());
-        let variant = Variant { immediates, wrapped };
+        self.variant(kernel, Variant { immediates, wrapped })
+    }
+
+    /// A variant of a kernel, compiled unless a recording has it.
+    pub(super) fn variant(&mut self, kernel: &Kernel, variant: Variant) -> Result<Arc<VulkanPipeline>> {
         let key = (kernel.id(), variant);
         if let Some(pipeline) = self.into.pipelines.get(&key) {
             return Ok(pipeline.clone());
@@ -299,9 +323,4 @@ impl Interpreter for Writer<'_> {
     }
 
     fn executed(&mut self, _: StepId) {}
-}
-
-/// `VulkanRecorder::supports` excludes recordings with these steps.
-fn unsuitable() -> Error {
-    Error::internal("a native replay cannot do this step")
 }

@@ -40,6 +40,7 @@ pub(crate) struct WgpuBackend {
     pub(super) limits: Limits,
     pub(super) pool: Arc<Pool>,
     pub(super) compiler: Arc<WgpuCompiler>,
+    pub(super) kernels: Arc<KernelCache>,
     /// The kernel that fills memory with a pattern.
     pub(super) fill: Kernel,
     groups: Arc<BindGroupCache>,
@@ -143,7 +144,7 @@ impl WgpuBackend {
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
-        let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone()));
+        let kernels = Arc::new(KernelCache::new(args.id, limits, compiler.clone(), counters.clone(), options));
         // Compiled before anything is recorded: recording never fails and never touches the device.
         let fill = kernels.generated(fill::SOURCE).inspect_err(|_| submitter.close())?;
         if !options.native_replay {
@@ -156,6 +157,7 @@ impl WgpuBackend {
             limits,
             pool: pool.clone(),
             compiler,
+            kernels: kernels.clone(),
             fill,
             groups,
             imports,

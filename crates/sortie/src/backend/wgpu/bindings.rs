@@ -46,7 +46,7 @@ impl<'a> PlanEncoder<'a> {
                 Step::Fill(id) => {
                     if let Some(fill) = self.fills_in_pass(&plan[id]) {
                         let bound = self.bound(&Access { start: self.aligned(plan[id].to.start), ..plan[id].to });
-                        push(&fill.groups[0].layout, &[bound])?;
+                        push(&fill.groups()[0].layout, &[bound])?;
                         self.resolve_hidden(pipeline(fill, false), &mut push)?;
                     }
                 }
@@ -54,7 +54,7 @@ impl<'a> PlanEncoder<'a> {
                     if let Some(fill) = self.zeroes_in_pass(&plan[id]) {
                         let block = self.placed.block(plan[id].memory);
                         let bound = BoundRange { buffer: block.id(), offset: 0, bytes: plan[id].bytes };
-                        push(&fill.groups[0].layout, &[(bound, block)])?;
+                        push(&fill.groups()[0].layout, &[(bound, block)])?;
                     }
                 }
                 _ => {}
@@ -66,7 +66,7 @@ impl<'a> PlanEncoder<'a> {
     fn resolve_dispatch(&self, dispatch: &Dispatch, push: &mut impl Push) -> Result<()> {
         let kernel = self.kernels[dispatch.kernel.0 as usize];
         let accesses = &self.placed.planned.recording.accesses[dispatch.bindings.range()];
-        for group in &kernel.groups {
+        for group in kernel.groups() {
             let bound: SmallVec<[_; 8]> =
                 accesses[group.bindings.clone()].iter().map(|access| self.bound(access)).collect();
             push(&group.layout, &bound)?;

@@ -13,6 +13,7 @@ use super::{
     Gpu, PipelineCache,
     kernel::{BindGroupSlot, Hidden, Pipeline, WgpuKernel},
     layouts::{BindingSignature, LayoutCache},
+    shader_module,
 };
 use crate::{
     clock::Instant,
@@ -72,8 +73,9 @@ impl KernelCompiler for WgpuCompiler {
             Some(_) if immediates_fit_uniform(parsed, self.capabilities()) => ImmediatesAs::Uniform,
             Some(_) => ImmediatesAs::Storage,
         };
-        let groups = self.groups(&parsed.interface)?;
-        Ok(Box::new(Guarded::new(WgpuKernel::new(&parsed.interface, groups, immediates))))
+        let kernel = WgpuKernel::new(&parsed.interface, immediates);
+        kernel.groups_or(|| self.groups(&parsed.interface))?;
+        Ok(Box::new(Guarded::new(kernel)))
     }
 
     fn finish(self: Arc<Self>, kernel: &Kernel, deadline: Deadline) -> Result<()> {
@@ -146,9 +148,10 @@ impl WgpuCompiler {
         let hidden = self.hidden(kernel, own.immediates, wrapped)?;
         let immediate_bytes = own.native_immediate_bytes(own.immediates);
 
-        let last = own.groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
+        let groups = own.groups_or(|| self.groups(kernel.interface()))?;
+        let last = groups.iter().map(|group| group.number).chain(hidden.as_ref().map(|hidden| hidden.number)).max();
         let mut layouts = vec![None; last.map_or(0, |last| last as usize + 1)];
-        for group in &own.groups {
+        for group in groups {
             layouts[group.number as usize] = Some(&group.layout.raw);
         }
         if let Some(hidden) = &hidden {
@@ -156,10 +159,9 @@ impl WgpuCompiler {
         }
         let label = Some(kernel.entry());
         let scopes = device.scopes();
-        let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label,
-            source: wgpu::ShaderSource::Naga(Cow::Owned(rewritten)),
-        });
+        let checks = kernel.checks();
+        let source = wgpu::ShaderSource::Naga(Cow::Owned(rewritten));
+        let module = shader_module::create(device, wgpu::ShaderModuleDescriptor { label, source }, checks);
         let layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label,
             bind_group_layouts: &layouts,
@@ -170,7 +172,10 @@ impl WgpuCompiler {
             layout: Some(&layout),
             module: &module,
             entry_point: label,
-            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            compilation_options: wgpu::PipelineCompilationOptions {
+                zero_initialize_workgroup_memory: checks.zeroed,
+                ..wgpu::PipelineCompilationOptions::default()
+            },
             cache: self.cache().map(PipelineCache::raw),
         });
         scopes.pop(|| format!("the kernel {:?}", kernel.entry()), 0).map_err(refused)?;

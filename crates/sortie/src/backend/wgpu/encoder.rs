@@ -173,7 +173,7 @@ impl<'e> StepEncoder<'e, '_, '_, '_> {
         let placed = self.of.placed;
         let kernel = self.of.kernels[dispatch.kernel.0 as usize];
         let pipeline = self.commands.pipeline(kernel, is_wrapped(dispatch));
-        for group in &kernel.groups {
+        for group in kernel.groups() {
             let named = self.next();
             self.commands.group(group.number, named);
         }

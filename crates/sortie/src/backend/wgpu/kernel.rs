@@ -19,7 +19,8 @@ use crate::{
 /// A kernel on a wgpu device. Its variants, plain and wrapped, are rewrites of one module for one set of bind group
 /// layouts.
 pub(crate) struct WgpuKernel {
-    pub(crate) groups: Vec<BindGroupSlot>,
+    /// Created before the first pipeline.
+    groups: OnceLock<Vec<BindGroupSlot>>,
     pub(super) immediates: ImmediatesAs,
     immediate_bytes: u32,
     /// Plain and wrapped. A failure is not kept: memory may become free.
@@ -56,9 +57,9 @@ pub(crate) struct Hidden {
 }
 
 impl WgpuKernel {
-    pub(super) fn new(interface: &Interface, groups: Vec<BindGroupSlot>, immediates: ImmediatesAs) -> Self {
+    pub(super) fn new(interface: &Interface, immediates: ImmediatesAs) -> Self {
         Self {
-            groups,
+            groups: OnceLock::new(),
             immediates,
             immediate_bytes: interface.immediates.as_ref().map_or(0, |own| own.size),
             pipelines: [OnceLock::new(), OnceLock::new()],
@@ -71,6 +72,21 @@ impl WgpuKernel {
         let compiled: &dyn Any = kernel.compiled();
         let own = compiled.downcast_ref::<Guarded<Self>>();
         own.map(|own| &**own).ok_or_else(|| Error::internal("a wgpu device was given a kernel of another backend"))
+    }
+
+    /// The bind groups of a kernel that has been compiled.
+    #[inline]
+    pub(crate) fn groups(&self) -> &[BindGroupSlot] {
+        self.groups.get().unwrap_or_else(|| unreachable!("layouts are created before pipelines"))
+    }
+
+    /// Its bind groups, which `make` creates unless they exist.
+    pub(super) fn groups_or(&self, make: impl FnOnce() -> Result<Vec<BindGroupSlot>>) -> Result<&[BindGroupSlot]> {
+        if self.groups.get().is_none() {
+            let groups = make()?;
+            self.groups.get_or_init(|| groups);
+        }
+        Ok(self.groups())
     }
 
     /// The pipeline of a variant that has been compiled.
@@ -101,6 +117,10 @@ impl WgpuKernel {
 impl CompiledKernel for Guarded<WgpuKernel> {
     fn hidden_immediates(&self) -> u32 {
         WgpuKernel::hidden_immediates(self, self.immediates)
+    }
+
+    fn with_writable(&self, interface: &Interface) -> Option<Box<dyn CompiledKernel>> {
+        Some(Box::new(Guarded::new(WgpuKernel::new(interface, self.immediates))))
     }
 }
 

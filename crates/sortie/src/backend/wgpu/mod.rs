@@ -24,6 +24,7 @@ mod readback;
 mod receipt;
 mod replay;
 mod retained;
+mod shader_module;
 mod signal;
 mod staging;
 #[cfg_attr(any(target_vendor = "apple", target_family = "wasm"), path = "no_timeline.rs")]

@@ -5,7 +5,12 @@ use std::{any::Any, fmt::Debug, sync::Arc};
 
 use super::{compiler::WgpuCompiler, gpu::Gpu, timeline::Timeline};
 use crate::{
-    error::Result, finish::PendingReadback, info::Limits, kernel::Kernel, memory::Block, metrics::Counters,
+    error::Result,
+    finish::PendingReadback,
+    info::Limits,
+    kernel::{Kernel, KernelCache},
+    memory::Block,
+    metrics::Counters,
     plan::FrozenPlan,
 };
 
@@ -61,6 +66,7 @@ pub(crate) struct RecordingDevice<'a> {
     pub(crate) gpu: &'a Gpu,
     pub(crate) limits: &'a Limits,
     pub(crate) compiler: &'a WgpuCompiler,
+    pub(crate) kernels: &'a Arc<KernelCache>,
     /// The kernel that fills memory with a pattern.
     pub(crate) fill: &'a Kernel,
     /// The first buffer that was created. wgpu frees the buffers of a destroyed device in the order of creation, so

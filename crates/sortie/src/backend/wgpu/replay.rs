@@ -17,7 +17,7 @@ use crate::{
     launch::{Last, SubmitPart},
     memory::{Block, Usage, index},
     metrics::AtomicCounter,
-    plan::{CachedPlan, Cuts, FrozenPlan, Resources, RunArgs, StagedMemory},
+    plan::{CachedPlan, Cuts, FrozenPlan, GRID_BYTES, Resources, RunArgs, StagedMemory},
     submit::{BatchState, ReadySubmission},
 };
 
@@ -105,10 +105,7 @@ impl WgpuBackend {
             (planned, cuts) = (Arc::new(moved), Arc::new(cuts.with_first_step(added)));
         }
         let data = resources.read_bytes.max(resources.uploads.len() as u64);
-        if data > MAX_RUN_BYTES
-            || u64::from(planned.plan.params_bytes) > MAX_PARAMS_BYTES
-            || planned.plan.has_indirect()
-        {
+        if data > MAX_RUN_BYTES || u64::from(planned.plan.params_bytes) > MAX_PARAMS_BYTES {
             return Ok(None);
         }
         planned.complete(&mut resources);
@@ -127,7 +124,7 @@ impl WgpuBackend {
         Ok(Some(frozen.without_buffers()))
     }
 
-    /// Memory for the data of writes and reads in a native recording.
+    /// Memory for the data of writes and reads in a native recording, and for its indirect grids.
     fn staged(&self, frozen: &FrozenPlan) -> Result<StagedMemory> {
         let plan = &frozen.planned.plan;
         let take = |needed: bool, bytes: u64| -> Result<Option<Arc<Block>>> {
@@ -140,7 +137,9 @@ impl WgpuBackend {
             Ok(Some(block))
         };
         let resources = &frozen.resources;
+        let grids = frozen.planned.indirect_counts().count() as u64;
         Ok(StagedMemory {
+            grids: take(true, grids * GRID_BYTES)?,
             writes: take(!plan.writes.is_empty(), resources.uploads.len() as u64)?,
             reads: take(!plan.reads.is_empty(), resources.read_bytes)?,
         })
@@ -156,6 +155,7 @@ impl WgpuBackend {
             gpu: &self.gpu,
             limits: &self.limits,
             compiler: &self.compiler,
+            kernels: &self.kernels,
             fill: &self.fill,
             first_buffer: &self.first_buffer,
             counters: &self.counters,
@@ -212,8 +212,8 @@ impl WgpuBackend {
                 encoder.copy_buffer_to_buffer(buffer(block)?, start, &nowhere, 0, bytes);
             }
         }
-        if let Some(reads) = &frozen.staged.reads {
-            encoder.clear_buffer(buffer(reads)?, 0, None);
+        for written in [&frozen.staged.reads, &frozen.staged.grids].into_iter().flatten() {
+            encoder.clear_buffer(buffer(written)?, 0, None);
         }
         if let Some(upload) = &upload {
             let start = frozen.resources.uploads.len() as u64;
