@@ -98,7 +98,7 @@ pub(super) enum TargetKind<'a> {
 impl<T: Pod> Bind for Buffer<T> {
     fn place(&self) -> BindTarget<'_> {
         BindTarget {
-            of: of(self.memory()),
+            of: of(&self.memory),
             elements: ElementRange::whole::<T>(self.len()),
             numbers: HostNumbers::of::<T>(),
             name: None,
@@ -108,13 +108,13 @@ impl<T: Pod> Bind for Buffer<T> {
 
 impl<T: Pod> Bind for Slice<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget { of: of(self.memory()), elements: self.elements(), numbers: HostNumbers::of::<T>(), name: None }
+        BindTarget { of: of(self.memory), elements: self.elements(), numbers: HostNumbers::of::<T>(), name: None }
     }
 }
 
 #[inline]
 fn of(memory: &BufferMemory) -> TargetKind<'_> {
-    TargetKind::Block { block: memory.block(), device: memory.device_id() }
+    TargetKind::Block { block: memory.block.as_ref(), device: memory.device }
 }
 
 impl<T: Pod> Typed for Buffer<T> {

@@ -119,7 +119,7 @@ impl OpRecorder<'_> {
         grid: &Grid<'_>,
         at: &'static Location<'static>,
     ) -> Result<usize> {
-        if kernel.device_id() != self.core.id() {
+        if kernel.device_id() != self.core.id {
             return Err(foreign("the kernel", "device"));
         }
         let interface = kernel.interface();
@@ -213,7 +213,7 @@ impl OpRecorder<'_> {
     #[inline]
     fn slot(&mut self, of: TargetKind<'_>, takes: &Binding) -> Option<SlotId> {
         match of {
-            TargetKind::Block { block: Some(block), device } if device == self.core.id() => {
+            TargetKind::Block { block: Some(block), device } if device == self.core.id => {
                 block.allows(needed(takes)).then(|| self.recorder.slot(block))
             }
             TargetKind::Slot { batch, index } if batch == self.batch => Some(SlotId(index)),

@@ -83,8 +83,8 @@ use crate::{
 /// Recording goes through `&Batch`, so that tensors can borrow their batch. A batch is `Send` but not `Sync`: one thread
 /// records it.
 pub struct Batch {
-    core: Arc<DeviceCore>,
-    id: u64,
+    pub(crate) core: Arc<DeviceCore>,
+    pub(crate) id: u64,
     state: RefCell<BatchState>,
 }
 
@@ -116,7 +116,7 @@ impl Device {
     /// Begins a batch.
     #[must_use]
     pub fn batch(&self) -> Batch {
-        Batch::new(self.core().clone())
+        Batch::new(self.core.clone())
     }
 }
 
@@ -125,7 +125,7 @@ impl Batch {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let state = BatchState { recorder: Some(Recorder::take()), ..BatchState::default() };
         let batch = Self { core, id: NEXT.fetch_add(1, Ordering::Relaxed), state: RefCell::new(state) };
-        if batch.core.notes().is_on() {
+        if batch.core.notes.is_on() {
             batch.logged();
         }
         batch
@@ -344,7 +344,7 @@ impl Batch {
         let _inside = core.enter();
         let completion = self.completion();
         let mut state = self.state.take();
-        if state.log.is_none() && core.notes().is_on() {
+        if state.log.is_none() && core.notes.is_on() {
             // The batch began before the device was watched, so its recording time is unknown.
             state.log = Some(Arc::new(Log::new()));
         }
@@ -361,7 +361,7 @@ impl Batch {
                     false => None,
                 };
                 run(
-                    core.backend(),
+                    &*core.backend,
                     Launch {
                         planned: cuts.planned(&known.plan),
                         cuts: &cuts,
@@ -370,8 +370,8 @@ impl Batch {
                         readback: state.readback.as_ref(),
                         profiled: state.log.as_ref().map(|log| Profiled {
                             log,
-                            watchers: core.notes().watchers(),
-                            device: core.info(),
+                            watchers: core.notes.watchers(),
+                            device: &core.info,
                         }),
                         at,
                         wait,
@@ -380,7 +380,7 @@ impl Batch {
             }
             Err(error) => {
                 let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
-                Err(launch::refuse(error, &completion, core.counters()))
+                Err(launch::refuse(error, &completion, &core.counters))
             }
         };
         recorder.give_back();
@@ -449,10 +449,10 @@ impl BatchState {
             let message = "this batch has inputs or outputs: `freeze` it, and submit runs of the replay";
             return Err(Error::new(ErrorKind::Bindings, message));
         }
-        core.lost().check()?;
+        core.lost.check()?;
         let log = self.log.as_deref();
         if let Some(log) = log {
-            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+            log.stage(StageKind::Record, 0, log.zero, Instant::now());
         }
         let planned = Log::time(log, StageKind::Plan, || core.plan(&recorder.recording))?;
         let cuts = self.cuts(core, &planned.plan, &recorder.resources);
@@ -461,8 +461,8 @@ impl BatchState {
 
     /// The cuts of the plan.
     fn cuts(&self, core: &DeviceCore, planned: &CachedPlan, resources: &Resources) -> Arc<Cuts> {
-        let split = self.split.unwrap_or(core.policy().split);
-        planned.cuts(core.costs(), core.limits(), resources, split.rule(), core.abilities().divides)
+        let split = self.split.unwrap_or(core.policy.split);
+        planned.cuts(&core.costs, core.limits(), resources, split.rule(), core.abilities.divides)
     }
 }
 

@@ -102,7 +102,7 @@ impl Batch {
         let cuts = state.cuts(&self.core, &planned, &recorder.resources);
         state.recorder = Some(recorder);
         drop(state);
-        let (planned, costs) = (cuts.planned(&planned), self.core.costs());
+        let (planned, costs) = (cuts.planned(&planned), &self.core.costs);
         let plan = &planned.plan;
         let native = |kernel| planned.tensors.as_ref().is_some_and(|tensors| tensors.is_native(kernel));
         let mut kernels = plan.pipelines.clone();

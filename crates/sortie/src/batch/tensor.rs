@@ -1,25 +1,16 @@
 //! The parts of a batch that tensor operations use: memory and ops.
 
-use std::{panic::Location, sync::Arc};
+use std::panic::Location;
 
 use sortie_plan::{Mode, Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, BindTarget};
 use crate::{
-    device::DeviceCore,
     error::{Error, Result},
     memory::Usage,
 };
 
 impl Batch {
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Maximum bytes of a tensor: a kernel binds the whole tensor.
     pub(crate) fn most_bytes(&self) -> u64 {
         let limits = self.core.limits();

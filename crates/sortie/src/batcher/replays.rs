@@ -129,8 +129,8 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         inputs: &[Vec<T>],
     ) -> Result<(Ticket, Answers<Vec<U>>)> {
         let (mut all, lengths) = self.widths.gather(inputs);
-        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input())?;
-        all.resize(rows * self.widths.input(), T::zeroed());
+        let (frozen, rows) = replays.of(device, self.widths.rows(&all), self.widths.input)?;
+        all.resize(rows * self.widths.input, T::zeroed());
         let mut run = frozen.replay.run();
         run.write(frozen.x, &all);
         let y = run.read(frozen.y);
@@ -140,7 +140,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
     /// Without a replay.
     fn record(&self, replays: &mut Self::Ready, batch: &Batch, inputs: &[Vec<T>]) -> Result<Answers<Vec<U>>> {
         let (all, lengths) = self.widths.gather(inputs);
-        let x = batch.tensor_from(&all, [self.widths.rows(&all), self.widths.input()]);
+        let x = batch.tensor_from(&all, [self.widths.rows(&all), self.widths.input]);
         let y = (replays.record)(x).read();
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))
     }

@@ -83,7 +83,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for Rows<T, U> {
         let (all, lengths) = self.widths.gather(inputs);
         let rows = self.widths.rows(&all);
         let x = batch.tensor_from(&all, [all.len()]);
-        let y = batch.scratch::<U>(rows * self.widths.output());
+        let y = batch.scratch::<U>(rows * self.widths.output);
         batch.dispatch(kernel, &[&FlatRows(&x), &FlatRows(&y)], Grid::items(rows));
         let y = batch.read(y);
         Ok(Box::new(move || Ok(lengths.hand_out(&y.wait()?))))

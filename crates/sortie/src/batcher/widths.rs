@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 /// Elements per row of the input and of the output.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
-    input: usize,
-    output: usize,
+    pub(super) input: usize,
+    pub(super) output: usize,
 }
 
 /// Elements of each answer of a batch, in the order of its requests.
@@ -16,14 +16,6 @@ pub(super) struct Lengths(Vec<usize>);
 impl Widths {
     pub(super) fn new([input, output]: [usize; 2]) -> Self {
         Self { input: input.max(1), output: output.max(1) }
-    }
-
-    pub(super) fn input(self) -> usize {
-        self.input
-    }
-
-    pub(super) fn output(self) -> usize {
-        self.output
     }
 
     pub(super) fn rows<T>(self, input: &[T]) -> usize {

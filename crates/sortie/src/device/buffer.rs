@@ -31,7 +31,7 @@ use crate::{
 /// ```
 #[repr(C)]
 pub struct Buffer<T> {
-    memory: BufferMemory,
+    pub(crate) memory: BufferMemory,
     len: usize,
     elements: PhantomData<fn() -> T>,
 }
@@ -42,26 +42,10 @@ pub struct Buffer<T> {
 #[repr(C)]
 pub(crate) struct BufferMemory {
     /// `None` for no elements: device buffers cannot have length 0.
-    block: Option<Arc<Block>>,
+    pub(crate) block: Option<Arc<Block>>,
     /// Its device's id, stored here so that recording need not read `core`.
-    device: u64,
-    core: Arc<DeviceCore>,
-}
-
-impl BufferMemory {
-    pub(crate) fn core(&self) -> &Arc<DeviceCore> {
-        &self.core
-    }
-
-    #[inline]
-    pub(crate) fn block(&self) -> Option<&Arc<Block>> {
-        self.block.as_ref()
-    }
-
-    #[inline]
-    pub(crate) fn device_id(&self) -> u64 {
-        self.device
-    }
+    pub(crate) device: u64,
+    pub(crate) core: Arc<DeviceCore>,
 }
 
 /// A part of a [`Buffer`], to bind, copy, write or download.
@@ -77,7 +61,7 @@ impl BufferMemory {
 /// # Ok::<(), sortie::Error>(())
 /// ```
 pub struct Slice<'a, T> {
-    memory: &'a BufferMemory,
+    pub(crate) memory: &'a BufferMemory,
     /// Elements of the whole buffer.
     whole: usize,
     start: usize,
@@ -102,11 +86,11 @@ impl Device {
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core().enter();
-        let placed = |error| self.core().explain(error).at(here);
-        let buffer = Buffer::take(self.core(), data.len()).map_err(placed)?;
-        if let Some(block) = buffer.memory.block() {
-            self.core().backend().upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
+        let _inside = self.core.enter();
+        let placed = |error| self.core.explain(error).at(here);
+        let buffer = Buffer::take(&self.core, data.len()).map_err(placed)?;
+        if let Some(block) = &buffer.memory.block {
+            self.core.backend.upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -125,11 +109,11 @@ impl Device {
     #[track_caller]
     pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core().enter();
-        let placed = |error| self.core().explain(error).at(here);
-        let buffer = Buffer::take(self.core(), len).map_err(placed)?;
-        if let Some(block) = buffer.memory.block().filter(|block| !block.fresh()) {
-            self.core().backend().zero(block).map_err(placed)?;
+        let _inside = self.core.enter();
+        let placed = |error| self.core.explain(error).at(here);
+        let buffer = Buffer::take(&self.core, len).map_err(placed)?;
+        if let Some(block) = buffer.memory.block.as_ref().filter(|block| !block.fresh()) {
+            self.core.backend.zero(block).map_err(placed)?;
         }
         Ok(buffer)
     }
@@ -164,7 +148,7 @@ impl Device {
     pub fn import<T: Pod>(&self, buffer: wgpu::Buffer) -> Result<Buffer<T>> {
         let here = Location::caller();
         let bytes = buffer.size();
-        let block = self.core.backend().import(buffer).map_err(|error| error.at(here))?;
+        let block = self.core.backend.import(buffer).map_err(|error| error.at(here))?;
         let size = element_bytes::<T>().map_err(|error| error.at(here))?;
         if !bytes.is_multiple_of(4) {
             let message = format!("import: a buffer of {bytes} bytes, which is no multiple of 4");
@@ -234,23 +218,18 @@ impl<T: Pod> Buffer<T> {
     }
 
     fn new(core: &Arc<DeviceCore>, block: Option<Arc<Block>>, len: usize) -> Self {
-        let memory = BufferMemory { block, device: core.id(), core: core.clone() };
+        let memory = BufferMemory { block, device: core.id, core: core.clone() };
         Self { memory, len, elements: PhantomData }
     }
 
-    #[inline]
-    pub(crate) fn memory(&self) -> &BufferMemory {
-        &self.memory
-    }
-
     fn take(core: &Arc<DeviceCore>, len: usize) -> Result<Self> {
-        core.lost().check()?;
+        core.lost.check()?;
         let bytes = bytes_of::<T>(len)?;
         let block = match bytes {
             0 => None,
             _ => {
                 let raw = core.take_memory(bytes, None)?;
-                Some(Block::owned(core.pool().clone(), raw, bytes.next_multiple_of(4)))
+                Some(Block::owned(core.pool.clone(), raw, bytes.next_multiple_of(4)))
             }
         };
         Ok(Self::new(core, block, len))
@@ -288,29 +267,24 @@ impl<'a, T: Pod> Slice<'a, T> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let range = self.elements().bytes()?;
-        let Some(block) = self.memory.block() else { return Ok(()) };
+        let Some(block) = &self.memory.block else { return Ok(()) };
         if range.is_empty() {
             return Ok(());
         }
-        let core = self.memory.core();
+        let core = &self.memory.core;
         let _inside = core.enter();
-        core.lost().check()?;
+        core.lost.check()?;
         if !block.allows(Usage::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
         }
         let whole = range == (0..block.bytes());
-        core.backend()
+        core.backend
             .write(block, range.start, bytemuck::cast_slice(data), whole)
             .map_err(|error| Block::blame_import([block], core.explain(error)))
     }
 
     pub(crate) fn elements(&self) -> ElementRange {
         ElementRange { start: self.start, end: self.end, len: self.whole, size: size_of::<T>() }
-    }
-
-    #[inline]
-    pub(crate) fn memory(&self) -> &'a BufferMemory {
-        self.memory
     }
 
     /// The same bytes as elements of another type. A start that is no multiple of its size is an error where the slice

@@ -21,7 +21,7 @@ impl Device {
     #[track_caller]
     pub fn kernel(&self, source: &str) -> Result<Kernel> {
         let here = Location::caller();
-        self.core().compile_kernel(source, None, &[]).map_err(|error| error.at(here))
+        self.core.compile_kernel(source, None, &[]).map_err(|error| error.at(here))
     }
 
     /// Parses a WGSL source with several entry points, or with `override` constants, whose kernels are then compiled one
@@ -33,9 +33,9 @@ impl Device {
     #[track_caller]
     pub fn module(&self, source: &str) -> Result<Module> {
         let here = Location::caller();
-        let entries = Kernel::entries_within(source, self.core().options().compile_budget);
+        let entries = Kernel::entries_within(source, self.core.options.compile_budget);
         let entries = entries.map_err(|error| error.at(here))?;
-        Ok(Module::new(self.core().clone(), source, entries))
+        Ok(Module::new(self.core.clone(), source, entries))
     }
 
     /// The same kernel with its `var<immediate>` read from memory: it gets one more binding, the last one, of the same
@@ -72,19 +72,19 @@ impl Device {
     #[track_caller]
     pub fn bind_immediates(&self, kernel: &Kernel) -> Result<Kernel> {
         let here = Location::caller();
-        let core = self.core();
-        let deadline = kernel.deadline(core.options().compile_budget);
+        let core = &self.core;
+        let deadline = kernel.deadline(core.options.compile_budget);
         let ready = |bound: &Kernel| core.make_ready(bound, deadline);
-        kernel.with_immediates_in_memory(core.kernels(), deadline, ready).map_err(|error| error.at(here))
+        kernel.with_immediates_in_memory(&core.kernels, deadline, ready).map_err(|error| error.at(here))
     }
 }
 
 impl ModuleDevice for DeviceCore {
     fn compile_kernel(&self, source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Result<Kernel> {
         let _inside = self.enter();
-        self.lost().check()?;
-        let deadline = Deadline::after(self.options().compile_budget);
-        let kernel = self.kernels().get(source, entry, constants, deadline)?;
+        self.lost.check()?;
+        let deadline = Deadline::after(self.options.compile_budget);
+        let kernel = self.kernels.get(source, entry, constants, deadline)?;
         self.make_ready(&kernel, deadline)?;
         Ok(kernel)
     }
@@ -93,8 +93,8 @@ impl ModuleDevice for DeviceCore {
 impl DeviceCore {
     /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        self.kernels().finish(kernel, deadline).map_err(|error| self.explain(error))?;
-        self.backend().probe();
-        self.lost().check()
+        self.kernels.finish(kernel, deadline).map_err(|error| self.explain(error))?;
+        self.backend.probe();
+        self.lost.check()
     }
 }

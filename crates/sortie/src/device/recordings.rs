@@ -78,11 +78,11 @@ impl DeviceCore {
         profiled: bool,
         at: &'static Location<'static>,
     ) -> Option<Arc<FrozenPlan>> {
-        let most = self.abilities().recorded_run_bytes;
-        if most == 0 || !self.options().auto_replay || run.cuts.list.is_empty() {
+        let most = self.abilities.recorded_run_bytes;
+        if most == 0 || !self.options.auto_replay || run.cuts.list.is_empty() {
             return None;
         }
-        let counters = self.counters();
+        let counters = &self.counters;
         if run.resources.read_bytes.max(run.resources.uploads.len() as u64) > most {
             counters.resubmit_misses_unsupported.add(1);
             return None;
@@ -93,7 +93,7 @@ impl DeviceCore {
         }
         match batch.look_up(run) {
             Lookup::Found(frozen) => {
-                frozen.set_last_used(self.recordings().clock.fetch_add(1, Ordering::Relaxed));
+                frozen.set_last_used(self.recordings.clock.fetch_add(1, Ordering::Relaxed));
                 return Some(frozen);
             }
             Lookup::Record { refreshes_params } => {
@@ -130,30 +130,30 @@ impl DeviceCore {
         };
         let recording = PendingRecording { batch: Arc::downgrade(batch), done: false };
         let (core, cuts) = (Arc::downgrade(self), run.cuts.clone());
-        self.replay_thread().push(move || {
+        self.replay_thread.push(move || {
             let mut recording = recording;
             let (Some(core), Some(batch)) = (core.upgrade(), recording.batch.upgrade()) else { return };
             let buffers = resources.blocks.iter().flatten().map(|block| block.id()).collect();
             let immediates = (!refreshes_params).then(|| resources.immediates.clone().into_boxed_slice());
             let _inside = core.enter();
             let recorded = core
-                .lost()
+                .lost
                 .check()
-                .and_then(|()| core.backend().record_batch(&batch.plan, cuts.clone(), resources, refreshes_params, at));
+                .and_then(|()| core.backend.record_batch(&batch.plan, cuts.clone(), resources, refreshes_params, at));
             if let Err(error) = &recorded {
                 tracing::debug!(target: "sortie", %error, "a batch is not recorded for the device");
-                if core.lost().check().is_err() {
+                if core.lost.check().is_err() {
                     return;
                 }
             }
             recording.done = true;
             let Ok(Some(frozen)) = recorded else { return batch.refused(refreshes_params) };
-            let frozen = Arc::new(frozen.counted(core.counters().clone()));
-            frozen.set_last_used(core.recordings().clock.fetch_add(1, Ordering::Relaxed));
-            core.counters().batches_recorded.add(1);
+            let frozen = Arc::new(frozen.counted(core.counters.clone()));
+            frozen.set_last_used(core.recordings.clock.fetch_add(1, Ordering::Relaxed));
+            core.counters.batches_recorded.add(1);
             batch.recorded(RecordedBatch { buffers, immediates, cuts, frozen: frozen.clone() });
-            let max_bytes = core.options().memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
-            core.recordings().insert(&batch, &frozen, max_bytes);
+            let max_bytes = core.options.memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
+            core.recordings.insert(&batch, &frozen, max_bytes);
         });
     }
 }

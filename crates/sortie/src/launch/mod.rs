@@ -119,7 +119,7 @@ impl Launch<'_> {
     /// Describes the plan in the profile log.
     fn describe(&self) {
         let Some(Profiled { log, device, .. }) = &self.profiled else { return };
-        let described = PlanDescription::new(self.planned, self.resources(), log.zero());
+        let described = PlanDescription::new(self.planned, self.resources(), log.zero);
         // A software driver runs ops one after the other anyway.
         let side_by_side = device.kind != DeviceKind::Software;
         log.planned(&device.to_string(), side_by_side, move || described.outline());
@@ -128,7 +128,7 @@ impl Launch<'_> {
     /// The number of inputs that a run of a replay uploads, and of outputs that it reads.
     fn transfers(&self) -> Option<(usize, usize)> {
         let RunSource::Replay(frozen, run_args) = &self.source else { return None };
-        Some((frozen.inputs().iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()))
+        Some((frozen.planned.recording.inputs.iter().filter(|port| port.bytes > 0).count(), run_args.reads.len()))
     }
 }
 

@@ -111,7 +111,7 @@ impl Pool {
     }
 
     pub(crate) fn idle_bytes(&self) -> u64 {
-        self.idle.lock().bytes()
+        self.idle.lock().bytes
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {
@@ -131,7 +131,7 @@ impl Pool {
     fn with_idle<R>(&self, change: impl FnOnce(&mut FreeList<RawBuffer>) -> R) -> R {
         let mut idle = self.idle.lock();
         let outcome = change(&mut idle);
-        self.counters.pool_bytes_idle.store(idle.bytes(), Ordering::Relaxed);
+        self.counters.pool_bytes_idle.store(idle.bytes, Ordering::Relaxed);
         outcome
     }
 

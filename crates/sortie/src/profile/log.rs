@@ -13,7 +13,8 @@ use crate::clock::Instant;
 
 /// The log of one batch, or of one run of a replay.
 pub(crate) struct Log {
-    zero: Instant,
+    /// When the log began.
+    pub(crate) zero: Instant,
     entries: Mutex<Entries>,
     /// Computed on the first request.
     profile: OnceLock<Profile>,
@@ -99,11 +100,6 @@ impl Log {
         let result = run();
         log.stage(kind, 0, begin, Instant::now());
         result
-    }
-
-    /// When the log began.
-    pub(crate) fn zero(&self) -> Instant {
-        self.zero
     }
 
     /// Nanoseconds since the log began.

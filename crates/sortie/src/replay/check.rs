@@ -20,7 +20,7 @@ impl ReplayCheck {
     /// was compared already.
     pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
         let parts = &run.parts;
-        if !parts.core.options().check_replays || parts.first.set(()).is_err() {
+        if !parts.core.options.check_replays || parts.first.set(()).is_err() {
             return Ok(None);
         }
         let buffers = written(parts);
@@ -56,7 +56,8 @@ impl ReplayCheck {
 /// All memory that a run writes, as far as it can be read and restored.
 fn written(parts: &Arc<ReplayInner>) -> Vec<Buffer<u32>> {
     let frozen = parts.frozen();
-    let mut slots: Vec<_> = frozen.touches().iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
+    let mut slots: Vec<_> =
+        frozen.planned.touches.iter().filter(|touch| touch.writes).map(|touch| touch.slot.0).collect();
     slots.sort_unstable();
     slots.dedup();
     let blocks = slots.iter().filter_map(|slot| frozen.resources.blocks[*slot as usize].clone());

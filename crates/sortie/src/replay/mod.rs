@@ -96,7 +96,7 @@ pub struct Input<T> {
     slot: Option<SlotId>,
     len: usize,
     /// The outermost dimension; 1 if it has none.
-    rows: usize,
+    pub(crate) rows: usize,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -111,11 +111,6 @@ impl<T> Input<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// The length of its outermost dimension; 1 if it has none.
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
     }
 }
 
@@ -190,7 +185,7 @@ impl Batch {
     pub fn input<T: Element>(&self, shape: impl AsRef<[usize]>) -> (Input<T>, Tensor<'_, T>) {
         let tensor = self.input_tensor(shape.as_ref());
         let rows = shape.as_ref().first().copied().unwrap_or(1).max(1);
-        let input = Input { batch: self.id(), slot: tensor.slot(), len: tensor.len(), rows, elements: PhantomData };
+        let input = Input { batch: self.id, slot: tensor.slot(), len: tensor.len(), rows, elements: PhantomData };
         (input, tensor)
     }
 
@@ -199,7 +194,7 @@ impl Batch {
     #[track_caller]
     pub fn output<B: Typed>(&self, from: B) -> Output<B::Item> {
         let (start, bytes) = self.output_of(from);
-        Output { batch: self.id(), start, bytes, elements: PhantomData }
+        Output { batch: self.id, start, bytes, elements: PhantomData }
     }
 
     /// Turns the batch into a replay. Planning, compiling and allocating happen here, so a run only has to be
@@ -225,9 +220,9 @@ impl Batch {
     #[track_caller]
     pub fn freeze(self) -> Result<Replay> {
         let here = Location::caller();
-        let (core, batch) = (self.core().clone(), self.id());
+        let (core, batch) = (self.core.clone(), self.id);
         let (frozen, split) = self.frozen(here)?;
-        let inputs = frozen.inputs().clone();
+        let inputs = frozen.planned.recording.inputs.clone();
         let frozen = Mutex::new(Arc::new(frozen));
         let (rerecord, first) = (Rerecord::default(), OnceLock::new());
         Ok(Replay { parts: Arc::new(ReplayInner { core, batch, frozen, inputs, split, rerecord, first }) })

@@ -62,7 +62,7 @@ impl ReplayInner {
         run_args: &mut RunArgs,
         here: &'static Location<'static>,
     ) -> Arc<Cuts> {
-        let (costs, limits, rule) = (self.core.costs(), self.core.limits(), self.split.rule());
+        let (costs, limits, rule) = (&self.core.costs, self.core.limits(), self.split.rule());
         if run_args.encoded || !frozen.is_native() {
             return frozen.encoded_cuts(costs, limits, rule);
         }
@@ -75,7 +75,7 @@ impl ReplayInner {
             run_args.encoded = true;
             return frozen.encoded_cuts(costs, limits, rule);
         }
-        frozen.recorded_cuts().clone()
+        frozen.cuts.clone()
     }
 
     /// Requests rerecording, unless it was done recently.
@@ -90,7 +90,7 @@ impl ReplayInner {
             return state.pending.store(false, Ordering::Release);
         }
         let pending = Pending(Arc::downgrade(self));
-        self.core.replay_thread().push(move || {
+        self.core.replay_thread.push(move || {
             // The replay was dropped.
             let Some(parts) = pending.0.upgrade() else { return };
             // A failure counts as done, so that it is not retried at once.
@@ -108,16 +108,16 @@ impl ReplayInner {
     fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
         let (core, frozen) = (&self.core, self.frozen());
         let _inside = core.enter();
-        core.lost().check()?;
+        core.lost.check()?;
         // The estimates may have changed back meanwhile.
-        let wanted = frozen.wanted(core.costs(), core.limits(), self.split.rule());
-        if wanted.added() == frozen.recorded_cuts().added() {
+        let wanted = frozen.wanted(&core.costs, core.limits(), self.split.rule());
+        if wanted.added() == frozen.cuts.added() {
             return Ok(false);
         }
-        let [from, to] = [frozen.recorded_cuts(), &wanted].map(|cuts| cuts.list.len());
-        let Some(next) = core.backend().refreeze(&frozen, wanted, here)? else { return Ok(true) };
+        let [from, to] = [&frozen.cuts, &wanted].map(|cuts| cuts.list.len());
+        let Some(next) = core.backend.refreeze(&frozen, wanted, here)? else { return Ok(true) };
         *self.frozen.lock() = Arc::new(next);
-        core.counters().replays_rerecorded.add(1);
+        core.counters.replays_rerecorded.add(1);
         tracing::debug!(target: "sortie", from, to, "a replay is recorded anew: submissions");
         Ok(true)
     }

@@ -65,7 +65,7 @@ impl Run {
         };
         let run_args = RunArgs { data, ..RunArgs::default() };
         let completion = Arc::new(Completion::new());
-        let watched = parts.core.notes().is_on();
+        let watched = parts.core.notes.is_on();
         let mut run = Self { parts, run_args, given, mistakes, completion, readback: None, submitted: false };
         if watched {
             run.log();
@@ -180,27 +180,27 @@ impl Run {
         self.submitted = true;
         let (completion, core) = (self.completion.clone(), self.parts.core.clone());
         let _inside = core.enter();
-        if core.notes().is_on() {
+        if core.notes.is_on() {
             self.log();
         }
         let frozen = self.parts.frozen();
         if let Err(error) = self.check(at) {
             let error = launch::attribute(error, &frozen.resources.blocks, |error| core.explain(error), at);
-            return Err(launch::refuse(error, &completion, core.counters()));
+            return Err(launch::refuse(error, &completion, &core.counters));
         }
         let mut run_args = std::mem::take(&mut self.run_args);
         let cuts = self.parts.cuts(&frozen, &mut run_args, at);
         let log = run_args.log.clone().filter(|_| self.readback.is_some());
         if let Some(log) = &log {
-            log.stage(StageKind::Record, 0, log.zero(), Instant::now());
+            log.stage(StageKind::Record, 0, log.zero, Instant::now());
         }
-        let launched = core.backend().launch(Launch {
+        let launched = core.backend.launch(Launch {
             planned: &frozen.planned,
             cuts: &cuts,
             source: RunSource::Replay(&frozen, run_args),
             completion: &completion,
             readback: self.readback.as_ref(),
-            profiled: log.as_ref().map(|log| Profiled { log, watchers: core.notes().watchers(), device: core.info() }),
+            profiled: log.as_ref().map(|log| Profiled { log, watchers: core.notes.watchers(), device: &core.info }),
             at,
             wait,
         });
@@ -216,7 +216,7 @@ impl Run {
         }
         match Error::all(std::mem::take(&mut self.mistakes)) {
             Some(mistakes) => Err(mistakes),
-            None => self.parts.core.lost().check(),
+            None => self.parts.core.lost.check(),
         }
     }
 }

@@ -131,7 +131,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[track_caller]
     pub fn replay(replay: &Replay, input: Input<T>, output: Output<U>) -> Self {
         let here = Location::caller();
-        let widths = [input.len() / input.rows(), output.len() / input.rows()];
+        let widths = [input.len() / input.rows, output.len() / input.rows];
         let transform = Transform::Replay { replay: replay.clone(), input, output, here };
         Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform) }
     }
@@ -219,7 +219,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     pub fn window_rows(&mut self) -> Result<usize> {
         self.transform.check(self.widths)?;
         let (device, here) = match &self.transform {
-            Transform::Replay { input, .. } => return Ok(input.rows()),
+            Transform::Replay { input, .. } => return Ok(input.rows),
             Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => {
                 (device.clone(), *here)
             }
@@ -240,10 +240,10 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
 
     /// The most rows, half of `rows` or a quarter and so on, of which `in_flight` windows fit the memory budget.
     fn fit(&mut self, mut rows: usize, device: &Device) -> Result<usize> {
-        let core = device.core();
-        let Some(budget) = core.options().memory_budget else { return Ok(rows) };
-        let pool = core.pool();
-        let used = pool.live_bytes().saturating_sub(pool.idle_bytes()) + core.backend().staged_bytes();
+        let core = &device.core;
+        let Some(budget) = core.options.memory_budget else { return Ok(rows) };
+        let pool = &core.pool;
+        let used = pool.live_bytes().saturating_sub(pool.idle_bytes()) + core.backend.staged_bytes();
         let free = budget.saturating_sub(used);
         let even = size_of::<T>().min(size_of::<U>()) < 4;
         loop {

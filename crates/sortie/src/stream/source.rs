@@ -32,7 +32,7 @@ use crate::{
 /// ```
 pub struct Source<'a, T> {
     feed: Box<dyn SourceReader<T> + 'a>,
-    len: Option<u64>,
+    pub(super) len: Option<u64>,
 }
 
 /// Elements of the first read: a short input needs no more memory than this, however large the window.
@@ -112,11 +112,6 @@ impl<'a, T: Element> Source<'a, T> {
     pub fn of_len(mut self, elements: u64) -> Self {
         self.len = Some(elements);
         self
-    }
-
-    /// The number of elements, if known.
-    pub(super) fn len(&self) -> Option<u64> {
-        self.len
     }
 
     pub(super) fn next<'s>(&'s mut self, len: usize, room: &'s mut Vec<T>) -> Result<&'s [T]> {

@@ -35,10 +35,10 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
             Self::Kernel { kernel, here, .. } => check_kernel::<T, U>(kernel, widths).map_err(|error| error.at(here)),
             Self::Recording { .. } => Ok(()),
             Self::Replay { input, output, here, .. } => {
-                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(input.rows()) {
+                if input.is_empty() || output.is_empty() || !output.len().is_multiple_of(input.rows) {
                     let message = format!(
                         "stream: a replay with an input of {} rows, {} elements, and an output of {} elements has no rows",
-                        input.rows(),
+                        input.rows,
                         input.len(),
                         output.len()
                     );

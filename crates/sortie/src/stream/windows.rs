@@ -72,7 +72,7 @@ struct WindowInFlight<U> {
 
 impl<'a, T: Element, U: Element> Windows<'a, T, U> {
     pub(super) fn new(stream: Stream<'a, T, U>, source: Source<'a, T>) -> Self {
-        let progress = Progress { total: source.len(), ..Progress::default() };
+        let progress = Progress { total: source.len, ..Progress::default() };
         let (room, under_way) = (Vec::new(), VecDeque::with_capacity(stream.in_flight.min(64)));
         Self { stream, source, state: State::Fresh, room, under_way, brought: (0, 0), given: None, progress }
     }

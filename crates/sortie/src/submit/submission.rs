@@ -267,7 +267,7 @@ impl Submission {
     pub(crate) fn begin(self) -> std::result::Result<Self, Wakers> {
         let completion = &self.batch.completion;
         let pending = completion.begin();
-        if pending && !completion.canceled().load(Ordering::Relaxed) {
+        if pending && !completion.canceled.load(Ordering::Relaxed) {
             return Ok(self);
         }
         // The first submission reports that the batch was canceled before it started. Later ones have nothing to

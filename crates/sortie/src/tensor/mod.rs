@@ -158,7 +158,7 @@ impl<'b, T> Tensor<'b, T> {
     /// Its name, without the borrow of the batch.
     #[must_use]
     pub fn id(&self) -> TensorId<T> {
-        TensorId { batch: self.batch.id(), value: self.value, refused: self.refused, elements: PhantomData }
+        TensorId { batch: self.batch.id, value: self.value, refused: self.refused, elements: PhantomData }
     }
 
     /// The slot of its memory; `None` if it was refused.
@@ -263,7 +263,7 @@ impl<T> fmt::Debug for TensorId<T> {
 
 impl<T: Element> Bind for Tensor<'_, T> {
     fn place(&self) -> BindTarget<'_> {
-        BindTarget::in_slot::<T>(self.batch.id(), self.value.slot.0, self.value.start, self.len())
+        BindTarget::in_slot::<T>(self.batch.id, self.value.slot.0, self.value.start, self.len())
     }
 }
 
@@ -337,7 +337,7 @@ impl Batch {
     /// An id of another batch, or of one that has been submitted, is a mistake.
     #[track_caller]
     pub fn at<T: Element>(&self, id: TensorId<T>) -> Tensor<'_, T> {
-        if id.batch == self.id() { self.named(id.value, id.refused) } else { self.refused(foreign("at")) }
+        if id.batch == self.id { self.named(id.value, id.refused) } else { self.refused(foreign("at")) }
     }
 
     fn named<T>(&self, value: TensorRef, refused: bool) -> Tensor<'_, T> {
@@ -389,7 +389,7 @@ impl Batch {
                 if *refused {
                     return Some(self.placeholder());
                 }
-                foreign_batch |= batch.id() != self.id();
+                foreign_batch |= batch.id != self.id;
             }
         }
         // Not in a closure, which would have a caller location of its own.

@@ -79,11 +79,11 @@ impl Device {
                 "the noop device runs nothing: there is nothing to measure",
             ));
         }
-        let tuning = self.core().tuning();
-        let libraries = self.core().backend().libraries();
+        let tuning = &self.core.tuning;
+        let libraries = self.core.backend.libraries();
         let times = libraries.map_or_else(|| time_kernels(self), |libraries| Ok(libraries.time_all()))?;
         let timings = times.into_iter().map(|(way, time)| MatmulTiming { way, time }).collect();
-        let report = MatmulReport { file: tuning.file().cloned(), timings };
+        let report = MatmulReport { file: tuning.file.clone(), timings };
         match (libraries, MatmulKernel::named(report.fastest())) {
             (Some(libraries), _) => libraries.select(report.fastest()),
             (None, Some(way)) => tuning.set_product_way(way),
@@ -104,9 +104,9 @@ impl Device {
     /// ```
     #[must_use]
     pub fn product_way(&self) -> &'static str {
-        match self.core().backend().libraries() {
+        match self.core.backend.libraries() {
             Some(libraries) => libraries.current(),
-            None => self.core().tuning().product_way().name(),
+            None => self.core.tuning.product_way().name(),
         }
     }
 }
@@ -190,7 +190,7 @@ impl Contender {
             scalars: 0,
         };
         let source = program.source(&Caps { product: way, ..Caps::default() });
-        Ok(Self { way, kernel: device.core().kernels().generated(&source.text)?, source })
+        Ok(Self { way, kernel: device.core.kernels.generated(&source.text)?, source })
     }
 
     fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {

@@ -139,7 +139,7 @@ impl WgpuBackend {
         )?;
         // On a borrowed device the application decides whether to keep compiled pipelines.
         let pipelines =
-            if gpu.is_borrowed() { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
+            if gpu.is_borrowed { None } else { PipelineCache::open(&gpu, &options.cache, counters.clone()) };
         let native_immediates = options.native_immediates && limits.immediate_bytes > 0;
         let rules = Rules { limits, features, downlevel, native_immediates, software, budget: options.compile_budget };
         let compiler = Arc::new(WgpuCompiler::new(gpu.clone(), pipelines, rules, counters.clone()));
@@ -500,7 +500,7 @@ impl Backend for WgpuBackend {
     }
 
     fn is_borrowed(&self) -> bool {
-        self.gpu.is_borrowed()
+        self.gpu.is_borrowed
     }
 
     fn import(&self, buffer: wgpu::Buffer) -> Result<Arc<Block>> {
@@ -510,7 +510,7 @@ impl Backend for WgpuBackend {
     }
 
     fn cache_file(&self) -> Option<&Path> {
-        self.compiler.cache().map(PipelineCache::path)
+        Some(&self.compiler.cache()?.file.path)
     }
 
     fn save_cache(&self) -> Option<io::Result<u64>> {

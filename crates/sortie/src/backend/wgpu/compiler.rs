@@ -171,7 +171,7 @@ impl WgpuCompiler {
             module: &module,
             entry_point: label,
             compilation_options: wgpu::PipelineCompilationOptions::default(),
-            cache: self.cache().map(PipelineCache::raw),
+            cache: self.cache().map(|cache| &cache.raw),
         });
         scopes.pop(|| format!("the kernel {:?}", kernel.entry()), 0).map_err(refused)?;
         self.counters.pipelines_created.add(1);

@@ -159,7 +159,7 @@ impl WgpuBackend {
             fill: &self.fill,
             first_buffer: &self.first_buffer,
             counters: &self.counters,
-            direct: !self.gpu.is_borrowed() && self.submitter.device.has_timeline(),
+            direct: !self.gpu.is_borrowed && self.submitter.device.has_timeline(),
         };
         recorder.record(&on, frozen)
     }
@@ -188,7 +188,7 @@ impl WgpuBackend {
         let upload = self.upload(&placed)?;
         let scopes = self.gpu.scopes();
         let mut encoder = self.gpu.create_command_encoder(&wgpu::CommandEncoderDescriptor { label: Some("sortie") });
-        let ports = frozen.inputs().iter().chain(frozen.outputs().iter());
+        let ports = frozen.planned.recording.inputs.iter().chain(frozen.planned.recording.outputs.iter());
         let ports: SmallVec<[u32; 16]> = ports.map(|port| port.slot.0).collect();
         let slots = frozen.planned.plan.memory.len();
         let nowhere = self.gpu.create_buffer(&wgpu::BufferDescriptor {
@@ -243,7 +243,8 @@ impl WgpuBackend {
     ) -> Result<Last<WgpuQueue>> {
         let placed = frozen.placed(Some(run_args));
         let has_data = !run_args.data.is_empty() || !run_args.reads.is_empty();
-        let small = run_args.data.len() as u64 <= MAX_RUN_BYTES && frozen.outputs().bytes() <= MAX_RUN_BYTES;
+        let small =
+            run_args.data.len() as u64 <= MAX_RUN_BYTES && frozen.planned.recording.outputs.bytes() <= MAX_RUN_BYTES;
         let memory = match has_data && small {
             true => {
                 let fill = &mut |view: &mut [u8]| view[..run_args.data.len()].copy_from_slice(&run_args.data);
