@@ -1,6 +1,6 @@
 //! Types that can be bound, copied, written and read: buffers, slices of them, and slots of the batch.
 
-use std::{fmt, marker::PhantomData, ops::RangeBounds, sync::Arc};
+use std::{marker::PhantomData, ops::RangeBounds, sync::Arc};
 
 use bytemuck::Pod;
 
@@ -202,6 +202,8 @@ impl<B: Typed + ?Sized> Typed for &B {
 /// assert_eq!((kept.wait()?, x.download()?), (vec![1, 2, 3], vec![0, 0, 0]));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Slot<{}>#{index}[{}]", std::any::type_name::<T>(), self.len())]
 pub struct Slot<T> {
     batch: u64,
     index: u32,
@@ -275,9 +277,3 @@ impl<T> Clone for Slot<T> {
 }
 
 impl<T> Copy for Slot<T> {}
-
-impl<T> fmt::Debug for Slot<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot<{}>#{}[{}]", std::any::type_name::<T>(), self.index, self.len())
-    }
-}

@@ -38,6 +38,8 @@ use crate::{
 /// assert_eq!(x.download()?, [10.0, 20.0, 30.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Dispatch {{ op: {op}, .. }}")]
 pub struct Dispatch<'a> {
     batch: &'a Batch,
     /// Its index in the recording.
@@ -481,12 +483,6 @@ impl Dispatch<'_> {
     pub fn label(self, label: &str) -> Self {
         self.batch.recorder().resources.names.label(self.op, label);
         self
-    }
-}
-
-impl std::fmt::Debug for Dispatch<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Dispatch").field("op", &self.op).finish_non_exhaustive()
     }
 }
 

@@ -17,7 +17,6 @@ mod transfer;
 
 use std::{
     cell::{RefCell, RefMut},
-    fmt,
     panic::Location,
     sync::{
         Arc,
@@ -82,6 +81,8 @@ use crate::{
 ///
 /// Recording goes through `&Batch`, so that tensors can borrow their batch. A batch is `Send` but not `Sync`: one thread
 /// records it.
+#[derive(derive_more::Debug)]
+#[debug("Batch {{ ops: {}, slots: {}, .. }}", self.num_ops(), self.num_slots())]
 pub struct Batch {
     pub(crate) core: Arc<DeviceCore>,
     pub(crate) id: u64,
@@ -476,11 +477,5 @@ impl Drop for Batch {
             }
             recorder.give_back();
         }
-    }
-}
-
-impl fmt::Debug for Batch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("ops", &self.num_ops()).field("slots", &self.num_slots()).finish_non_exhaustive()
     }
 }

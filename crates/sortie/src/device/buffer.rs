@@ -4,7 +4,6 @@
 //! not the device.
 
 use std::{
-    fmt,
     marker::PhantomData,
     ops::{Bound, RangeBounds},
     panic::Location,
@@ -29,6 +28,8 @@ use crate::{
 /// assert_eq!(x.download()?, [5.0, 6.0, 3.0, 4.0]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Buffer<{}>[{len}]", std::any::type_name::<T>())]
 #[repr(C)]
 pub struct Buffer<T> {
     pub(crate) memory: BufferMemory,
@@ -60,6 +61,8 @@ pub(crate) struct BufferMemory {
 /// assert!(x.slice(3..9).download().is_err());
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Slice<{}>[{start}..{end}]", std::any::type_name::<T>())]
 pub struct Slice<'a, T> {
     pub(crate) memory: &'a BufferMemory,
     /// Elements of the whole buffer.
@@ -332,15 +335,3 @@ impl<T> Clone for Slice<'_, T> {
 }
 
 impl<T> Copy for Slice<'_, T> {}
-
-impl<T> fmt::Debug for Buffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>[{}]", std::any::type_name::<T>(), self.len)
-    }
-}
-
-impl<T> fmt::Debug for Slice<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slice<{}>[{}..{}]", std::any::type_name::<T>(), self.start, self.end)
-    }
-}

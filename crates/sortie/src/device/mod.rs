@@ -18,7 +18,7 @@ mod recordings;
 mod replay_thread;
 mod watch;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use self::adapter::{OpenedAdapter, SelectedDevice};
 pub use self::buffer::{Buffer, Slice};
@@ -47,7 +47,8 @@ pub use crate::{
 /// println!("running on {}", device.info());
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Device {{ info: {:?}, .. }}", self.info().to_string())]
 pub struct Device {
     pub(crate) core: Arc<DeviceCore>,
 }
@@ -391,11 +392,5 @@ impl DeviceInfo {
         let _inside = exit::enter();
         let options = DeviceOptions::default();
         open::wgpu(adapter::reopen(self, &options)?, options, false).map(Device::opened)
-    }
-}
-
-impl fmt::Debug for Device {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Device").field("info", &self.core.info.to_string()).finish_non_exhaustive()
     }
 }

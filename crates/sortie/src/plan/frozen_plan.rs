@@ -2,7 +2,6 @@
 
 use std::{
     any::Any,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -26,6 +25,8 @@ use crate::{
 ///
 /// That of a batch keeps only scratch memory: each run brings the user's buffers, which are the ones that it was
 /// recorded with ([`FrozenPlan::without_buffers`]).
+#[derive(derive_more::Debug)]
+#[debug("FrozenPlan {{ native: {}, .. }}", self.is_native())]
 pub(crate) struct FrozenPlan {
     /// The plan without divided dispatches.
     base: Arc<CachedPlan>,
@@ -117,12 +118,6 @@ pub(crate) enum CutsFit {
     TooMany,
     /// A submission would take longer than its budget.
     TooFew,
-}
-
-impl fmt::Debug for FrozenPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrozenPlan").field("native", &self.is_native()).finish_non_exhaustive()
-    }
 }
 
 impl FrozenPlan {

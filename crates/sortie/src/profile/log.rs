@@ -1,7 +1,6 @@
 //! The profile log of a batch: raw times and counts. The profile is computed only when it is requested.
 
 use std::{
-    fmt,
     sync::OnceLock,
     thread::{self, ThreadId},
 };
@@ -12,6 +11,8 @@ use super::{PlanOutline, Profile, TimestampTier};
 use crate::clock::Instant;
 
 /// The log of one batch, or of one run of a replay.
+#[derive(derive_more::Debug)]
+#[debug("Log {{ .. }}")]
 pub(crate) struct Log {
     /// When the log began.
     pub(crate) zero: Instant,
@@ -182,11 +183,5 @@ impl Log {
     /// The profile, if it was requested before.
     pub(crate) fn known(&self) -> Option<&Profile> {
         self.profile.get()
-    }
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").finish_non_exhaustive()
     }
 }

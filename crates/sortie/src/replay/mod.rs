@@ -11,7 +11,6 @@ mod rerecord;
 mod run;
 
 use std::{
-    fmt,
     marker::PhantomData,
     panic::Location,
     sync::{Arc, OnceLock},
@@ -53,7 +52,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Replay {{ inputs: {}, .. }}", self.parts.inputs.len())]
 pub struct Replay {
     parts: Arc<ReplayInner>,
 }
@@ -90,6 +90,8 @@ struct ReplayInner {
 /// assert_eq!((sums.wait()?, frame.len()), (vec![6.0, 15.0], 6));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Input {{ len: {len}, .. }}")]
 pub struct Input<T> {
     batch: u64,
     /// `None` if it was refused.
@@ -122,12 +124,6 @@ impl<T> Clone for Input<T> {
 
 impl<T> Copy for Input<T> {}
 
-impl<T> fmt::Debug for Input<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input").field("len", &self.len).finish_non_exhaustive()
-    }
-}
-
 /// A value that each run of a replay can read: returned by [`Tensor::output`] and [`Batch::output`].
 ///
 /// ```
@@ -144,6 +140,8 @@ impl<T> fmt::Debug for Input<T> {
 /// assert_eq!((read.wait()?, double.len()), (vec![9.0, 16.0], 2));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Output {{ bytes: {bytes}, .. }}")]
 pub struct Output<T> {
     batch: u64,
     start: u64,
@@ -172,12 +170,6 @@ impl<T> Clone for Output<T> {
 }
 
 impl<T> Copy for Output<T> {}
-
-impl<T> fmt::Debug for Output<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Output").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
 
 impl Batch {
     /// An input, whose data each run of a [`Replay`] provides, and the tensor that has this data in the recording.
@@ -256,11 +248,5 @@ impl Replay {
     #[must_use]
     pub fn run(&self) -> Run {
         Run::new(self.parts.clone())
-    }
-}
-
-impl fmt::Debug for Replay {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Replay").field("inputs", &self.parts.inputs.len()).finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ mod source;
 mod transform;
 mod windows;
 
-use std::{fmt, panic::Location};
+use std::panic::Location;
 
 use self::transform::Transform;
 pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows};
@@ -62,6 +62,8 @@ const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 /// again if the device needs staging buffers, one input window being gathered, and one output window being used. The
 /// memory is reused for all windows, as long as a window is not larger than a quarter of the bytes that the
 /// [pool](crate::device::PoolLimits) keeps.
+#[derive(derive_more::Debug)]
+#[debug("Stream {{ widths: {widths:?}, window: {window}, in_flight: {in_flight}, .. }}")]
 pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
     /// Elements of an input row and of an output row.
@@ -304,14 +306,4 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
 /// Bytes of `len` elements; saturates.
 fn bytes<T>(len: usize) -> u64 {
     (len as u64).saturating_mul(size_of::<T>() as u64)
-}
-
-impl<T, U> fmt::Debug for Stream<'_, T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("widths", &self.widths)
-            .field("window", &self.window)
-            .field("in_flight", &self.in_flight)
-            .finish_non_exhaustive()
-    }
 }

@@ -1,6 +1,6 @@
 //! The output of a stream.
 
-use std::{fmt, io};
+use std::io;
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -28,6 +28,8 @@ use crate::{
 /// assert_eq!((all, file, sum), (vec![2, 4, 6], vec![2, 0, 0, 0, 4, 0, 0, 0, 6, 0, 0, 0], 12));
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Sink {{ .. }}")]
 pub struct Sink<'a, U> {
     drain: Box<dyn SinkWriter<U> + 'a>,
 }
@@ -106,11 +108,5 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 impl<'a, U: Element> From<&'a mut Vec<U>> for Sink<'a, U> {
     fn from(all: &'a mut Vec<U>) -> Self {
         Self { drain: Box::new(all) }
-    }
-}
-
-impl<U> fmt::Debug for Sink<'_, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sink").finish_non_exhaustive()
     }
 }

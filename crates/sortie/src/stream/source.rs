@@ -1,6 +1,6 @@
 //! The input of a stream.
 
-use std::{fmt, io, iter::Fuse};
+use std::{io, iter::Fuse};
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -30,6 +30,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Source {{ len: {len:?}, .. }}")]
 pub struct Source<'a, T> {
     feed: Box<dyn SourceReader<T> + 'a>,
     pub(super) len: Option<u64>,
@@ -257,11 +259,5 @@ impl<'a, T: Element, const N: usize> From<&'a [T; N]> for Source<'a, T> {
 impl<'a, T: Element> From<&'a Vec<T>> for Source<'a, T> {
     fn from(elements: &'a Vec<T>) -> Self {
         Self::slice(elements)
-    }
-}
-
-impl<T> fmt::Debug for Source<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Source").field("len", &self.len).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! Windows in flight.
 
-use std::{collections::VecDeque, fmt};
+use std::collections::VecDeque;
 
 use super::{Progress, Sink, Source, Stream, bytes};
 use crate::{
@@ -28,6 +28,8 @@ use crate::{
 /// }
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("Windows {{ progress: {progress:?}, under_way: {}, .. }}", self.under_way.len())]
 #[must_use = "windows go through only as they are asked for"]
 pub struct Windows<'a, T: Element, U: Element> {
     stream: Stream<'a, T, U>,
@@ -220,13 +222,4 @@ impl<T: Element, U: Element> Drop for Windows<'_, T, U> {
 /// A window, as errors name it.
 fn place(number: u64, start: u64) -> String {
     format!("window {number}, from element {start} on")
-}
-
-impl<T: Element, U: Element> fmt::Debug for Windows<'_, T, U> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Windows")
-            .field("progress", &self.progress)
-            .field("under_way", &self.under_way.len())
-            .finish_non_exhaustive()
-    }
 }

@@ -12,7 +12,7 @@ mod operators;
 mod products;
 mod reduce;
 
-use std::{fmt, marker::PhantomData, panic::Location};
+use std::{marker::PhantomData, panic::Location};
 
 use self::{element::Sealed, operand::Argument};
 pub use self::{
@@ -74,6 +74,8 @@ type Dims = SmallVec<[usize; sortie_plan::RANK]>;
 ///
 /// To keep a result, [`read`](Tensor::read) it or [`store`](Tensor::store) it in a buffer. A structure that owns a batch
 /// cannot also hold its tensors: it holds their [`TensorId`]s.
+#[derive(derive_more::Debug)]
+#[debug("Tensor<{}>{}", self.value.element, self.value.shape)]
 pub struct Tensor<'b, T> {
     batch: &'b Batch,
     value: TensorRef,
@@ -106,6 +108,8 @@ pub struct Tensor<'b, T> {
 /// assert_eq!(total.wait()?, [3.5]);
 /// # Ok::<(), sortie::Error>(())
 /// ```
+#[derive(derive_more::Debug)]
+#[debug("TensorId<{}>{}", self.value.element, self.value.shape)]
 pub struct TensorId<T> {
     batch: u64,
     value: TensorRef,
@@ -241,12 +245,6 @@ impl<T> Clone for Tensor<'_, T> {
 
 impl<T> Copy for Tensor<'_, T> {}
 
-impl<T> fmt::Debug for Tensor<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor<{}>{}", self.value.element, self.value.shape)
-    }
-}
-
 impl<T> Clone for TensorId<T> {
     fn clone(&self) -> Self {
         *self
@@ -254,12 +252,6 @@ impl<T> Clone for TensorId<T> {
 }
 
 impl<T> Copy for TensorId<T> {}
-
-impl<T> fmt::Debug for TensorId<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorId<{}>{}", self.value.element, self.value.shape)
-    }
-}
 
 impl<T: Element> Bind for Tensor<'_, T> {
     fn place(&self) -> BindTarget<'_> {
