@@ -135,34 +135,21 @@ pub enum ErrorKind {
 }
 
 impl Error {
-    /// The kind of the failure.
-    #[must_use]
-    pub fn kind(&self) -> ErrorKind {
-        self.0.kind
-    }
+    getters! { self:
+        /// The kind of the failure.
+        kind: ErrorKind = self.0.kind;
 
-    /// The line of the caller's source that recorded the op or made the call, if known.
-    #[must_use]
-    pub fn location(&self) -> Option<&'static Location<'static>> {
-        self.0.location
-    }
+        /// The line of the caller's source that recorded the op or made the call, if known.
+        location: Option<&'static Location<'static>> = self.0.location;
 
-    /// The number of the op in its batch, counted from 0, if the error belongs to one.
-    #[must_use]
-    pub fn op(&self) -> Option<usize> {
-        self.0.op.as_ref().map(|op| op.index)
-    }
+        /// The number of the op in its batch, counted from 0, if the error belongs to one.
+        op: Option<usize> = self.0.op.as_ref().map(|op| op.index);
 
-    /// The label of the op, if it has one.
-    #[must_use]
-    pub fn label(&self) -> Option<&str> {
-        self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty())
-    }
+        /// The label of the op, if it has one.
+        label: Option<&str> = self.0.op.as_ref().map(|op| op.label.as_str()).filter(|label| !label.is_empty());
 
-    /// All mistakes of a refused batch in recording order; for any other error just itself.
-    #[must_use]
-    pub fn mistakes(&self) -> &[Error] {
-        if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes }
+        /// All mistakes of a refused batch in recording order; for any other error just itself.
+        mistakes: &[Error] = if self.0.mistakes.is_empty() { std::slice::from_ref(self) } else { &self.0.mistakes };
     }
 
     /// For a [`DeviceJob`](crate::batcher::DeviceJob): an input that it does not accept, and why.

@@ -246,16 +246,12 @@ impl<T: Pod> Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.range.end.saturating_sub(self.range.start)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.range.end.saturating_sub(self.range.start);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len() == 0;
     }
 }
 

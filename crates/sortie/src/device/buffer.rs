@@ -170,16 +170,12 @@ impl Device {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.len;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len == 0;
     }
 
     /// A part of it. A range that does not fit is reported as an error by the operation that uses the slice.
@@ -240,16 +236,12 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<'a, T: Pod> Slice<'a, T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.end.saturating_sub(self.start)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.end.saturating_sub(self.start);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len() == 0;
     }
 
     /// Overwrites these elements, in order with the batches submitted before and after.

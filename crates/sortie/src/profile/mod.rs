@@ -169,34 +169,22 @@ struct SubmissionTimes {
 }
 
 impl Profile {
-    /// Name of the device.
-    #[must_use]
-    pub fn device(&self) -> &str {
-        &self.data.device
-    }
+    getters! { self:
+        /// Name of the device.
+        device: &str = &self.data.device;
 
-    /// How finely the device's time is known.
-    #[must_use]
-    pub fn tier(&self) -> TimestampTier {
-        self.data.tier
-    }
+        /// How finely the device's time is known.
+        tier: TimestampTier = self.data.tier;
 
-    /// Ways in which profiling changed the run; empty if it did not.
-    #[must_use]
-    pub fn caveats(&self) -> &[&'static str] {
-        &self.data.caveats
-    }
+        /// Ways in which profiling changed the run; empty if it did not.
+        caveats: &[&'static str] = &self.data.caveats;
 
-    /// Host time per stage.
-    #[must_use]
-    pub fn stages(&self) -> Stages {
-        self.data.stages
-    }
+        /// Host time per stage.
+        stages: Stages = self.data.stages;
 
-    /// Device busy time: the sum over submissions of the time from first to last timestamp. `None` without timestamps.
-    #[must_use]
-    pub fn device_time(&self) -> Option<Duration> {
-        self.data.device_time
+        /// Device busy time: the sum over submissions of the time from first to last timestamp. `None` without
+        /// timestamps.
+        device_time: Option<Duration> = self.data.device_time;
     }
 
     /// From the beginning of the profile until the last submission completed.
@@ -212,22 +200,15 @@ impl Profile {
         )
     }
 
-    /// Number of submissions: the same as without a profile.
-    #[must_use]
-    pub fn submissions(&self) -> usize {
-        self.data.submissions.len()
-    }
+    getters! { self:
+        /// Number of submissions: the same as without a profile.
+        submissions: usize = self.data.submissions.len();
 
-    /// The recorded ops, in recording order.
-    #[must_use]
-    pub fn ops(&self) -> &[OpProfile] {
-        &self.data.ops
-    }
+        /// The recorded ops, in recording order.
+        ops: &[OpProfile] = &self.data.ops;
 
-    /// The executed steps, in execution order.
-    #[must_use]
-    pub fn steps(&self) -> &[StepProfile] {
-        &self.data.steps
+        /// The executed steps, in execution order.
+        steps: &[StepProfile] = &self.data.steps;
     }
 
     /// Device time of passes shared by several steps; only with [`TimestampTier::Pass`].
@@ -235,17 +216,14 @@ impl Profile {
         self.data.passes.iter().map(|pass| pass.map(|(begin, end)| Duration::from_nanos(end - begin)))
     }
 
-    /// The scopes ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were opened.
-    #[must_use]
-    pub fn scopes(&self) -> &[ScopeProfile] {
-        &self.data.scopes
-    }
+    getters! { self:
+        /// The scopes ([`Batch::scope`](crate::Batch::scope), [`Record`](crate::Record)), in the order they were
+        /// opened.
+        scopes: &[ScopeProfile] = &self.data.scopes;
 
-    /// By how much device times may be too early relative to host times, because devices have their own clocks. `None`
-    /// if there is only one clock, or no device time.
-    #[must_use]
-    pub fn clock_slack(&self) -> Option<Duration> {
-        self.data.slack
+        /// By how much device times may be too early relative to host times, because devices have their own clocks.
+        /// `None` if there is only one clock, or no device time.
+        clock_slack: Option<Duration> = self.data.slack;
     }
 
     /// Writes a trace for Perfetto (`ui.perfetto.dev`) or `chrome://tracing`: host stages, submissions, scopes and ops.

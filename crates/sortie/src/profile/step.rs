@@ -67,88 +67,51 @@ impl StepProfile {
         self.submission == other.submission && self.wave.is_some() && self.wave == other.wave
     }
 
-    /// The entry point of the kernel; for tensor operations, the fused operations (`matmul+add+gelu`); for transfers,
-    /// their kind.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    getters! { self:
+        /// The entry point of the kernel; for tensor operations, the fused operations (`matmul+add+gelu`); for
+        /// transfers, their kind.
+        name: &str = &self.name;
 
-    /// The recorded ops that it executes, by number: several if they were fused, none for internal work such as zeroing
-    /// scratch.
-    #[must_use]
-    pub fn ops(&self) -> &[usize] {
-        &self.ops
-    }
+        /// The recorded ops that it executes, by number: several if they were fused, none for internal work such as
+        /// zeroing scratch.
+        ops: &[usize] = &self.ops;
 
-    /// The submission that contained it, by number.
-    #[must_use]
-    pub fn submission(&self) -> usize {
-        self.submission
-    }
+        /// The submission that contained it, by number.
+        submission: usize = self.submission;
 
-    /// Device time. `None` ("n/a") if the device writes no timestamp, writes an implausible one, or its clock is too
-    /// coarse.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
-        self.time.map(|(begin, end)| Duration::from_nanos(end - begin))
-    }
+        /// Device time. `None` ("n/a") if the device writes no timestamp, writes an implausible one, or its clock is
+        /// too coarse.
+        time: Option<Duration> = self.time.map(|(begin, end)| Duration::from_nanos(end - begin));
 
-    /// When the device began it, since the profile began. If the device has its own clock, the start is derived from
-    /// [submission and completion times](super::Profile::clock_slack).
-    #[must_use]
-    pub fn begin(&self) -> Option<Duration> {
-        self.time.map(|(begin, _)| Duration::from_nanos(begin))
-    }
+        /// When the device began it, since the profile began. If the device has its own clock, the start is derived
+        /// from [submission and completion times](super::Profile::clock_slack).
+        begin: Option<Duration> = self.time.map(|(begin, _)| Duration::from_nanos(begin));
 
-    /// Bytes read and written: the full size of each binding that the kernel reads, plus that of each it writes; a copy
-    /// counts both. A kernel that touches only part of a binding moves less.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.iter().sum()
-    }
+        /// Bytes read and written: the full size of each binding that the kernel reads, plus that of each it writes; a
+        /// copy counts both. A kernel that touches only part of a binding moves less.
+        bytes: u64 = self.bytes.iter().sum();
 
-    /// The part of [`StepProfile::bytes`] that is read.
-    #[must_use]
-    pub fn bytes_read(&self) -> u64 {
-        self.bytes[0]
-    }
+        /// The part of [`StepProfile::bytes`] that is read.
+        bytes_read: u64 = self.bytes[0];
 
-    /// The part of [`StepProfile::bytes`] that is written.
-    #[must_use]
-    pub fn bytes_written(&self) -> u64 {
-        self.bytes[1]
-    }
+        /// The part of [`StepProfile::bytes`] that is written.
+        bytes_written: u64 = self.bytes[1];
 
-    /// Floating-point operations: known for tensor operations, and for dispatches that [declare
-    /// them](crate::Dispatch::flops).
-    #[must_use]
-    pub fn flops(&self) -> Option<u64> {
-        self.flops
-    }
+        /// Floating-point operations: known for tensor operations, and for dispatches that [declare
+        /// them](crate::Dispatch::flops).
+        flops: Option<u64> = self.flops;
 
-    /// Bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> Option<f64> {
-        rate(self.bytes(), self.time())
-    }
+        /// Bytes per second.
+        bytes_per_second: Option<f64> = rate(self.bytes(), self.time());
 
-    /// Floating-point operations per second.
-    #[must_use]
-    pub fn flops_per_second(&self) -> Option<f64> {
-        rate(self.flops?, self.time())
-    }
+        /// Floating-point operations per second.
+        flops_per_second: Option<f64> = rate(self.flops?, self.time());
 
-    /// Host time spent encoding it; zero on the built-in CPU, which encodes no commands.
-    #[must_use]
-    pub fn encode(&self) -> Duration {
-        self.encode
-    }
+        /// Host time spent encoding it; zero on the built-in CPU, which encodes no commands.
+        encode: Duration = self.encode;
 
-    /// The pass whose time it shares with other steps, by number in [`Profile::passes`](super::Profile::passes).
-    #[must_use]
-    pub fn pass(&self) -> Option<usize> {
-        self.pass
+        /// The pass whose time it shares with other steps, by number in [`Profile::passes`](super::Profile::passes).
+        pass: Option<usize> = self.pass;
     }
 
     pub(super) fn span(&self) -> Option<(u64, u64)> {
@@ -261,67 +224,39 @@ impl OpProfile {
         ops
     }
 
-    /// Its number, as in errors.
-    #[must_use]
-    pub fn number(&self) -> usize {
-        self.number
-    }
+    getters! { self:
+        /// Its number, as in errors.
+        number: usize = self.number;
 
-    /// The recorded operation: `dispatch`, `copy`, `matmul`.
-    #[must_use]
-    pub fn what(&self) -> &str {
-        &self.what
-    }
+        /// The recorded operation: `dispatch`, `copy`, `matmul`.
+        what: &str = &self.what;
 
-    /// Its label; empty if none was set.
-    #[must_use]
-    pub fn label(&self) -> &str {
-        &self.label
-    }
+        /// Its label; empty if none was set.
+        label: &str = &self.label;
 
-    /// The source line that recorded it.
-    #[must_use]
-    pub fn location(&self) -> &'static Location<'static> {
-        self.at
-    }
+        /// The source line that recorded it.
+        location: &'static Location<'static> = self.at;
 
-    /// The innermost scope that contains it, by number in [`Profile::scopes`](super::Profile::scopes).
-    #[must_use]
-    pub fn scope(&self) -> Option<usize> {
-        self.scope
-    }
+        /// The innermost scope that contains it, by number in [`Profile::scopes`](super::Profile::scopes).
+        scope: Option<usize> = self.scope;
 
-    /// The kernel that executed it, alone or fused; `None` if nothing ran for it: an op of no elements, an unused
-    /// tensor.
-    #[must_use]
-    pub fn kernel(&self) -> Option<&str> {
-        self.kernel.as_deref()
-    }
+        /// The kernel that executed it, alone or fused; `None` if nothing ran for it: an op of no elements, an unused
+        /// tensor.
+        kernel: Option<&str> = self.kernel.as_deref();
 
-    /// The ops fused into the same kernels, by number.
-    #[must_use]
-    pub fn fused_with(&self) -> &[usize] {
-        &self.fused_with
-    }
+        /// The ops fused into the same kernels, by number.
+        fused_with: &[usize] = &self.fused_with;
 
-    /// The steps that executed it, by number in [`Profile::steps`](super::Profile::steps). Usually one; several if it
-    /// was split to keep a submission short, or needs several kernels.
-    #[must_use]
-    pub fn steps(&self) -> &[usize] {
-        &self.steps
-    }
+        /// The steps that executed it, by number in [`Profile::steps`](super::Profile::steps). Usually one; several if
+        /// it was split to keep a submission short, or needs several kernels.
+        steps: &[usize] = &self.steps;
 
-    /// Device time of those steps. A fused op reports the time of its whole kernel, so times of fused ops do not add
-    /// up.
-    #[must_use]
-    pub fn time(&self) -> Option<Duration> {
-        self.time
-    }
+        /// Device time of those steps. A fused op reports the time of its whole kernel, so times of fused ops do not
+        /// add up.
+        time: Option<Duration> = self.time;
 
-    /// Time from the previous op, or from [`Batch::profile`](crate::Batch::profile), until it was recorded, including
-    /// the program's own work in between. `None` for ops recorded before profiling began.
-    #[must_use]
-    pub fn record(&self) -> Option<Duration> {
-        self.record
+        /// Time from the previous op, or from [`Batch::profile`](crate::Batch::profile), until it was recorded,
+        /// including the program's own work in between. `None` for ops recorded before profiling began.
+        record: Option<Duration> = self.record;
     }
 }

@@ -81,16 +81,13 @@ impl Trace {
         if whole { Ok(()) } else { Err(Error::internal("the thread that writes a trace panicked; please report it")) }
     }
 
-    /// Batches and batcher events that were dropped because too many were queued. The file also contains this number.
-    #[must_use]
-    pub fn missed(&self) -> u64 {
-        self.watch.as_ref().map_or(0, Watch::missed)
-    }
+    getters! { self:
+        /// Batches and batcher events that were dropped because too many were queued. The file also contains this
+        /// number.
+        missed: u64 = self.watch.as_ref().map_or(0, Watch::missed);
 
-    /// The file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+        /// The file.
+        path: &Path = &self.path;
     }
 }
 

@@ -103,16 +103,12 @@ pub struct Input<T> {
 }
 
 impl<T> Input<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = self.len;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.len == 0;
     }
 }
 
@@ -150,16 +146,12 @@ pub struct Output<T> {
 }
 
 impl<T> Output<T> {
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        crate::memory::index(self.bytes) / size_of::<T>().max(1)
-    }
+    getters! { self:
+        /// Number of elements.
+        len: usize = crate::memory::index(self.bytes) / size_of::<T>().max(1);
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        /// Whether it has no elements.
+        is_empty: bool = self.bytes == 0;
     }
 }
 

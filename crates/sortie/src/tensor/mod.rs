@@ -118,45 +118,35 @@ pub struct TensorId<T> {
 }
 
 impl<'b, T> Tensor<'b, T> {
-    /// The lengths of its dimensions, the outermost first.
-    #[must_use]
-    pub fn shape(&self) -> Vec<usize> {
-        self.value.shape.dims().iter().map(|dim| *dim as usize).collect()
-    }
+    getters! { self:
+        /// The lengths of its dimensions, the outermost first.
+        shape: Vec<usize> = self.value.shape.dims().iter().map(|dim| *dim as usize).collect();
 
-    /// Number of elements.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.value.shape.len() as usize
-    }
+        /// Number of elements.
+        len: usize = self.value.shape.len() as usize;
 
-    /// Whether it has no elements.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.value.shape.is_empty()
-    }
+        /// Whether it has no elements.
+        is_empty: bool = self.value.shape.is_empty();
 
-    /// The batch it belongs to.
-    ///
-    /// ```
-    /// # let device = sortie::Device::cpu()?;
-    /// use sortie::{Buffer, Tensor};
-    ///
-    /// /// A function over tensors needs no batch among its arguments.
-    /// fn linear<'b>(x: Tensor<'b, f32>, weights: &Buffer<f32>, bias: &Buffer<f32>) -> Tensor<'b, f32> {
-    ///     let batch = x.batch();
-    ///     x.matmul(batch.tensor(weights, [2, 3])) + batch.tensor(bias, [3])
-    /// }
-    /// let (weights, bias) = (device.upload(&[1.0_f32; 6])?, device.upload(&[0.5_f32; 3])?);
-    /// let batch = device.batch();
-    /// let y = linear(batch.tensor_from(&[1.0, 2.0], [1, 2]), &weights, &bias).read();
-    /// batch.submit()?;
-    /// assert_eq!(y.wait()?, [3.5; 3]);
-    /// # Ok::<(), sortie::Error>(())
-    /// ```
-    #[must_use]
-    pub fn batch(&self) -> &'b Batch {
-        self.batch
+        /// The batch it belongs to.
+        ///
+        /// ```
+        /// # let device = sortie::Device::cpu()?;
+        /// use sortie::{Buffer, Tensor};
+        ///
+        /// /// A function over tensors needs no batch among its arguments.
+        /// fn linear<'b>(x: Tensor<'b, f32>, weights: &Buffer<f32>, bias: &Buffer<f32>) -> Tensor<'b, f32> {
+        ///     let batch = x.batch();
+        ///     x.matmul(batch.tensor(weights, [2, 3])) + batch.tensor(bias, [3])
+        /// }
+        /// let (weights, bias) = (device.upload(&[1.0_f32; 6])?, device.upload(&[0.5_f32; 3])?);
+        /// let batch = device.batch();
+        /// let y = linear(batch.tensor_from(&[1.0, 2.0], [1, 2]), &weights, &bias).read();
+        /// batch.submit()?;
+        /// assert_eq!(y.wait()?, [3.5; 3]);
+        /// # Ok::<(), sortie::Error>(())
+        /// ```
+        batch: &'b Batch = self.batch;
     }
 
     /// Its name, without the borrow of the batch.

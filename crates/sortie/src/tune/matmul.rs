@@ -112,16 +112,12 @@ impl Device {
 }
 
 impl MatmulReport {
-    /// The way that the device uses from now on.
-    #[must_use]
-    pub fn fastest(&self) -> &'static str {
-        self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way)
-    }
+    getters! { self:
+        /// The way that the device uses from now on.
+        fastest: &'static str = self.timings.iter().min_by_key(|timing| timing.time).map_or("", |timing| timing.way);
 
-    /// All measured ways.
-    #[must_use]
-    pub fn timings(&self) -> &[MatmulTiming] {
-        &self.timings
+        /// All measured ways.
+        timings: &[MatmulTiming] = &self.timings;
     }
 
     /// Writes the fastest way to the tuning file, for devices opened later. Returns the file's path.
