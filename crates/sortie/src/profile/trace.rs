@@ -5,7 +5,6 @@
 //! queued request) are `b` and `e` pairs with an id.
 
 use std::{
-    fmt::Write as _,
     fs::File,
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
@@ -14,6 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use super::{
     Profile, StageKind, StepProfile, file_error,
@@ -107,7 +107,6 @@ pub(super) struct Writer<W: Write> {
     /// End of the last event of each device.
     ended: Vec<u64>,
     ids: u64,
-    line: String,
 }
 
 /// An event with its time range, in nanoseconds since the trace began.
@@ -116,22 +115,13 @@ struct Event<'a> {
     category: &'static str,
     begin: u64,
     end: u64,
-    /// More arguments: names, and values as JSON.
-    arguments: &'a str,
+    arguments: Value,
 }
 
 impl<W: Write> Writer<W> {
     pub(super) fn new(to: W, zero: Instant) -> io::Result<Self> {
-        let mut writer = Self {
-            to,
-            zero,
-            any: false,
-            threads: Vec::new(),
-            devices: Vec::new(),
-            ended: Vec::new(),
-            ids: 0,
-            line: String::new(),
-        };
+        let (threads, devices, ended) = (Vec::new(), Vec::new(), Vec::new());
+        let mut writer = Self { to, zero, any: false, threads, devices, ended, ids: 0 };
         writer.to.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         writer.metadata("process_name", HOST, 0, "host")?;
         writer.metadata("process_name", DEVICE, 0, "devices")?;
@@ -151,30 +141,26 @@ impl<W: Write> Writer<W> {
         let id = self.ids;
         for stage in &data.host {
             let (begin, end) = (at_of(shift, stage.begin), at_of(shift, stage.end));
-            match stage.kind {
+            let event = |name, category, arguments| Event { name, category, begin, end, arguments };
+            let name = match stage.kind {
                 // Batches may be recorded concurrently on one thread.
                 StageKind::Record => {
-                    self.apart(id, &Event { name: "record", category: "batch", begin, end, arguments: "" })?;
+                    self.apart(id, &event("record", "batch", json!({})))?;
+                    continue;
                 }
-                kind => {
-                    let name = match kind {
-                        StageKind::Plan => "plan",
-                        StageKind::Encode => "encode",
-                        _ => "submit",
-                    };
-                    let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
-                    let arguments = format!("\"batch\":{id}");
-                    let event = Event { name, category: "host", begin, end, arguments: &arguments };
-                    self.open(HOST, thread, &event)?;
-                    self.close(HOST, thread, event.end)?;
-                }
-            }
+                StageKind::Plan => "plan",
+                StageKind::Encode => "encode",
+                StageKind::Submit => "submit",
+            };
+            let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
+            self.open(HOST, thread, &event(name, "host", json!({ "batch": id })))?;
+            self.close(HOST, thread, end)?;
         }
         let completed = data.submissions.iter().map(|submission| submission.completed).max();
         let submitted = data.host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
         if let Some((from, to)) = submitted.zip(completed).filter(|(from, to)| from < to) {
             let (begin, end) = (at_of(shift, from), at_of(shift, to));
-            self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: "" })?;
+            self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: json!({}) })?;
         }
         self.device(profile, id, shift)
     }
@@ -207,19 +193,12 @@ impl<W: Write> Writer<W> {
             let begin = at_of(shift, begin).max(earliest);
             let end = at_of(shift, end).max(begin);
             self.ended[track as usize] = end;
-            let mut arguments = format!(
-                "\"batch\":{id},\"submission\":{number},\"steps\":{},\"times\":{}",
-                steps.len(),
-                quoted(&data.tier.to_string())
-            );
+            let times = data.tier.to_string();
+            let mut arguments = json!({ "batch": id, "submission": number, "steps": steps.len(), "times": times });
             if !data.caveats.is_empty() {
-                arguments += &format!(",\"disturbed by\":{}", quoted(&data.caveats.join("; ")));
+                arguments["disturbed by"] = data.caveats.join("; ").into();
             }
-            self.open(
-                DEVICE,
-                track,
-                &Event { name: "submission", category: "device", begin, end, arguments: &arguments },
-            )?;
+            self.open(DEVICE, track, &Event { name: "submission", category: "device", begin, end, arguments })?;
             self.steps(profile, track, shift, begin, end, &spans)?;
             self.close(DEVICE, track, end)?;
         }
@@ -248,11 +227,12 @@ impl<W: Write> Writer<W> {
             }
             for scope in &scopes[common..] {
                 let label = profile.scopes()[*scope].label();
-                self.open(DEVICE, track, &Event { name: label, category: "scope", begin, end, arguments: "" })?;
+                let event = Event { name: label, category: "scope", begin, end, arguments: json!({}) };
+                self.open(DEVICE, track, &event)?;
                 open.push(*scope);
             }
-            let arguments = step.map(|step| arguments(profile, step)).unwrap_or_default();
-            self.open(DEVICE, track, &Event { name, category: "step", begin, end, arguments: &arguments })?;
+            let arguments = step.map_or_else(|| json!({}), |step| arguments(profile, step));
+            self.open(DEVICE, track, &Event { name, category: "step", begin, end, arguments })?;
             self.close(DEVICE, track, end)?;
             last = end;
         }
@@ -272,12 +252,12 @@ impl<W: Write> Writer<W> {
 
     /// Writes an event that is not a batch.
     pub(super) fn note(&mut self, note: &TraceNote) -> io::Result<()> {
-        let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
+        let arguments = note.count.map_or_else(|| json!({}), |(what, count)| json!({ what: count }));
         for time in &note.times {
             self.ids += 1;
             let (begin, end) = (self.since(time.start), self.since(time.end));
-            let (name, category) = (note.name.as_str(), note.category);
-            self.apart(self.ids, &Event { name, category, begin, end: end.max(begin), arguments: &arguments })?;
+            let (name, category, arguments) = (note.name.as_str(), note.category, arguments.clone());
+            self.apart(self.ids, &Event { name, category, begin, end: end.max(begin), arguments })?;
         }
         Ok(())
     }
@@ -322,43 +302,36 @@ impl<W: Write> Writer<W> {
     }
 
     fn metadata(&mut self, what: &str, process: u32, thread: u32, name: &str) -> io::Result<()> {
-        let (name, key) = (quoted(name), if what == "process_labels" { "labels" } else { "name" });
-        self.write(format_args!(
-            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"ts\":0,\"args\":{{\"{key}\":{name}}}}}"
-        ))
+        let key = if what == "process_labels" { "labels" } else { "name" };
+        self.write(&json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": { key: name } }))
     }
 
     fn open(&mut self, process: u32, thread: u32, event: &Event<'_>) -> io::Result<()> {
-        let (name, ts) = (quoted(event.name), micros(event.begin));
-        let Event { category, arguments, .. } = event;
-        self.write(format_args!(
-            "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts},\"args\":{{{arguments}}}}}"
-        ))
+        let Event { name, category, begin, arguments, .. } = event;
+        self.write(&json!({
+            "ph": "B", "name": name, "cat": category, "pid": process, "tid": thread, "ts": micros(*begin), "args": arguments,
+        }))
     }
 
     fn close(&mut self, process: u32, thread: u32, at: u64) -> io::Result<()> {
-        let ts = micros(at);
-        self.write(format_args!("{{\"ph\":\"E\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts}}}"))
+        self.write(&json!({ "ph": "E", "pid": process, "tid": thread, "ts": micros(at) }))
     }
 
     /// Writes an event without a thread.
     fn apart(&mut self, id: u64, event: &Event<'_>) -> io::Result<()> {
-        let name = quoted(event.name);
-        let Event { category, arguments, .. } = event;
-        for (phase, at) in [("b", event.begin), ("e", event.end)] {
-            let ts = micros(at);
-            self.write(format_args!(
-                "{{\"ph\":\"{phase}\",\"name\":{name},\"cat\":\"{category}\",\"id\":{id},\"pid\":{HOST},\"tid\":0,\"ts\":{ts},\"args\":{{{arguments}}}}}"
-            ))?;
+        let Event { name, category, begin, end, arguments } = event;
+        for (phase, at) in [("b", *begin), ("e", *end)] {
+            self.write(&json!({
+                "ph": phase, "name": name, "cat": category, "id": id, "pid": HOST, "tid": 0, "ts": micros(at), "args": arguments,
+            }))?;
         }
         Ok(())
     }
 
-    fn write(&mut self, event: std::fmt::Arguments<'_>) -> io::Result<()> {
-        self.line.clear();
-        self.line.push_str(if std::mem::replace(&mut self.any, true) { ",\n" } else { "\n" });
-        self.line.write_fmt(event).map_err(io::Error::other)?;
-        self.to.write_all(self.line.as_bytes())
+    fn write(&mut self, event: &Value) -> io::Result<()> {
+        let separator = if std::mem::replace(&mut self.any, true) { ",\n" } else { "\n" };
+        self.to.write_all(separator.as_bytes())?;
+        Ok(serde_json::to_writer(&mut self.to, event)?)
     }
 }
 
@@ -373,20 +346,18 @@ fn scopes(profile: &Profile, step: &StepProfile) -> Vec<usize> {
     scopes
 }
 
-fn arguments(profile: &Profile, step: &StepProfile) -> String {
-    let ops: Vec<String> = step.ops().iter().map(ToString::to_string).collect();
-    let mut text = format!("\"ops\":[{}],\"bytes\":{}", ops.join(","), step.bytes());
+fn arguments(profile: &Profile, step: &StepProfile) -> Value {
+    let mut arguments = json!({ "ops": step.ops(), "bytes": step.bytes() });
     if let Some(flops) = step.flops() {
-        text += &format!(",\"flops\":{flops}");
+        arguments["flops"] = flops.into();
     }
-    let last = step.ops().last().and_then(|op| profile.ops().get(*op));
-    if let Some(op) = last {
-        text += &format!(",\"recorded\":{}", quoted(&format!("{}:{}", op.location().file(), op.location().line())));
+    if let Some(op) = step.ops().last().and_then(|op| profile.ops().get(*op)) {
+        arguments["recorded"] = format!("{}:{}", op.location().file(), op.location().line()).into();
         if !op.label().is_empty() {
-            text += &format!(",\"label\":{}", quoted(op.label()));
+            arguments["label"] = op.label().into();
         }
     }
-    text
+    arguments
 }
 
 fn at_of(shift: i64, nanoseconds: u64) -> u64 {
@@ -397,24 +368,10 @@ fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds as microseconds, exactly.
-fn micros(nanoseconds: u64) -> String {
-    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
-}
-
-/// A string as JSON.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            control if u32::from(control) < 0x20 => quoted += &format!("\\u{:04x}", u32::from(control)),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
+/// Nanoseconds as microseconds.
+#[expect(clippy::cast_precision_loss, reason = "exact to the nanosecond for 50 days")]
+fn micros(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
 }
 
 #[cfg(test)]
@@ -422,12 +379,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_quoted_as_json_has_it() {
-        assert_eq!(quoted("a \"b\" \\ \n é"), "\"a \\\"b\\\" \\\\ \\u000a é\"");
-    }
-
-    #[test]
     fn times_keep_their_nanoseconds() {
-        assert_eq!([0, 999, 1_234_567].map(micros), ["0.000", "0.999", "1234.567"]);
+        let written = |nanoseconds| json!(micros(nanoseconds)).to_string();
+        assert_eq!([0, 999, 1_234_567].map(written), ["0.0", "0.999", "1234.567"]);
+        assert_eq!(written(1_000_000_000_000_001), "1000000000000.001");
     }
 }
