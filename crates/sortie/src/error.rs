@@ -12,6 +12,9 @@ use std::{fmt, panic::Location, sync::Arc};
 
 pub(crate) use self::text::printable;
 
+/// The line of the caller's source that recorded an op or made a call.
+pub(crate) type CallSite = &'static Location<'static>;
+
 /// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -42,7 +45,7 @@ struct Inner {
     kind: ErrorKind,
     message: String,
     op: Option<OpName>,
-    location: Option<&'static Location<'static>>,
+    location: Option<CallSite>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// All mistakes of a refused batch, this one first; empty if there is only one.
     mistakes: Vec<Error>,
@@ -192,7 +195,7 @@ impl Error {
         })
     }
 
-    pub(crate) fn at(self, location: &'static Location<'static>) -> Self {
+    pub(crate) fn at(self, location: CallSite) -> Self {
         self.with(|inner| inner.location = Some(location))
     }
 

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use super::Batch;
 use crate::{
     device::{Buffer, Device, Slice},
-    error::Result,
+    error::{CallSite, Result},
     finish::{Completion, Reading},
 };
 
@@ -114,7 +114,7 @@ impl<T: Pod> Slice<'_, T> {
     }
 
     /// Submits a batch of one op without waiting for it: later operations on the memory are ordered behind it.
-    fn submit_one(&self, here: &'static Location<'static>, record: impl FnOnce(&Batch)) -> Result<()> {
+    fn submit_one(&self, here: CallSite, record: impl FnOnce(&Batch)) -> Result<()> {
         let batch = Batch::new(self.memory.core.clone());
         record(&batch);
         batch.submit_async().map(drop).map_err(|error| error.at(here))

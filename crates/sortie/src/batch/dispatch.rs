@@ -13,7 +13,7 @@ use super::{
     transfer::foreign,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     info::Limits,
     kernel::{Binding, BindingKind, HostType, Interface, Kernel},
     memory::{ElementRange, Usage},
@@ -88,13 +88,7 @@ impl Batch {
         self.dispatch_at(kernel, bindings, &grid.into(), Location::caller())
     }
 
-    fn dispatch_at(
-        &self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        grid: &Grid<'_>,
-        at: &'static Location<'static>,
-    ) -> Dispatch<'_> {
+    fn dispatch_at(&self, kernel: &Kernel, bindings: &[&dyn Bind], grid: &Grid<'_>, at: CallSite) -> Dispatch<'_> {
         let mut recorder = self.op_recorder();
         match recorder.dispatch(kernel, bindings, grid, at) {
             Ok(op) => {
@@ -114,13 +108,7 @@ impl Batch {
 
 impl OpRecorder<'_> {
     #[inline]
-    fn dispatch(
-        &mut self,
-        kernel: &Kernel,
-        bindings: &[&dyn Bind],
-        grid: &Grid<'_>,
-        at: &'static Location<'static>,
-    ) -> Result<usize> {
+    fn dispatch(&mut self, kernel: &Kernel, bindings: &[&dyn Bind], grid: &Grid<'_>, at: CallSite) -> Result<usize> {
         if kernel.device_id() != self.core.id {
             return Err(foreign("the kernel", "device"));
         }
@@ -185,7 +173,7 @@ impl OpRecorder<'_> {
         kernel: &Kernel,
         bindings: &[&dyn Bind],
         grid: &Grid<'_>,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<usize> {
         let ordered = by_name(kernel, bindings)?;
         let ordered: SmallVec<[&dyn Bind; 8]> = ordered.iter().map(|bound| bound as &dyn Bind).collect();

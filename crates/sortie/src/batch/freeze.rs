@@ -6,7 +6,7 @@ use sortie_plan::{Constant, OpKind, SlotId, Span};
 
 use super::{Batch, Slot, Typed};
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     memory::Block,
     plan::FrozenPlan,
     policy::Split,
@@ -44,7 +44,7 @@ impl Batch {
     }
 
     /// Plans it, compiles its kernels and allocates its memory permanently. Also returns how its runs are split.
-    pub(crate) fn frozen(self, here: &'static Location<'static>) -> Result<(FrozenPlan, Split)> {
+    pub(crate) fn frozen(self, here: CallSite) -> Result<(FrozenPlan, Split)> {
         let mut state = self.state.take();
         let mut recorder = state.recorder.take().unwrap_or_else(|| unreachable!("submit takes the batch"));
         if state.readback.is_some() {

@@ -41,7 +41,7 @@ use crate::{
     backend::Backend,
     clock::Instant,
     device::{Device, DeviceCore},
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
     plan::{BatchRun, CachedPlan, Cuts, KnownBatch, Resources},
@@ -327,7 +327,7 @@ impl Batch {
     }
 
     /// Checks, plans and launches. An error is also returned by the readings.
-    fn launch(self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+    fn launch(self, at: CallSite, wait: bool) -> Result<Arc<Completion>> {
         self.start(at, wait, |_, _| Ok(()), |backend, launch| backend.launch(launch), true)
     }
 
@@ -335,7 +335,7 @@ impl Batch {
     /// recording of the batch may run instead.
     fn start(
         self,
-        at: &'static Location<'static>,
+        at: CallSite,
         wait: bool,
         check: impl FnOnce(&DeviceCore, &mut Recorder) -> Result<()>,
         run: impl FnOnce(&dyn Backend, Launch<'_>) -> Result<()>,
@@ -396,7 +396,7 @@ impl Batch {
     }
 
     /// Records an op, or the mistake in its place.
-    fn record_op(&self, at: &'static Location<'static>, record: impl FnOnce(&mut OpRecorder<'_>) -> Result<()>) {
+    fn record_op(&self, at: CallSite, record: impl FnOnce(&mut OpRecorder<'_>) -> Result<()>) {
         let mut recorder = self.op_recorder();
         if let Err(error) = record(&mut recorder) {
             recorder.recorder.refuse(error, at);

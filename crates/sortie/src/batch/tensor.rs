@@ -6,7 +6,7 @@ use sortie_plan::{Mode, Op, OpKind, SlotId, Span, TensorOp};
 
 use super::{Batch, BindTarget};
 use crate::{
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     memory::Usage,
 };
 
@@ -33,7 +33,7 @@ impl Batch {
         start.is_multiple_of(u64::from(self.core.limits().slice_alignment))
     }
 
-    pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: &'static Location<'static>) {
+    pub(crate) fn record_tensor(&self, tensor: TensorOp, scalars: &[u32], at: CallSite) {
         let mut recorder = self.recorder();
         let start = recorder.resources.immediates.len();
         recorder.resources.immediates.extend_from_slice(bytemuck::cast_slice(scalars));

@@ -8,18 +8,16 @@
 //!
 //! [`Device::trim`]: crate::Device::trim
 
-use std::{
-    panic::Location,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
 
 use super::DeviceCore;
 use crate::{
+    error::CallSite,
     memory::Reclaim,
     metrics::AtomicCounter,
     plan::{BatchRun, FrozenPlan, KnownBatch, Lookup, Miss, RecordedBatch, Resources},
@@ -76,7 +74,7 @@ impl DeviceCore {
         batch: &Arc<KnownBatch>,
         run: BatchRun<'_>,
         profiled: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Option<Arc<FrozenPlan>> {
         let most = self.abilities.recorded_run_bytes;
         if most == 0 || !self.options.auto_replay || run.cuts.list.is_empty() {
@@ -117,7 +115,7 @@ impl DeviceCore {
         batch: &Arc<KnownBatch>,
         run: BatchRun<'_>,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) {
         let Resources { blocks, kernels, immediates, uploads, read_bytes, .. } = run.resources;
         let resources = Resources {

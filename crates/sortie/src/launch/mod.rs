@@ -3,14 +3,14 @@
 mod guest;
 mod hand_over;
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use sortie_plan::{Op, SlotId};
 
 pub(crate) use self::guest::encode;
 use self::hand_over::{HandOver, HandedOver};
 use crate::{
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     finish::{BatchReadback, Completion, PendingReadback},
     info::{DeviceInfo, DeviceKind},
     memory::Block,
@@ -33,7 +33,7 @@ pub(crate) struct Launch<'a> {
     /// Set if the launch is profiled.
     pub(crate) profiled: Option<Profiled<'a>>,
     /// The source line that submits it.
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: CallSite,
     /// Whether the caller waits until it is done.
     pub(crate) wait: bool,
 }
@@ -190,7 +190,7 @@ pub(crate) fn attribute(
     error: Error,
     blocks: &[Option<Arc<Block>>],
     explain: impl FnOnce(Error) -> Error,
-    at: &'static Location<'static>,
+    at: CallSite,
 ) -> Error {
     match error.location() {
         Some(_) => error,

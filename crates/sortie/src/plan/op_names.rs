@@ -1,19 +1,19 @@
 //! Number, label and source line of every op, for errors and profiles.
 
-use std::{ops::Range, panic::Location};
+use std::ops::Range;
 
 use sortie_plan::Span;
 
 use crate::{
     clock::Instant,
-    error::{Error, OpName},
+    error::{CallSite, Error, OpName},
 };
 
 /// Its lists are reused from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpNames {
     /// The source line of each op.
-    lines: Vec<&'static Location<'static>>,
+    lines: Vec<CallSite>,
     /// Labels by op, in order; most ops have none.
     labels: Vec<(u32, Span)>,
     scopes: Vec<Scope>,
@@ -32,7 +32,7 @@ pub(crate) struct OpNames {
 /// Names and line of one op.
 pub(super) struct NamedOp<'a> {
     pub(super) label: &'a str,
-    pub(super) at: &'static Location<'static>,
+    pub(super) at: CallSite,
     /// The innermost scope.
     pub(super) scope: Option<usize>,
     /// When it was recorded.
@@ -52,7 +52,7 @@ struct Scope {
 impl OpNames {
     /// Adds an op recorded at this line. Returns its index in the recording.
     #[inline]
-    pub(crate) fn push(&mut self, at: &'static Location<'static>) -> usize {
+    pub(crate) fn push(&mut self, at: CallSite) -> usize {
         let index = self.lines.len();
         self.lines.push(at);
         if self.times.is_some() {

@@ -1,8 +1,10 @@
 //! The description of a batch for its profile: names of ops, scopes and steps. The planner provides it.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
+
+use crate::error::CallSite;
 
 /// The ops that were recorded and the steps that they became.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ pub(crate) struct OpOutline {
     /// The method that recorded it.
     pub(crate) what: Arc<str>,
     pub(crate) label: String,
-    pub(crate) at: &'static Location<'static>,
+    pub(crate) at: CallSite,
     /// The innermost scope.
     pub(crate) scope: Option<usize>,
     /// When it was recorded, in nanoseconds since the log began.

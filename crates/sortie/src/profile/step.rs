@@ -5,6 +5,7 @@ use std::{panic::Location, sync::Arc, time::Duration};
 use smallvec::SmallVec;
 
 use super::{ExecutedStep, PlanOutline};
+use crate::error::CallSite;
 
 /// An executed step: a dispatch, a copy, a fill, a write, a read, or internal work such as zeroing scratch.
 ///
@@ -180,7 +181,7 @@ pub struct OpProfile {
     number: usize,
     what: Arc<str>,
     label: String,
-    at: &'static Location<'static>,
+    at: CallSite,
     scope: Option<usize>,
     record: Option<Duration>,
     steps: SmallVec<[usize; 1]>,

@@ -1,11 +1,11 @@
 //! A debugging check: the first run of a replay is compared with the same work run as a batch.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use super::{ReplayInner, Run};
 use crate::{
     device::Buffer,
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     memory::Usage,
     plan::RunArgs,
 };
@@ -18,7 +18,7 @@ pub(super) struct ReplayCheck {
 impl ReplayCheck {
     /// Encodes and runs the same work, keeps the results and restores the buffers. `None` if the check is off, or a run
     /// was compared already.
-    pub(super) fn of(run: &Run, here: &'static Location<'static>) -> Result<Option<Self>> {
+    pub(super) fn of(run: &Run, here: CallSite) -> Result<Option<Self>> {
         let parts = &run.parts;
         if !parts.core.options.check_replays || parts.first.set(()).is_err() {
             return Ok(None);
@@ -35,7 +35,7 @@ impl ReplayCheck {
     }
 
     /// Compares after the run is done.
-    pub(super) fn compare(&self, here: &'static Location<'static>) -> Result<()> {
+    pub(super) fn compare(&self, here: CallSite) -> Result<()> {
         for (number, (buffer, expected)) in self.left.iter().enumerate() {
             let found = buffer.download()?;
             let Some(at) = found.iter().zip(expected).position(|(found, expected)| found != expected) else { continue };

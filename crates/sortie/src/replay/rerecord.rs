@@ -12,17 +12,14 @@
 //! has exceeded its budget. The new recording has the same ports, buffers and pipelines. Its scratch memory differs
 //! where other dispatches are divided.
 
-use std::{
-    panic::Location,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
 use super::ReplayInner;
 use crate::{
-    error::Result,
+    error::{CallSite, Result},
     metrics::AtomicCounter,
     plan::{Cuts, CutsFit, FrozenPlan, RunArgs},
 };
@@ -56,12 +53,7 @@ impl ReplayInner {
     }
 
     /// The cuts of a run. Sets `run_args.encoded` if the run must be encoded.
-    pub(super) fn cuts(
-        self: &Arc<Self>,
-        frozen: &FrozenPlan,
-        run_args: &mut RunArgs,
-        here: &'static Location<'static>,
-    ) -> Arc<Cuts> {
+    pub(super) fn cuts(self: &Arc<Self>, frozen: &FrozenPlan, run_args: &mut RunArgs, here: CallSite) -> Arc<Cuts> {
         let (costs, limits, rule) = (&self.core.costs, self.core.limits(), self.split.rule());
         if run_args.encoded || !frozen.is_native() {
             return frozen.encoded_cuts(costs, limits, rule);
@@ -79,7 +71,7 @@ impl ReplayInner {
     }
 
     /// Requests rerecording, unless it was done recently.
-    fn ask_for_another(self: &Arc<Self>, run: u64, here: &'static Location<'static>) {
+    fn ask_for_another(self: &Arc<Self>, run: u64, here: CallSite) {
         let (state, doublings) = (&self.rerecord, run.ilog2() + 1);
         let lately = || doublings <= state.doublings.load(Ordering::Relaxed);
         if lately() || state.pending.swap(true, Ordering::Acquire) {
@@ -105,7 +97,7 @@ impl ReplayInner {
     }
 
     /// Returns false if it is no longer necessary.
-    fn record_anew(&self, here: &'static Location<'static>) -> Result<bool> {
+    fn record_anew(&self, here: CallSite) -> Result<bool> {
         let (core, frozen) = (&self.core, self.frozen());
         let _inside = core.enter();
         core.lost.check()?;

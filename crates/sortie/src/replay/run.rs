@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::{Input, Output, ReplayInner, check::ReplayCheck};
 use crate::{
     clock::Instant,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{BatchReadback, Completion, Reading, Ticket},
     launch::{self, Launch, Profiled, RunSource},
     memory::{host, index},
@@ -176,7 +176,7 @@ impl Run {
     }
 
     /// Checks and launches. Readings get the error too.
-    pub(super) fn launch(mut self, at: &'static Location<'static>, wait: bool) -> Result<Arc<Completion>> {
+    pub(super) fn launch(mut self, at: CallSite, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
         let (completion, core) = (self.completion.clone(), self.parts.core.clone());
         let _inside = core.enter();
@@ -208,7 +208,7 @@ impl Run {
     }
 
     /// Finds all mistakes made with this run.
-    fn check(&mut self, at: &'static Location<'static>) -> Result<()> {
+    fn check(&mut self, at: CallSite) -> Result<()> {
         if let Some(forgotten) = self.given.iter().position(|given| !given) {
             let count = self.given.len();
             let message = format!("input {} of {count} has no data in this run", forgotten + 1);

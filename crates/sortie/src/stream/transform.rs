@@ -4,13 +4,11 @@
 //! only path to the device with a single copy, and on the built-in CPU the only one that need not wait for the running
 //! kernel. Each recording is a few ops with a cached plan, so a window costs little more than moving its bytes.
 
-use std::panic::Location;
-
 use super::bytes;
 use crate::{
     batch::{Batch, FlatRows, Grid},
     device::Device,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::{Reading, Ticket},
     kernel::Kernel,
     memory::pooled_bytes,
@@ -23,9 +21,9 @@ type RecordWindow<'a, T, U> = Box<dyn for<'b> FnMut(&'b Batch, Tensor<'b, T>) ->
 
 /// The processing of a window, with the user's line for errors.
 pub(super) enum Transform<'a, T, U> {
-    Kernel { device: Device, kernel: Kernel, here: &'static Location<'static> },
-    Recording { device: Device, record: RecordWindow<'a, T, U>, here: &'static Location<'static> },
-    Replay { replay: Replay, input: Input<T>, output: Output<U>, here: &'static Location<'static> },
+    Kernel { device: Device, kernel: Kernel, here: CallSite },
+    Recording { device: Device, record: RecordWindow<'a, T, U>, here: CallSite },
+    Replay { replay: Replay, input: Input<T>, output: Output<U>, here: CallSite },
 }
 
 impl<T: Element, U: Element> Transform<'_, T, U> {
@@ -90,7 +88,7 @@ impl<T: Element, U: Element> Transform<'_, T, U> {
         })
     }
 
-    fn here(&self) -> &'static Location<'static> {
+    fn here(&self) -> CallSite {
         match self {
             Self::Kernel { here, .. } | Self::Recording { here, .. } | Self::Replay { here, .. } => here,
         }

@@ -6,7 +6,7 @@
 //! refuses something after that, the batch fails. If submissions of it are already queued, the submission fails in its
 //! turn.
 
-use std::{io, panic::Location, path::Path, sync::Arc, thread};
+use std::{io, path::Path, sync::Arc, thread};
 
 use smallvec::SmallVec;
 use sortie_plan::{Caps, GRID_BLOCK, ParamBlock, fuse::Program, grid_block};
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
     clock::Clock,
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     exit::{self, Inside},
     finish::PendingReadback,
     info::{DeviceKind, Limits},
@@ -423,7 +423,7 @@ impl Backend for WgpuBackend {
         planned: &Arc<CachedPlan>,
         cuts: Arc<Cuts>,
         mut resources: Resources,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<FrozenPlan> {
         self.place_for_good(cuts.planned(planned), &mut resources)?;
         self.with_native_replay(FrozenPlan::new(planned.clone(), cuts, resources), at)
@@ -435,17 +435,12 @@ impl Backend for WgpuBackend {
         cuts: Arc<Cuts>,
         resources: Resources,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<Option<FrozenPlan>> {
         self.record_for_resubmission(planned, cuts, resources, refreshes_params, at)
     }
 
-    fn refreeze(
-        &self,
-        frozen: &FrozenPlan,
-        cuts: Arc<Cuts>,
-        at: &'static Location<'static>,
-    ) -> Result<Option<FrozenPlan>> {
+    fn refreeze(&self, frozen: &FrozenPlan, cuts: Arc<Cuts>, at: CallSite) -> Result<Option<FrozenPlan>> {
         self.rerecord(frozen, cuts, at)
     }
 

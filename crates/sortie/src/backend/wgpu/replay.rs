@@ -1,6 +1,6 @@
 //! Native replays on the side of wgpu: the commands before the first run, and those around each run.
 
-use std::{panic::Location, sync::Arc};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use sortie_plan::Port;
@@ -12,7 +12,7 @@ use super::{
     native_replay::NativeCounts,
 };
 use crate::{
-    error::{Error, Result},
+    error::{CallSite, Error, Result},
     finish::{Completion, PendingReadback},
     launch::{Last, SubmitPart},
     memory::{Block, Usage, index},
@@ -30,11 +30,7 @@ const MAX_PARAMS_BYTES: u64 = 4 << 20;
 
 impl WgpuBackend {
     /// Records a frozen plan for the device, if a recorder supports it.
-    pub(super) fn with_native_replay(
-        &self,
-        mut frozen: FrozenPlan,
-        at: &'static Location<'static>,
-    ) -> Result<FrozenPlan> {
+    pub(super) fn with_native_replay(&self, mut frozen: FrozenPlan, at: CallSite) -> Result<FrozenPlan> {
         let known = |block: &Arc<Block>| block.allows(Usage::CopyFrom);
         let recorder = self.recorder(&frozen).filter(|_| frozen.resources.blocks.iter().flatten().all(known));
         let Some(recorder) = recorder else { return Ok(frozen) };
@@ -55,12 +51,7 @@ impl WgpuBackend {
     }
 
     /// Records a native replay again with other cuts. `None` if no recorder supports them.
-    pub(super) fn rerecord(
-        &self,
-        frozen: &FrozenPlan,
-        cuts: Arc<Cuts>,
-        at: &'static Location<'static>,
-    ) -> Result<Option<FrozenPlan>> {
+    pub(super) fn rerecord(&self, frozen: &FrozenPlan, cuts: Arc<Cuts>, at: CallSite) -> Result<Option<FrozenPlan>> {
         let planned = frozen.planned_of(&cuts);
         let (mut next, first) = match Arc::ptr_eq(&planned, &frozen.planned) {
             true => (frozen.cut_by(cuts), None),
@@ -95,7 +86,7 @@ impl WgpuBackend {
         mut cuts: Arc<Cuts>,
         mut resources: Resources,
         refreshes_params: bool,
-        at: &'static Location<'static>,
+        at: CallSite,
     ) -> Result<Option<FrozenPlan>> {
         let mut planned = cuts.planned(planned).clone();
         if refreshes_params {
@@ -165,7 +156,7 @@ impl WgpuBackend {
     }
 
     /// Runs the commands that must come before the first run of a native replay.
-    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: &'static Location<'static>) -> Result<()> {
+    fn run_first(&self, frozen: &FrozenPlan, commands: WgpuCommands, at: CallSite) -> Result<()> {
         let completion = Arc::new(Completion::new());
         completion.submitted();
         let mut hold = BatchState::new(completion, Arc::new([]), at);
