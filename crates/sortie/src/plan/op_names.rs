@@ -138,8 +138,8 @@ impl OpNames {
     }
 
     /// The number of an op as the user counts. An uncounted op has the number of the one before it.
-    pub(super) fn number(&self, op: usize) -> u32 {
-        index(op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op)))
+    pub(super) fn number(&self, op: usize) -> usize {
+        op.saturating_sub(self.uncounted.partition_point(|at| *at as usize <= op))
     }
 
     /// Floating-point operations of an op, as given by the user.
@@ -179,7 +179,7 @@ impl OpNames {
         let scopes = self.around(op).map(|scope| self.scopes[scope].label);
         let parts: Vec<_> = label.into_iter().chain(scopes).map(|span| &self.text[span.range()]).collect();
         let parts: Vec<_> = parts.into_iter().rev().collect();
-        OpName { index: self.number(op) as usize, label: parts.join("/") }
+        OpName { index: self.number(op), label: parts.join("/") }
     }
 
     fn write(&mut self, text: &str) -> Span {

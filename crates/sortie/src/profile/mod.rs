@@ -285,9 +285,9 @@ impl Profile {
         if tier == TimestampTier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
             caveats.push("timestamps between ops that could have run side by side");
         }
-        let ops = OpProfile::all(&outline, &steps);
-        let scopes = ScopeProfile::all(&outline, &ops, &steps);
         let stages = Stages::of(&host, &submissions, outline.ops.iter().all(|op| op.recorded.is_some()));
+        let ops = OpProfile::all(outline.ops, &steps);
+        let scopes = ScopeProfile::all(outline.scopes, &ops, &steps);
         let data = Data {
             zero,
             device,

@@ -17,7 +17,7 @@ pub(crate) struct PlanOutline {
     pub(crate) steps: Vec<StepOutline>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct OpOutline {
     /// The method that recorded it.
     pub(crate) what: Arc<str>,
@@ -29,7 +29,7 @@ pub(crate) struct OpOutline {
     pub(crate) recorded: Option<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ScopeOutline {
     pub(crate) label: String,
     pub(crate) outer: Option<usize>,
@@ -38,12 +38,12 @@ pub(crate) struct ScopeOutline {
     pub(crate) end: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StepOutline {
     /// The kernel, or the kind of transfer.
     pub(crate) name: Arc<str>,
     /// The ops that it executes.
-    pub(crate) ops: SmallVec<[u32; 2]>,
+    pub(crate) ops: SmallVec<[usize; 2]>,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
     /// Floating-point operations, if known.

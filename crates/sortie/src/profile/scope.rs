@@ -2,7 +2,7 @@
 
 use std::{ops::Range, time::Duration};
 
-use super::{OpProfile, PlanOutline, StepProfile, step::Totals};
+use super::{OpProfile, ScopeOutline, StepProfile, step::Totals};
 
 /// A scope of a batch and everything recorded in it, including inner scopes.
 ///
@@ -21,9 +21,8 @@ use super::{OpProfile, PlanOutline, StepProfile, step::Totals};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ScopeProfile {
-    label: String,
+    outline: ScopeOutline,
     path: String,
-    outer: Option<usize>,
     depth: usize,
     ops: Range<usize>,
     totals: Totals,
@@ -32,24 +31,16 @@ pub struct ScopeProfile {
 }
 
 impl ScopeProfile {
-    pub(super) fn all(outline: &PlanOutline, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
-        let mut scopes: Vec<Self> = Vec::with_capacity(outline.scopes.len());
-        for scope in &outline.scopes {
-            let outer = scope.outer.and_then(|outer| scopes.get(outer));
-            let path = outer.map_or_else(|| scope.label.clone(), |outer| format!("{}/{}", outer.path, scope.label));
+    pub(super) fn all(outlines: Vec<ScopeOutline>, ops: &[OpProfile], steps: &[StepProfile]) -> Vec<Self> {
+        let mut scopes: Vec<Self> = Vec::with_capacity(outlines.len());
+        for outline in outlines {
+            let outer = outline.outer.and_then(|outer| scopes.get(outer));
+            let path = outer.map_or_else(|| outline.label.clone(), |outer| format!("{}/{}", outer.path, outline.label));
             let depth = outer.map_or(0, |outer| outer.depth + 1);
-            let own = scope.start.min(ops.len())..scope.end.min(ops.len());
+            let own = outline.start.min(ops.len())..outline.end.min(ops.len());
             let record = ops[own.clone()].iter().map(OpProfile::record).sum::<Option<Duration>>();
-            scopes.push(Self {
-                label: scope.label.clone(),
-                path,
-                outer: scope.outer,
-                depth,
-                ops: own,
-                totals: Totals::default(),
-                straddling: 0,
-                record,
-            });
+            let totals = Totals::default();
+            scopes.push(Self { outline, path, depth, ops: own, totals, straddling: 0, record });
         }
         for step in steps {
             // All scopes around any of its ops. If a scope is in the list, so are its outer scopes.
@@ -58,7 +49,7 @@ impl ScopeProfile {
                 let mut scope = ops.get(*op).and_then(OpProfile::scope);
                 while let Some(number) = scope.filter(|number| !seen.contains(number)) {
                     seen.push(number);
-                    scope = scopes[number].outer;
+                    scope = scopes[number].outline.outer;
                 }
             }
             for number in seen {
@@ -74,13 +65,13 @@ impl ScopeProfile {
 
     getters! { self:
         /// Its name.
-        label: &str = &self.label;
+        label: &str = &self.outline.label;
 
         /// Its name with those of the outer scopes: `layer/attention`.
         path: &str = &self.path;
 
         /// The enclosing scope, by number.
-        outer: Option<usize> = self.outer;
+        outer: Option<usize> = self.outline.outer;
 
         /// Number of enclosing scopes.
         depth: usize = self.depth;

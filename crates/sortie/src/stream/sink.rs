@@ -31,73 +31,31 @@ use crate::{
 #[derive(derive_more::Debug)]
 #[debug("Sink {{ .. }}")]
 pub struct Sink<'a, U> {
-    drain: Box<dyn SinkWriter<U> + 'a>,
-}
-
-/// Writes windows.
-trait SinkWriter<U> {
-    fn take(&mut self, window: &[U]) -> Result<()>;
-
-    /// Called after the last window.
-    fn end(&mut self) -> Result<()> {
-        Ok(())
-    }
+    /// Takes each window, and `None` after the last.
+    pub(super) drain: Box<dyn FnMut(Option<&[U]>) -> Result<()> + 'a>,
 }
 
 impl<'a, U: Element> Sink<'a, U> {
     /// Writes bytes in native byte order, and flushes at the end.
     #[must_use]
-    pub fn writer(writer: impl io::Write + 'a) -> Self {
-        Self { drain: Box::new(Writer(writer)) }
+    pub fn writer(mut writer: impl io::Write + 'a) -> Self {
+        Self::new(move |window| match window {
+            Some(window) => writer.write_all(bytemuck::cast_slice(window)).map_err(failed),
+            None => writer.flush().map_err(failed),
+        })
     }
 
     /// Calls a function with each window. An error ends the stream.
     #[must_use]
-    pub fn each<E>(take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
+    pub fn each<E>(mut take: impl FnMut(&[U]) -> Result<(), E> + 'a) -> Self
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        Self { drain: Box::new(Each(take)) }
+        Self::new(move |window| window.map_or(Ok(()), &mut take).map_err(failed))
     }
 
-    pub(super) fn take(&mut self, window: &[U]) -> Result<()> {
-        self.drain.take(window)
-    }
-
-    pub(super) fn end(&mut self) -> Result<()> {
-        self.drain.end()
-    }
-}
-
-struct Writer<W>(W);
-
-impl<U: Element, W: io::Write> SinkWriter<U> for Writer<W> {
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        self.0.write_all(bytemuck::cast_slice(window)).map_err(failed)
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.0.flush().map_err(failed)
-    }
-}
-
-struct Each<F>(F);
-
-impl<U, E, F> SinkWriter<U> for Each<F>
-where
-    E: std::error::Error + Send + Sync + 'static,
-    F: FnMut(&[U]) -> Result<(), E>,
-{
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        self.0(window).map_err(failed)
-    }
-}
-
-impl<U: Element> SinkWriter<U> for &mut Vec<U> {
-    fn take(&mut self, window: &[U]) -> Result<()> {
-        Error::reserve(self, window.len())?;
-        self.extend_from_slice(window);
-        Ok(())
+    fn new(drain: impl FnMut(Option<&[U]>) -> Result<()> + 'a) -> Self {
+        Self { drain: Box::new(drain) }
     }
 }
 
@@ -107,6 +65,11 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
 
 impl<'a, U: Element> From<&'a mut Vec<U>> for Sink<'a, U> {
     fn from(all: &'a mut Vec<U>) -> Self {
-        Self { drain: Box::new(all) }
+        Self::new(|window| {
+            let window = window.unwrap_or_default();
+            Error::reserve(all, window.len())?;
+            all.extend_from_slice(window);
+            Ok(())
+        })
     }
 }

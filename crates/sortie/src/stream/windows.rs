@@ -89,14 +89,14 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
     pub(super) fn pour(mut self, mut sink: Sink<'_, U>) -> Result<Progress> {
         while let Some(window) = self.next() {
             let window = window?;
-            if let Err(error) = sink.take(&window) {
+            if let Err(error) = (sink.drain)(Some(&window)) {
                 let number = self.progress.windows;
                 let start = self.progress.elements_in;
                 self.abandon();
                 return Err(error.within(&place(number, start)));
             }
         }
-        sink.end()?;
+        (sink.drain)(None)?;
         Ok(self.progress)
     }
 
