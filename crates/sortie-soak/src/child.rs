@@ -35,7 +35,6 @@ const MAX_STREAM_BYTES: usize = 1 << 20;
 const MAX_EXIT_TIME: Duration = Duration::from_secs(2);
 
 /// Runs one task of a part in a process of its own.
-#[must_use]
 pub fn run(part: &Part, task: &Task) -> Ended {
     match command(part, task).and_then(|mut command| output(&mut command, part.patience)) {
         Ok(output) => judge(part, task, output),
@@ -137,7 +136,6 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 }
 
 /// The signal that ended it, if one did.
-#[must_use]
 pub fn signal(status: ExitStatus) -> Option<String> {
     // "signal: 6 (SIGABRT)", or "signal: 34" for one without a name.
     let text = status.to_string();
