@@ -47,7 +47,6 @@ macro_rules! counters {
         }
 
         /// The live counters behind [`BatchMetrics`]. All of them are also published through the `metrics` facade.
-        #[derive(Debug)]
         pub(crate) struct LiveMetrics {
             $(pub(crate) $name: Count,)*
             /// Sum of the full sizes of all batches, in rows.
@@ -138,7 +137,6 @@ pub(crate) struct QueueState {
 }
 
 /// A counter.
-#[derive(Debug)]
 pub(crate) struct Count {
     own: AtomicU64,
     published: Counter,
@@ -172,12 +170,6 @@ impl Published {
             queued_rows: gauge!("sortie_batcher_queued_rows", "job" => job.clone()),
             batch_size: gauge!("sortie_batcher_batch_size", "job" => job),
         }
-    }
-}
-
-impl fmt::Debug for Published {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Published").finish_non_exhaustive()
     }
 }
 

@@ -27,7 +27,6 @@ const WAKES: usize = 8;
 /// Requests of one slab.
 pub(crate) const SLOTS: usize = 256;
 
-#[derive(Debug)]
 enum ReplySlot<R> {
     /// Not answered yet.
     Waiting(Waker),
@@ -49,7 +48,6 @@ pub(crate) struct ReplySlab<R> {
     refuse: fn(Error) -> R,
 }
 
-#[derive(Debug)]
 struct SlabState<R> {
     slots: Vec<ReplySlot<R>>,
     /// Answered callers that have not been woken yet.
@@ -57,7 +55,6 @@ struct SlabState<R> {
 }
 
 /// What a caller finds in its slot.
-#[derive(Debug)]
 pub(crate) enum Reply<R> {
     Answered(R),
     Waiting,
@@ -69,7 +66,6 @@ pub(crate) enum Reply<R> {
 type WakeList = SmallVec<[Waker; WAKES]>;
 
 /// The caller's end of a request.
-#[derive(Debug)]
 pub(crate) struct Receiver<R> {
     slab: Arc<ReplySlab<R>>,
     index: usize,
@@ -78,7 +74,6 @@ pub(crate) struct Receiver<R> {
 }
 
 /// The worker's end of a request. Dropped without an answer, it answers with an error.
-#[derive(Debug)]
 pub(crate) struct Sender<R> {
     slab: Arc<ReplySlab<R>>,
     index: usize,
@@ -116,12 +111,6 @@ impl<R> ReplySlab<R> {
     /// An error of the batcher, as an answer.
     pub(crate) fn refuse(&self, error: Error) -> R {
         (self.refuse)(error)
-    }
-}
-
-impl<R> fmt::Debug for ReplySlab<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplySlab").field("gone", &self.gone).finish_non_exhaustive()
     }
 }
 

@@ -460,12 +460,6 @@ impl<I, R> Shared<I, R> {
     }
 }
 
-impl<I, R> fmt::Debug for BatcherState<I, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatcherState").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
 pub(crate) fn too_late() -> Error {
     Error::new(ErrorKind::Overloaded, "the batcher would answer later than its target")
 }

@@ -3,10 +3,12 @@
 use std::{
     io::{self, Read},
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use wait_timeout::ChildExt;
 
 use crate::{
     part::{Part, Task},
@@ -114,25 +116,14 @@ pub struct Output {
 pub fn output(command: &mut Command, patience: Duration) -> io::Result<Output> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let readers = [tail(child.stdout.take()), tail(child.stderr.take())];
-    let status = wait(&mut child, Instant::now() + patience);
+    let status = child.wait_timeout(patience)?;
+    if status.is_none() {
+        drop(child.kill());
+        drop(child.wait());
+    }
     let end = monotonic();
     let [stdout, stderr] = readers.map(|reader| reader.join().unwrap_or_default());
     Ok(Output { status, end, stdout, stderr })
-}
-
-/// `None` when it had to be killed.
-fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
-    loop {
-        if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
-        }
-        if Instant::now() > deadline {
-            drop(child.kill());
-            drop(child.wait());
-            return None;
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// The signal that ended it, if one did.

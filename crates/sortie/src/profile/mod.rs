@@ -59,7 +59,8 @@ use crate::{
 /// assert_eq!(profile.scopes()[0].path(), "layer");
 /// # Ok::<(), sortie::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Profile {{ device: {:?}, tier: {:?}, ops: {}, .. }}", self.device(), self.tier(), self.ops().len())]
 pub struct Profile {
     data: Arc<Data>,
 }
@@ -257,22 +258,12 @@ impl Profile {
 
     /// Computes the profile from the log's entries.
     fn of(zero: Instant, entries: Entries, stamps: &[u64]) -> Self {
-        let Entries {
-            device,
-            tier,
-            side_by_side,
-            stages: host,
-            outline,
-            ran,
-            intervals,
-            stamps: place,
-            completed,
-            mut caveats,
-        } = entries;
-        let outline = outline.map(|outline| outline()).unwrap_or_default();
-        let submissions = submissions(&host, &completed);
-        let placed = place_intervals(tier, &intervals, stamps, place.map_or(1.0, |place| place.period), &submissions);
-        let mut steps: Vec<StepProfile> = ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
+        let Entries { tier, stages: host, intervals, mut caveats, .. } = entries;
+        let outline = entries.outline.map(|outline| outline()).unwrap_or_default();
+        let submissions = submissions(&host, &entries.completed);
+        let period = entries.stamps.map_or(1.0, |stamps| stamps.period);
+        let placed = place_intervals(tier, &intervals, stamps, period, &submissions);
+        let mut steps: Vec<StepProfile> = entries.ran.iter().map(|ran| StepProfile::new(*ran, &outline)).collect();
         let mut passes = Vec::new();
         for (interval, time) in intervals.iter().zip(&placed.times) {
             let span = interval.first as usize..(interval.first + interval.count) as usize;
@@ -282,7 +273,8 @@ impl Profile {
                 step.interval(*time, shared);
             }
         }
-        if tier == TimestampTier::Inside && side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1])) {
+        let side_by_side = entries.side_by_side && steps.windows(2).any(|pair| pair[0].may_overlap(&pair[1]));
+        if tier == TimestampTier::Inside && side_by_side {
             caveats.push("timestamps between ops that could have run side by side");
         }
         let stages = Stages::of(&host, &submissions, outline.ops.iter().all(|op| op.recorded.is_some()));
@@ -290,7 +282,7 @@ impl Profile {
         let scopes = ScopeProfile::all(outline.scopes, &ops, &steps);
         let data = Data {
             zero,
-            device,
+            device: entries.device,
             tier,
             stages,
             host,
@@ -401,16 +393,4 @@ fn place_intervals(
 
 fn file_error(path: &Path, error: std::io::Error) -> Error {
     Error::new(ErrorKind::File, format!("the trace {} cannot be written", path.display())).caused_by(error)
-}
-
-impl fmt::Debug for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profile")
-            .field("device", &self.data.device)
-            .field("tier", &self.data.tier)
-            .field("ops", &self.data.ops.len())
-            .field("steps", &self.data.steps.len())
-            .field("device_time", &self.data.device_time)
-            .finish_non_exhaustive()
-    }
 }
