@@ -57,7 +57,7 @@ impl Batch {
             return Err(error);
         }
         let core = self.core.clone();
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         let outcome = Error::all(recorder.mistakes()).map_or(Ok(()), Err).and_then(|()| {
             core.lost.check()?;
             let constants = recorder.recording.take_constants();
@@ -86,7 +86,7 @@ impl Batch {
         recorder.give_back();
         let frozen = outcome.map_err(|error| match error.location() {
             Some(_) => error,
-            None => core.explain(error).at(here),
+            None => core.backend.explain(error).at(here),
         })?;
         Ok((frozen, state.split.unwrap_or(core.policy.split)))
     }

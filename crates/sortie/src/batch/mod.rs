@@ -342,7 +342,7 @@ impl Batch {
         resubmits: bool,
     ) -> Result<Arc<Completion>> {
         let core = self.core.clone();
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         let completion = self.completion();
         let mut state = self.state.take();
         if state.log.is_none() && core.notes.is_on() {
@@ -380,7 +380,8 @@ impl Batch {
                 )
             }
             Err(error) => {
-                let error = launch::attribute(error, &recorder.resources.blocks, |error| core.explain(error), at);
+                let error =
+                    launch::attribute(error, &recorder.resources.blocks, |error| core.backend.explain(error), at);
                 Err(launch::refuse(error, &completion, &core.counters))
             }
         };

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     device_job::{Answers, DeviceJob},
-    widths::Widths,
+    widths::{Widths, whole_rows},
 };
 use crate::{
     batch::Batch,
@@ -106,25 +106,7 @@ impl<T: Element + Send, U: Element + Send> DeviceJob for RowReplays<T, U> {
         Ok(Replays { record: (self.make)(device)?, frozen: BTreeMap::new() })
     }
 
-    fn rows(&self, input: &Vec<T>) -> usize {
-        self.widths.rows(input)
-    }
-
-    fn check(&self, input: &Vec<T>) -> Result<()> {
-        self.widths.check(input)
-    }
-
-    fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
-        input.is_empty().then(Vec::new)
-    }
-
-    fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
-        self.widths.split(&input, rows)
-    }
-
-    fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
-        parts.concat()
-    }
+    whole_rows!();
 
     fn start(
         &self,

@@ -13,6 +13,33 @@ pub(super) struct Widths {
 #[derive(Debug)]
 pub(super) struct Lengths(Vec<usize>);
 
+/// The methods of a [`DeviceJob`](super::DeviceJob) with `widths`, whose inputs are `Vec<T>` and whose outputs are
+/// `Vec<U>`: whole rows, which may be split.
+macro_rules! whole_rows {
+    () => {
+        fn rows(&self, input: &Vec<T>) -> usize {
+            self.widths.rows(input)
+        }
+
+        fn check(&self, input: &Vec<T>) -> Result<()> {
+            self.widths.check(input)
+        }
+
+        fn answer_immediately(&self, input: &Vec<T>) -> Option<Vec<U>> {
+            input.is_empty().then(Vec::new)
+        }
+
+        fn split(&self, input: Vec<T>, rows: usize) -> Vec<Vec<T>> {
+            self.widths.split(&input, rows)
+        }
+
+        fn join(&self, parts: Vec<Vec<U>>) -> Vec<U> {
+            parts.concat()
+        }
+    };
+}
+pub(super) use whole_rows;
+
 impl Widths {
     pub(super) fn new([input, output]: [usize; 2]) -> Self {
         Self { input: input.max(1), output: output.max(1) }

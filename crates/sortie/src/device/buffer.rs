@@ -89,8 +89,8 @@ impl Device {
     #[track_caller]
     pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core.enter();
-        let placed = |error| self.core.explain(error).at(here);
+        let _inside = self.core.backend.enter();
+        let placed = |error| self.core.backend.explain(error).at(here);
         let buffer = Buffer::take(&self.core, data.len()).map_err(placed)?;
         if let Some(block) = &buffer.memory.block {
             self.core.backend.upload(block, bytemuck::cast_slice(data)).map_err(placed)?;
@@ -112,8 +112,8 @@ impl Device {
     #[track_caller]
     pub fn zeros<T: Pod>(&self, len: usize) -> Result<Buffer<T>> {
         let here = Location::caller();
-        let _inside = self.core.enter();
-        let placed = |error| self.core.explain(error).at(here);
+        let _inside = self.core.backend.enter();
+        let placed = |error| self.core.backend.explain(error).at(here);
         let buffer = Buffer::take(&self.core, len).map_err(placed)?;
         if let Some(block) = buffer.memory.block.as_ref().filter(|block| !block.fresh()) {
             self.core.backend.zero(block).map_err(placed)?;
@@ -267,7 +267,7 @@ impl<'a, T: Pod> Slice<'a, T> {
             return Ok(());
         }
         let core = &self.memory.core;
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         core.lost.check()?;
         if !block.allows(Usage::CopyTo) {
             return Err(Error::new(ErrorKind::Bindings, "write: the imported buffer was made without COPY_DST"));
@@ -275,7 +275,7 @@ impl<'a, T: Pod> Slice<'a, T> {
         let whole = range == (0..block.bytes());
         core.backend
             .write(block, range.start, bytemuck::cast_slice(data), whole)
-            .map_err(|error| Block::blame_import([block], core.explain(error)))
+            .map_err(|error| Block::blame_import([block], core.backend.explain(error)))
     }
 
     pub(crate) fn elements(&self) -> ElementRange {

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     backend::{Abilities, Backend, Generated, OpenArgs, OpenBackend},
-    error::{Error, Result},
-    exit::{EnterOnDrop, Inside, LeaveOnDrop},
+    error::Result,
+    exit::{EnterOnDrop, LeaveOnDrop},
     info::{DeviceInfo, DeviceKind, Limits},
     kernel::KernelCache,
     lost::Lost,
@@ -98,16 +98,6 @@ impl DeviceCore {
 
     pub(crate) fn limits(&self) -> &Limits {
         &self.info.limits
-    }
-
-    /// See [`Backend::enter`].
-    pub(crate) fn enter(&self) -> Option<Inside> {
-        self.backend.enter()
-    }
-
-    /// See [`Backend::explain`].
-    pub(crate) fn explain(&self, error: Error) -> Error {
-        self.backend.explain(error)
     }
 
     /// Takes memory from the pool.

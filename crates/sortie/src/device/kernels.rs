@@ -81,7 +81,7 @@ impl Device {
 
 impl ModuleDevice for DeviceCore {
     fn compile_kernel(&self, source: &str, entry: Option<&str>, constants: &[(String, f64)]) -> Result<Kernel> {
-        let _inside = self.enter();
+        let _inside = self.backend.enter();
         self.lost.check()?;
         let deadline = Deadline::after(self.options.compile_budget);
         let kernel = self.kernels.get(source, entry, constants, deadline)?;
@@ -93,7 +93,7 @@ impl ModuleDevice for DeviceCore {
 impl DeviceCore {
     /// Compiles a kernel now, so that driver errors are reported here and not by a later batch.
     fn make_ready(&self, kernel: &Kernel, deadline: Deadline) -> Result<()> {
-        self.kernels.finish(kernel, deadline).map_err(|error| self.explain(error))?;
+        self.kernels.finish(kernel, deadline).map_err(|error| self.backend.explain(error))?;
         self.backend.probe();
         self.lost.check()
     }

@@ -313,7 +313,7 @@ impl Device {
     /// # Ok::<(), sortie::Error>(())
     /// ```
     pub fn trim(&self) {
-        let _inside = self.core.enter();
+        let _inside = self.core.backend.enter();
         self.core.backend.flush();
         self.core.pool.trim();
         self.core.backend.trim();

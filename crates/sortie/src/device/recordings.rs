@@ -14,6 +14,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
+use scopeguard::ScopeGuard;
 
 use super::DeviceCore;
 use crate::{
@@ -126,14 +127,18 @@ impl DeviceCore {
             read_bytes: *read_bytes,
             ..Resources::default()
         };
-        let recording = PendingRecording { batch: Arc::downgrade(batch), done: false };
+        // Dropped without a result, it may be asked for again.
+        let pending = scopeguard::guard(Arc::downgrade(batch), |batch| {
+            if let Some(batch) = batch.upgrade() {
+                batch.gave_up();
+            }
+        });
         let (core, cuts) = (Arc::downgrade(self), run.cuts.clone());
         self.replay_thread.push(move || {
-            let mut recording = recording;
-            let (Some(core), Some(batch)) = (core.upgrade(), recording.batch.upgrade()) else { return };
+            let (Some(core), Some(batch)) = (core.upgrade(), pending.upgrade()) else { return };
             let buffers = resources.blocks.iter().flatten().map(|block| block.id()).collect();
             let immediates = (!refreshes_params).then(|| resources.immediates.clone().into_boxed_slice());
-            let _inside = core.enter();
+            let _inside = core.backend.enter();
             let recorded = core
                 .lost
                 .check()
@@ -144,7 +149,7 @@ impl DeviceCore {
                     return;
                 }
             }
-            recording.done = true;
+            drop(ScopeGuard::into_inner(pending));
             let Ok(Some(frozen)) = recorded else { return batch.refused(refreshes_params) };
             let frozen = Arc::new(frozen.counted(core.counters.clone()));
             frozen.set_last_used(core.recordings.clock.fetch_add(1, Ordering::Relaxed));
@@ -153,19 +158,5 @@ impl DeviceCore {
             let max_bytes = core.options.memory_budget.map_or(MAX_BYTES, |budget| MAX_BYTES.min(budget / 4));
             core.recordings.insert(&batch, &frozen, max_bytes);
         });
-    }
-}
-
-/// A recording that was asked for. Dropped without a result, it may be asked for again.
-struct PendingRecording {
-    batch: Weak<KnownBatch>,
-    done: bool,
-}
-
-impl Drop for PendingRecording {
-    fn drop(&mut self) {
-        if let Some(batch) = self.batch.upgrade().filter(|_| !self.done) {
-            batch.gave_up();
-        }
     }
 }

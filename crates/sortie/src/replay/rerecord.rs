@@ -13,7 +13,7 @@
 //! where other dispatches are divided.
 
 use std::sync::{
-    Arc, Weak,
+    Arc,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -33,17 +33,6 @@ pub(super) struct Rerecord {
     doublings: AtomicU32,
     /// Whether rerecording was requested and is not finished.
     pending: AtomicBool,
-}
-
-/// A requested rerecording. Dropping it clears `pending`, whether the job succeeds, fails or is dropped.
-struct Pending(Weak<ReplayInner>);
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        if let Some(parts) = self.0.upgrade() {
-            parts.rerecord.pending.store(false, Ordering::Release);
-        }
-    }
 }
 
 impl ReplayInner {
@@ -81,10 +70,15 @@ impl ReplayInner {
         if lately() {
             return state.pending.store(false, Ordering::Release);
         }
-        let pending = Pending(Arc::downgrade(self));
+        // Whether the job succeeds, fails or is dropped.
+        let pending = scopeguard::guard(Arc::downgrade(self), |replay| {
+            if let Some(parts) = replay.upgrade() {
+                parts.rerecord.pending.store(false, Ordering::Release);
+            }
+        });
         self.core.replay_thread.push(move || {
             // The replay was dropped.
-            let Some(parts) = pending.0.upgrade() else { return };
+            let Some(parts) = pending.upgrade() else { return };
             // A failure counts as done, so that it is not retried at once.
             let recorded = parts.record_anew(here).unwrap_or_else(|error| {
                 tracing::debug!(target: "sortie", %error, "a replay was not recorded anew");
@@ -99,7 +93,7 @@ impl ReplayInner {
     /// Returns false if it is no longer necessary.
     fn record_anew(&self, here: CallSite) -> Result<bool> {
         let (core, frozen) = (&self.core, self.frozen());
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         core.lost.check()?;
         // The estimates may have changed back meanwhile.
         let wanted = frozen.wanted(&core.costs, core.limits(), self.split.rule());

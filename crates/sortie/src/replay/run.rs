@@ -179,13 +179,13 @@ impl Run {
     pub(super) fn launch(mut self, at: CallSite, wait: bool) -> Result<Arc<Completion>> {
         self.submitted = true;
         let (completion, core) = (self.completion.clone(), self.parts.core.clone());
-        let _inside = core.enter();
+        let _inside = core.backend.enter();
         if core.notes.is_on() {
             self.log();
         }
         let frozen = self.parts.frozen();
         if let Err(error) = self.check(at) {
-            let error = launch::attribute(error, &frozen.resources.blocks, |error| core.explain(error), at);
+            let error = launch::attribute(error, &frozen.resources.blocks, |error| core.backend.explain(error), at);
             return Err(launch::refuse(error, &completion, &core.counters));
         }
         let mut run_args = std::mem::take(&mut self.run_args);

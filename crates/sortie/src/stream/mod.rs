@@ -20,7 +20,7 @@ pub use self::{progress::Progress, sink::Sink, source::Source, windows::Windows}
 use crate::{
     batch::Batch,
     device::Device,
-    error::{Error, ErrorKind, Result},
+    error::{CallSite, Error, ErrorKind, Result},
     finish::Reading,
     kernel::Kernel,
     replay::{Input, Output, Replay},
@@ -66,6 +66,8 @@ const MAX_WINDOW_BYTES: u64 = u32::MAX as u64;
 #[debug("Stream {{ widths: {widths:?}, window: {window}, in_flight: {in_flight}, .. }}")]
 pub struct Stream<'a, T, U> {
     transform: Transform<'a, T, U>,
+    /// The user's line, for errors.
+    here: CallSite,
     /// Elements of an input row and of an output row.
     widths: [usize; 2],
     window: usize,
@@ -85,7 +87,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn kernel(device: &Device, kernel: &Kernel) -> Self {
-        Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone(), here: Location::caller() })
+        Self::new(Transform::Kernel { device: device.clone(), kernel: kernel.clone() }, Location::caller())
     }
 
     /// Runs the ops that `record` records for each window. `record` gets a tensor of shape `[rows, width]` and returns
@@ -109,8 +111,7 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn record(device: &Device, record: impl for<'b> FnMut(&'b Batch, Tensor<'b, T>) -> Reading<U> + 'a) -> Self {
-        let here = Location::caller();
-        Self::new(Transform::Recording { device: device.clone(), record: Box::new(record), here })
+        Self::new(Transform::Recording { device: device.clone(), record: Box::new(record) }, Location::caller())
     }
 
     /// Runs a replay, with one of its inputs and one of its outputs. The input determines the window: rows are its
@@ -132,14 +133,13 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     #[must_use]
     #[track_caller]
     pub fn replay(replay: &Replay, input: Input<T>, output: Output<U>) -> Self {
-        let here = Location::caller();
         let widths = [input.len() / input.rows, output.len() / input.rows];
-        let transform = Transform::Replay { replay: replay.clone(), input, output, here };
-        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform) }
+        let transform = Transform::Replay { replay: replay.clone(), input, output };
+        Self { widths: widths.map(|width| width.max(1)), ..Self::new(transform, Location::caller()) }
     }
 
-    fn new(transform: Transform<'a, T, U>) -> Self {
-        Self { transform, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
+    fn new(transform: Transform<'a, T, U>, here: CallSite) -> Self {
+        Self { transform, here, widths: [1, 1], window: WINDOW, in_flight: IN_FLIGHT, tell: None }
     }
 
     /// Sets the elements of an input row and of an output row; the default is 1 and 1. Windows are whole rows. (A
@@ -219,12 +219,11 @@ impl<'a, T: Element, U: Element> Stream<'a, T, U> {
     /// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) if windows of a single row do not fit the memory budget;
     /// [`Bindings`](crate::ErrorKind::Bindings) if the kernel's bindings do not suit a stream.
     pub fn window_rows(&mut self) -> Result<usize> {
-        self.transform.check(self.widths)?;
-        let (device, here) = match &self.transform {
+        let here = self.here;
+        self.transform.check(self.widths).map_err(|error| error.at(here))?;
+        let device = match &self.transform {
             Transform::Replay { input, .. } => return Ok(input.rows),
-            Transform::Kernel { device, here, .. } | Transform::Recording { device, here, .. } => {
-                (device.clone(), *here)
-            }
+            Transform::Kernel { device, .. } | Transform::Recording { device, .. } => device.clone(),
         };
         let limits = device.info().limits;
         let most = limits.binding_bytes.min(limits.buffer_bytes).min(MAX_WINDOW_BYTES) & !3;

@@ -141,7 +141,7 @@ impl<'a, T: Element, U: Element> Windows<'a, T, U> {
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let elements = window.len();
-        let (ticket, reading) = self.stream.transform.send(window, widths)?;
+        let (ticket, reading) = self.stream.transform.send(window, widths, self.stream.here)?;
         let wanted = self.stream.transform.is_rowwise().then(|| elements / widths[0] * widths[1]);
         let (number, start) = self.brought;
         self.under_way.push_back(WindowInFlight { ticket, reading, number, start, elements, wanted });
