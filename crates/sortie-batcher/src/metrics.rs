@@ -1,7 +1,6 @@
 //! Metrics of a batcher, as a snapshot and through the `metrics` facade.
 
 use std::{
-    fmt,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };

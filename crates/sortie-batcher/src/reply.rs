@@ -6,7 +6,6 @@
 //! thread does. The worker must [wake the rest](ReplySlab::wake_all) before it sleeps, in case a caller does not run.
 
 use std::{
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,

@@ -12,7 +12,6 @@
 mod lending;
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},

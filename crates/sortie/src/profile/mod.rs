@@ -191,14 +191,9 @@ impl Profile {
     /// From the beginning of the profile until the last submission completed.
     #[must_use]
     pub fn total_time(&self) -> Duration {
-        Duration::from_nanos(
-            self.data
-                .submissions
-                .iter()
-                .map(|submission| submission.completed)
-                .max()
-                .unwrap_or_else(|| self.host_end()),
-        )
+        let completed = self.data.submissions.iter().map(|submission| submission.completed);
+        let host = self.data.host.iter().map(|stage| stage.end);
+        Duration::from_nanos(completed.max().or(host.max()).unwrap_or(0))
     }
 
     getters! { self:
@@ -250,10 +245,6 @@ impl Profile {
         let file = BufWriter::new(File::create(path).map_err(failed)?);
         let mut writer = trace::Writer::new(file, self.data.zero).map_err(failed)?;
         writer.profile(self).and_then(|()| writer.end()).map_err(failed)
-    }
-
-    fn host_end(&self) -> u64 {
-        self.data.host.iter().map(|stage| stage.end).max().unwrap_or(0)
     }
 
     /// Computes the profile from the log's entries.
