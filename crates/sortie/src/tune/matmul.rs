@@ -7,7 +7,7 @@ use sortie_plan::{
     fuse::{Body, Expr, Head, KernelSource, Product, Program, ProgramBuffer},
 };
 
-use super::rounds::{in_turn, median_time};
+use super::rounds::{in_turn, median_time, timed};
 use crate::{
     batch::Grid,
     clock::Instant,
@@ -167,8 +167,8 @@ fn time_kernels(device: &Device) -> Result<Vec<(&'static str, Duration)>> {
     let contenders = ways.map(|way| Contender::new(device, way)).collect::<Result<Vec<_>>>()?;
     let run = |at: usize| contenders[at].run(device, &ones, &result);
     // The first round compiles.
-    (0..contenders.len()).try_for_each(|at| run(at).map(drop))?;
-    let times = in_turn(contenders.len(), ROUNDS..=ROUNDS, Instant::now(), run)?;
+    (0..contenders.len()).try_for_each(run)?;
+    let times = in_turn(contenders.len(), ROUNDS..=ROUNDS, Instant::now(), |at| timed(|| run(at)))?;
     Ok(contenders.iter().zip(&times).map(|(contender, times)| (contender.way.name(), median_time(times))).collect())
 }
 
@@ -189,15 +189,13 @@ impl Contender {
         Ok(Self { way, kernel: device.core.kernels.generated(&source.text)?, source })
     }
 
-    fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<Duration> {
-        let start = Instant::now();
+    fn run(&self, device: &Device, ones: &Buffer<f32>, result: &Buffer<f32>) -> Result<()> {
         let batch = device.batch();
         batch.split_by(Split::Never);
         let grid = Grid::groups(self.source.grid);
         batch
             .dispatch(&self.kernel, &[ones, ones, result], grid)
             .raw_immediates(bytemuck::cast_slice(&self.source.words));
-        batch.submit()?;
-        Ok(start.elapsed())
+        batch.submit()
     }
 }
