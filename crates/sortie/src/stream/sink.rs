@@ -31,9 +31,11 @@ use crate::{
 #[derive(derive_more::Debug)]
 #[debug("Sink {{ .. }}")]
 pub struct Sink<'a, U> {
-    /// Takes each window, and `None` after the last.
-    pub(super) drain: Box<dyn FnMut(Option<&[U]>) -> Result<()> + 'a>,
+    pub(super) drain: Drain<'a, U>,
 }
+
+/// Takes each window, and `None` after the last.
+type Drain<'a, U> = Box<dyn FnMut(Option<&[U]>) -> Result<()> + 'a>;
 
 impl<'a, U: Element> Sink<'a, U> {
     /// Writes bytes in native byte order, and flushes at the end.
