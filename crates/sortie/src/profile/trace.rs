@@ -13,7 +13,6 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use serde_json::{Value, json};
 
 use super::{
     Profile, StageKind, StepProfile, file_error,
@@ -115,7 +114,8 @@ struct Event<'a> {
     category: &'static str,
     begin: u64,
     end: u64,
-    arguments: Value,
+    /// More arguments: names, and values as JSON.
+    arguments: &'a str,
 }
 
 impl<W: Write> Writer<W> {
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
             let name = match stage.kind {
                 // Batches may be recorded concurrently on one thread.
                 StageKind::Record => {
-                    self.apart(id, &event("record", "batch", json!({})))?;
+                    self.apart(id, &event("record", "batch", ""))?;
                     continue;
                 }
                 StageKind::Plan => "plan",
@@ -153,14 +153,14 @@ impl<W: Write> Writer<W> {
                 StageKind::Submit => "submit",
             };
             let thread = self.thread(stage.thread, stage.thread_name.as_deref())?;
-            self.open(HOST, thread, &event(name, "host", json!({ "batch": id })))?;
+            self.open(HOST, thread, &event(name, "host", &format!("\"batch\":{id}")))?;
             self.close(HOST, thread, end)?;
         }
         let completed = data.submissions.iter().map(|submission| submission.completed).max();
         let submitted = data.host.iter().filter(|stage| stage.kind == StageKind::Submit).map(|stage| stage.end).max();
         if let Some((from, to)) = submitted.zip(completed).filter(|(from, to)| from < to) {
             let (begin, end) = (at_of(shift, from), at_of(shift, to));
-            self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: json!({}) })?;
+            self.apart(id, &Event { name: "wait", category: "batch", begin, end, arguments: "" })?;
         }
         self.device(profile, id, shift)
     }
@@ -193,12 +193,13 @@ impl<W: Write> Writer<W> {
             let begin = at_of(shift, begin).max(earliest);
             let end = at_of(shift, end).max(begin);
             self.ended[track as usize] = end;
-            let times = data.tier.to_string();
-            let mut arguments = json!({ "batch": id, "submission": number, "steps": steps.len(), "times": times });
+            let (steps, times) = (steps.len(), quoted(&data.tier.to_string()));
+            let mut arguments = format!("\"batch\":{id},\"submission\":{number},\"steps\":{steps},\"times\":{times}");
             if !data.caveats.is_empty() {
-                arguments["disturbed by"] = data.caveats.join("; ").into();
+                arguments += &format!(",\"disturbed by\":{}", quoted(&data.caveats.join("; ")));
             }
-            self.open(DEVICE, track, &Event { name: "submission", category: "device", begin, end, arguments })?;
+            let event = Event { name: "submission", category: "device", begin, end, arguments: &arguments };
+            self.open(DEVICE, track, &event)?;
             self.steps(profile, track, shift, begin, end, &spans)?;
             self.close(DEVICE, track, end)?;
         }
@@ -227,12 +228,11 @@ impl<W: Write> Writer<W> {
             }
             for scope in &scopes[common..] {
                 let label = profile.scopes()[*scope].label();
-                let event = Event { name: label, category: "scope", begin, end, arguments: json!({}) };
-                self.open(DEVICE, track, &event)?;
+                self.open(DEVICE, track, &Event { name: label, category: "scope", begin, end, arguments: "" })?;
                 open.push(*scope);
             }
-            let arguments = step.map_or_else(|| json!({}), |step| arguments(profile, step));
-            self.open(DEVICE, track, &Event { name, category: "step", begin, end, arguments })?;
+            let arguments = step.map(|step| arguments(profile, step)).unwrap_or_default();
+            self.open(DEVICE, track, &Event { name, category: "step", begin, end, arguments: &arguments })?;
             self.close(DEVICE, track, end)?;
             last = end;
         }
@@ -252,12 +252,12 @@ impl<W: Write> Writer<W> {
 
     /// Writes an event that is not a batch.
     pub(super) fn note(&mut self, note: &TraceNote) -> io::Result<()> {
-        let arguments = note.count.map_or_else(|| json!({}), |(what, count)| json!({ what: count }));
+        let arguments = note.count.map(|(what, count)| format!("\"{what}\":{count}")).unwrap_or_default();
         for time in &note.times {
             self.ids += 1;
             let (begin, end) = (self.since(time.start), self.since(time.end));
-            let (name, category, arguments) = (note.name.as_str(), note.category, arguments.clone());
-            self.apart(self.ids, &Event { name, category, begin, end: end.max(begin), arguments })?;
+            let (name, category) = (note.name.as_str(), note.category);
+            self.apart(self.ids, &Event { name, category, begin, end: end.max(begin), arguments: &arguments })?;
         }
         Ok(())
     }
@@ -302,36 +302,41 @@ impl<W: Write> Writer<W> {
     }
 
     fn metadata(&mut self, what: &str, process: u32, thread: u32, name: &str) -> io::Result<()> {
-        let key = if what == "process_labels" { "labels" } else { "name" };
-        self.write(&json!({ "ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": { key: name } }))
+        let (name, key) = (quoted(name), if what == "process_labels" { "labels" } else { "name" });
+        self.write(format_args!(
+            "{{\"ph\":\"M\",\"name\":\"{what}\",\"pid\":{process},\"tid\":{thread},\"ts\":0,\"args\":{{\"{key}\":{name}}}}}"
+        ))
     }
 
     fn open(&mut self, process: u32, thread: u32, event: &Event<'_>) -> io::Result<()> {
-        let Event { name, category, begin, arguments, .. } = event;
-        self.write(&json!({
-            "ph": "B", "name": name, "cat": category, "pid": process, "tid": thread, "ts": micros(*begin), "args": arguments,
-        }))
+        let (name, ts) = (quoted(event.name), micros(event.begin));
+        let Event { category, arguments, .. } = event;
+        self.write(format_args!(
+            "{{\"ph\":\"B\",\"name\":{name},\"cat\":\"{category}\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts},\"args\":{{{arguments}}}}}"
+        ))
     }
 
     fn close(&mut self, process: u32, thread: u32, at: u64) -> io::Result<()> {
-        self.write(&json!({ "ph": "E", "pid": process, "tid": thread, "ts": micros(at) }))
+        let ts = micros(at);
+        self.write(format_args!("{{\"ph\":\"E\",\"pid\":{process},\"tid\":{thread},\"ts\":{ts}}}"))
     }
 
     /// Writes an event without a thread.
     fn apart(&mut self, id: u64, event: &Event<'_>) -> io::Result<()> {
-        let Event { name, category, begin, end, arguments } = event;
-        for (phase, at) in [("b", *begin), ("e", *end)] {
-            self.write(&json!({
-                "ph": phase, "name": name, "cat": category, "id": id, "pid": HOST, "tid": 0, "ts": micros(at), "args": arguments,
-            }))?;
+        let name = quoted(event.name);
+        let Event { category, arguments, .. } = event;
+        for (phase, at) in [("b", event.begin), ("e", event.end)] {
+            let ts = micros(at);
+            self.write(format_args!(
+                "{{\"ph\":\"{phase}\",\"name\":{name},\"cat\":\"{category}\",\"id\":{id},\"pid\":{HOST},\"tid\":0,\"ts\":{ts},\"args\":{{{arguments}}}}}"
+            ))?;
         }
         Ok(())
     }
 
-    fn write(&mut self, event: &Value) -> io::Result<()> {
-        let separator = if std::mem::replace(&mut self.any, true) { ",\n" } else { "\n" };
-        self.to.write_all(separator.as_bytes())?;
-        Ok(serde_json::to_writer(&mut self.to, event)?)
+    fn write(&mut self, event: std::fmt::Arguments<'_>) -> io::Result<()> {
+        let separator = if std::mem::replace(&mut self.any, true) { "," } else { "" };
+        write!(self.to, "{separator}\n{event}")
     }
 }
 
@@ -346,18 +351,20 @@ fn scopes(profile: &Profile, step: &StepProfile) -> Vec<usize> {
     scopes
 }
 
-fn arguments(profile: &Profile, step: &StepProfile) -> Value {
-    let mut arguments = json!({ "ops": step.ops(), "bytes": step.bytes() });
+fn arguments(profile: &Profile, step: &StepProfile) -> String {
+    let ops: Vec<String> = step.ops().iter().map(ToString::to_string).collect();
+    let mut text = format!("\"ops\":[{}],\"bytes\":{}", ops.join(","), step.bytes());
     if let Some(flops) = step.flops() {
-        arguments["flops"] = flops.into();
+        text += &format!(",\"flops\":{flops}");
     }
-    if let Some(op) = step.ops().last().and_then(|op| profile.ops().get(*op)) {
-        arguments["recorded"] = format!("{}:{}", op.location().file(), op.location().line()).into();
+    let last = step.ops().last().and_then(|op| profile.ops().get(*op));
+    if let Some(op) = last {
+        text += &format!(",\"recorded\":{}", quoted(&format!("{}:{}", op.location().file(), op.location().line())));
         if !op.label().is_empty() {
-            arguments["label"] = op.label().into();
+            text += &format!(",\"label\":{}", quoted(op.label()));
         }
     }
-    arguments
+    text
 }
 
 fn at_of(shift: i64, nanoseconds: u64) -> u64 {
@@ -368,10 +375,24 @@ fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds as microseconds.
-#[expect(clippy::cast_precision_loss, reason = "exact to the nanosecond for 50 days")]
-fn micros(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e3
+/// Nanoseconds as microseconds, exactly.
+fn micros(nanoseconds: u64) -> String {
+    format!("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000)
+}
+
+/// A string as JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            control if u32::from(control) < 0x20 => quoted += &format!("\\u{:04x}", u32::from(control)),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 #[cfg(test)]
@@ -379,9 +400,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn text_is_quoted_as_json_has_it() {
+        assert_eq!(quoted("a \"b\" \\ \n é"), "\"a \\\"b\\\" \\\\ \\u000a é\"");
+    }
+
+    #[test]
     fn times_keep_their_nanoseconds() {
-        let written = |nanoseconds| json!(micros(nanoseconds)).to_string();
-        assert_eq!([0, 999, 1_234_567].map(written), ["0.0", "0.999", "1234.567"]);
-        assert_eq!(written(1_000_000_000_000_001), "1000000000000.001");
+        assert_eq!([0, 999, 1_234_567].map(micros), ["0.000", "0.999", "1234.567"]);
     }
 }

@@ -33,12 +33,7 @@ const MIN_OPS: usize = 16;
 pub(super) const STREAM: usize = 4;
 const ROUNDS: RangeInclusive<usize> = 3..=25;
 
-const STEP: &str = "
-    @group(0) @binding(0) var<storage, read> x: array<u32>;
-    @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-        if id.x < arrayLength(&x) { y[id.x] = 1664525u * x[id.x] + 1013904223u; }
-    }";
+const STEP: &str = include_str!("../../kernels/step.wgsl");
 
 /// A device with the kernel of the contenders.
 struct TestDevice {
