@@ -106,11 +106,6 @@ impl<R> ReplySlab<R> {
         let receiver = Receiver { slab: slab.clone(), index, over: false };
         (receiver, Sender { slab: slab.clone(), index, answered: false })
     }
-
-    /// An error of the batcher, as an answer.
-    pub(crate) fn refuse(&self, error: Error) -> R {
-        (self.refuse)(error)
-    }
 }
 
 impl<R> SlabState<R> {
@@ -135,7 +130,7 @@ impl<R> Receiver<R> {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Reply<R> {
         if self.over {
             let taken = Error::new(ErrorKind::Canceled, "the answer has been taken already");
-            return Reply::Answered(self.slab.refuse(taken));
+            return Reply::Answered((self.slab.refuse)(taken));
         }
         let mut state = self.slab.state.lock();
         let slot = &mut state.slots[self.index];
@@ -216,7 +211,7 @@ impl<R> Sender<R> {
 
     /// An error of the batcher, as an answer.
     pub(crate) fn refuse(&self, error: Error) -> R {
-        self.slab.refuse(error)
+        (self.slab.refuse)(error)
     }
 
     /// Answers several requests, in order, and wakes one caller of each slab. The slabs are added to `unsettled`: their

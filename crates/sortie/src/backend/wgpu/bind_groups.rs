@@ -128,20 +128,16 @@ impl BindGroupCache {
             return Ok(*named);
         }
         self.counters.bind_groups_created.add(1);
-        let entries: SmallVec<[_; 8]> = layout
-            .signature
-            .iter()
-            .zip(&key.bound)
-            .zip(blocks)
-            .map(|((one, bound), block)| {
-                let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                    buffer: buffer(block)?,
-                    offset: bound.offset,
-                    size: wgpu::BufferSize::new(bound.bytes),
-                });
-                Ok(wgpu::BindGroupEntry { binding: one.binding, resource })
-            })
-            .collect::<Result<_>>()?;
+        let bindings = layout.signature.iter().zip(&key.bound).zip(blocks);
+        let entries = bindings.map(|((one, bound), block)| {
+            let resource = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: buffer(block)?,
+                offset: bound.offset,
+                size: wgpu::BufferSize::new(bound.bytes),
+            });
+            Ok(wgpu::BindGroupEntry { binding: one.binding, resource })
+        });
+        let entries = entries.collect::<Result<SmallVec<[_; 8]>>>()?;
         let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &layout.raw,
